@@ -37,8 +37,8 @@ OFTEN_ENOUGH = 20_000
 class CollectionSeldom:
     """Context: the cyclic garbage collector looks through young objects less often.
 
-    Objects that wait for others to go on are no garbage, and looking through them again and again
-    takes time. The same holds behind the block, where a backward pass takes most of them away. If
+    Objects that wait for others to go on are no garbage, and looking through them repeatedly takes
+    time. The same holds behind the block, where a backward pass removes most of the objects. If
     many young objects are there then, collection stays seldom until the next collection.
     """
 

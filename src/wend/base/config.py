@@ -1,4 +1,4 @@
-"""Settings of the process, and the environment variables that set them.
+"""Settings of the process, and environment variables for them.
 
     WEND_EAGER=1    compute after each op (as `with wend.eager():` everywhere)
     WEND_VERIFY=1   check every flush and backward pass against the reference executor
@@ -54,7 +54,7 @@ def flag(name: str, environment: Mapping[str, str] | None = None) -> bool:
 
 
 class Settings:
-    """Settings of the whole process. Change them with `settings.set(name=value)` or `override`.
+    """Settings of the whole process, changed by `settings.set(name=value)` or `override`.
 
     eager: compute after each op     verify: check plans against the reference
     strict: raise failures inside Wend that were repaired

@@ -3,11 +3,11 @@
 An error is the user's if an op fails by a rule of its own, on the user's values. Every other
 exception of an executor, a plan, a kernel, the planner or a background thread is a *defect*. The
 program goes on: another executor computes the same from inputs that nobody has written to. A defect
-costs time, never a result, and it must not stay unseen:
+costs time, never a result, and must not stay unseen:
 
-- `note` counts and logs a defect, with the user's line. It never raises; any thread may call it.
-- `tell` speaks of noted defects, where nothing is half done: it raises DefectError under
-  `WEND_STRICT=1` or `WEND_VERIFY=1`, else it warns, once per kind of defect.
+- `note` counts and logs a defect, with the user's line. No error is raised; any thread may call.
+- `tell` speaks of noted defects, where nothing is half done: by DefectError under `WEND_STRICT=1`
+  or `WEND_VERIFY=1`, else by a warning, once per kind of defect.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LOGGER = "wend.defects"
 
 @dataclass
 class Defect:
-    """A kind of failure: how often it was met, and where first.
+    """A kind of failure: the number of occurrences, and the first place.
 
     error: type and text     where: the part of Wend that failed     site: the user's line
     repaired: whether the results were computed in another way
@@ -73,7 +73,7 @@ _count = 0
 def by_rule(error: BaseException) -> bool:
     """Whether ops raise such an exception by their own rules: a fault of the values, not of Wend.
 
-    Running out of memory or of stack is no defect either: it depends on the machine.
+    Running out of memory or of stack is no defect either: both depend on the machine.
     """
     if isinstance(error, (MemoryError, RecursionError)):
         return True
@@ -103,7 +103,7 @@ def note(
             if config.settings.strict:
                 _untold.append(found)
             return found
-        # The traceback would keep the frames of this flush, and the arrays in them.
+        # The traceback would keep the frames of this flush, and all arrays of these frames.
         found = Defect(text, where, place, repaired, fault=_bare(fault))
         if len(_kinds) < MOST_KINDS:
             _kinds[text, where, place] = found
@@ -125,7 +125,7 @@ def part_of(fault: BaseException) -> str:
     return found
 
 
-#: Packages that Wend calls: their errors are raised for their caller.
+#: Packages that Wend calls: errors there are raised for the caller.
 _CALLED = frozenset({"numpy", "scipy", "llvmlite", "ml_dtypes", "greenlet"})
 #: Layers that meet a user only through errors of Wend's own: any other error is a defect.
 _INNER = frozenset({"base", "core", "ops", "transforms", "compiler", "runtime"})

@@ -27,7 +27,7 @@ CATEGORY_NAMES: Final = ("bool", "int", "float", "complex")
 class DType:
     """An element type. There is exactly one instance of each: compare with `is`.
 
-    name: as in PyTorch     numpy: its np.dtype     itemsize: bytes     id: dense, from 0
+    name: as in PyTorch     numpy: the np.dtype     itemsize: bytes     id: dense, from 0
     category: 0 bool, 1 int, 2 float, 3 complex
     """
 
@@ -258,7 +258,7 @@ def result_dtype(
 ) -> DType:
     """The common type of an op's operands.
 
-    entries: (dtype, is it 0-d, is it a Python number) of each operand. From a Python number only
+    entries: (dtype, 0-d or not, Python number or not) of each operand. From a Python number only
     the category counts: a float counts as the default type. Raises ArgumentTypeError for no
     entries.
     """
@@ -332,7 +332,7 @@ class finfo:
     """Limits of a float type (complex: of the real part; no type given: of the default type).
 
     bits, eps (distance from 1 to the next number), min, max, smallest_normal (= tiny),
-    resolution (10**-digits), dtype (its name). Raises ArgumentTypeError for bool and ints.
+    resolution (10**-digits), dtype (the name). Raises ArgumentTypeError for bool and ints.
     """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
@@ -362,7 +362,7 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer type: bits, min, max, dtype (its name).
+    """Limits of an integer type: bits, min, max, dtype (the name).
 
     Raises ArgumentTypeError for all other types.
     """

@@ -25,7 +25,7 @@ class WendError(Exception):
 
 
 class ShapeError(WendError, RuntimeError):
-    """Shapes do not fit the op or each other."""
+    """The shapes do not fit the op, or do not fit together."""
 
 
 class DTypeError(WendError, RuntimeError):
@@ -53,7 +53,7 @@ class LinAlgError(WendError, RuntimeError):
 
 
 class ExecutionError(WendError, RuntimeError):
-    """An op failed while its value was computed."""
+    """An op failed while a value was computed."""
 
 
 class KernelFailure(ExecutionError):
@@ -81,7 +81,7 @@ class SymbolicError(WendError, RuntimeError):
 
 
 class FormatError(WendError, RuntimeError):
-    """A file is not of the kind it claims to be: truncated, of another format, or hostile."""
+    """A file is not of the claimed kind: truncated, of another format, or hostile."""
 
 
 class ArgumentTypeError(WendError, TypeError):
@@ -101,11 +101,11 @@ class DataRefused(ArgumentTypeError, ValueRefused):
 
 
 class ValuesRefused(ExecutionError, ValueError):
-    """Values out of an op's range, found when they are computed."""
+    """Values out of an op's range, found at computation."""
 
 
 class IndexOutOfRange(WendError, IndexError):
-    """An index beyond the extent that it indexes."""
+    """An index beyond the extent of the indexed dim."""
 
 
 class ElementOutOfRange(IndexOutOfRange, RuntimeError):
@@ -121,7 +121,7 @@ class NotAvailable(WendError, AttributeError):
 
 
 class ModuleNotAvailable(WendError, ModuleNotFoundError):
-    """A module of PyTorch's that Wend does not have (yet). `except ImportError` catches it."""
+    """A module of PyTorch's that Wend does not have (yet), caught by `except ImportError`."""
 
     def __init__(self, message: str, *, name: str | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Locks that the compiler and its callers hold, at a fork.
+"""Locks that the compiler and callers of the compiler hold, at a fork.
 
 A fork must find nobody inside of these locks, and the child needs fresh ones: the threads that may
 hold them do not exist there.  A flush takes the lock of its trace first, then the lock of planning,

@@ -1,8 +1,8 @@
 """Interrupts of a program, told apart from its failures.
 
 An interrupt may come between any two instructions: Ctrl-C, a notebook's stop button, an exception
-of a signal handler or a timer, or one that another thread asked for. The interrupt says nothing
-about the work that it cuts short. The computation stays pending, and the exception goes on to the
+of a signal handler or a timer, or an exception that another thread asked for. The interrupt says
+nothing about the interrupted work. The computation stays pending, and the exception goes on to the
 user.
 """
 
@@ -20,8 +20,8 @@ _INSIDE = frozenset({"builtins", "wend", "numpy", "llvmlite", "scipy", *sys.stdl
 def is_interrupt(error: BaseException) -> bool:
     """Whether an exception came from outside while Wend was at work, raised by nothing within.
 
-    An interrupt is no Exception, or its raiser was called as signal handlers are, or nothing inside
-    knows its kind and no function raised it: another thread did.
+    An interrupt is no Exception, or was raised by a function called as signal handlers are, or is
+    of a kind unknown inside and raised by no function: another thread did so.
     """
     if not isinstance(error, Exception):
         return True

@@ -1,4 +1,4 @@
-"""Random number state: a seed, and how many numbers have been drawn from its stream.
+"""Random number state: a seed, and the count of numbers drawn so far.
 
 All of Wend's random numbers are Philox4x32-10 of (seed, position): element i of a draw depends on
 (seed, offset + i) and on nothing else, so results do not depend on fusion, batching, dead code or
@@ -47,7 +47,7 @@ def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[in
 def normalize_seed(seed: object, op: str = "manual_seed") -> int:
     """`seed` as an unsigned 64-bit number; negative seeds count from 2**64, as in PyTorch.
 
-    Raises ArgumentTypeError unless it is an int, ArgumentError beyond 64 bits.
+    Raises ArgumentTypeError for a seed that is no int, ArgumentError beyond 64 bits.
     """
     if isinstance(seed, bool) or not hasattr(seed, "__index__"):
         if not (isinstance(seed, float) and seed.is_integer()):
@@ -93,7 +93,7 @@ class RandomState:
         return number
 
     def reserve(self, count: int) -> tuple[int, int]:
-        """(seed, offset) for a draw of `count` numbers, as int64: no later draw uses them again."""
+        """(seed, offset) for a draw of `count` numbers, as int64: no later draw uses these."""
         with self._lock:
             offset = self.offset
             # Draws start at even positions: normal numbers come in pairs.
@@ -134,7 +134,7 @@ class RandomState:
 
 
 class _Substream(RandomState):
-    """A stream whose seed is found out when somebody asks for it: most examples draw nothing."""
+    """A stream whose seed is computed when somebody asks: most examples draw nothing."""
 
     __slots__ = ("_origin", "_seed")
 

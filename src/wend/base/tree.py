@@ -1,6 +1,6 @@
 """Trees of lists, tuples, named tuples and dicts: take the leaves out, put new leaves in.
 
-Only exact types are nodes: a subclass of dict is a leaf unless it is registered, and so are None,
+Only exact types are nodes: a subclass of dict is a leaf unless registered, and so are None,
 strings and `Size`. The leaves of a dict come in the order of the dict.
 """
 
@@ -22,9 +22,9 @@ LEAF_KIND = None
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """The shape of a tree: hashable, and equal where trees differ in their leaves only.
+    """The shape of a tree: hashable, and equal for trees that differ in leaves only.
 
-    kind: type of the node, None for a leaf     context: all else that makes it (a dict's keys)
+    kind: type of the node, None for a leaf     context: further content of a node (a dict's keys)
     """
 
     kind: type | None

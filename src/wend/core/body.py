@@ -50,8 +50,7 @@ class Bundle:
 
     inputs: which inputs of the graph the body reads     outputs: ids, in the graph, of the results
     exprs: the body's run-time args, over the graph's extents and args; the first `n_args` args of
-    the
-    graph come before them
+    the graph come before them
     """
 
     __slots__ = ("exprs", "inputs", "outputs", "prim", "program")

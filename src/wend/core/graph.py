@@ -2,7 +2,6 @@
 
 Ids: in a `Graph` (the body of a composite, a gradient rule, a segment's backward) inputs come
 first, then temporaries.  In a `PathGraph` ids >= 0 are the dense indices of the trace's values and
-first, then temporaries.  In a `PathGraph` ids >= 0 are the dense indices of the trace's values and
 ids < 0 are temporaries inside composites and steps. The first temporary is -1, so that a single
 Python list addressed from both ends holds all.
 """
@@ -30,8 +29,7 @@ Shapes = dict[int, Any]
 class Node:
     """A primitive applied: operand ids, result ids, run-time args as expressions.
 
-    grad: whether gradients flow through the node (as recorded, and by the op and its result's
-    dtype)
+    grad: whether gradients flow through the node (as recorded, and by the dtype of the result)
     """
 
     __slots__ = ("args", "grad", "inputs", "outputs", "prim", "program", "state")
@@ -119,7 +117,7 @@ class Step:
     def __init__(
         self, nodes: list[Node], inner: int, shapes: Shapes, spent: frozenset[int]
     ) -> None:
-        self.flags: Any = None  # per result whether it has a history, if a graph is created
+        self.flags: Any = None  # per result whether there is a history, if a graph is created
         self.nodes: list[Node] | None = nodes
         self.inner = inner  # temporaries in use after this step
         self.shapes = shapes
@@ -222,7 +220,7 @@ class PathGraph:
         self.n_nodes = len(self.nodes)
 
     def _continue(self, base: PathGraph, values: list[Any]) -> None:
-        """Take over the lists of the latest graph of the same trace, to append to them."""
+        """Take over the lists of the latest graph of the same trace, to append to these lists."""
         self.nodes = base.nodes
         self.shapes = base.shapes
         self.inner = base.inner
@@ -375,7 +373,7 @@ class PathGraph:
 def alone(state: State | None) -> bool:
     """Whether a state (None for a state off the trie) stands for structure that does not come back.
 
-    False where runs must be bit-equal: results may not depend on whether it comes back.
+    False where runs must be bit-equal: results may not depend on this.
     """
     off = state is None or state.parent is None
     return off and not config.settings.deterministic

@@ -1,5 +1,4 @@
-"""Holders of memory, and where in the user's program they came to be: the part of an error about
-it."""
+"""Holders of memory, and the places in the user's program that made them, for errors."""
 
 from __future__ import annotations
 

@@ -149,7 +149,8 @@ class Primitive(PrimitiveBase):
     turns: ClassVar[bool] = (
         False  # the runner may be told that the result is read `matmul.transposed`
     )
-    grad_nodes: Any = None  # (n, *params): the nodes that PyTorch makes of the op, if not just one
+    # (n, *params): the nodes that PyTorch makes of the op, if more or fewer than one
+    grad_nodes: Any = None
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -204,7 +205,7 @@ class Primitive(PrimitiveBase):
 
     @classmethod
     def named(cls, grad_name: str, form: tuple[Any, ...], **attrs: Any) -> Any:
-        """The op with another name of its graph node: the same op in all but this."""
+        """The op with another name for the graph node: the same op in all but this."""
         full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
         key = (grad_name, form, *full.items())
         found = cls._interned.get(key)
@@ -290,7 +291,7 @@ def symbolic_spec(operand: int, type_: Any, guards: Guards) -> Spec:
 
 
 def make_program(prim: Any, types: list[Any], outs: Any, guards: Guards) -> Program:
-    """The pattern of a run of a rule: its guards and the extents of its results."""
+    """The pattern of a run of a rule: guards and the extents of the results."""
     rows = tuple([(tuple([expr_of(n) for n in out.shape]), out.dtype) for out in outs])
     tests = tuple([(*compared, outcome) for compared, outcome in guards.items.items()])
     return Program(prim, tests, rows)
@@ -404,7 +405,7 @@ PUBLIC: dict[str, Any] = {}
 
 
 def publish(function: Any, functions: tuple[str, ...], methods: tuple[str, ...]) -> None:
-    """Bind an op under its public function and method names."""
+    """Bind an op under all public function and method names."""
     for public in functions:
         if public in PUBLIC:
             raise TypeError(f"two ops are published as {public!r}")
@@ -456,7 +457,7 @@ def check_held(prim: Any, tensors: list[Any], args: list[Any] | None) -> None:
     """Let an op look at the indices that are computed already (slot of the core).
 
     The primitive's `checked` gets the first operand's type, the arrays of held integer operands and
-    None for further operands; it raises the user's error while the line is recorded.
+    None for further operands, and raises the user's error while the line is recorded.
     """
     first, *others = [_hot.value_of(t) for t in tensors]
     held = [v.buffer if v.type.dtype.category == INT else None for v in others]

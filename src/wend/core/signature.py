@@ -311,7 +311,7 @@ class Binder:
         return prim, tensors, call_args, plan
 
     def _bind_operands(self, args: tuple[Any, ...]) -> Any:
-        """As `bind`, for tensors and numbers that are operands, at least one of them a tensor.
+        """As `bind`, for tensors and numbers that are operands, with at least a single tensor.
 
         None if there is any other argument.
         """
@@ -341,7 +341,7 @@ class Binder:
         return prim, tensors, numbers, plan
 
     def _operand(self, p: Param, value: Any, tensors: list[Any], args: list[Any]) -> Any:
-        """Append the run-time content of `value`; returns its entry in the form."""
+        """Append the run-time content of `value`; returns the entry in the form."""
         kind = p.kind
         if value is None:
             if kind.endswith("?") or p.default is None:

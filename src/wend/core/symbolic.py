@@ -1,9 +1,10 @@
 """Integers and numbers whose value is known only when a plan is bound.
 
-Type rules, gradient rules and composite bodies run once per structure.  They see extents as
+Type rules, gradient rules and composite bodies run once per structure.  Extents are given as
 `SymInt` and scalars as `SymNumber`: both remember their computation, as an expression over the
 operands' dims and the call's run-time arguments.  Every comparison that a rule makes of two
-new sizes the core evaluates guards and result extents natively, and the rule does not run again.
+`SymInt` is kept as a guard.  The guards with outcomes are the *pattern* of the call: for new sizes
+the core evaluates guards and result extents natively, and the rule does not run again.
 
 An expression is an int, a float, or a tuple that starts with one of the opcodes below.
 """
@@ -19,7 +20,7 @@ DIM, ARG, ADD, SUB, MUL, FLOORDIV, MOD, NEG, MIN, MAX, DIV, POW = range(12)
 EQ, NE, LT, LE, GT, GE = range(20, 26)
 # fmt: on
 Expr = Any  # int | float | tuple[int, ...]
-#: By id() of an expression: the expression, so that the id stays its own, and its replacement.
+#: By id() of an expression: the expression, so that the id stays taken, and the replacement.
 Known = dict[int, tuple[Expr, Expr]]
 
 

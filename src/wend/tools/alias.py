@@ -42,7 +42,7 @@ class _Loader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system takes the module from sys.modules then, and drops the module it made.
+        # The import system takes the module from sys.modules then, and drops the module just made.
         sys.modules[module.__name__] = self.real
 
 
@@ -104,10 +104,10 @@ class TorchFinder(MetaPathFinder):
             try:
                 return importlib.import_module(real_name)
             except ModuleNotFoundError as error:
-                # An error about another module, missing inside of this module, is raised as it is.
+                # An error about another module, missing inside of this module, is raised as found.
                 if error.name not in (real_name, as_torch(real_name, self.package)):
                     raise
-        # A module that is only an attribute of its parent will do.
+        # A module that is only an attribute of the parent module will do.
         owner, _, leaf = real_name.rpartition(".")
         _hide_layers(self.package)
         value = getattr(importlib.import_module(owner), leaf, None) if owner else None
@@ -146,7 +146,7 @@ def _asked_only() -> bool:
 
 
 def _hide_layers(package: str) -> None:
-    """Take Wend's layers out of its namespace: in PyTorch, `torch.ops` and `torch.compiler` differ.
+    """Take Wend's layers out of the package: in PyTorch, `torch.ops` and `torch.compiler` differ.
 
     The import system finds the layers in `sys.modules` all the same.
     """
@@ -180,7 +180,7 @@ def _explain(module: ModuleType, package: str) -> None:
     module.__class__ = PublicModule
     if "__path__" not in space:
         # `from module import name` asks the finders for `module.name` only where the module has a
-        # path; an empty path leads to MissingFinder and its message.
+        # path; an empty path leads to MissingFinder and the message there.
         space["__path__"] = []
 
 
@@ -200,7 +200,7 @@ def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
                 return value
     if name.startswith("__"):
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-    # PyTorch loads its submodules at once; Wend may load a submodule when it is first asked for.
+    # PyTorch loads all submodules at once; Wend may load a submodule at the first request.
     hidden = module.__name__ == package and name in INTERNAL
     if not hidden and importlib.util.find_spec(real) is not None:
         return importlib.import_module(real)
@@ -231,7 +231,7 @@ def install(package: str = "wend") -> None:
 
 
 class _InstallInChild:
-    """Unpickled by a spawned process before it runs the user's main module."""
+    """Unpickled by a spawned process before the user's main module runs."""
 
     def __init__(self, package: str) -> None:
         self.package = package

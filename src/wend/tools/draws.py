@@ -6,10 +6,10 @@ Wend and PyTorch have streams of their own: equal seeds give unlike numbers. So 
   `dropout` come from a single NumPy generator. The key of a draw is its kind, its shape, and how
   many of the kind came before. A run may thus draw more of another kind without shifting these;
 - the order of `RandomSampler` (`DataLoader(shuffle=True)`) comes from there, too;
-- parameters and buffers are taken over from the run on Wend when they are first seen: when an
-  optimizer gets them, or when their module is first called.
+- parameters and buffers are taken over from the run on Wend when first seen: when an optimizer gets
+  the tensors, or when the module is first called.
 
-Numbers drawn in other ways are counted, and named in the report: they are not in common.
+Numbers drawn in further ways are counted, and named in the report: those are not in common.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ APART = {
 
 
 class Draws:
-    """Random numbers, keyed by their use."""
+    """Random numbers, keyed by use."""
 
     def __init__(self) -> None:
         self.made: Counter[Any] = Counter()
@@ -52,7 +52,8 @@ class Draws:
 
 
 def share(journal: Any, path: str, write: bool) -> None:
-    """Replace the functions that draw, and write the weights down or take them over."""
+    """Replace the functions that draw, and write the weights down or take over those of the first
+    run."""
     torch, draws = journal.torch, Draws()
     _share_functions(journal, torch, draws)
     _share_methods(journal, torch, draws)
@@ -187,7 +188,7 @@ def _share_sampler(torch: Any, draws: Draws) -> None:
 
 
 def _count(journal: Any, torch: Any, owner: str, names: tuple[str, ...]) -> None:
-    """Note each kind of draw that is not in common, when the script first asks for it."""
+    """Note each kind of draw that is not in common, when the script first makes such a draw."""
     holder = functools.reduce(getattr, owner.split(".") if owner else [], torch)
     noted: set[str] = set()
 
@@ -210,7 +211,7 @@ def _count(journal: Any, torch: Any, owner: str, names: tuple[str, ...]) -> None
 
 
 class Weights:
-    """Parameters and buffers of the run on Wend, in the order in which they are first seen."""
+    """Parameters and buffers of the run on Wend, in order of first use."""
 
     def __init__(self, journal: Any, path: str, write: bool) -> None:
         self.journal, self.torch, self.writes = journal, journal.torch, write
@@ -237,7 +238,7 @@ class Weights:
         module.__call__, optimizer.__init__ = call, init
 
     def meet(self, tensors: list[Any]) -> None:
-        """Write tensors down, or give them the values of the first run."""
+        """Write tensors down, or fill them with the values of the first run."""
         for tensor in tensors:
             if id(tensor) not in self.seen:
                 self.seen[id(tensor)] = tensor

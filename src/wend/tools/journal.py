@@ -1,4 +1,4 @@
-"""The journal that a run of a script writes for `wend verify`: its values, step by step.
+"""The journal that a run of a script writes for `wend verify`: values, step by step.
 
     python -m wend.tools.journal KIND FILE SCRIPT [ARGS ...]
 
@@ -121,7 +121,7 @@ class Journal:
         return None
 
     def name_of(self, tensor: Any, other: str) -> str:
-        """The name of a parameter: of the user's variable that holds its module, and its own."""
+        """The name of a parameter: the user's variable with the module, and the name inside."""
         if id(tensor) not in self.names:
             for name, found in self.named_tensors():
                 self.names.setdefault(id(found), name)
@@ -152,7 +152,7 @@ class Journal:
     # -- watched calls
 
     def watch(self) -> None:
-        """Have backward passes, optimizers and printing note their work."""
+        """Have backward passes, optimizers and printing write to the journal."""
         self._watch_backward()
         self._watch_optimizers()
         sys.stdout = Tee(sys.stdout, self)
@@ -226,7 +226,7 @@ class Journal:
 
 
 class Kept:
-    """A value of Wend's as it was when a handle showed it."""
+    """A value of Wend's as first shown by a handle."""
 
     def __init__(self, tensor: Any, value: Any) -> None:
         self.value = value
@@ -262,7 +262,7 @@ def seed(torch: Any) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a script and write its journal."""
+    """Run a script and write the journal of the run."""
     kind, path, script, *rest = arguments
     if kind != "torch":
         alias.install()

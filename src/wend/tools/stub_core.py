@@ -1,8 +1,8 @@
-"""Type declarations of the hot core, read from its source and from the C types beside it.
+"""Type declarations of the hot core, read from the source and from the C types beside the source.
 
 The core is Python without annotations, typed for Cython in `_hot.pxd`. Classes and functions come
 from the source, the types of fields and results from `_hot.pxd`.  `Tensor`, which users meet, has
-its docstrings; to repeat those of all classes would be a third of the file.
+docstrings in the stub; to repeat those of all classes would be a third of the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wend.core._select import plain_loader
 
 __all__ = ["Core"]
 
-#: The C types, in the source tree where the stubs are written: no installation has them.
+#: The C types, in the source tree where the stubs are written: no installation has this file.
 TYPES = Path("src", "wend", "core", "_hot.pxd")
 #: Python types of C types that cannot be None.  A field of any other type may be, now and then.
 NUMBERS = {

@@ -35,7 +35,7 @@ TOLERANCE = {
     "float16": 5e-2,
     "bfloat16": 5e-2,
 }
-#: A gradient below this, relative to the largest of its step, is rounding.
+#: A gradient below this, relative to the largest of the step, is rounding.
 ROUNDING = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 1e-2}
 PRINTED = 1e-3  # of numbers in a printed line
 USAGE = """\
@@ -249,7 +249,7 @@ def is_rounding(a: dict[str, Any], b: dict[str, Any], largest: dict[int, float])
 
 
 def part(a: Any, b: Any, tolerance: dict[str, float]) -> Parting | None:
-    """How two events part; None if they do not."""
+    """How two events part; None for equal events."""
     if a is None or b is None or (a["what"], a["name"]) != (b["what"], b["name"]):
         here, there = (described(e) for e in (a, b))
         event = a or b

@@ -1,7 +1,7 @@
 """Batching: an op, or a whole graph, over a new leading axis, by the `batch` rules of primitives.
 
 `Batched` is an op on many examples: a composite whose body is the op's batching rule (for a
-composite: the rule of every op of its body), traced once per structure.  `batch_graph` does the
+composite: the rule of every op of the body), traced once per structure.  `batch_graph` does the
 same for a graph.  `vmap` (see levels.py) records `Batched` ops while the user's function runs once.
 """
 
@@ -169,10 +169,10 @@ def _keep_guards(program: Program, tensors: Sequence[Any], flags: Flags, args: l
 def interpret(
     graph: Graph, tensors: Sequence[Tensor], flags: Flags, args: Sequence[Any], apply: Any = None
 ) -> list[tuple[Any, bool]]:
-    """Run a body on operands of which some have a batch axis: (result, is it batched?) per output.
+    """Run a body on operands of which some have a batch axis: (result, batched or not) per output.
 
     apply(prim, flags, tensors, args) -> (results, batched?): how to record an op; by default ops
-    without a batched operand are recorded as they are, all else by their batching rules.
+    without a batched operand are recorded as they are, all else by batching rules.
     """
     apply = apply or _apply
     env: list[Any] = list(tensors) + [None] * (graph.size - len(tensors))
@@ -272,11 +272,11 @@ def batched_body(graph: Graph, flags: Flags, args: Sequence[Any]) -> BatchedBody
 def batch_graph(
     graph: Graph, flags: Flags, types: Sequence[TensorType], args: Sequence[Any] = ()
 ) -> Program:
-    """The pattern of the graph over a leading batch axis of its inputs.
+    """The pattern of the graph over a leading batch axis of the inputs.
 
     flags: which inputs have the batch axis     types, args: of the inputs, batch axis included
-    The program's `graph` is the batched graph, its extents expressions over the inputs.  The
-    program holds for all sizes that its guards admit.  Kept per structure.
+    The program's `graph` is the batched graph, with extents as expressions over the inputs.  The
+    program holds for all sizes that the guards admit.  Kept per structure.
     """
     program, _ = batched_body(graph, flags, args).typed(list(types), list(args))
     return program  # type: ignore[no-any-return]

@@ -96,7 +96,7 @@ def nearest_cut(
     """The cheapest values to keep, so that all wanted values are kept or follow from kept ones.
 
     costs: of keeping each value, above 0     follows: the values that a value is computed from; a
-    value that is missing there has to be kept if it is needed. Among equally cheap choices, the
+    value that is missing there has to be kept if needed. Among equally cheap choices, the
     choice nearest to the wanted values.
     """
     place = {v: 2 * k for k, v in enumerate(costs)}

@@ -1,6 +1,7 @@
-"""Differentiating a path: which nodes matter, the nodes of the backward pass, the values it reads.
+"""Differentiating a path: which nodes matter, the nodes of the backward pass, the values read
+there.
 
-Everything here is structure: it holds for all sizes, and is kept on the `PathGraph`.
+Everything here is structure: valid for all sizes, and kept on the `PathGraph`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Part:
     __slots__ = ("rules", "targets")
 
     def __init__(self, rules: list[Any], targets: tuple[int, ...]) -> None:
-        self.rules = rules  # (position, node, its results with gradients, gradient rule)
+        self.rules = rules  # (position, node, results with gradients, gradient rule)
         self.targets = targets  # ids whose gradients the part hands over
 
 
@@ -84,7 +85,7 @@ def entries_met(path: PathGraph, ids: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 class Survey:
-    """The nodes between the seeds of a backward pass and its targets."""
+    """The nodes between the seeds of a backward pass and the targets."""
 
     __slots__ = ("active", "live", "parts")
 
@@ -201,7 +202,7 @@ def saved_ids(path: PathGraph, roots: Iterable[int]) -> set[int]:
 
 
 def saved_inputs(graph: Graph, needs: list[bool]) -> set[int]:
-    """Which inputs of a composite's body its backward pass reads."""
+    """Which inputs of a composite's body the backward pass reads."""
     active = {i for i, need in enumerate(needs) if need}
     saved: set[int] = set()
     for node in graph.nodes:
@@ -306,7 +307,7 @@ def computed_anew(path: PathGraph) -> frozenset[int]:
 class Differentiator:
     """Builds the nodes of a stretch of a backward pass.
 
-    create: the nodes record gradients in their turn     whole: each gradient rule is a single node,
+    create: the nodes record gradients themselves     whole: each gradient rule is a single node,
     and so is each sum of gradients; for structure that does not come back     anew: ids that are
     not at hand, but computed again
     """
@@ -431,7 +432,7 @@ class Differentiator:
         return again[i]
 
     def _clone(self, node: Node, names: dict[int, int]) -> None:
-        """A node again, on values that go by new names; adds the names of its results."""
+        """A node again, on values under new names; adds the names of the results."""
         path, expander = self.path, self.expander
         inputs = tuple([names.get(i, i) for i in node.inputs])
         for o in node.outputs:
@@ -472,7 +473,7 @@ _ADD: dict[Any, Any] = {}
 
 
 def add_program(dtype: Any, rank: int) -> Any:
-    """(primitive, program) of the sum of two tensors of the same shape, whatever their sizes."""
+    """(primitive, program) of the sum of two tensors of the same shape, for all sizes."""
     found = _ADD.get((dtype, rank))
     if found is None:
         from wend.base.devices import CPU
@@ -510,7 +511,7 @@ def finish(
 
 
 def history_flags(path: PathGraph, step: Step, results: Iterable[int]) -> tuple[bool, ...]:
-    """Per result of a step whether it depends on anything that requires grad."""
+    """Per result of a step whether the result depends on anything that requires grad."""
     active = differentiable_ids(path)
     mine: set[int] = set()
     for node in step.nodes or ():
@@ -536,7 +537,7 @@ class Layered(dict[int, Any]):
 class SegmentStep:
     """A stretch of a segment's backward pass as a graph that can be put into any trace.
 
-    graph: its inputs are the seeds, then the saved values `inputs`
+    graph: the inputs are the seeds, then the saved values `inputs`
     args: the graph's run-time args, over the segment's types and args
     """
 
@@ -609,7 +610,8 @@ def _relocate(
         for o in node.outputs:
             names[o] = counter
             dtype = dtype_of(expander.shapes[o])
-            exprs = None  # a pass through the step asks for them, and who compiles it does of some
+            # a pass through the step asks for the expressions, and a compiler asks for some
+            exprs = None
             if create or isinstance(node.prim, (Body, Total)):
                 exprs = tuple(map(placed, extents(expander.shapes, o)))
             shapes[counter] = (exprs, dtype)

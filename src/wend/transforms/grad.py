@@ -1,7 +1,7 @@
 """Reverse-mode differentiation: the backward pass of a trace, then of earlier segments.
 
 The backward pass of the pending trace is a step of the trace. The backward pass of each earlier
-segment is a step as well, keyed by the segment's structure and by which of its values have or want
+segment is a step as well, keyed by the segment's structure and by which values have or want
 gradients, never by the chain of segments.  Hooks and user-defined functions split a step.
 """
 
@@ -122,7 +122,7 @@ class BackwardPass:
         table[value.seg_index] = g if have is None else have + g
 
     def come_by(self, segment: Segment) -> dict[int, Any]:
-        """Put this segment in the queue of the walk; returns the gradients that it begins with."""
+        """Put this segment in the queue of the walk; returns the gradients to begin with."""
         key = -segment.serial
         table = self.pending.get(key)
         if table is None:
@@ -132,10 +132,10 @@ class BackwardPass:
         return table
 
     def run(self) -> None:
-        """Walk the segments, latest first; then hand the leaves their gradients.
+        """Walk the segments, latest first; then add to the gradients of the leaves.
 
-        Each segment's step gets a flush of its own: recorded behind each other, the steps of T
-        segments with two forms each would be 2^T paths, each to be planned.
+        Each segment's step gets a flush of its own: recorded in a row, the steps of T segments with
+        two forms each would be 2^T paths, each to be planned.
         """
         while self.heap:
             # Where no nodes are walked (`PathGraph.later`), nothing is recorded.
@@ -212,7 +212,7 @@ class BackwardPass:
         return self.reach().last_use.get(key, 0)
 
     def number_of(self, segment: Segment | None) -> int:
-        """Number of a region, in the order in which they are walked."""
+        """Number of a region, in the order of the walk."""
         return 0 if segment is None else self.reach().number.get(id(segment), 0)
 
     def settle(self, key: int) -> None:
@@ -269,7 +269,7 @@ def run_backward(
 ) -> list[Any]:
     """Backward from `roots` with the given gradients (None for ones).
 
-    inputs: only these get gradients     capture: return their gradients (or None) instead of
+    inputs: only these get gradients     capture: return these gradients (or None) instead of
     accumulating
     """
     trace = _hot.current_trace()
@@ -339,7 +339,7 @@ def go_on(
 
 
 def _at_once(owner: BackwardPass, seeds: dict[int, Any]) -> bool:
-    """Whether the pending trace may not come back, and its backward pass has been run by groups."""
+    """Whether the pending trace may not come back, and its backward pass has run by groups."""
     trace = owner.trace
     if owner.create or owner.retain or owner.inputs is not None:
         return False
@@ -362,7 +362,7 @@ def _leave(owner: BackwardPass) -> None:
     owner._start = owner._reach = None  # both lead back to the owner
     key = _whose(owner.trace)
     stack = _PASSES.get(key)
-    if stack and stack[-1] is owner:  # not so if the pass was cut short on its way there
+    if stack and stack[-1] is owner:  # not so if the pass was cut short before this point
         stack.pop()
     if not stack:
         _PASSES.pop(key, None)
@@ -412,7 +412,7 @@ def ones_like(value: Value) -> Any:
 
 
 def _remember(walk: Walk, seeds: dict[int, Any]) -> None:
-    """Note a backward that was a single step and only gave leaves their gradients."""
+    """Note a backward that was a single step and only added to gradients of leaves."""
     simple = walk.simple
     if simple is None or walk.owner.inputs is not None or walk.owner.create:
         return

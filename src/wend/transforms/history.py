@@ -17,7 +17,7 @@ _WARNED: set[Any] = set()
 def note_history(segment: Segment, batch: FlushJob) -> None:
     """Count the spent segments behind a new one; warn once, naming the line, if there are many.
 
-    Losses that are summed as tensors do so: each sum keeps its iteration's graph alive.
+    Losses that are summed as tensors do so: each sum keeps the iteration's graph alive.
     """
     for i, value in segment.inputs.items():
         older = value.segment

@@ -20,7 +20,7 @@ class UserCode(Protocol):
     def backward(self, gradients: list[Any], resolve: Any) -> list[Any]:
         """Gradients of the inputs (or None), given the gradients of the results (or None).
 
-        resolve(k, data): result number k, with its data, as a tensor of its gradient identity
+        resolve(k, data): result number k, with the data, as a tensor of its gradient identity
         """
 
     def free(self) -> None:
@@ -149,7 +149,7 @@ def run_node_hooks(hooks: dict[int, Any], grads: tuple[Any, ...], *more: Any) ->
 
 
 def has_hooks(leaf: Leaf) -> bool:
-    """Whether users' code runs when this leaf gets its gradient."""
+    """Whether users' code runs when this leaf gets a gradient."""
     return bool(leaf.hooks) or bool(leaf.post_hooks) or bool(leaf.node)
 
 
@@ -164,7 +164,7 @@ def handle_of(leaf: Leaf, value: Value | None = None) -> Any:
 
 
 def accumulate(leaf: Leaf, g: Any, create_graph: bool) -> None:
-    """Run the leaf's hooks on its gradient and add it to `.grad` of the leaf's tensor."""
+    """Run the leaf's hooks on a gradient and add the result to `.grad` of the leaf's tensor."""
     if leaf.hooks:
         g = run_tensor_hooks(leaf.hooks, g)
     accumulate_hooked(leaf, g, create_graph)
@@ -220,21 +220,21 @@ def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
 
 
 class Given:
-    """The gradients of handles before a backward pass added to them."""
+    """The gradients of handles before a backward pass added more."""
 
     def __init__(self) -> None:
         self._before: list[tuple[Any, Any]] = []
         self._held: dict[int, tuple[Any, Any]] = {}
 
     def note(self, handle: Any) -> None:
-        """Remember which gradient a handle has, and its data: a gradient is about to be added."""
+        """Remember the gradient of a handle, with the data: a gradient is about to be added."""
         have = handle._grad
         self._before.append((handle, have))
         if have is not None:
             _hot.note_holders(self._held, have)
 
     def take_back(self) -> None:
-        """Give handles back their earlier gradients: the pass was cut short."""
+        """Give handles back the earlier gradients: the pass was cut short."""
         for handle, have in reversed(self._before):
             handle._grad = have
         for holder, value in self._held.values():
@@ -243,7 +243,7 @@ class Given:
 
 # -- gradients of tensors that are no leaves ---------------------------------------------------
 
-#: Handles that retain their gradients, by id (their equality is elementwise).
+#: Handles that retain gradients, by id (equality of handles is elementwise).
 _RETAINED: dict[int, Any] = {}
 _hot.set_retained(_RETAINED)
 
@@ -262,7 +262,7 @@ def retains_grad(handle: Any) -> bool:
 
 
 def retaining() -> bool:
-    """Whether any live handle retains its gradient."""
+    """Whether any live handle retains gradients."""
     return bool(_RETAINED)
 
 
@@ -276,12 +276,12 @@ def retained_handles() -> Iterator[Any]:
 
 # -- gradients of tensors that were written to without gradient ---------------------------------
 
-#: Handles written to under no_grad, by id: (handle, its new value, the value it has gradients by).
+#: Handles written to under no_grad, by id: (handle, new value, value for gradients).
 _WRITTEN: dict[int, tuple[weakref.ref[Any], Value, Value]] = {}
 
 
 def note_written(handle: Any, value: Value, history: Value) -> None:
-    """Let gradients by a handle whose data became `value` be those by `history`, as it was.
+    """Let gradients by a handle whose data became `value` be the gradients by `history`.
 
     Earlier readers of the handle count too; later readers hand their gradients on to `history`.
     """

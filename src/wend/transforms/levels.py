@@ -2,8 +2,8 @@
 
 A `Level` takes the place of a thread's trace while a mapped function runs.  The tensors that the
 function sees have a single example's shape.  Behind each is a tensor with the batch axis at dim 0,
-and every op is recorded on the latter, by its batching rule.  Levels nest; a tensor that a level
-does not know (a weight from outside, an outer level's tensor) is the same for all of its examples.
+and every op is recorded on the latter, by the batching rule.  Levels nest; a tensor that a level
+does not know (a weight from outside, an outer level's tensor) is the same for all examples.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ValueNeeded(GraphError):
     def __init__(self, level: Level) -> None:
         super().__init__(NO_VALUE)
         self.level = level
-        self.mine = False  # whether the error is about the vmap that it passes
+        self.mine = False  # whether the error is about the vmap being left
 
 
 class Level:
@@ -181,7 +181,7 @@ class Level:
             return flatten_outputs(
                 prim.batch(everything, self.size, *prim.arrange(lifted, numbers))
             )
-        # A draw without operands begins with its size.
+        # A draw without operands begins with a size.
         first = prim.form[0]
         given[0] = (self.size, *given[0])
         form = (("S", first[1] + 1), *prim.form[1:])
@@ -222,7 +222,7 @@ def _as_it_is(x: Tensor) -> Tensor:
 
 
 def _note_view(new: Tensor, source: Tensor, prim: Any, args: list[Any]) -> None:
-    """Let writes through a view of an example reach its base (the core does so elsewhere)."""
+    """Let writes through a view of an example reach the base (the core does so elsewhere)."""
     if not prim.is_differentiable:
         _hot.slot("attach_detached")(new, source)
         return
@@ -286,7 +286,7 @@ def _take_back(level: Level, serial: int, n: int, touched: int) -> Tensor | None
     """
     trace = level.trace
     if trace.serial != serial:
-        return None  # there was a flush: the values before it are no longer known
+        return None  # there was a flush: the values before the flush are no longer known
     found = None
     for handle, old, _ in trace.touched[touched:]:
         if handle.value.serial != level.serial:

@@ -185,7 +185,7 @@ class _StackPass(BackwardPass):
     """A backward pass in which every gradient has a leading axis for the seeds."""
 
     def run(self) -> None:
-        """Walk the segments, latest first; then hand the leaves their gradients."""
+        """Walk the segments, latest first; then add to the gradients of the leaves."""
         if self.anomaly:
             raise _UsersCode
         first = True
@@ -209,7 +209,7 @@ class _StackPass(BackwardPass):
 
 
 class _StackWalk(Walk):
-    """A segment of such a pass: its backward as a single op, batched over the seeds."""
+    """A segment of such a pass: a backward as a single op, batched over the seeds."""
 
     def stops(self) -> list[Any]:
         """There is no place here for users' code."""

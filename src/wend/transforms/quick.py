@@ -30,7 +30,7 @@ from wend.transforms.differentiate import (
 NOTHING: frozenset[int] = frozenset()
 
 
-#: Forms of one segment's backward pass that are kept (which leaves have got gradients already).
+#: Forms of a segment's backward pass that are kept (which leaves have got gradients already).
 MOST_KNOWN = 8
 
 
@@ -45,8 +45,8 @@ class KnownPass(NamedTuple):
     before: Any  # `segment.spent` before the pass
     order: tuple[int, ...]  # ids that gradients come from
     leaves: tuple[int, ...]  # all entries that are leaves: each must require grad
-    carried: tuple[int, ...]  # those of them whose gradients so far are operands
-    fresh: tuple[int, ...]  # those that get their first gradient
+    carried: tuple[int, ...]  # those leaves whose gradients so far are operands
+    fresh: tuple[int, ...]  # leaves without a gradient so far
     saved: tuple[int, ...]  # saved values, the further operands
     args: tuple[Any, ...]  # run-time args, over the segment's types and args
     targets: tuple[int, ...]
@@ -91,7 +91,7 @@ def note_known(
         segment.spent,
         tuple(segment.saved),
     )
-    path.known.append(tuple(found))  # a plain tuple: its fields are had without Python
+    path.known.append(tuple(found))  # a plain tuple: fields are read without Python
 
 
 class WholePass:
@@ -110,7 +110,7 @@ class WholePass:
 
 
 def pass_segment(owner: Any, segment: Segment, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
-    """Record the backward pass of the segment; returns (id, gradient) of its entries.
+    """Record the backward pass of the segment; returns (id, gradient) of entries.
 
     seeds: gradients by id     owner: the `Pass`, whose totals of leaves are taken up
     """
@@ -221,7 +221,7 @@ def cut(flags: tuple[bool, ...], grads: list[Any]) -> None:
 
 
 def identified(segment: Segment, i: int) -> Value:
-    """A value that the segment kept, with its gradient identity."""
+    """A value that the segment kept, with the gradient identity."""
     kept = segment.saved.get(i)
     if kept is None:
         raise GraphError(FREED)

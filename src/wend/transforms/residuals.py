@@ -1,9 +1,10 @@
 """The values that a segment saves for its backward pass, and those that the pass computes again.
 
-The gradient rules of a segment read certain values. Instead of a value, its sources by cheap ops
-may be saved. The cheapest choice is a minimum cut between the values at hand, or dear to compute,
-and the values read. Each value costs its bytes (by the sizes at hand: the choice holds for all
-sizes). Among cuts of equal cost, the cut nearest to the values read computes least again.
+The gradient rules of a segment read certain values. Instead of a value, the values from which cheap
+ops compute it may be saved. The cheapest choice is a minimum cut between the values at hand, or
+dear to compute, and the values read. Each value costs its bytes by the sizes at hand, and the
+choice holds for all sizes. Among cuts of equal cost, the cut nearest to the values read computes
+least again.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def saved_bytes(path: PathGraph, read: set[int], anew: frozenset[int]) -> int:
 def cheap(path: PathGraph, node: Node, tight: bool) -> bool:
     """Whether the results of a node are as quickly computed as read from memory.
 
-    tight: also whether it is a product that is larger than its operands. If all products were made
-    again, the whole path would be, and all its values would exist at once.
+    tight: also whether the node is a product larger than the operands. If all products were made
+    again, the whole path would be, and all values would exist at once.
     """
     prim: Primitive = node.prim
     if prim.calls_user or not prim.pure or not node.inputs:
@@ -97,7 +98,7 @@ def cheap(path: PathGraph, node: Node, tight: bool) -> bool:
     if isinstance(prim, Contract):
         return product_steps(path, node) <= SHORT or (tight and is_larger(path, node))
     if isinstance(prim, Gather):
-        return True  # its indices have been checked when it first ran
+        return True  # the indices were checked when the op first ran
     return isinstance(prim, _CHEAP) and not prim.fallible
 
 
@@ -113,7 +114,7 @@ def product_steps(path: PathGraph, node: Node) -> int:
 
 
 def is_larger(path: PathGraph, node: Node) -> bool:
-    """Whether the result of a node takes more memory than its operands, leaves aside."""
+    """Whether the result of a node takes more memory than the operands, leaves aside."""
     operands = sum(value_bytes(path, i) for i in set(node.inputs) if i in path.producer)
     return value_bytes(path, node.outputs[0]) > operands
 

@@ -50,7 +50,7 @@ def with_rows(type_: Any, n: int) -> Any:
 def holds_for(
     prim: Any, types: Sequence[Any], rows: Flags, args: list[Any], n: int, outs: Sequence[Any]
 ) -> bool:
-    """Whether the op takes n rows as well, and its results `outs` are the same but for that number.
+    """Whether the op takes n rows as well, with the results `outs` alike but for that number.
 
     The pattern must be the same too: in it, a single row and an operand of extent 1 are alike.
     Several rows are broadcast against that operand, and its gradient is then a sum that a single

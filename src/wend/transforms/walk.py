@@ -72,7 +72,7 @@ class PassContext(Protocol):
         """Number of the last region that the leaf with this id() gets gradients from."""
 
     def number_of(self, segment: Segment | None) -> int:
-        """Number of a region, in the order in which they are walked."""
+        """Number of a region, in the order of the walk."""
 
 
 _STEPS: dict[Any, StepPrimitive] = {}
@@ -121,7 +121,7 @@ class Walk:
         self.survey = survey(self.path, self.survey_key[0], self.survey_key[1])
 
     def value_at(self, i: int) -> Value:
-        """The value behind an entry of the region, with its identity."""
+        """The value behind an entry of the region, with the gradient identity."""
         values = self.trace.values if self.segment is None else self.segment.inputs
         found: Value = values[i]
         return found
@@ -286,7 +286,7 @@ class Walk:
     def held_step(
         self, order: tuple[int, ...], seeds: dict[int, Any], part: Part, high: int, low: int
     ) -> list[tuple[int, Any]]:
-        """A stretch of a segment's backward pass, on its saved values."""
+        """A stretch of a segment's backward pass, on saved values."""
         owner, segment = self.owner, self.segment
         assert segment is not None
         path: PathGraph = self.path
@@ -304,7 +304,7 @@ class Walk:
         return pairs
 
     def saved(self, i: int) -> Value:
-        """A value that the segment kept, with its gradient identity if that is asked for."""
+        """A value that the segment kept, with the gradient identity if that is asked for."""
         segment = self.segment
         assert segment is not None
         if self.owner.create:
@@ -314,7 +314,7 @@ class Walk:
         return value
 
     def tensor_of(self, i: int, data: Value) -> Any:
-        """The value `i` of the region, which equals `data`, with its gradient identity."""
+        """The value `i` of the region, equal to `data`, with the gradient identity."""
         if self.segment is None:
             return _hot.wrap(self.trace.values[i])
         if not self.owner.create:

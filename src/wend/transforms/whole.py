@@ -1,4 +1,4 @@
-"""Composites off the trie as single nodes: the body forward, and its gradient, as an op each."""
+"""Composites off the trie as single nodes: the body forward, and the gradient, as an op each."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from wend.transforms.differentiate import END, Differentiator, Layered, Survey, 
 class CompositeGradient(Body, abstract=True):
     """The body of a composite, forward.
 
-    Its results are the composite's, then the values that the gradient rules of its ops read.
+    The results are the composite's, then the values that gradient rules of inner ops read.
     """
 
-    path: PathGraph  # the body: ids >= 0 are its operands, ids below 0 all else
+    path: PathGraph  # the body: ids >= 0 are the operands, ids below 0 all else
     results: tuple[int, ...]  # ids there of the results that this op returns
 
     def gradient_graph(self, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
@@ -39,7 +39,7 @@ class CompositeGradient(Body, abstract=True):
 def gradient_graph(
     path: PathGraph, results: tuple[int, ...], needs: tuple[bool, ...], given: tuple[bool, ...]
 ) -> Graph:
-    """The gradient rule of a path whose operands are its first ids, from the rules of its ops.
+    """The gradient rule of a path whose operands are the first ids, from the rules of the ops.
 
     needs: which operands want a gradient     given: which of the results have a gradient
     Inputs of the graph: operands, results, then the gradients given.  Outputs: per operand the
@@ -145,7 +145,7 @@ def _make(program: Program, grad: bool) -> Bundle:
 
 
 def read_later(path: PathGraph, results: list[int], operands: list[int]) -> set[int]:
-    """Ids in the middle of a path that the gradient rules of its ops read.
+    """Ids in the middle of a path that gradient rules read.
 
     results: those that may have gradients     operands: those that may want one
     """
