@@ -12,8 +12,8 @@ from wend.frontend.derivatives import (
 )
 from wend.frontend.functionalized import functionalize
 from wend.frontend.mapping import vmap
-from wend.frontend.nn.stateless import functional_call
 from wend.frontend.stacking import stack_module_state
+from wend.nn.utils.stateless import functional_call
 
 __all__ = [
     "functional_call",

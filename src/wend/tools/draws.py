@@ -164,7 +164,7 @@ def _share_dropout(torch: Any, draws: Draws) -> None:
         return input.mul_(mask).mul_(scale) if inplace else input * mask * scale
 
     torch.nn.functional.dropout = dropout
-    inner = sys.modules.get("wend.frontend.nn.functional")  # what Wend's own modules call
+    inner = sys.modules.get("wend.nn.functional")  # what Wend's own modules call
     if torch.__name__ == "wend" and inner is not None:
         vars(inner)["dropout"] = dropout
 

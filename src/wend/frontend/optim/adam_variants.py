@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.frontend.nn._core import Tensor, ops
 from wend.frontend.optim._stepping import (
     as_counter,
     check,
@@ -17,6 +16,7 @@ from wend.frontend.optim._stepping import (
     zeros_for,
 )
 from wend.frontend.optim.optimizer import Optimizer
+from wend.frontend.toolkit import Tensor, ops
 
 __all__ = ["Adamax", "NAdam", "RAdam"]
 

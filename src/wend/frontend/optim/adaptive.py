@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.nn._core import Tensor, ops
 from wend.frontend.optim._stepping import check, check_modes, decay_of, number, take, zeros_for
 from wend.frontend.optim.optimizer import Optimizer
+from wend.frontend.toolkit import Tensor, ops
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.nn._core import Tensor, ops
 from wend.frontend.optim._stepping import (
     as_counter,
     check,
@@ -15,6 +14,7 @@ from wend.frontend.optim._stepping import (
     zeros_for,
 )
 from wend.frontend.optim.optimizer import Optimizer
+from wend.frontend.toolkit import Tensor, ops
 
 __all__ = ["ASGD", "Rprop"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.nn._core import Tensor, enable_grad, no_grad, ops
 from wend.frontend.optim._stepping import check, number
 from wend.frontend.optim.optimizer import Optimizer
+from wend.frontend.toolkit import Tensor, enable_grad, no_grad, ops
 
 __all__ = ["LBFGS"]
 

@@ -21,9 +21,9 @@ from wend.core.whole import (
     position,
     take_back,
 )
-from wend.frontend.nn._core import Tensor, enable_grad, synchronize, tensor
-from wend.frontend.nn.hooks import HookTable, RemovableHandle
 from wend.frontend.optim._stepping import counter_dtype
+from wend.frontend.toolkit import Tensor, enable_grad, synchronize, tensor
+from wend.nn._base.hooks import HookTable, RemovableHandle
 
 __all__ = [
     "Optimizer",

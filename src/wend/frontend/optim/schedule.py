@@ -7,8 +7,8 @@ import weakref
 from functools import wraps
 from typing import Any
 
-from wend.frontend.nn._core import Tensor
 from wend.frontend.optim.optimizer import Optimizer
+from wend.frontend.toolkit import Tensor
 
 EPOCH_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.nn._core import Tensor, assign, ops
 from wend.frontend.optim._stepping import check, check_modes, decay_of, number
 from wend.frontend.optim.optimizer import Optimizer
+from wend.frontend.toolkit import Tensor, assign, ops
 
 __all__ = ["SGD"]
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any, Literal
 
-from wend.frontend.nn._core import Tensor, int64, no_grad, tensor
-from wend.frontend.nn.batchnorm import _BatchNorm
-from wend.frontend.nn.module import Module
 from wend.frontend.optim.optimizer import Optimizer
 from wend.frontend.optim.schedule import LRScheduler
+from wend.frontend.toolkit import Tensor, int64, no_grad, tensor
+from wend.nn.modules.batchnorm import _BatchNorm
+from wend.nn.modules.module import Module
 
 __all__ = [
     "SWALR",
