@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-from wend.frontend.optim.optimizer import Optimizer
-from wend.frontend.optim.schedule import LRScheduler, set_rate
+from wend.optim._schedule import LRScheduler, set_rate
+from wend.optim.optimizer import Optimizer
 
 
 class SequentialLR(LRScheduler):

@@ -7,8 +7,8 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal
 
-from wend.frontend.optim.optimizer import Optimizer
-from wend.frontend.optim.schedule import LRScheduler, set_rate
+from wend.optim._schedule import LRScheduler, set_rate
+from wend.optim.optimizer import Optimizer
 
 
 def _per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:

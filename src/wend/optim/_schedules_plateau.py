@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal
 
-from wend.frontend.optim.optimizer import Optimizer
-from wend.frontend.optim.schedule import EPOCH_WARNING, LRScheduler, set_rate
+from wend.optim._schedule import EPOCH_WARNING, LRScheduler, set_rate
+from wend.optim.optimizer import Optimizer
 
 
 class ReduceLROnPlateau(LRScheduler):

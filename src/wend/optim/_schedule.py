@@ -7,8 +7,8 @@ import weakref
 from functools import wraps
 from typing import Any
 
-from wend.frontend.optim.optimizer import Optimizer
 from wend.frontend.toolkit import Tensor
+from wend.optim.optimizer import Optimizer
 
 EPOCH_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
@@ -34,6 +34,8 @@ class LRScheduler:
     Subclasses define `get_lr`: a rate for each group at `self.last_epoch`, from the current one.
     """
 
+    __module__ = "wend.optim.lr_scheduler"
+
     #: Whether the step is the constructor's: one that resumes leaves the rates as they are.
     _is_initial = False
 
@@ -57,7 +59,7 @@ class LRScheduler:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__module__.startswith("wend.frontend.optim."):
+        if cls.__module__.startswith("wend.optim._schedule"):
             cls.__module__ = "wend.optim.lr_scheduler"
 
     def _initial_step(self) -> None:

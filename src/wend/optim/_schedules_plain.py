@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from wend.frontend.optim.optimizer import Optimizer
-from wend.frontend.optim.schedule import LRScheduler, set_rate
+from wend.optim._schedule import LRScheduler, set_rate
+from wend.optim.optimizer import Optimizer
 
 Factors = Callable[[int], float] | list[Callable[[int], float]]
 
