@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from wend.base.errors import ExecutionError
-from wend.frontend.data.fetch import StreamEnd, make_fetcher
+from wend.utils.data._utils.fetch import StreamEnd, make_fetcher
 
 if TYPE_CHECKING:
-    from wend.frontend.data.loader import DataLoader
+    from wend.utils.data.dataloader import DataLoader
 
 
 class _Pass:

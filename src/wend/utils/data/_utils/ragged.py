@@ -9,8 +9,8 @@ import numpy as np
 
 from wend.base.errors import ShapeError
 from wend.core._hot import Tensor
-from wend.frontend.data import seam
-from wend.frontend.data.collate import collate
+from wend.utils.data._utils import seam
+from wend.utils.data._utils.collate import collate
 
 __all__ = ["ragged"]
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.frontend.data import seam
+from wend.utils.data._utils import seam
 
 SMALL = 1 << 15  # bytes; below it an array travels inside the pickle
 ALIGNMENT = 64

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from wend.base.errors import ArgumentError, ExecutionError
-from wend.frontend.data.collate import UnlikeSamples, default_collate
+from wend.utils.data._utils.collate import UnlikeSamples, default_collate
 
 
 class StreamEnd(Exception):

@@ -14,8 +14,8 @@ from typing import Any, cast
 import numpy as np
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.frontend.data import seam
-from wend.frontend.data.sampler import Sampler
+from wend.utils.data._utils import seam
+from wend.utils.data.sampler import Sampler
 
 Key = Callable[[Any], Hashable]
 NAME = "BucketBatchSampler"

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from wend.frontend.data import channel, info, seam
-from wend.frontend.data.failure import Failure, WorkerDied
-from wend.frontend.data.fetch import Stopped, StreamEnd, make_fetcher
+from wend.utils.data._utils import channel, info, seam
+from wend.utils.data._utils.failure import Failure, WorkerDied
+from wend.utils.data._utils.fetch import Stopped, StreamEnd, make_fetcher
 
 GRACE = 5.0  # seconds that a worker has to finish its sample before it is made to end
 PARENT_CHECK = 2.0  # seconds between looks for the main process, where no pipe's end tells
