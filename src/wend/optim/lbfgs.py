@@ -99,6 +99,7 @@ class _Run:
         self.state["func_evals"] += evaluations
 
     def run(self) -> Any:
+        """Return the closure's first loss, after as many iterations as the settings allow."""
         settings, state = self.settings, self.state
         first = self.evaluate()
         loss = float(first)

@@ -237,6 +237,7 @@ class _LazyNormBase(LazyModuleMixin):
             self.num_batches_tracked = tensor(0, dtype=int64)
 
     def reset_parameters(self) -> None:
+        """Fill the parameters anew, if they have their shapes."""
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()  # type: ignore[misc]
 

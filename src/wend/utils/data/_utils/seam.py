@@ -65,7 +65,7 @@ def stack(tensors: Sequence[Any]) -> Any:
 
 def nested(tensors: Sequence[Any]) -> Any:
     """Return the tensors, of one rank, as one nested tensor, with their history."""
-    from wend.frontend.nested.creation import as_nested_tensor  # few programs need it
+    from wend.nested.creation import as_nested_tensor  # few programs need it
 
     return as_nested_tensor(list(tensors))
 

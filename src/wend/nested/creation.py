@@ -11,7 +11,7 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend import creation
 from wend.frontend.formats import jagged, strided
-from wend.frontend.nested.tensor import NestedTensor, Packed, nest, nest_packed
+from wend.nested.tensor import NestedTensor, Packed, nest, nest_packed
 
 __all__ = [
     "as_nested_tensor",

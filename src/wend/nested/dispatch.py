@@ -17,7 +17,7 @@ from wend.core import _hot
 from wend.core._hot import OpFunction, Tensor
 from wend.core.primitive import ops
 from wend.core.signature import Binder, Param
-from wend.frontend.nested.tensor import NestedTensor, Packed, nest, nest_packed
+from wend.nested.tensor import NestedTensor, Packed, nest, nest_packed
 
 __all__ = ["dispatch"]
 
