@@ -29,7 +29,7 @@ ALLOWED = {
         "frontend/aliasing*",
         "frontend/interop*",
         "frontend/printing*",
-        "frontend/data*",
+        "utils/data*",
         "frontend/serialize*",
         "tools/draws.py",  # numbers for Wend and PyTorch alike
     ],

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 import wend
 from wend.base import dtypes
 from wend.base.errors import ArgumentError, ArgumentTypeError, DeviceError
-from wend.frontend.nn.parameter import Parameter
 from wend.frontend.serialize import (
     CheckpointError,
     UnsafeName,
@@ -30,6 +29,7 @@ from wend.frontend.serialize import (
     safe_globals,
     save,
 )
+from wend.nn.parameter import Parameter
 
 torch = pytest.importorskip("torch")
 NUMBERS = [dtype.name for dtype in dtypes.ALL]

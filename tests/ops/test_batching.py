@@ -12,7 +12,7 @@ from wend.base import dtypes
 from wend.base.errors import GraphError
 from wend.core.primitive import NO_GRADIENT, Composite
 from wend.frontend.autograd import grad
-from wend.frontend.mapping import vmap
+from wend.func.mapping import vmap
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SIZE = 2

@@ -1,6 +1,6 @@
 """torch.nested: tensors of unlike sizes as one."""
 
-from wend.frontend.nested.creation import (
+from wend.nested.creation import (
     as_nested_tensor,
     masked_select,
     narrow,
@@ -8,7 +8,7 @@ from wend.frontend.nested.creation import (
     nested_tensor_from_jagged,
     to_padded_tensor,
 )
-from wend.frontend.nested.tensor import NestedTensor
+from wend.nested.tensor import NestedTensor
 
 __all__ = [
     "NestedTensor",

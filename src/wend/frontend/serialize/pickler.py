@@ -14,11 +14,11 @@ from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 from wend.base.shapes import Size
 from wend.core._hot import OpFunction, Tensor
 from wend.frontend.interop import user_attributes
-from wend.frontend.nn.hooks import HookTable
-from wend.frontend.nn.parameter import Parameter
 from wend.frontend.serialize.renaming import torch_path
 from wend.frontend.serialize.storages import STORAGE_NAMES
 from wend.frontend.serialize.tensors import StoredView, stored_view
+from wend.nn._base.hooks import HookTable
+from wend.nn.parameter import Parameter
 
 __all__ = ["StorageWriter", "TorchName", "checkpoint_pickler"]
 

@@ -1,7 +1,7 @@
 """The two vocabularies: a class of Wend's is written under the name that it has in PyTorch.
 
 `wend.nn.modules.linear.Linear` becomes `torch.nn.modules.linear Linear`. A class that only says
-where it was written (`wend.frontend.optim.sgd.SGD`) is looked for among the public modules. And
+where it was written (`wend.optim.sgd.SGD`) is looked for among the public modules. And
 what PyTorch wrote is looked for in `wend.nn.modules.linear`, `wend.nn.modules`, `wend.nn`, in this
 order.
 """
