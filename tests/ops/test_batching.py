@@ -11,7 +11,7 @@ import wend
 from wend.base import dtypes
 from wend.base.errors import GraphError
 from wend.core.primitive import NO_GRADIENT, Composite
-from wend.frontend.autograd import grad
+from wend.frontend.autograd.backward import grad
 from wend.func.mapping import vmap
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -12,8 +12,8 @@ from wend.autograd.grad_mode import (
 )
 from wend.autograd.gradcheck import gradcheck, gradgradcheck
 from wend.autograd.variable import Variable
-from wend.frontend.autograd import backward, grad
-from wend.frontend.grad_modes import (
+from wend.frontend.autograd.backward import backward, grad
+from wend.frontend.autograd.grad_modes import (
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     set_anomaly_enabled,

@@ -8,8 +8,8 @@ from typing import Any
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.autograd import grad
-from wend.frontend.grad_modes import enable_grad
+from wend.frontend.autograd.backward import grad
+from wend.frontend.autograd.grad_modes import enable_grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

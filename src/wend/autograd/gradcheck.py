@@ -10,9 +10,9 @@ from wend.base import dtypes
 from wend.base.errors import ArgumentError, GraphError
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.autograd import grad
+from wend.frontend.autograd.backward import grad
+from wend.frontend.autograd.grad_modes import enable_grad, no_grad
 from wend.frontend.creation import tensor
-from wend.frontend.grad_modes import enable_grad, no_grad
 
 __all__ = [
     "GradcheckError",

@@ -9,8 +9,8 @@ from typing import Any
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.frontend.function import pop_saved_hooks, push_saved_hooks, saved_hooks
-from wend.frontend.nodes import GradientEdge, Node, get_gradient_edge, register_hook
+from wend.frontend.autograd.function import pop_saved_hooks, push_saved_hooks, saved_hooks
+from wend.frontend.autograd.nodes import GradientEdge, Node, get_gradient_edge, register_hook
 from wend.frontend.removable import RemovableHandle
 from wend.transforms.grad import current_pass
 

@@ -13,7 +13,7 @@ from wend.distributions.distribution import (
     ExponentialFamily,
     broadcast_all,
 )
-from wend.frontend.autograd import no_grad
+from wend.frontend.autograd.backward import no_grad
 from wend.frontend.creation import arange
 from wend.frontend.random import bernoulli
 

@@ -14,7 +14,7 @@ from wend.distributions._probabilities import check_one_given, inside
 from wend.distributions.distribution import (
     Distribution,
 )
-from wend.frontend.autograd import no_grad
+from wend.frontend.autograd.backward import no_grad
 from wend.frontend.creation import arange
 from wend.frontend.random import multinomial
 

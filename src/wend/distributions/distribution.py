@@ -9,7 +9,7 @@ from wend.base.shapes import Size
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.distributions.constraints import Constraint
-from wend.frontend.autograd import no_grad
+from wend.frontend.autograd.backward import no_grad
 from wend.frontend.creation import tensor
 
 __all__ = ["Distribution", "ExponentialFamily", "broadcast_all"]

@@ -12,7 +12,7 @@ from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.frontend.interop_memory import is_array
+from wend.frontend.interop.memory import is_array
 from wend.runtime.compiled import threads
 
 __all__ = [

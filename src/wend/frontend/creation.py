@@ -26,10 +26,10 @@ from wend.base.shapes import int_of
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend import interop_arrays
-from wend.frontend.aliasing_memory import adopt
+from wend.frontend.aliasing.outside_memory import adopt
 from wend.frontend.formats import check_layout
-from wend.frontend.interop_memory import (
+from wend.frontend.interop import arrays as interop_arrays
+from wend.frontend.interop.memory import (
     array_from_dlpack,
     array_of_buffer,
     is_array,

@@ -8,7 +8,8 @@ from typing import Any
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.core._hot import Tensor
 from wend.core.primitive import PUBLIC, ops
-from wend.frontend import aliasing, creation
+from wend.frontend import creation
+from wend.frontend.aliasing import rebinding as aliasing
 
 __all__ = [
     "conj",

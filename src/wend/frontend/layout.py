@@ -16,9 +16,9 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend import creation, formats
-from wend.frontend.aliasing_versions import base_now, stands_for, storage_of
+from wend.frontend.aliasing.versions import base_now, stands_for, storage_of
 from wend.frontend.strides import MOST_KEPT, layout_of
-from wend.ops.reshapes import Reshape
+from wend.ops.views.reshapes import Reshape
 
 
 class View(Reshape):

@@ -6,7 +6,7 @@ from wend.base.errors import ArgumentError, LinAlgError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.interop import array_of
+from wend.frontend.interop.exchange import array_of
 
 __all__ = ["cholesky", "solve"]
 

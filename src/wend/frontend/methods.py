@@ -18,11 +18,12 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.signature import parse_signature
 from wend.core.whole import one_at_a_time
-from wend.frontend import aliasing, creation, formats, layout
-from wend.frontend.aliasing_memory import expose
-from wend.frontend.aliasing_versions import base_now, count_write, keep_count, leave_memory
-from wend.frontend.grad_modes import is_inference
-from wend.ops import subscript
+from wend.frontend import creation, formats, layout
+from wend.frontend.aliasing import rebinding as aliasing
+from wend.frontend.aliasing.outside_memory import expose
+from wend.frontend.aliasing.versions import base_now, count_write, keep_count, leave_memory
+from wend.frontend.autograd.grad_modes import is_inference
+from wend.ops.indexing import subscript
 
 # -- conversions ----------------------------------------------------------------------------
 

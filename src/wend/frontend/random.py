@@ -21,9 +21,9 @@ from wend.base.shapes import int_of
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.aliasing import assign
+from wend.frontend.aliasing.rebinding import assign
 from wend.frontend.creation import Options, finished, sizes_of, tensor
-from wend.ops.elementwise import FLOATING
+from wend.ops.elementwise.family import FLOATING
 from wend.ops.numeric import require
 
 __all__ = [

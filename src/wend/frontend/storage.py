@@ -10,7 +10,7 @@ from wend.base.dtypes import DType, uint8
 from wend.base.errors import NotImplementedInWend
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.aliasing_versions import storage_of
+from wend.frontend.aliasing.versions import storage_of
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from wend.base.shapes import contiguous_strides
 from wend.core._hot import Alias, Tensor
-from wend.ops.views import Reinterpret
+from wend.ops.views.family import Reinterpret
 
 Layout = tuple[tuple[int, ...], int]
 

@@ -10,9 +10,9 @@ from typing import Any
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Leaf, Tensor
-from wend.frontend.aliasing import note_rebinding
-from wend.frontend.aliasing_versions import UNCOUNTED
-from wend.frontend.interop import user_attributes
+from wend.frontend.aliasing.rebinding import note_rebinding
+from wend.frontend.aliasing.versions import UNCOUNTED
+from wend.frontend.interop.exchange import user_attributes
 
 __all__ = ["swap_tensors"]
 

@@ -20,12 +20,14 @@ from wend.core.primitive import ops
 from wend.core.provenance import current_site, module_path, one_site
 from wend.core.symbolic import SymInt, SymNumber
 from wend.core.whole import one_at_a_time
-from wend.frontend import aliasing, creation
-from wend.frontend import rhythm as _rhythm  # noqa: F401  (fills a slot of the core)
-from wend.frontend.aliasing_versions import count_write, keep_count, leave_memory
-from wend.frontend.interop_memory import common_dtype, is_array
+from wend.frontend import creation
+from wend.frontend.aliasing import rebinding as aliasing
+from wend.frontend.aliasing.versions import count_write, keep_count, leave_memory
+from wend.frontend.batching import flush_points as _rhythm  # noqa: F401  (fills a slot of the core)
+from wend.frontend.interop.memory import common_dtype, is_array
 from wend.frontend.strides import may_repeat, repeats
-from wend.ops import indexing, subscript
+from wend.ops.indexing import keys as indexing
+from wend.ops.indexing import subscript
 from wend.runtime import flush as _plans  # noqa: F401  (fills the core's slots)
 
 # -- modes ----------------------------------------------------------------------------------
@@ -387,7 +389,7 @@ def numel(self: Tensor) -> int:
 
 def backward(x: Tensor, gradient: Any, retain: Any, create_graph: bool, inputs: Any) -> None:
     """What Tensor.backward calls where the path is not known yet."""
-    from wend.frontend import autograd
+    from wend.frontend.autograd import backward as autograd
 
     autograd.backward(x, gradient, retain, create_graph, inputs=inputs)
 

@@ -13,8 +13,9 @@ from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend import interop_compare, random
+from wend.frontend import random
 from wend.frontend.creation import checked_dtype, sizes_of, tensor
+from wend.frontend.interop import compare as interop_compare
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 

@@ -9,8 +9,9 @@ from wend.base.dtypes import bfloat16, bool_, float16, float32, float64, int64
 from wend.base.errors import NotImplementedInWend
 from wend.core._hot import ACTIVE_HOOKS, ModuleBase, Tensor, native_new, synchronize
 from wend.core.primitive import REGISTRY, make_function, ops
-from wend.frontend.aliasing import assign as _assign
-from wend.frontend.autograd import enable_grad, is_grad_enabled, no_grad
+from wend.frontend.aliasing.rebinding import assign as _assign
+from wend.frontend.autograd.backward import enable_grad, is_grad_enabled, no_grad
+from wend.frontend.autograd.function import Function
 from wend.frontend.creation import (
     arange,
     empty,
@@ -23,7 +24,6 @@ from wend.frontend.creation import (
     zeros,
     zeros_like,
 )
-from wend.frontend.function import Function
 
 __all__ = [
     "ACTIVE_HOOKS",

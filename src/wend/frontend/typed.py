@@ -17,8 +17,8 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.creation import held, is_index, sizes_of
-from wend.frontend.interop_arrays import Op, array_from_data
-from wend.frontend.interop_memory import is_array
+from wend.frontend.interop.arrays import Op, array_from_data
+from wend.frontend.interop.memory import is_array
 
 __all__ = [
     "BFloat16Tensor",

@@ -12,7 +12,7 @@ from wend.base.random_state import RandomState
 from wend.base.shapes import normalize_dim
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.batched import run_calls, streams
+from wend.frontend.batching.batched import run_calls, streams
 from wend.nested.tensor import nest
 from wend.transforms.batch import with_batch_axis
 from wend.transforms.levels import DRAWS, RANDOMNESS, ValueNeeded, run_mapped

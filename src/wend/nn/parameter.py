@@ -6,7 +6,7 @@ from collections import OrderedDict
 from typing import Any
 
 from wend.base.errors import GraphError
-from wend.frontend.interop import user_attributes
+from wend.frontend.interop.exchange import user_attributes
 from wend.frontend.tensor import disabled_torch_function
 from wend.frontend.toolkit import Tensor, empty, native_new, no_grad
 

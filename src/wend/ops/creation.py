@@ -12,7 +12,7 @@ from wend.base import dtypes
 from wend.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
 from wend.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec
 from wend.core.symbolic import hints
-from wend.ops.views import ANY_DTYPE
+from wend.ops.views.family import ANY_DTYPE
 
 
 class Full(Primitive):

@@ -16,9 +16,9 @@ from wend.base.errors import DimError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import NO_GRADIENT, Sample, Spec, ops, overload
 from wend.core.symbolic import numel
+from wend.ops.elementwise.selection import Maximum, Minimum
 from wend.ops.numeric import Array, widen
 from wend.ops.reduce import REAL, Reduction, repeat_back, restore
-from wend.ops.selection import Maximum, Minimum
 
 
 class _Extreme(Reduction, abstract=True):

@@ -16,8 +16,8 @@ from wend.core._hot import Program
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import ADD, DIM, EQ, hints, make, numel
 from wend.ops.numeric import accumulator, sum_accurately
-from wend.ops.scatters import with_batch
-from wend.ops.views import ANY_DTYPE, Shape
+from wend.ops.views.family import ANY_DTYPE, Shape
+from wend.ops.views.scatters import with_batch
 
 
 class Cat(Primitive):

@@ -13,7 +13,7 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.numeric import require
-from wend.ops.slicing import replaced, zeros_of
+from wend.ops.views.slicing import replaced, zeros_of
 
 REAL = frozenset({"bool", "int", "float"})
 

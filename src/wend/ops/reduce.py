@@ -20,7 +20,7 @@ from wend.base.shapes import normalize_dims
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.builder import Builder, Value
-from wend.ops.elementwise import FLOATING, Elementwise
+from wend.ops.elementwise.family import FLOATING, Elementwise
 from wend.ops.numeric import Array, accumulator, array, require, sum_accurately
 
 REAL = frozenset({"bool", "int", "float"})

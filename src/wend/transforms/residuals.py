@@ -17,12 +17,12 @@ from wend.core.graph import Node, PathGraph
 from wend.core.primitive import Primitive
 from wend.ops.basic import FillLike, Graft, Identity
 from wend.ops.contract import Contract
-from wend.ops.elementwise import Elementwise
-from wend.ops.gather import Gather
+from wend.ops.elementwise.family import Elementwise
+from wend.ops.elementwise.selection import Cast
+from wend.ops.indexing.gather import Gather
 from wend.ops.joining import Clone, SumTo
 from wend.ops.reduce import Reduction
-from wend.ops.selection import Cast
-from wend.ops.views import View
+from wend.ops.views.family import View
 from wend.transforms.cuts import nearest_cut
 
 __all__ = ["choose_anew", "value_bytes"]

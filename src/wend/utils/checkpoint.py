@@ -16,7 +16,7 @@ from typing import Any
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.frontend.grad_modes import no_grad
+from wend.frontend.autograd.grad_modes import no_grad
 
 __all__ = [
     "CheckpointError",

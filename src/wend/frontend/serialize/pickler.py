@@ -13,7 +13,7 @@ from wend.base.dtypes import DType
 from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 from wend.base.shapes import Size
 from wend.core._hot import OpFunction, Tensor
-from wend.frontend.interop import user_attributes
+from wend.frontend.interop.exchange import user_attributes
 from wend.frontend.serialize.renaming import torch_path
 from wend.frontend.serialize.storages import STORAGE_NAMES
 from wend.frontend.serialize.tensors import StoredView, stored_view

@@ -12,7 +12,7 @@ from wend.base.shapes import contiguous_strides, is_contiguous
 from wend.core import _hot
 from wend.core._hot import Alias, Tensor
 from wend.core.primitive import ops
-from wend.frontend.aliasing_versions import storage_of
+from wend.frontend.aliasing.versions import storage_of
 from wend.frontend.strides import layout_of
 
 __all__ = ["StoredView", "conjugated", "stored_view", "tensor_from_array", "view_of"]

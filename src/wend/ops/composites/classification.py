@@ -15,9 +15,9 @@ from wend.base import dtypes
 from wend.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend.core.primitive import Sample, ops
 from wend.core.symbolic import hints, numel
+from wend.ops.composites.layers.softmax import log_softmax_of
 from wend.ops.composites.losses import LEGACY, loss, reduced, require_floats, same_sizes
-from wend.ops.composites.softmax import log_softmax_of
-from wend.ops.elementwise import V
+from wend.ops.elementwise.family import V
 
 Samples = Iterator[Sample]
 

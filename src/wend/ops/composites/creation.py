@@ -15,9 +15,9 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import category_of, hints, numel
 from wend.ops.numeric import require
-from wend.ops.strided import arange
 from wend.ops.sugar import sugar
-from wend.ops.views import ANY_DTYPE
+from wend.ops.views.family import ANY_DTYPE
+from wend.ops.views.strided import arange
 
 
 @sugar()

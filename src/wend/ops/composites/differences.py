@@ -12,10 +12,10 @@ from wend.base.errors import ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
-from wend.ops.elementwise import is_number
-from wend.ops.slicing import real_dim
+from wend.ops.elementwise.family import is_number
 from wend.ops.sugar import sugar
-from wend.ops.views import ANY_DTYPE
+from wend.ops.views.family import ANY_DTYPE
+from wend.ops.views.slicing import real_dim
 
 
 def _neighbours(x: Any, dim: int) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes
-from wend.ops.elementwise import V, promoted
+from wend.ops.elementwise.family import V, promoted
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})

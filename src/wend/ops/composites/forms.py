@@ -18,9 +18,9 @@ from wend.base.errors import (
 from wend.core import _hot
 from wend.core.primitive import Composite, Sample, composite, ops, overload
 from wend.core.symbolic import category_of
-from wend.ops import arithmetic, rounding, selection
 from wend.ops.composites.reduce import widened
-from wend.ops.elementwise import REAL, V, is_number, promoted, tensor_of
+from wend.ops.elementwise import arithmetic, rounding, selection
+from wend.ops.elementwise.family import REAL, V, is_number, promoted, tensor_of
 
 Samples = Iterator[Sample]
 

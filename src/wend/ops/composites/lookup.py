@@ -9,7 +9,7 @@ from wend.base.errors import DTypeError, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import ops
 from wend.core.symbolic import broadcast_shapes, hints, numel
-from wend.ops.elementwise import is_number
+from wend.ops.elementwise.family import is_number
 from wend.ops.numeric import require
 from wend.ops.sugar import sugar
 

@@ -18,7 +18,7 @@ from wend.base.errors import ArgumentError, DTypeError, ValueRefused
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.reduce import widened
-from wend.ops.elementwise import FLOATING, V, is_number, promoted
+from wend.ops.elementwise.family import FLOATING, V, is_number, promoted
 from wend.ops.numeric import require
 
 Samples = Iterator[Sample]

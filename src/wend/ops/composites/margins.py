@@ -11,7 +11,7 @@ from wend.base.errors import ArgumentError, ShapeError
 from wend.core.primitive import Sample, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.losses import LEGACY, loss, pairs, reduced, reduced_node
-from wend.ops.elementwise import V
+from wend.ops.elementwise.family import V
 
 Samples = Iterator[Sample]
 

@@ -12,7 +12,7 @@ from wend.base import dtypes
 from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.composites.forms import publish
-from wend.ops.elementwise import FLOATING, V, is_number, promoted
+from wend.ops.elementwise.family import FLOATING, V, is_number, promoted
 from wend.ops.numeric import require
 
 Samples = Iterator[Sample]

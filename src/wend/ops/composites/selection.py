@@ -12,11 +12,11 @@ from wend.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops, overload
 from wend.core.symbolic import broadcast_shapes, category_of, hints, numel
-from wend.ops.elementwise import is_number
-from wend.ops.gather import ScatterSrc, ScatterValue
-from wend.ops.index_dim import IndexAdd
-from wend.ops.scatters import DiagonalScatter, SelectScatter, SliceScatter
-from wend.ops.views import ANY_DTYPE
+from wend.ops.elementwise.family import is_number
+from wend.ops.indexing.gather import ScatterSrc, ScatterValue
+from wend.ops.indexing.index_dim import IndexAdd
+from wend.ops.views.family import ANY_DTYPE
+from wend.ops.views.scatters import DiagonalScatter, SelectScatter, SliceScatter
 
 
 def as_dtype(op: str, value: Any, dtype: Any) -> Any:

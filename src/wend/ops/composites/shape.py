@@ -11,7 +11,7 @@ from wend.base.errors import ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
-from wend.ops.views import ANY_DTYPE
+from wend.ops.views.family import ANY_DTYPE
 
 # --- stacks ---------------------------------------------------------------------
 

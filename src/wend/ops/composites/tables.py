@@ -11,7 +11,7 @@ from wend.base.dtypes import FLOAT, int64
 from wend.base.errors import ArgumentError, ArgumentTypeError, ShapeError
 from wend.core.primitive import ops
 from wend.core.symbolic import hints, numel
-from wend.ops.elementwise import is_number
+from wend.ops.elementwise.family import is_number
 from wend.ops.sugar import same_tensors, sugar
 
 

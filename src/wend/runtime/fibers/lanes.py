@@ -23,7 +23,7 @@ import numpy as np
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import FlushJob, LeafPrimitive
-from wend.ops.slicing import Select
+from wend.ops.views.slicing import Select
 from wend.runtime.batching import _grouper_select, _slabs_select
 from wend.runtime.batching.calls import block_of, kernel_if_ready
 from wend.runtime.batching.forward import structure_key

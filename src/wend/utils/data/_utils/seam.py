@@ -17,7 +17,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend import creation, random
-from wend.frontend.interop import array_of
+from wend.frontend.interop.exchange import array_of
 
 
 def is_tensor(value: object) -> bool:
