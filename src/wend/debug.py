@@ -1,4 +1,4 @@
-"""wend.debug: what the engine did, and why."""
+"""wend.debug: the work of the engine, with reasons."""
 
 from wend.frontend.batching.report import Batches, batches
 from wend.frontend.explanation import Explanation, explain

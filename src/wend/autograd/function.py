@@ -1,4 +1,4 @@
-"""torch.autograd.function: operations with a backward pass of their own."""
+"""torch.autograd.function: operations with a user-defined backward pass."""
 
 from wend.frontend.autograd.function import (
     Function,

@@ -17,7 +17,7 @@ Tensors = tuple[Tensor, ...]
 
 
 def _as_tuple(given: Any, what: str, name: str) -> tuple[bool, Tensors]:
-    """(whether it was a tuple, the tensors)."""
+    """(whether the argument was a tuple, the tensors)."""
     is_tuple = isinstance(given, (tuple, list))
     found = tuple(given) if is_tuple else (given,)
     for i, t in enumerate(found):
@@ -31,7 +31,7 @@ def _as_tuple(given: Any, what: str, name: str) -> tuple[bool, Tensors]:
 
 
 def _variables(inputs: Tensors, create_graph: bool) -> Tensors:
-    """Fresh variables for the inputs; connected to them if a graph is wanted."""
+    """Fresh variables for the inputs; connected to the inputs if a graph is wanted."""
     if create_graph:
         return tuple(x.view_as(x) if x.requires_grad else _leaf(x) for x in inputs)
     return tuple(_leaf(x) for x in inputs)
@@ -100,7 +100,7 @@ def _filled(
 
 
 def _seeds(name: str, v: Any, like: Tensors, needed: bool) -> Tensors:
-    """The vector given, one tensor per tensor of `like`, checked; ones for a single scalar."""
+    """The given vector, a tensor per tensor of `like`, checked; ones for a single scalar."""
     if v is None:
         if (len(like) != 1 or like[0].numel() != 1) and needed:
             raise GraphError(
@@ -152,7 +152,7 @@ def jvp(
 ) -> tuple[Any, Any]:
     """(func(*inputs), the Jacobian times v): v is shaped as the inputs.
 
-    The product is the gradient of the gradient with respect to its seed (the double-backward
+    The product is the gradient of the gradient with respect to the seed (the double-backward
     trick).
     """
     with enable_grad():
@@ -177,7 +177,7 @@ def jacobian(
 ) -> Any:
     """Jacobian of func: out shape + in shape; nested tuples (per output, per input) for several.
 
-    vectorize and strategy change how, not what, is computed; they are accepted and not needed.
+    vectorize and strategy change the way of computation, not the result: accepted and not needed.
     """
     if strategy not in ("forward-mode", "reverse-mode"):
         raise ArgumentError(

@@ -86,7 +86,7 @@ def gradcheck(
 
 
 class _Checker:
-    """One function, its inputs, and the tolerances."""
+    """A function, the inputs, and the tolerances."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class _Checker:
     # -- numbers ----------------------------------------------------------------------------
 
     def moved(self, x: Tensor, changed: Tensor) -> tuple[Tensor, ...]:
-        """The results with one input replaced."""
+        """The results with a single input replaced."""
         args = [
             changed if a is x else (a.detach() if isinstance(a, Tensor) else a) for a in self.inputs
         ]
@@ -163,7 +163,7 @@ class _Checker:
         ]
 
     def pull(self, out: Tensor, seed: Tensor) -> list[Tensor]:
-        """Gradients of the inputs for one seed; zeros where there are none."""
+        """Gradients of the inputs for a single seed; zeros where there are none."""
         if not out.requires_grad:
             return [ops.zeros_like(x) for x in self.variables]
         grads = grad(out, self.variables, seed, retain_graph=True, allow_unused=True)
@@ -172,7 +172,7 @@ class _Checker:
     # -- checks -----------------------------------------------------------------------------
 
     def check_gradients(self, fast: bool) -> None:
-        """Compare all elements, or one direction."""
+        """Compare all elements, or along a single direction."""
         if not self.outs:
             return
         if fast:
@@ -214,7 +214,7 @@ class _Checker:
                     )
 
     def check_types(self, with_dtypes: bool) -> None:
-        """Gradients have the shape of their inputs (and the dtype)."""
+        """Gradients have the shape of the inputs (and the dtype)."""
         for out in self.outs:
             if not out.requires_grad:
                 continue
@@ -300,7 +300,7 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """`gradcheck` of the gradient of func, with respect to its inputs and to grad_outputs."""
+    """`gradcheck` of the gradient of func, with respect to the inputs and to grad_outputs."""
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     with enable_grad():
         outs = [o for o in _outputs(func(*given)) if o.requires_grad]
@@ -355,7 +355,7 @@ def get_numerical_jacobian(
 def get_analytical_jacobian(
     inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> Any:
-    """(per input its matrix, reentrant, right sizes, right dtypes)."""
+    """(per input the matrix, reentrant, right sizes, right dtypes)."""
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     checker = _Checker(None, given, 0.0, 0.0, 0.0, nondet_tol)
     checker.variables = _differentiable(given)

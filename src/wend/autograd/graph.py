@@ -1,4 +1,4 @@
-"""wend.autograd.graph: hooks over several tensors, on what is saved, and on a pass as a whole."""
+"""wend.autograd.graph: hooks over several tensors, on saved tensors, and on a pass as a whole."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _All:
         self.fn = fn
 
     def receive(self, k: int, g: Tensor) -> None:
-        """One gradient is known."""
+        """A gradient is known."""
         owner = current_pass()
         row = owner.watches.get(self)
         if row is None:
@@ -102,17 +102,17 @@ class _Any:
             self.fn(g)
 
 
-# -- what is saved --------------------------------------------------------------------------
+# -- saved tensors ----------------------------------------------------------------------
 
 _DISABLED: list[str] = []
 
 
 class saved_tensors_hooks:
-    """Inside the block `pack_hook(t)` is called on what a Function saves, `unpack_hook` on reading.
+    """Inside, `pack_hook(t)` is called on tensors that a Function saves, `unpack_hook` on reading.
 
-    This concerns `save_for_backward` of user-defined functions.  What built-in ops need in the
-    backward pass is not saved one by one: the plan of a path decides what is kept and what is
-    computed anew, so no hook is called for it.
+    This concerns `save_for_backward` of user-defined functions.  Values that built-in ops need in
+    the backward pass are not saved singly: the plan of a path decides which values are kept and
+    which are computed anew. No hook is called for these.
     """
 
     def __init__(
@@ -151,12 +151,12 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[None]:
-    """Always allowed: gradients are those of the values as they were when they were used."""
+    """Always allowed: gradients are those of the values as used."""
     yield
 
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
-    """Count one in-place change of the tensor, or of each of several."""
+    """Count an in-place change of the tensor, or of each of several."""
     for t in [tensor] if isinstance(tensor, Tensor) else tensor:
         if not isinstance(t, Tensor):
             raise ArgumentTypeError(f"increment_version: expected a Tensor, got {type(t).__name__}")
@@ -164,4 +164,4 @@ def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
-    """Nothing: there is one stream."""
+    """Nothing: there is a single stream."""

@@ -32,7 +32,7 @@ class record_function:
 
 
 class profile:
-    """A stretch to be measured.  It is run as it stands; there are no events to list."""
+    """A stretch to be measured, run without measurement; there are no events to list."""
 
     def __init__(self, enabled: bool = True, **options: Any) -> None:
         self.enabled = enabled

@@ -1,4 +1,4 @@
-"""torch.autograd.Variable: what tensors with gradients were called; now every Tensor is one."""
+"""torch.autograd.Variable: the former class of tensors with gradients; now every Tensor counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Variable"]
 
 
 class _Engine:
-    """What old programs ask PyTorch's engine for."""
+    """Attributes of PyTorch's engine that old programs ask for."""
 
     @staticmethod
     def queue_callback(callback: Any) -> None:

@@ -1,4 +1,4 @@
-"""torch.distributions: a few distributions so far, and their divergences."""
+"""torch.distributions: a few distributions so far, and divergences between them."""
 
 from wend.distributions import constraints, kl
 from wend.distributions.bernoulli import Bernoulli

@@ -17,6 +17,6 @@ def inside(probs: Tensor) -> Tensor:
 
 
 def check_one_given(name: str, probs: Any, logits: Any) -> None:
-    """Raise ArgumentError unless one of probabilities and logits is given."""
+    """Raise ArgumentError unless either probabilities or logits are given, and not both."""
     if (probs is None) == (logits is None):
         raise ArgumentError(f"{name}: either probs or logits must be specified, but not both")

@@ -1,4 +1,4 @@
-"""What values a distribution's parameters and samples may have: `check` says where they do."""
+"""Values that a distribution's parameters and samples may have: `check` tells, per value."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ __all__ = [
 class Constraint:
     """A region of values.
 
-    is_discrete: whether its values are whole numbers
-    event_dim: how many of the last dims of a tensor make up one value
+    is_discrete: whether all values are whole numbers
+    event_dim: how many of the last dims of a tensor make up a value
     """
 
     is_discrete = False

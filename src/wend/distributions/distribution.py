@@ -1,4 +1,4 @@
-"""`Distribution`: what all distributions share."""
+"""`Distribution`: the common part of all distributions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Distribution", "ExponentialFamily", "broadcast_all"]
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Numbers and tensors as tensors of one shape; numbers take the tensors' dtype."""
+    """Numbers and tensors as tensors of equal shape; numbers take the tensors' dtype."""
     given = [v for v in values if isinstance(v, Tensor)]
     dtype = given[0].dtype if given else None
     made = [v if isinstance(v, Tensor) else tensor(float(v), dtype=dtype) for v in values]
@@ -26,7 +26,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 class Distribution:
     """The base class: batches of distributions over events.
 
-    batch_shape: independent distributions   event_shape: the dims of one sample of each
+    batch_shape: independent distributions   event_shape: the dims of a sample of each
     validate_args: check parameters and values (by default as `set_default_validate_args` says)
     """
 
@@ -38,7 +38,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check what they are given, unless told otherwise."""
+        """Whether distributions check arguments, unless told otherwise."""
         if value not in (True, False):
             raise ArgumentError(f"set_default_validate_args: expected a bool, got {value!r}")
         Distribution._validate_args = value
@@ -96,7 +96,7 @@ class Distribution:
 
     @property
     def event_shape(self) -> Size:
-        """The shape of one sample of one distribution."""
+        """The shape of a single sample of a single distribution."""
         return self._event_shape
 
     @property
@@ -125,7 +125,7 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Samples that are functions of the parameters, so that gradients flow to them."""
+        """Samples that are functions of the parameters, so that gradients flow there."""
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Tensor:
@@ -157,7 +157,7 @@ class Distribution:
         raise NotImplementedError
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        """The distribution with its parameters expanded to `batch_shape`."""
+        """The distribution with the parameters expanded to `batch_shape`."""
         raise NotImplementedError
 
     def _expanded(self, names: tuple[str, ...], batch_shape: Any, last: Any = ()) -> Any:

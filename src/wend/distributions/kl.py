@@ -76,7 +76,7 @@ def _bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
 @register_kl(Categorical, Categorical)
 def _categorical_categorical(p: Categorical, q: Categorical) -> Tensor:
     terms = _weighted(p.probs, p.logits - q.logits)
-    # Where q is 0 and p is not, no finite number will do; logits of 0 are clamped ones.
+    # Where q is 0 and p is not, no finite number will do; logits of 0 are clamped.
     terms = ops.where((q.probs == 0) & (p.probs > 0), float("inf"), terms)
     return ops.sum(terms, -1)
 

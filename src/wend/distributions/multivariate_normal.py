@@ -26,8 +26,9 @@ def _from_precision(precision: Tensor) -> Tensor:
 class MultivariateNormal(Distribution):
     """The Gaussian over vectors of n numbers with mean `loc`.
 
-    Its shape is given by one of: covariance_matrix; precision_matrix, its inverse; scale_tril, its
-    lower Cholesky factor. Each is (..., n, n), loc is (..., n); the leading dims broadcast.
+    The shape is given by exactly one of: covariance_matrix; precision_matrix, its inverse;
+    scale_tril, its lower Cholesky factor. Each is (..., n, n), loc is (..., n); the leading dims
+    broadcast.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {

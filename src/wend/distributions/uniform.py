@@ -23,7 +23,7 @@ class Uniform(Distribution):
     low: Tensor
     high: Tensor
 
-    # That low < high is checked below: `low` bounds `high`, and the other way round.
+    # low < high is checked below: `low` bounds `high`, and the other way round.
     arg_constraints: ClassVar[dict[str, Any]] = {"low": constraints.real, "high": constraints.real}
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
@@ -43,7 +43,7 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """NaN: no value is the most likely one."""
+        """NaN: no value is most likely."""
         return self.high * float("nan")
 
     @property

@@ -1,4 +1,4 @@
-"""torch.func: functions of one example on many, derivatives as functions, modules as functions."""
+"""torch.func: functions of an example on many, derivatives as functions, modules as functions."""
 
 from wend.func.derivatives import (
     grad,

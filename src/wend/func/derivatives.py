@@ -1,8 +1,8 @@
 """torch.func: derivatives of functions, as functions.
 
-A differentiated function gets fresh variables in place of its arguments, so that transforms can
-be nested in each other and in vmap.  Forward-mode products are the gradient of the gradient with
-respect to its seed.
+A differentiated function gets fresh variables in place of the arguments, so that transforms can be
+nested in each other and in vmap.  Forward-mode products are the gradient of the gradient with
+respect to the seed.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ Function = Callable[..., Any]
 
 
 class _Variables:
-    """Fresh variables for the tensors of some arguments, and what depends on them."""
+    """Fresh variables for the tensors of some arguments, and questions about values that depend on
+    them."""
 
     def __init__(self, name: str, arguments: Sequence[Any]) -> None:
         self.name = name
         self.outer_grad = bool(_hot.current_trace().mode.key[0])
         leaves, self.structure = tree.flatten(tuple(arguments))
-        self.own: list[Tensor] = []  # the leaves made here; they must live
-        self.targets: list[Tensor] = []  # what gradients are taken of
-        self.given: list[Tensor] = []  # what the function gets
+        self.own: list[Tensor] = []  # the leaves made here; kept alive here
+        self.targets: list[Tensor] = []  # tensors to take gradients of
+        self.given: list[Tensor] = []  # arguments that the function gets
         for x in leaves:
             if not isinstance(x, Tensor):
                 raise ArgumentTypeError(
@@ -65,7 +66,7 @@ class _Variables:
             return target, ops.identity(target)
 
     def arguments(self) -> tuple[Any, ...]:
-        """The arguments with variables in the place of their tensors."""
+        """The arguments with variables in the place of tensors."""
         return tree.unflatten(self.structure, self.given)  # type: ignore[no-any-return]
 
     def call(self, function: Function, *args: Any, **kwargs: Any) -> Any:
@@ -85,7 +86,8 @@ class _Variables:
     def pull(
         self, outs: Sequence[Tensor], seeds: Sequence[Tensor], create: bool | None = None
     ) -> Any:
-        """The gradient of sum(out * seed) with respect to the arguments, in their structure."""
+        """The gradient of sum(out * seed) with respect to the arguments, in the arguments'
+        structure."""
         if create is None:
             create = self.depends_on_others([*outs, *seeds])
         with GradMode(create):
@@ -162,7 +164,7 @@ def _chosen(name: str, args: tuple[Any, ...], argnums: Any) -> tuple[int, ...]:
 def _bind(
     name: str, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any
 ) -> tuple[_Variables, Any]:
-    """(variables for the chosen arguments, func's result on them)."""
+    """(variables for the chosen arguments, the result of func on them)."""
     chosen = _chosen(name, args, argnums)
     variables = _Variables(name, [args[k] for k in chosen])
     full = list(args)
@@ -179,7 +181,7 @@ def grad_and_value(
 ) -> Function:
     """A function that returns (gradient, value) of `func`, which returns a 0-d tensor.
 
-    argnums: position, or tuple of them, of the arguments to differentiate
+    argnums: position, or tuple of positions, of the arguments to differentiate
     has_aux: func returns (value, aux), and the new function (gradient, (value, aux))
     """
 
@@ -207,7 +209,7 @@ def grad_and_value(
 def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
     """A function that returns the gradient of `func`; see grad_and_value.
 
-    With has_aux it returns (gradient, aux).
+    With has_aux the function returns (gradient, aux).
     """
     both = grad_and_value(func, argnums, has_aux)
 
@@ -226,7 +228,7 @@ def _ones(x: Tensor) -> Tensor:
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     """(func(*primals), pull): pull(seeds) is a tuple of the gradients of sum(seed * output).
 
-    seeds: in the structure of the output; the tuple has one entry per primal
+    seeds: in the structure of the output; the tuple has an entry per primal
     With has_aux, func returns (output, aux) and the result is (output, pull, aux).
     """
     variables = _Variables("vjp", primals)
@@ -267,7 +269,7 @@ def jacrev(
 ) -> Function:
     """A function that returns the Jacobian of `func`, row by row: y.shape + x.shape.
 
-    Per output of func, per chosen argument.  With has_aux it returns (Jacobian, aux).
+    Per output of func, per chosen argument.  With has_aux the function returns (Jacobian, aux).
     """
 
     @functools.wraps(func, updated=())
@@ -291,16 +293,16 @@ def jacrev(
 
 
 def _basis(x: Tensor) -> Tensor:
-    """All tensors of x's shape with one element 1 and the others 0, stacked at dim 0."""
+    """All tensors of x's shape with a single element 1, all else 0, stacked at dim 0."""
     n = int(x.numel())
     return ops.reshape(ops.cast(ops.eye(n), x.dtype), (n, *x.shape))  # type: ignore[no-any-return]
 
 
-# -- forward mode, by differentiating the gradient with respect to its seed -----------------
+# -- forward mode, by differentiating the gradient with respect to the seed -----------------
 
 
 class _Tangents:
-    """The outputs of a function, and their derivatives along directions of its arguments."""
+    """The outputs of a function, and derivatives along directions of the arguments."""
 
     def __init__(self, name: str, variables: _Variables, outs: Sequence[Tensor]) -> None:
         self.variables = variables
@@ -310,7 +312,7 @@ class _Tangents:
         self.rows = tree.leaves(variables.pull(outs, self.seeds.given, True))
 
     def along(self, directions: Sequence[Tensor]) -> list[Tensor]:
-        """The derivative of each output along one direction per argument."""
+        """The derivative of each output along a direction per argument."""
         create = self.variables.depends_on_others([*self.outs, *directions])
         with GradMode(create):
             return list(
@@ -331,7 +333,7 @@ class _Tangents:
 def jvp(
     func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False
 ) -> Any:
-    """(func(*primals), its derivative along the tangents), both in func's output structure.
+    """(func(*primals), derivative along the tangents), both in func's output structure.
 
     primals, tangents: tuples of arguments alike in structure and shapes
     strict: raise GraphError for an output that does not depend on the primals
@@ -357,7 +359,7 @@ def jvp(
 
 
 def linearize(func: Function, *primals: Any) -> Any:
-    """(func(*primals), push): push(*tangents) is the derivative along them, func run once."""
+    """(func(*primals), push): push(*tangents) is the derivative along tangents, func run once."""
     variables = _Variables("linearize", primals)
     outs, structure = _tensors("linearize", variables.call(func, *variables.arguments()))
     lines = _Tangents("linearize", variables, outs)
@@ -402,7 +404,7 @@ def jacfwd(
 
 
 def _columns(lines: _Tangents, k: int) -> list[Tensor]:
-    """Per output its Jacobian with respect to argument number k."""
+    """Per output the Jacobian with respect to argument number k."""
     targets = lines.variables.targets
     size = int(targets[k].numel())
     directions = [

@@ -1,4 +1,4 @@
-"""torch.func.functionalize: what PyTorch has to do, Wend does anyway."""
+"""torch.func.functionalize: PyTorch rewrites in-place ops here; Wend records them so anyway."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REMOVALS = ("mutations", "mutations_and_views")
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """func itself: recorded values are immutable, in-place ops only rebind handles.
 
-    remove: 'mutations' or 'mutations_and_views', without effect.  Raises ArgumentError for others.
+    remove: 'mutations' or 'mutations_and_views', without effect; else raises ArgumentError.
     """
     if not callable(func):
         raise ArgumentTypeError(f"functionalize: a function is needed, not a {type(func).__name__}")

@@ -1,4 +1,4 @@
-"""torch.func.vmap: a function of one example, called once for all of them."""
+"""torch.func.vmap: a function of an example, called once for all examples."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def vmap(
     randomness: 'error', 'different' or 'same' random numbers for the examples
     chunk_size: at most so many examples at a time
 
-    func runs once, on tensors that stand for one example each.  If it asks for a value of theirs
-    (`if a.sum() > 0:`), it is begun again for each example, by `wend.batched`: what it did to
-    Python objects before, it does again; so it is for each component of a nested tensor.  Results
-    of unlike shapes make a nested tensor.
+    func runs once, on tensors that stand for an example each.  If func asks for the value of such a
+    tensor (`if a.sum() > 0:`), func begins again for each example, by `wend.batched`. Changes to
+    Python objects before that point happen again; so they do for each component of a nested tensor.
+    Results of unlike shapes make a nested tensor.
 
     Raises ArgumentError where dims and arguments do not fit.
     """
@@ -87,7 +87,7 @@ def vmap(
 
 
 class _Call:
-    """One call of a mapped function: its leaves, their dims, what becomes of the results."""
+    """A call of a mapped function: leaves, mapped dims, and the form of the results."""
 
     def __init__(
         self,
@@ -140,13 +140,13 @@ class _Call:
         return sizes[0]
 
     def chunks(self, chunk_size: int | None) -> list[tuple[int, int]]:
-        """Where chunks of the examples start and stop; one, if there are no examples."""
+        """Where chunks of the examples start and stop; a single chunk, if there are no examples."""
         step = chunk_size or max(self.size, 1)
         starts = range(0, max(self.size, 1), step)
         return [(start, min(start + step, self.size)) for start in starts]
 
     def by_level(self, chunk_size: int | None) -> Any:
-        """The results, from one run of the function for each chunk of the examples."""
+        """The results, from a run of the function for each chunk of the examples."""
         parts = [self.run(start, stop) for start, stop in self.chunks(chunk_size)]
         return parts[0] if len(parts) == 1 else self.joined(parts)
 
@@ -177,7 +177,7 @@ class _Call:
         return tree.unflatten(self.result, placed)
 
     def outputs(self, leaves: list[Any]) -> list[Tensor]:
-        """The tensors that the function returns for these leaves of its arguments."""
+        """The tensors that the function returns for these leaves of the arguments."""
         result = self.func(*tree.unflatten(self.structure, leaves), **self.kwargs)
         outs, self.result = tree.flatten(result)
         self.result_dims = spread(self.out_dims, result, f"vmap({self.name}): out_dims")
@@ -192,7 +192,7 @@ class _Call:
     # -- example by example -----------------------------------------------------------------
 
     def by_fibers(self, chunk_size: int | None) -> Any:
-        """The results, from one run of the function per example."""
+        """The results, from a run of the function per example."""
         if self.size == 0:
             raise ArgumentError(
                 f"vmap({self.name}): without examples a function that reads values cannot be mapped"
@@ -224,14 +224,14 @@ class _Call:
         return outs, self.result
 
     def _streams(self) -> list[RandomState]:
-        """What the examples draw their random numbers from."""
+        """The streams that the examples draw random numbers from."""
         if self.randomness == "error":
             return [_NoNumbers()] * self.size
         own = streams(self.size)
         return own if self.randomness == "different" else [own[0].clone() for _ in own]
 
     def _stacked(self, column: list[Tensor], dim: int | None) -> Tensor:
-        """One result of all examples as one tensor."""
+        """A result of all examples as a single tensor."""
         first = column[0]
         if dim is None:
             if any(x is not first and not bool((x == first).all()) for x in column):
@@ -247,7 +247,7 @@ class _Call:
         return self._placed(ops.stack(column), True, dim, self.size)
 
     def _placed(self, x: Tensor, is_batched: bool, dim: int | None, size: int) -> Tensor:
-        """A result with the mapped dim where it is asked for."""
+        """A result with the mapped dim where `dim` says."""
         if dim is None:
             if is_batched:
                 raise ArgumentError(DIFFERS.format(name=self.name))
@@ -257,7 +257,7 @@ class _Call:
         return ops.movedim(x, 0, at) if at else x  # type: ignore[no-any-return]
 
     def joined(self, parts: list[Any]) -> Any:
-        """The results of all chunks as one."""
+        """The results of all chunks, joined."""
         columns = zip(*[tree.leaves(part) for part in parts], strict=True)
         whole = [
             column[0] if dim is None else ops.cat(list(column), dim)
@@ -267,9 +267,9 @@ class _Call:
 
 
 def spread(dims: Any, node: Any, what: str) -> list[int | None]:
-    """One dim per leaf of `node`, from dims that are given for whole branches.
+    """A dim per leaf of `node`, from dims that are given for whole branches.
 
-    Raises ArgumentError where the two do not fit.
+    Raises ArgumentError where dims and `node` do not fit.
     """
     if dims is None or type(dims) is int:
         return [dims] * len(tree.leaves(node))

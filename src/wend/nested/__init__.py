@@ -1,4 +1,4 @@
-"""torch.nested: tensors of unlike sizes as one."""
+"""torch.nested: several tensors of unlike sizes as a single tensor."""
 
 from wend.nested.creation import (
     as_nested_tensor,

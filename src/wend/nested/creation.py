@@ -1,4 +1,4 @@
-"""torch.nested: making nested tensors, and dense ones of them."""
+"""torch.nested: making nested tensors, and dense tensors from nested ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nested_tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> NestedTensor:
-    """A nested tensor of copies of tensors (or data) of one rank; without their history.
+    """A nested tensor of copies of tensors (or data) of equal rank; without history.
 
     Raises ShapeError for components of unlike ranks.
     """
@@ -50,9 +50,9 @@ def nested_tensor(
 def as_nested_tensor(
     ts: Any, dtype: Any = None, device: Any = None, layout: Any = None
 ) -> NestedTensor:
-    """A nested tensor of these tensors, through which gradients flow back to them.
+    """A nested tensor of these tensors; gradients flow back to the tensors.
 
-    ts: a list, or a dense tensor, whose dim 0 becomes that of the components
+    ts: a list, or a dense tensor, whose dim 0 numbers the components
     """
     if isinstance(ts, NestedTensor):
         return ts
@@ -71,11 +71,11 @@ def nested_tensor_from_jagged(
     min_seqlen: int | None = None,
     max_seqlen: int | None = None,
 ) -> NestedTensor:
-    """Components that lie one behind the other in `values`.
+    """Components that lie in a row in `values`.
 
-    offsets: (B + 1,), where they begin, and where the last one ends     lengths: (B,); of both,
-    one may be left out     jagged_dim: the nested tensor's ragged dim, 1 by default
-    Raises ArgumentError if neither is given, or they do not fit the values.
+    offsets: (B + 1,), begin of each component, and end of the last     lengths: (B,); either may be
+    left out     jagged_dim: the nested tensor's ragged dim, 1 by default
+    Raises ArgumentError if both are missing, or do not fit the values.
     """
     if offsets is None and lengths is None:
         raise ArgumentError("nested_tensor_from_jagged: give offsets, lengths, or both")
@@ -104,7 +104,7 @@ def nested_tensor_from_jagged(
 def narrow(
     tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = strided
 ) -> NestedTensor:
-    """Of each tensor[i], what lies from start[i] to start[i] + length[i] along dim 1.
+    """From each tensor[i], the part from start[i] to start[i] + length[i] along dim 1.
 
     start, length: ints or (B,) tensors     Shares the tensor's data.
     """
@@ -132,7 +132,7 @@ def _per_component(given: Any, count: int) -> list[int]:
 
 
 def to_padded_tensor(input: NestedTensor, padding: float, output_size: Any = None) -> Tensor:
-    """One dense tensor: components are filled up with `padding` to the largest size of each dim.
+    """A dense tensor: components are filled up with `padding` to the largest size of each dim.
 
     output_size: the shape wanted.  Raises ShapeError if a component does not fit.
     """
@@ -167,7 +167,7 @@ def to_padded_tensor(input: NestedTensor, padding: float, output_size: Any = Non
 
 
 def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
-    """Of each tensor[i], the rows (or elements) where mask[i] is true."""
+    """From each tensor[i], the rows (or elements) where mask[i] is true."""
     if tensor.dim() < mask.dim():
         raise ShapeError(
             f"masked_select: a mask of {mask.dim()} dims for a tensor of {tensor.dim()}"
@@ -183,7 +183,7 @@ def _listed(name: str, given: Any) -> Sequence[Any]:
 
 
 def _alike(parts: list[Tensor]) -> list[Tensor]:
-    """The tensors, in their common dtype."""
+    """The tensors, cast to the common dtype."""
     dtypes = {part.dtype for part in parts}
     if len(dtypes) < 2:
         return parts

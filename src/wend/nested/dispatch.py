@@ -1,7 +1,7 @@
-"""What an op does to nested tensors: to each component what it does to a tensor.
+"""Ops on nested tensors: each component is treated as a tensor is.
 
 Dims are counted as in the nested tensor, whose dim 0 numbers the components.  Where all elements
-(or all rows) are computed alike, one op works on the components as they lie behind one another.
+(or all rows) are computed alike, a single op works on the components as packed in memory.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _nested(values: Any) -> Iterator[NestedTensor]:
 
 
 def _each(func: Any, args: Any, kwargs: Any, nested: list[NestedTensor]) -> Any:
-    """Call a function that is no op on the components of its arguments."""
+    """Call a function that is no op on the components of the arguments."""
 
     def component(i: int) -> Callable[[Any], Any]:
         return lambda x: x.parts[i] if isinstance(x, NestedTensor) else x
@@ -79,9 +79,9 @@ def _each(func: Any, args: Any, kwargs: Any, nested: list[NestedTensor]) -> Any:
 
 
 def joined(results: list[Any], like: NestedTensor, stays: Any) -> Any:
-    """The results for all components as one: dense where no dim is ragged.
+    """The results for all components in a single tensor: dense where no dim is ragged.
 
-    stays: says whether tensors of one shape are so by chance
+    stays: says whether tensors of equal shape are so by chance
     """
     first, structure = tree.flatten(results[0])
     columns = zip(*[tree.leaves(result) for result in results], strict=True)
@@ -97,7 +97,7 @@ def joined(results: list[Any], like: NestedTensor, stays: Any) -> Any:
 
 
 class _Call:
-    """One call of an op, taken apart by its signature."""
+    """A call of an op, taken apart by its signature."""
 
     def __init__(
         self, func: Any, binder: Binder, args: Any, kwargs: Any, nested: list[NestedTensor]
@@ -114,7 +114,7 @@ class _Call:
         self.dims = {p.name: v for p, v in self.given if _is_dim(p) and v is not None}
 
     def check(self) -> None:
-        """Raise an error of the arguments if they do not fit this signature."""
+        """Raise an error of the arguments if the arguments do not fit this signature."""
         if self.count and not self._over_components() and not self._lists_components():
             args, kwargs = self.component(0)
             self.binder.bind(args, kwargs)
@@ -144,14 +144,14 @@ class _Call:
             return self._total(results)
         return joined(results, self._widest(), self._stays)
 
-    # -- one component ----------------------------------------------------------------------
+    # -- a single component -----------------------------------------------------------------
 
     def component(self, i: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments for component i."""
         return self._arranged(lambda p, v: self._of_component(p, v, i))
 
     def _arranged(self, value_of: Callable[[Param, Any], Any]) -> tuple[Any, dict[str, Any]]:
-        """(positional arguments, keyword arguments) with other values."""
+        """(positional arguments, keyword arguments) with new values."""
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         positional = iter(self.binder.positional)
@@ -190,7 +190,7 @@ class _Call:
         """Whether dim 0 of a dense operand of as many dims numbers the components as well."""
         if self.prim.pairs_batches or self.prim.elementwise or not self.prim.is_composite:
             return bool(self.prim.pairs_batches or self.prim.elementwise)
-        self.__dict__["_pairs_batches"] = True  # what would be, if it were
+        self.__dict__["_pairs_batches"] = True  # would be so, if the dims were
         args, kwargs = self.component(0)
         try:
             prim, tensors, values, _ = self.binder.bind(args, kwargs)
@@ -199,7 +199,7 @@ class _Call:
             return False
 
     def _shifted(self, dim: Any) -> Any:
-        """A dim of the nested tensor as one of a component."""
+        """A dim of the nested tensor as a dim of a component."""
         if dim is None or isinstance(dim, bool) or not isinstance(dim, int):
             return dim
         if dim in (0, -self.rank):
@@ -228,7 +228,7 @@ class _Call:
     # -- all at once ------------------------------------------------------------------------
 
     def _at_once(self) -> NestedTensor | None:
-        """The result of one op on the components behind one another, if that is the same."""
+        """The result of a single op on the packed components, if that gives the same."""
         if self.dims or any(p.kind == "sizes" and p.name in WHOLE_SHAPES for p, _ in self.given):
             return None
         packs = [x.packed() for x in self.nested]
@@ -244,14 +244,14 @@ class _Call:
                 return None
             try:
                 program, _ = prim.typed(_types(tensors), values)
-            except WendError:  # which the op of one component may not raise
+            except WendError:  # the op of a single component may not raise this
                 return None
             if not _pointwise(prim, program):
                 return None
         return nest_packed(first.with_values(self.func(*args, **kwargs)), self.nested[0])
 
     def _rowwise(self, first: Packed) -> bool:
-        """Whether the op computes each row of its one nested operand by itself."""
+        """Whether the op computes each row of the only nested operand by itself."""
         rows = [p for p, v in self.given if isinstance(v, NestedTensor)]
         least = self.prim.row_dims + 1
         return (
@@ -304,7 +304,7 @@ class _Call:
         return self.func(*args, **kwargs)
 
     def _is_total(self, results: list[Any]) -> bool:
-        """Whether one operand was reduced to a number, along all of its dims."""
+        """Whether a single operand was reduced to a number, along all dims."""
         one = len(self.nested) == 1 and self.nested[0].dim() > 1
         operands = [v for p, v in self.given if p.kind in (*TENSOR_KINDS, "tensors")]
         return (
@@ -320,7 +320,7 @@ class _Call:
         args, kwargs = self._arranged(lambda p, v: flat if isinstance(v, NestedTensor) else v)
         try:
             return self.func(*args, **kwargs)
-        except WendError:  # a number of each matrix: its determinant, say
+        except WendError:  # a number for each matrix: a determinant, say
             return ops.stack(results)
 
     def _reduced_rows(self) -> Any:
@@ -335,13 +335,13 @@ class _Call:
         args, kwargs = self._arranged(lambda p, v: _behind_one_another(v))
         return self.func(*args, **kwargs)
 
-    # -- what the results are ---------------------------------------------------------------
+    # -- form of the results ------------------------------------------------------------------
 
     def _widest(self) -> NestedTensor:
         return max(self.nested, key=lambda x: x.dim())
 
     def _stays(self, k: int) -> bool:
-        """Whether result k, of one shape in all components, would differ if they did.
+        """Whether result k, alike in shape in all components, would differ if the components did.
 
         Found by the op's type rule, for components with larger ragged dims.
         """
@@ -361,13 +361,14 @@ class _Call:
         try:
             _, outs = prim.typed(types, values)
             _, usual = prim.typed(_types(tensors), values)
-        except WendError:  # sizes that are tied to others: as ragged as the operand
+        # sizes that are tied to those of further operands: as ragged as the operand
+        except WendError:
             return True
         return tuple(outs[k].shape) != tuple(usual[k].shape)
 
 
 def _alike(a: Packed, b: Packed | None) -> bool:
-    """Whether components lie behind one another without gaps, at the same places."""
+    """Whether components lie in a row without gaps, at the same places."""
     if b is None or not (a.compact and b.compact) or a.dim != b.dim:
         return False
     return a.ends == b.ends and (a.dim == 0 or a.values.dim() == b.values.dim())
@@ -398,7 +399,7 @@ def _is_dense(x: Any) -> bool:
 
 
 def _pointwise(prim: Any, program: Any) -> bool:
-    """Whether an op computes each element of its result from those at the same place."""
+    """Whether an op computes each element of a result from elements at the same place."""
     if prim.elementwise:
         return True
     if not prim.is_composite or program.graph is None:

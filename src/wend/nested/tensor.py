@@ -1,8 +1,8 @@
-"""The ragged type: a list of tensors of one rank, used as one tensor.
+"""The ragged type: a list of tensors of equal rank, used as a single tensor.
 
-Its *components* are the examples; dim 0 numbers them.  Any of the other dims may be ragged (of
-another size in each component).  An op does to a nested tensor what it does to each component,
-with all dims counted from the nested tensor's own; `dispatch` says how.
+The *components* are the examples; dim 0 numbers them.  Any dim after it may be ragged (of a
+different size in each component).  An op treats a nested tensor as it treats each component, with
+all dims counted from the nested tensor's own; `dispatch` says how.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_VALUE = (
 
 
 class RaggedSize:
-    """The extent of a ragged dim: another one in each component."""
+    """The extent of a ragged dim: a different extent in each component."""
 
     def __init__(self, dim: int, lengths: tuple[int, ...]) -> None:
         self.dim = dim
@@ -60,7 +60,7 @@ class RaggedShape(Size):
 
 
 class Packed:
-    """The components one behind the other: component i is values[begins[i]:ends[i]] along `dim`.
+    """The components in a row: component i is values[begins[i]:ends[i]] along `dim`.
 
     dim: which of the components' dims is ragged     compact: without gaps, and in order
     """
@@ -76,7 +76,7 @@ class Packed:
         self.compact = begins == [0, *ends[:-1]] and (ends[-1] if ends else 0) == total
 
     def with_values(self, values: Tensor) -> Packed:
-        """Other values, cut in the same way."""
+        """New values, cut in the same way."""
         return Packed(values, self.begins, self.ends, self.dim)
 
     def parts(self) -> list[Tensor]:
@@ -91,7 +91,7 @@ class Packed:
 
 
 class NestedTensor(Tensor):
-    """Tensors of one rank and dtype, and of unlike sizes, as one; see `wend.nested`."""
+    """Tensors of equal rank and dtype, and of unlike sizes, as a whole; see `wend.nested`."""
 
     _parts: tuple[Tensor, ...] | None
     _packed: Packed | None
@@ -115,7 +115,7 @@ class NestedTensor(Tensor):
         return self._ragged
 
     def packed(self) -> Packed | None:
-        """The components one behind the other; None if more than one dim is ragged."""
+        """The components in a row; None if more than a single dim is ragged."""
         if self._packed is None and sum(self._ragged) == 1 and self._count:
             dim = self._ragged.index(True)
             ends, at = [], 0
@@ -127,7 +127,7 @@ class NestedTensor(Tensor):
         return self._packed
 
     def forget_packed(self) -> None:
-        """The components have been written to: they are what counts."""
+        """Drop the packed values: the components have been written to, and hold the truth."""
         self._parts = self.parts
         self._packed = None
 
@@ -138,19 +138,19 @@ class NestedTensor(Tensor):
         return self.parts
 
     def values(self) -> Tensor:
-        """The components one behind the other along their ragged dim.
+        """The components in a row along the ragged dim.
 
-        Raises ShapeError if more than one dim is ragged.
+        Raises ShapeError if more than a single dim is ragged.
         """
         return self._one_ragged("values").values
 
     def offsets(self) -> Tensor:
-        """Where each component begins in values(), and where the last one ends: (B + 1,)."""
+        """The begin of each component in values(), and the end of the last: (B + 1,)."""
         packed = self._one_ragged("offsets")
         return tensor([*packed.begins, packed.ends[-1] if packed.ends else 0])
 
     def lengths(self) -> Tensor | None:
-        """The components' sizes, where values() has gaps between them; else None."""
+        """The components' sizes, where values() has gaps between components; else None."""
         packed = self._one_ragged("lengths")
         if packed.compact:
             return None
@@ -165,10 +165,10 @@ class NestedTensor(Tensor):
             )
         return packed
 
-    # -- what a tensor knows of itself ------------------------------------------------------
+    # -- facts about a tensor ---------------------------------------------------------------
 
     def dim(self) -> int:
-        """Number of dims: those of a component, and one for the components."""
+        """Number of dims: the dims of a component, and a dim for the components."""
         return len(self._ragged) + 1
 
     @property
@@ -188,7 +188,7 @@ class NestedTensor(Tensor):
         return tuple.__new__(RaggedShape, sizes)
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or one extent.  Raises ShapeError for that of a ragged dim."""
+        """The shape, or a single extent.  Raises ShapeError for a ragged dim."""
         if dim is None:
             return self.shape
         found = self.shape[normalize_dim(dim, self.dim(), "size")]
@@ -207,7 +207,7 @@ class NestedTensor(Tensor):
 
     @property
     def layout(self) -> Any:
-        """torch.jagged or torch.strided, as it was asked for."""
+        """torch.jagged or torch.strided, as given at creation."""
         return self.__dict__.get("_layout_name", strided)
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
@@ -225,7 +225,7 @@ class NestedTensor(Tensor):
         return iter(self.parts)
 
     def __getitem__(self, key: Any) -> Any:
-        """nt[i]: a component.  nt[a:b]: some of them.  nt[:, ...]: of each, what is asked for."""
+        """nt[i]: a component.  nt[a:b]: some of them.  nt[:, ...]: the rest of the key, of each."""
         first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
         if first is Ellipsis:
             return nest([part[key] for part in self.parts], self)
@@ -286,7 +286,7 @@ class NestedTensor(Tensor):
         for part in self._sources():
             part.requires_grad_(requires_grad)
         if self._packed is not None:
-            self._parts = None  # they have to be cut out of what requires grad now
+            self._parts = None  # to be cut anew out of packed values that require grad now
         return self
 
     @property
@@ -296,7 +296,7 @@ class NestedTensor(Tensor):
 
     @property
     def grad(self) -> Any:
-        """The gradients of the components, nested; None if none has one."""
+        """The gradients of the components, nested; None if no component has a gradient."""
         if self._packed is not None and self._packed.values.is_leaf:
             g = self._packed.values.grad
             return None if g is None else nest_packed(self._packed.with_values(g), self)
@@ -317,7 +317,7 @@ class NestedTensor(Tensor):
                 part.grad = g
 
     def _sources(self) -> Sequence[Tensor]:
-        """The tensors that this one is made of."""
+        """The tensors that this nested tensor is made of."""
         if self._packed is not None and (self._parts is None or self._packed.values.is_leaf):
             return [self._packed.values]
         return self.parts
@@ -330,7 +330,7 @@ def _restored(parts: list[Tensor], ragged: Flags, requires_grad: bool) -> Nested
 
 
 def _made(count: int, ragged: Flags, like: Tensor) -> NestedTensor:
-    """One without components so far."""
+    """A nested tensor without components so far."""
     handle: NestedTensor = _hot.native_new(NestedTensor)
     type_ = _hot.intern_type((0,), like.dtype, like.device)
     value = _hot.symbolic_value(type_, -1, 0)
@@ -343,9 +343,9 @@ def _made(count: int, ragged: Flags, like: Tensor) -> NestedTensor:
 
 
 def nest(parts: Sequence[Tensor], like: NestedTensor | None = None) -> NestedTensor:
-    """The tensors as one.  Raises ShapeError unless their ranks are equal.
+    """The tensors as a nested tensor.  Raises ShapeError unless all ranks are equal.
 
-    Dims of which the sizes differ are ragged; if there are none, the first one, or those of `like`.
+    Dims of unlike sizes are ragged; if there are none, the first dim, or the ragged dims of `like`.
     """
     if not parts:
         made = _made(0, (True,) if like is None else like._ragged, ops.zeros(0))
@@ -369,14 +369,14 @@ def nest(parts: Sequence[Tensor], like: NestedTensor | None = None) -> NestedTen
 
 
 def _supposed(rank: int, like: NestedTensor | None) -> Flags:
-    """Which dims of components of one size are ragged."""
+    """Which dims of components of equal size are ragged."""
     if like is not None and len(like._ragged) == rank:
         return like._ragged
     return tuple([k == 0 for k in range(rank)])
 
 
 def nest_packed(packed: Packed, like: NestedTensor | None = None) -> NestedTensor:
-    """Components that lie one behind the other as one nested tensor."""
+    """Components that lie in a row as a nested tensor."""
     rank = packed.values.dim()
     made = _made(len(packed.begins), tuple([k == packed.dim for k in range(rank)]), packed.values)
     made._packed = packed

@@ -18,7 +18,7 @@ from wend.optim.optimizer import Optimizer
 
 
 class AdamVariant(Optimizer):
-    """A method whose step is one op over a parameter, its gradient and two running means."""
+    """A method whose step is a single op over a parameter, a gradient and two running means."""
 
     _means = ("exp_avg", "exp_avg_sq")
     _op: Any
@@ -50,5 +50,5 @@ class AdamVariant(Optimizer):
             take(handles, results)
 
     def _factors(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
-        """What the op needs besides, by the number of the step."""
+        """Further operands of the op, by the number of the step."""
         return ()

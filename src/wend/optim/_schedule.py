@@ -20,7 +20,7 @@ EPOCH_WARNING = (
 
 
 def set_rate(group: dict[str, Any], rate: Any) -> None:
-    """Give a group a learning rate, in place where it is a tensor."""
+    """Give a group a learning rate, in place for a rate that is a tensor."""
     if isinstance(group["lr"], Tensor):
         group["lr"].fill_(rate)
     else:
@@ -36,7 +36,7 @@ class LRScheduler:
 
     __module__ = "wend.optim.lr_scheduler"
 
-    #: Whether the step is the constructor's: one that resumes leaves the rates as they are.
+    #: Whether the step is the constructor's: a schedule that resumes leaves the rates unchanged.
     _is_initial = False
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
@@ -71,7 +71,7 @@ class LRScheduler:
             self._is_initial = False
 
     def state_dict(self) -> dict[str, Any]:
-        """The schedule's settings and where it is."""
+        """The schedule's settings and position."""
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -83,11 +83,11 @@ class LRScheduler:
         return self._last_lr
 
     def get_lr(self) -> list[Any]:
-        """A rate for each group; every schedule defines its own."""
+        """A rate for each group; defined by every schedule."""
         raise NotImplementedError
 
     def step(self, epoch: int | None = None) -> None:
-        """Set the rates of the next epoch (or, deprecated, of a given one)."""
+        """Set the rates of the next epoch (or, deprecated, of a given epoch)."""
         if self._step_count == 1:
             self._warn_of_order()
         self._step_count += 1
@@ -141,7 +141,7 @@ def _plain(rate: Any) -> Any:
 
 
 def _count_steps(optimizer: Optimizer) -> None:
-    """Let the optimizer note that it has stepped; a schedule warns where it has not."""
+    """Let the optimizer note each step; a schedule warns of a missing step."""
     if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
         return
     reference = weakref.ref(optimizer)

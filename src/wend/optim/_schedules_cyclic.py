@@ -1,4 +1,4 @@
-"""Schedules of rise and fall, stepped after every batch; they may move momentum as well."""
+"""Schedules of rise and fall, stepped after every batch, for rates and momentum."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def _total_steps(total: Any, epochs: Any, per_epoch: Any) -> int:
 
 
 def _phases(total: int, pct_start: float, three_phase: bool) -> list[dict[str, Any]]:
-    """Where each phase ends, and between which of a group's settings it goes."""
+    """The end of each phase, and the two settings of a group that the phase goes between."""
 
     def phase(end: float, lr: tuple[str, str], momentum: tuple[str, str]) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""Schedules made of others."""
+"""Schedules made of schedules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wend.optim.optimizer import Optimizer
 
 
 class SequentialLR(LRScheduler):
-    """Schedules one after the other; the milestones are the epochs at which the next begins."""
+    """Schedules in a row; the milestones are the epochs at which the next schedule begins."""
 
     def __init__(
         self,
@@ -64,18 +64,19 @@ class SequentialLR(LRScheduler):
         self._last_lr = first.get_last_lr()
 
     def step(self, epoch: int | None = None) -> None:
-        """Step the schedule whose turn it is."""
+        """Step the current schedule."""
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[turn]
         if turn > 0 and self._milestones[turn - 1] == self.last_epoch:
-            scheduler._advance(0)  # in closed form where it has one; no step is counted
+            # in closed form if the schedule has such a form; no step is counted
+            scheduler._advance(0)
         else:
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this schedule and those in it are."""
+        """The positions of this schedule and of the schedules inside."""
         state = {
             key: value
             for key, value in self.__dict__.items()
@@ -94,7 +95,7 @@ class SequentialLR(LRScheduler):
 
 
 def _undo(scheduler: LRScheduler) -> None:
-    """Take back the first step of a schedule, or of all that are in it."""
+    """Take back the first step of a schedule, or of all schedules inside."""
     if hasattr(scheduler, "_schedulers"):
         for inner in scheduler._schedulers:
             _undo(inner)
@@ -103,7 +104,7 @@ def _undo(scheduler: LRScheduler) -> None:
 
 
 class ChainedScheduler(LRScheduler):
-    """Schedules that all step at every epoch, each on the rate that the one before left."""
+    """Schedules that all step at every epoch, each on the rate that the schedule before left."""
 
     def __init__(
         self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
@@ -141,7 +142,7 @@ class ChainedScheduler(LRScheduler):
         self._last_lr = self._rates()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this schedule and those in it are."""
+        """The positions of this schedule and of the schedules inside."""
         state = {
             key: value
             for key, value in self.__dict__.items()

@@ -1,4 +1,4 @@
-"""Schedules that are one formula."""
+"""Schedules given by a single formula."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Factors = Callable[[int], float] | list[Callable[[int], float]]
 
 
 class _PerGroup(LRScheduler):
-    """A schedule given as one function of the epoch, or one per group."""
+    """A schedule given as a function of the epoch, or as a function per group."""
 
     lr_lambdas: list[Callable[[int], float]]
 
@@ -229,7 +229,7 @@ class PolynomialLR(LRScheduler):
 class CosineAnnealingLR(LRScheduler):
     """lr = eta_min + (initial lr - eta_min) (1 + cos(pi epoch / T_max)) / 2.
 
-    Loshchilov and Hutter, 2017. Computed from the rate before, so that other schedules may join.
+    Loshchilov and Hutter, 2017. Computed from the rate before, so that schedules can be chained.
     """
 
     def __init__(
@@ -291,7 +291,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:
-        """Go on by one epoch, or to a given one, which may be fractional."""
+        """Go on by an epoch, or to a given epoch, which may be fractional."""
         if epoch is None and self.last_epoch < 0:
             epoch = 0
         if epoch is None:
@@ -310,7 +310,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._last_lr = self._rates()
 
     def _place(self, epoch: float) -> None:
-        """Which run the epoch belongs to, and how far into it."""
+        """Find the run that the epoch belongs to, and the position inside."""
         if epoch < self.T_0:
             self.T_i, self.T_cur = self.T_0, epoch
         elif self.T_mult == 1:

@@ -12,7 +12,7 @@ from wend.optim.optimizer import Optimizer
 class ReduceLROnPlateau(LRScheduler):
     """lr times factor when a metric has not improved for more than `patience` epochs.
 
-    mode: 'min' or 'max': what an improvement is     threshold: how large it must be,
+    mode: 'min' or 'max': the direction of improvement     threshold: the least improvement,
     relative ('rel') or absolute ('abs')     cooldown: epochs to wait after a reduction
     """
 
@@ -56,14 +56,14 @@ class ReduceLROnPlateau(LRScheduler):
         self._reset()
 
     def _reset(self) -> None:
-        """Forget what was seen."""
+        """Forget all earlier metrics."""
         self.mode_worse = float("inf") if self.mode == "min" else -float("inf")
         self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Note the metric of an epoch and reduce the rates if it is time."""
+        """Note the metric of an epoch and reduce the rates if due."""
         current = float(metrics)
         if epoch is None:
             epoch = self.last_epoch + 1

@@ -1,4 +1,4 @@
-"""What the optimizers share: checks of settings, fresh states, taking over results."""
+"""Common code of the optimizers: checks of settings, fresh states, taking over results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SINGLE = struct.Struct("f")
 
 
 def check(condition: bool, what: str, value: Any) -> None:
-    """Raise ValueError if a setting is out of its range."""
+    """Raise ValueError if a setting is out of range."""
     if not condition:
         raise ValueError(f"Invalid {what}: {value}")
 
@@ -53,7 +53,7 @@ def counter_dtype() -> Any:
 
 
 def as_counter(value: float) -> float:
-    """A number as a state dict keeps it: so a run and one that loads its state go on alike."""
+    """A number as a state dict keeps it: a run and a run resumed from a state go on alike."""
     if counter_dtype() is float64:
         return value
     try:
@@ -74,6 +74,6 @@ def zeros_for(parameter: Tensor) -> Tensor:
 
 
 def take(handles: Iterable[Tensor], results: Iterable[Tensor]) -> None:
-    """Make each result the new value of its handle."""
+    """Make each result the new value of the handle."""
     for handle, result in zip(handles, results, strict=True):
         assign(handle, result)

@@ -62,7 +62,7 @@ class Adagrad(Optimizer):
         state["sum"] = ops.full(tuple(p.shape), value, dtype=p.dtype)
 
     def share_memory(self) -> None:
-        """Let other processes see the sums."""
+        """Share the sums with other processes."""
         for state in self.state.values():
             state["sum"].share_memory_()
 

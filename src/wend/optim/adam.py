@@ -22,7 +22,7 @@ _adam_step = ops.adam_step
 
 
 class Adam(Optimizer):
-    """Steps by running means of the gradient and of its square (Kingma and Ba, 2015).
+    """Steps by running means of the gradient and of the squared gradient (Kingma and Ba, 2015).
 
     amsgrad: divide by the greatest mean so far (Reddi et al., 2018)
     decoupled_weight_decay: as in `AdamW`     foreach, fused, capturable: accepted, no difference

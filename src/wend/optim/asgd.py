@@ -24,7 +24,7 @@ _asgd_step = ops.asgd_step
 class ASGD(Optimizer):
     """Gradient descent with an average of the parameters (Polyak and Juditsky, 1992).
 
-    The average is in `state[p]["ax"]`; it begins at step t0.
+    The average is in `state[p]["ax"]`, from step t0 on.
     """
 
     _counters = ("step", "eta", "mu")

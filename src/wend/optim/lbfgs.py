@@ -15,7 +15,7 @@ Evaluate = Callable[[float], tuple[float, Tensor]]  # step length -> loss and fl
 
 
 class LBFGS(Optimizer):
-    """Quasi-Newton steps; one `step(closure)` makes up to max_iter of them.
+    """Quasi-Newton steps; a call `step(closure)` makes up to max_iter of them.
 
     max_eval: most evaluations of the closure in a step (max_iter * 5 / 4)
     history_size: how many updates the curvature is estimated from
@@ -48,7 +48,7 @@ class LBFGS(Optimizer):
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]
 
-    # -- parameters and gradients as one vector ---------------------------------------------
+    # -- parameters and gradients as a single vector ----------------------------------------
 
     def _flat_grad(self) -> Tensor:
         parts = [
@@ -68,7 +68,7 @@ class LBFGS(Optimizer):
         for p, value in zip(self._params, values, strict=True):
             p.copy_(value)
 
-    # -- one step --------------------------------------------------------------------------
+    # -- a single step ---------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Make up to max_iter quasi-Newton steps; returns the first loss."""
@@ -77,7 +77,7 @@ class LBFGS(Optimizer):
 
 
 class _Run:
-    """One call of `LBFGS.step`."""
+    """A call of `LBFGS.step`."""
 
     def __init__(self, owner: LBFGS, closure: Callable[[], Any]) -> None:
         self.owner = owner
@@ -89,7 +89,7 @@ class _Run:
         self.evaluations = 0
 
     def evaluate(self) -> Any:
-        """The loss at the current parameters, its gradients in place."""
+        """The loss at the current parameters, with gradients in `.grad`."""
         with enable_grad():
             return self.closure()
 
@@ -236,7 +236,7 @@ class _Point:
 
     @property
     def triple(self) -> tuple[float, float, float]:
-        """What the cubic needs."""
+        """The numbers that the cubic needs."""
         return self.t, self.loss, self.slope
 
 
@@ -280,7 +280,7 @@ class _Line:
         return best.loss, best.grad, best.t
 
     def bracket(self, t: float) -> list[_Point]:
-        """A point that will do, or two with such a point between them."""
+        """A point that will do, or two points with such a point between them."""
         before = self.start
         point = self.at(t)
         iterations = 0
@@ -298,7 +298,7 @@ class _Line:
         return [self.start, point]
 
     def zoom(self, bracket: list[_Point]) -> _Point:
-        """Narrow the bracket down; returns its lower end."""
+        """Narrow the bracket down; returns the lower end."""
         stuck = False
         low, high = (
             sorted(bracket, key=lambda point: point.loss)

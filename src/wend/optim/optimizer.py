@@ -39,8 +39,8 @@ class _Required:
 
 required = _Required()
 
-#: Sets of parameters that an optimizer remembers; and how many steps one of more than these must
-#: have had before all of it is one path again.
+#: Sets of parameters that an optimizer remembers; and the number of steps that a set must have had,
+#: where there are more sets than these, before the whole set is a single path again.
 MOST_SETS, OFTEN = 16, 32
 
 _global_step_pre_hooks = HookTable()
@@ -60,11 +60,11 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 class Optimizer:
     """Base of all optimizers.
 
-    params: tensors, (name, tensor) pairs, or dicts of a group's 'params' and its own settings
-    defaults: settings of groups that say nothing else
+    params: tensors, (name, tensor) pairs, or dicts of 'params' and further settings of a group
+    defaults: settings of groups without their own
 
-    Subclasses either define `_update(group, parameters)`, which records one step for the
-    parameters of a group that have gradients, or override `step` as a whole.
+    Subclasses either define `_update(group, parameters)`, which records a step for the parameters
+    of a group that have gradients, or override `step` as a whole.
     """
 
     OptimizerPreHook = Callable[..., Any]
@@ -90,16 +90,16 @@ class Optimizer:
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(dict(group))
-        # Initial values are computed now: the first step is then the path that the others are.
+        # Initial values are computed now: the first step is then the same path as all later steps.
         if any(p.value.buffer is None for group in self.param_groups for p in group["params"]):
             synchronize()
 
     def _set_up(self) -> None:
-        """Begin what is neither state nor settings."""
+        """Initialise all that is neither state nor settings."""
         #: How many steps there have been of sets of parameters, by ids: those met last.
         self._sets: dict[tuple[int, ...], int] = {}
         self._varies = False  # whether there have been more
-        #: While a step is taken, where it began: see `whole.position`, and the states then.
+        #: While a step is taken, where the step began: see `whole.position`, and the states then.
         self._begun: tuple[int, dict[Any, dict[str, Any]]] | None = None
         self._optimizer_step_pre_hooks = HookTable()
         self._optimizer_step_post_hooks = HookTable()
@@ -139,13 +139,13 @@ class Optimizer:
     # -- steps -----------------------------------------------------------------------------
 
     def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        """Record one step for the parameters of a group; each has a gradient."""
+        """Record a step for the parameters of a group; each has a gradient."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step nor _update")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change the parameters once by their gradients.
 
-        closure: computes the loss and its gradients anew; its result is returned
+        closure: computes the loss and the gradients anew; its result is returned
         """
         loss = None
         if closure is not None:
@@ -172,8 +172,8 @@ class Optimizer:
     def _comes_back(self, given: list[list[Tensor]]) -> bool:
         """Whether a step of these parameters, by group, is a path that is going to be met again.
 
-        Where examples decide which parameters they use, sets of them hardly are: each would be
-        planned anew. All of a set is one path, unless there are many.
+        Where examples decide which parameters are used, a set hardly comes back: each set would be
+        planned anew. A whole set is a single path, unless there are many sets.
         """
         sets = self._sets
         key = tuple([id(p) for parameters in given for p in parameters])
@@ -184,13 +184,13 @@ class Optimizer:
         return not self._varies or n >= OFTEN
 
     def _update_each(self, group: dict[str, Any]) -> None:
-        """As `_update`, a path for each pair: a layer's mostly, and those of one kind are the same.
+        """As `_update`, a path for each pair: mostly a layer's, and layers of a kind share the path.
 
-        What is a pair depends on the group alone, not on the set.
+        The pairs depend on the group alone, not on the set.
         """
         every = group["params"]
         stop: BaseException | None = None
-        begun: Any = None  # what `_begin` noted of the pair at hand
+        begun: Any = None  # the note of `_begin` for the pair at hand
         k = 0
         while k < len(every):
             try:
@@ -231,13 +231,13 @@ class Optimizer:
         self._begun = position(current_trace()), before
 
     def _take_back(self) -> None:
-        """Give parameters and states back what they held when the step began."""
+        """Give parameters and states back the values from before the step."""
         if self._begun is not None:
             take_back(current_trace(), self._begun[0])
             self._restore(self._begun[1])
 
     def _restore(self, before: dict[Any, dict[str, Any]]) -> None:
-        """After a step that failed: what is not a tensor goes back, as the tensors do."""
+        """After a step that failed: restore all that is not a tensor, as tensors are restored."""
         for key, state in list(self.state.items()):
             if key in before:
                 state.clear()
@@ -246,7 +246,7 @@ class Optimizer:
                 del self.state[key]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters (or make them zero)."""
+        """Forget the gradients of all parameters (or fill them with zeros)."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 grad = parameter.grad
@@ -262,7 +262,7 @@ class Optimizer:
                 grad.zero_()
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step; it may return new ones."""
+        """Call `hook(optimizer, args, kwargs)` before each step; the hook may return new ones."""
         return self._optimizer_step_pre_hooks.add(hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -272,9 +272,9 @@ class Optimizer:
     # -- groups ----------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters, with settings of their own.
+        """Add a group of parameters, with settings for the group.
 
-        Raises TypeError or ValueError for what is no leaf tensor, or is in another group.
+        Raises TypeError or ValueError for anything but leaf tensors in no other group.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -320,7 +320,7 @@ class Optimizer:
     # -- state dict ------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """State and groups, parameters named by their positions."""
+        """State and groups, parameters named by positions."""
         for hook in self._optimizer_state_dict_pre_hooks.values():
             hook(self)
         places: dict[int, int] = {}
@@ -343,7 +343,7 @@ class Optimizer:
         return result
 
     def _packed(self, state: Any) -> Any:
-        """A parameter's state with its counters as tensors, as PyTorch keeps them."""
+        """A parameter's state with counters as tensors, as PyTorch keeps them."""
         if not isinstance(state, dict):
             return state
         return {
@@ -418,13 +418,13 @@ class Optimizer:
     def register_state_dict_post_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another."""
+        """Call `hook(optimizer, state_dict)` after `state_dict`; the hook may return a new dict."""
         return self._optimizer_state_dict_post_hooks.add(hook, first=prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` before loading; it may return another."""
+        """Call `hook(optimizer, state_dict)` before loading; the hook may return a new dict."""
         return self._optimizer_load_state_dict_pre_hooks.add(hook, first=prepend)
 
     def register_load_state_dict_post_hook(
@@ -435,7 +435,7 @@ class Optimizer:
 
 
 def _copied(state: dict[str, Any]) -> dict[str, Any]:
-    """A parameter's state as it is now, lists of tensors included."""
+    """A parameter's present state, with copies of lists of tensors."""
     return {key: list(x) if type(x) is list else x for key, x in state.items()}
 
 
@@ -470,9 +470,9 @@ def _take_step(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Any:
-    """Take a step as a whole. If it is cut short before all is recorded, nothing has changed.
+    """Take a step as a whole. A step cut short before all is recorded changes nothing.
 
-    What has been recorded is the parameters' value, whether it has been computed by then or not.
+    Recorded results are the parameters' values, whether already computed or not.
     """
     trace = current_trace()
     journal = trace.journal

@@ -12,7 +12,7 @@ __all__ = ["RAdam"]
 
 
 class RAdam(AdamVariant):
-    """Adam whose first steps, of unsure variance, are made without it (Liu et al., 2020)."""
+    """Adam whose first steps, of unsure variance, go without the variance (Liu et al., 2020)."""
 
     _op = staticmethod(ops.radam_step)
 

@@ -22,7 +22,7 @@ _rprop_step = ops.rprop_step
 class Rprop(Optimizer):
     """Steps by the sign of the gradient, of sizes that grow and shrink (Riedmiller, Braun, 1993).
 
-    etas: factors where the sign turned, and where it stayed     step_sizes: their bounds
+    etas: factors where the sign turned, and where it stayed     step_sizes: bounds of the sizes
     """
 
     def __init__(

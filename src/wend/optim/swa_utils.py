@@ -71,10 +71,10 @@ def get_swa_multi_avg_fn() -> Callable[[Any, Any, Any], None]:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are the average of those it is updated with.
+    """A copy of a model whose parameters are the average over all updates.
 
     avg_fn: (averaged, new, how many) -> averaged; the plain mean by default
-    use_buffers: average the buffers too, instead of leaving them as they were copied
+    use_buffers: average the buffers too, instead of leaving them as copied
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of all batch norms anew, in one pass over the data."""
+    """Compute the running statistics of all batch norms anew, in a single pass over the data."""
     momenta = {}
     for module in model.modules():
         if isinstance(module, _BatchNorm):

@@ -1,7 +1,7 @@
 """utils.checkpoint: trade memory for computing a part of the forward pass twice.
 
-What is recorded inside of a checkpoint is marked; of a marked block the backward pass keeps only
-what enters it, and computes the rest anew from that, by the same ops with the same random offsets.
+Ops recorded inside of a checkpoint are marked. Of a marked block, the backward pass keeps only the
+inputs, and computes the rest anew from the inputs, by the same ops with the same random offsets.
 The user's function is called once.
 """
 
@@ -32,11 +32,11 @@ __all__ = [
 
 
 class CheckpointError(RuntimeError):
-    """Kept for programs that catch it; nothing that PyTorch raises it for can happen here."""
+    """Kept for programs that catch it; PyTorch's reasons to raise it cannot occur here."""
 
 
 class CheckpointPolicy(enum.Enum):
-    """What `create_selective_checkpoint_contexts` policies return; taken as advice."""
+    """Answers of `create_selective_checkpoint_contexts` policies; taken as advice."""
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -45,7 +45,7 @@ class CheckpointPolicy(enum.Enum):
 
 
 class DefaultDeviceType:
-    """Which device's random state is kept: there is one."""
+    """The device whose random state is kept: there is a single device."""
 
     _default = "cpu"
 
@@ -68,19 +68,19 @@ def noop_context_fn() -> tuple[Any, Any]:
 def create_selective_checkpoint_contexts(
     policy_fn_or_list: Any, allow_cache_entry_mutation: bool = False
 ) -> tuple[Any, Any]:
-    """Two contexts that do nothing: what is saved inside of a block is not chosen op by op."""
+    """Two contexts that do nothing: saved values inside of a block are not chosen op by op."""
     return noop_context_fn()
 
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Nothing: only what the backward pass needs is ever computed anew."""
+    """Nothing: only values that the backward pass needs are ever computed anew."""
     yield
 
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Nothing: what is computed anew is the recorded ops, which cannot differ."""
+    """Nothing: the recorded ops are computed anew, and cannot differ."""
     yield
 
 
@@ -100,7 +100,7 @@ def _next_block(trace: Any) -> int:
 
 @contextlib.contextmanager
 def recomputed() -> Iterator[None]:
-    """What is recorded inside is computed anew in the backward pass instead of being kept."""
+    """Ops recorded inside are computed anew in the backward pass instead of being kept."""
     trace = _hot.current_trace()
     before = trace.mode
     if before.recompute == 0:
@@ -122,11 +122,11 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """function(*args, **kwargs), of which the backward pass keeps the inputs only.
+    """function(*args, **kwargs), with only the inputs kept for the backward pass.
 
     use_reentrant: True warns, and gives no gradients, if no tensor among args requires grad
     context_fn: returns two context managers; the first is entered around the function. The second
-    is for calling it again, which does not happen
+    is for a second call of the function, which does not happen
     preserve_rng_state (in kwargs): accepted; random numbers are the same in both computations
     """
     kwargs.pop("preserve_rng_state", True)
@@ -164,7 +164,7 @@ def checkpoint_sequential(
 ) -> Any:
     """Run a Sequential, or a list of functions, in `segments` parts, each a checkpoint.
 
-    The last part is run without one, as its values are needed at once.
+    The last part is no checkpoint, as its values are needed at once.
     """
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:

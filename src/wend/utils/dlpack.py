@@ -1,4 +1,4 @@
-"""torch.utils.dlpack: memory that is shared with other libraries."""
+"""torch.utils.dlpack: memory shared with other libraries."""
 
 from wend.frontend.interop.exchange import from_dlpack, to_dlpack
 

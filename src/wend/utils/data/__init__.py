@@ -1,4 +1,4 @@
-"""Data sets, samplers, and the loader that brings their samples in batches."""
+"""Data sets, samplers, and the loader that brings samples in batches."""
 
 from wend.utils.data._utils.collate import UnlikeSamples as UnlikeSamples
 from wend.utils.data._utils.collate import default_collate as default_collate

@@ -1,7 +1,7 @@
-"""Batches whose samples are alike: of one shape, of about one length, of one of anything.
+"""Batches whose samples are alike: of equal shape, of about equal length, or equal by any key.
 
-A batch of unlike shapes cannot be stacked, and padding it wastes work. The sampler puts each
-sample into the bucket of its key and makes every batch from one bucket.
+A batch of unlike shapes cannot be stacked, and padding wastes work. The sampler puts each sample
+into the bucket of its key and makes every batch from a single bucket.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class BucketBatchSampler(Sampler[list[int]]):
     """Batches of indices; all the samples of a batch have the same key.
 
     dataset: samples by index, with a length.
-    batch_size: the largest batch; or a function or mapping from bucket to it, so that buckets of
+    batch_size: the largest batch; or a function or mapping from bucket to batch size: buckets of
         small samples have large batches.
     key: a function of a sample, or a sequence with the key of each sample (a sequence saves
         loading every sample once); by default the shapes of all the sample's arrays.
@@ -33,13 +33,13 @@ class BucketBatchSampler(Sampler[list[int]]):
         boundaries[i - 1] on and below boundaries[i].
     shuffle: shuffle the samples within their buckets, and the order of the batches.
     drop_last: leave out batches that are not full.
-    generator: where the shuffle comes from; by default seeded from the default generator.
+    generator: source of the shuffle; by default seeded from the default generator.
 
-    Without a shuffle, samples stay in order within their bucket, a batch comes when its bucket is
-    full, and what is left comes at the end.
+    Without a shuffle, samples stay in order within a bucket. A batch comes when a bucket is full,
+    and all remaining samples come at the end.
 
-    ``state_dict`` and ``load_state_dict`` continue an epoch where it stopped.
-    Raises ArgumentError and ArgumentTypeError for arguments that are not so.
+    ``state_dict`` and ``load_state_dict`` continue an epoch where the state was taken.
+    Raises ArgumentError and ArgumentTypeError for arguments of other forms.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class BucketBatchSampler(Sampler[list[int]]):
         self.buckets = self._fill(_keys(dataset, key))
         self._sizes = {bucket: self._size_for(bucket) for bucket in self.buckets}
         self._seed: int | None = None  # of the shuffle of the epoch under way
-        self._position = 0  # batches of it that were handed out
+        self._position = 0  # batches of the epoch that were handed out
         self._continued = False
 
     def _fill(self, keys: Sequence[Hashable]) -> dict[Any, list[int]]:
@@ -110,13 +110,14 @@ class BucketBatchSampler(Sampler[list[int]]):
         else:
             self._seed = seam.new_seed(self.generator) if self.shuffle else None
             self._position = 0
-        # The epoch's number of batches so far is the object's, so that it can be saved.
+        # The epoch's number of batches so far is an attribute, so that a state can contain the
+        # number.
         for batch in self._batches(self._seed)[self._position :]:
             self._position += 1
             yield batch
 
     def _batches(self, seed: int | None) -> list[list[int]]:
-        """Return the batches of the epoch with this seed; None for the one without a shuffle."""
+        """Return the batches of the epoch with this seed; None: of the epoch without a shuffle."""
         bucket_of = {i: bucket for bucket, indices in self.buckets.items() for i in indices}
         source = None if seed is None else seam.generator(seed)
         order = range(len(bucket_of))
@@ -164,12 +165,12 @@ class BucketBatchSampler(Sampler[list[int]]):
         self._seed, self._position = state["seed"], int(state["position"])
         if self.generator is not None and "generator" in state:
             self.generator.set_state(state["generator"])
-        # An epoch that is over, or was never begun, is followed by a new one.
+        # An epoch that is over, or was never begun, is followed by a new epoch.
         begun = self._position > 0 or self._seed is not None
         self._continued = begun and self._position < len(self)
 
     def _facts(self) -> dict[str, int | bool]:
-        """Return what two samplers must share for one to go on where the other stopped."""
+        """Return the facts that two samplers must share to continue each other's epochs."""
         return {
             "samples": sum(map(len, self.buckets.values())),
             "buckets": len(self.buckets),
@@ -205,7 +206,7 @@ def _keys(dataset: Any, key: Key | Sequence[Hashable] | None) -> Sequence[Hashab
 
 
 def shapes_of(sample: Any) -> Hashable:
-    """Return the shapes of all the arrays and tensors in a sample, in its structure.
+    """Return the shapes of all the arrays and tensors in a sample, in the sample's structure.
 
     Numbers and text have the shape (); two samples with equal results can be collated.
     """

@@ -35,22 +35,22 @@ class DataLoader(Generic[T_co]):
     dataset: samples by index (with __getitem__ and __len__), or an IterableDataset.
     batch_size: samples a batch; None gives single samples, uncollated.
     shuffle: a fresh random order each epoch, drawn from ``generator``.
-    sampler: the order of the indices; batch_sampler: lists of them, instead of all of the above.
-    num_workers: processes that fetch ahead; 0 fetches in this one.
+    sampler: the order of the indices; batch_sampler: lists of indices, instead of all of the above.
+    num_workers: processes that fetch ahead; 0 fetches in this process.
     collate_fn: makes a batch of a list of samples; default_collate if not given.
     pin_memory, pin_memory_device: taken and ignored: memory is the processor's.
     drop_last: leave out a last batch that is not full.
     timeout: seconds to wait for a worker's batch; 0 waits as long as the worker lives.
-    worker_init_fn: called with its number in each worker, after seeding.
+    worker_init_fn: called with the worker's number in each worker, after seeding.
     multiprocessing_context: a start method's name or a context; forks by default where that is
         safe, and starts fresh processes elsewhere.
     prefetch_factor: batches that each worker fetches ahead; 2 by default.
     persistent_workers: keep the workers between epochs.
-    in_order: give out batches in the order of their requests, not as they come.
+    in_order: give out batches in the order of requests, not of arrival.
 
-    Workers send arrays, never pending values; a batch's history ends where it leaves its worker.
-    An exception in a worker is raised here with its own type, naming worker and traceback; a worker
-    that dies raises WorkerDied, a RuntimeError.
+    Workers send arrays, never pending values; a batch's history ends in the worker. An exception in
+    a worker is raised here with the original type, naming worker and traceback; a worker that dies
+    raises WorkerDied, a RuntimeError.
     Raises ArgumentError (a ValueError) for options that contradict each other.
     """
 
@@ -107,7 +107,7 @@ class DataLoader(Generic[T_co]):
         batch_sampler: Any,
         drop_last: bool,
     ) -> None:
-        """Check the options that say in which order and batches samples come, and keep them."""
+        """Check the options for the order of batches and samples, and keep them."""
         if self._stream:
             given = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
             for name, value in given.items():
@@ -161,7 +161,7 @@ class DataLoader(Generic[T_co]):
     def _batched(self) -> bool:
         return self.batch_sampler is not None
 
-    # PyTorch's name; programs that copy a loader ask for it.
+    # PyTorch's name; programs that copy a loader ask for this attribute.
     _auto_collation = _batched
 
     @property
@@ -197,7 +197,7 @@ class DataLoader(Generic[T_co]):
         return WorkerPass(self, self._pool, self._epoch)
 
     def _new_pool(self, seed: int) -> Any:
-        # Loaded with the first workers: most programs import the loader and never start one.
+        # Loaded with the first workers: most programs import the loader and never start a worker.
         from wend.utils.data._utils import workers
 
         job = workers.Job(

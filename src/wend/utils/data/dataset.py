@@ -29,7 +29,7 @@ T_co = TypeVar("T_co", covariant=True)
 class Dataset(Generic[T_co]):
     """Samples by key: a subclass defines ``__getitem__`` and, for most uses, ``__len__``.
 
-    It may define ``__getitems__(keys)`` to fetch a list of samples at once.
+    An optional ``__getitems__(keys)`` fetches a list of samples at once.
     """
 
     def __getitem__(self, index: Any) -> T_co:
@@ -42,8 +42,8 @@ class Dataset(Generic[T_co]):
 class IterableDataset(Dataset[T_co]):
     """A stream of samples: a subclass defines ``__iter__``.
 
-    With several workers each has its own copy of the data set; ``get_worker_info()`` tells
-    ``__iter__`` which part of the stream is its own, or every sample comes once per worker.
+    With several workers each has a copy of the data set. ``get_worker_info()`` tells ``__iter__``
+    which part of the stream to give, or every sample comes once per worker.
     """
 
     def __iter__(self) -> Iterator[T_co]:
@@ -76,7 +76,8 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
         return int(self.tensors[0].size(0))
 
     def _collated(self, indices: Sequence[int]) -> list[Any] | None:
-        """Return what collating the samples would, gathered at once; None if that may differ."""
+        """Return the collated samples, gathered at once; None if collating might give another
+        result."""
         if type(self).__getitem__ is not TensorDataset.__getitem__:
             return None
         if not indices or not self.tensors or not all(type(i) is int for i in indices):
@@ -84,7 +85,7 @@ class TensorDataset(Dataset[tuple[Any, ...]]):
         if any(tensor.requires_grad for tensor in self.tensors):
             return None
         if not all(-len(self) <= i < len(self) for i in indices):
-            return None  # fetched one by one, the error names the index
+            return None  # when samples are fetched singly, the error names the index
         return [seam.rows(tensor, indices) for tensor in self.tensors]
 
 
@@ -122,7 +123,7 @@ class StackDataset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[Any]):
-    """The samples of several data sets, one after the other."""
+    """The samples of several data sets in a row."""
 
     datasets: list[Any]
     cumulative_sizes: list[int]
@@ -158,7 +159,7 @@ class _BeyondEnd(IndexOutOfRange, ArgumentError):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """The samples of several streams, one after the other."""
+    """The samples of several streams in a row."""
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = datasets
@@ -174,7 +175,7 @@ class ChainDataset(IterableDataset[Any]):
 
 
 class Subset(Dataset[T_co]):
-    """The samples of a data set at the given indices, in their order."""
+    """The samples of a data set at the given indices, in the order of the indices."""
 
     dataset: Any
     indices: Sequence[Any]
@@ -204,7 +205,7 @@ class Subset(Dataset[T_co]):
 
 
 def _fetch_all(dataset: Any, indices: list[Any]) -> list[Any]:
-    """Return the samples at the indices, by ``__getitems__`` if there is one."""
+    """Return the samples at the indices, by ``__getitems__`` if the data set has it."""
     if not callable(getattr(dataset, "__getitems__", None)):
         return [dataset[index] for index in indices]
     samples = dataset.__getitems__(indices)
@@ -220,8 +221,8 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
     """Split a data set at random into parts of the given lengths.
 
     lengths: the parts' sizes, which add up to len(dataset); or fractions that add up to 1, each
-    rounded down, what is left over dealt out one by one from the first part on.
-    Raises ArgumentError if they do not add up.
+    rounded down, the remaining samples dealt out in turn from the first part on.
+    Raises ArgumentError for lengths of another sum.
     """
     sizes = _sizes_of_parts(len(dataset), lengths)
     order = seam.permutation(len(dataset), generator)

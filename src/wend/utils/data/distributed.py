@@ -14,12 +14,12 @@ __all__ = ["DistributedSampler"]
 
 
 class DistributedSampler(Sampler[int]):
-    """Every num_replicas-th index from `rank` on, of one order that all processes share.
+    """Every num_replicas-th index from `rank` on, of an order that all processes share.
 
-    dataset: what is sampled; its length must be the same in all processes
-    num_replicas, rank: how many processes there are, and which one this is
+    dataset: the sampled data set; of equal length in all processes
+    num_replicas, rank: the number of processes, and the number of this process
     shuffle: a fresh order each epoch, decided by seed and epoch; see set_epoch
-    drop_last: leave out the indices that do not divide evenly, instead of repeating the first ones
+    drop_last: leave out the indices that do not divide evenly, instead of repeating the first
 
     Raises ArgumentError (a ValueError) for a rank that does not exist, and without num_replicas and
     rank, as there is no process group to ask.
@@ -70,5 +70,5 @@ class DistributedSampler(Sampler[int]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes, so that it has an order of its own, the same in all processes."""
+        """Set the epoch that comes next: each epoch has a new order, the same in all processes."""
         self.epoch = epoch

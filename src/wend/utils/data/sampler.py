@@ -24,13 +24,13 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Sampler(Generic[T_co]):
-    """An order of indices (or of lists of them): a subclass defines ``__iter__``.
+    """An order of indices (or of lists of indices): a subclass defines ``__iter__``.
 
     Each call of ``__iter__`` is an epoch. ``__len__`` is needed for ``len(loader)`` only.
     """
 
     def __init__(self, data_source: Any = None) -> None:
-        """Do nothing; older programs pass their data set."""
+        """Do nothing; older programs pass a data set."""
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedInWend(f"{type(self).__name__}.__iter__ is not defined")
@@ -56,7 +56,7 @@ class RandomSampler(Sampler[int]):
 
     num_samples: how many indices an epoch has; by default as many as there are samples. Without
     replacement a larger number goes through the data in several shuffles.
-    generator: where the randomness comes from; by default a new one, seeded from the default.
+    generator: source of randomness; by default a new generator, seeded from the default.
     """
 
     data_source: Sized
@@ -120,11 +120,11 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Indices drawn with chances in proportion to their weights.
+    """Indices drawn with chances in proportion to the weights.
 
     weights: (n,) non-negative and finite, at least one positive; without replacement, at least
-    num_samples of them positive. They need not add up to 1.
-    Raises ArgumentError if they are not so.
+    num_samples of them positive. The sum need not be 1.
+    Raises ArgumentError for other weights.
     """
 
     weights: Any
@@ -159,7 +159,7 @@ class WeightedRandomSampler(Sampler[int]):
             draws = seam.uniforms(self.num_samples, self.generator)
             chosen = np.searchsorted(sums / sums[-1], draws, side="right")
         else:
-            # Exponential clocks: the first ones to ring are a draw without replacement
+            # Exponential clocks: the first clocks to ring are a draw without replacement
             # (Efraimidis and Spirakis: Weighted random sampling with a reservoir; IPL 2006).
             draws = seam.uniforms(len(self._weights), self.generator)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -197,7 +197,7 @@ def _check_weights(weights: np.ndarray, wanted: int, replacement: bool) -> None:
 class BatchSampler(Sampler[list[int]]):
     """Another sampler's indices, in lists of ``batch_size``.
 
-    drop_last: leave out the last list if it is not full.
+    drop_last: leave out the last list if not full.
     """
 
     sampler: Iterable[Any]

@@ -2,7 +2,7 @@
 
 A message is pickled with its arrays apart. Small arrays stay in the pickle; large ones are written
 into memory without a name, whose file descriptor goes through the socket. Memory without a name
-cannot leak: the kernel frees it with its last descriptor, however the processes end.
+cannot leak: the kernel frees it with the last descriptor, however the processes end.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import numpy as np
 
 from wend.utils.data._utils import seam
 
-SMALL = 1 << 15  # bytes; below it an array travels inside the pickle
+SMALL = 1 << 15  # bytes; a smaller array travels inside the pickle
 ALIGNMENT = 64
-# Each mapped segment holds a descriptor until its last tensor goes; a program that keeps its
-# batches must not run out of them. Beyond this many, segments are copied and closed at once.
+# Each mapped segment holds a descriptor until the last tensor on it goes; a program that keeps many
+# batches must not run out of descriptors. Beyond this many, segments are copied and closed at once.
 MOST_MAPPED = 128
 CAN_SHARE = hasattr(socket, "send_fds") and sys.platform != "win32"
 
@@ -34,7 +34,7 @@ _mapped: set[object] = set()
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles tensors as their arrays: values, and neither history nor pending work."""
+    """Pickles tensors as arrays: values, and neither history nor pending work."""
 
     def reducer_override(self, value: Any) -> Any:
         if seam.is_tensor(value) and not getattr(value, "is_nested", False):
@@ -47,10 +47,9 @@ def _rebuilt(array: np.ndarray) -> Any:
 
 
 def send(connection: Connection, message: Any) -> None:
-    """Send a message with everything in it.
+    """Send a whole message.
 
-    Raises what pickling its parts raises, and then nothing has been sent; OSError if the other
-    side is gone.
+    Raises any error of pickling, and then nothing has been sent; OSError if the receiver is gone.
     """
     buffers: list[memoryview] = []
     file = io.BytesIO()
@@ -73,7 +72,7 @@ def send(connection: Connection, message: Any) -> None:
 
 
 def receive(connection: Connection) -> Any:
-    """Return the next message. Raises EOFError or OSError if the other side is gone."""
+    """Return the next message. Raises EOFError or OSError if the sender is gone."""
     file = io.BytesIO(connection.recv_bytes())
     shared = pickle.load(file)
     if shared is None:
@@ -126,7 +125,7 @@ def _opened(segment: int, size: int) -> memoryview:
         memory = mmap.mmap(segment, size)
     finally:
         os.close(segment)
-    # The array is the anchor of all views; when it goes, mmap goes, and with it the descriptor.
+    # The array is the anchor of all views; when the array goes, mmap and the descriptor go.
     anchor = np.frombuffer(memory, dtype=np.uint8)
     mark = object()
     _mapped.add(mark)
@@ -159,6 +158,6 @@ def _receive_descriptor(connection: Connection) -> int:
         mark, descriptors, _, _ = socket.recv_fds(own, 1, 1, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
     if not mark:
         raise EOFError("a worker ended while it sent a batch")
-    if not descriptors:  # the kernel drops what the process has no room for
+    if not descriptors:  # the kernel drops descriptors that the process has no room for
         raise OSError(errno.EMFILE, "too many open files to take a batch from a worker")
     return descriptors[0]

@@ -1,8 +1,8 @@
-"""From a list of samples to one batch.
+"""From a list of samples to a batch.
 
-Samples are trees of dicts, tuples and lists with tensors, arrays, numbers and text at their
-leaves; a batch has the same structure with stacked tensors at its leaves. Where that cannot be, the
-error names the field, the samples and their shapes.
+Samples are trees of dicts, tuples and lists with tensors, arrays, numbers and text as leaves. A
+batch has the same structure with stacked tensors as leaves. Where leaves do not stack, the error
+names the field, the samples and the shapes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from wend.utils.data._utils import seam
 NAME = "default_collate"
 FnMap = Mapping[Any, Callable[..., Any]]
 
-# For programs that extend PyTorch's table: the types below need no entry in it.
+# For programs that extend PyTorch's table: the types below need no entry here.
 default_collate_fn_map: dict[Any, Callable[..., Any]] = {}
 
 
 class UnlikeSamples(ShapeError):
     """Samples of a batch that do not fit together.
 
-    groups: (what they have, the positions in the batch of those that have it).
+    groups: (a shape or length, the positions in the batch of the samples with it).
     """
 
     def __init__(self, fault: str, groups: list[tuple[str, list[int]]], remedy: str) -> None:
@@ -55,7 +55,7 @@ class MissingField(WendError, KeyError):
 
 
 def _listed(positions: Sequence[int], indices: Sequence[Any] | None) -> str:
-    """Write out 'sample 2' or 'samples 0, 1 (dataset[4], dataset[9])', a few of them."""
+    """Write out 'sample 2' or 'samples 0, 1 (dataset[4], dataset[9])', at most a few."""
     shown = positions[:6]
     more = f" and {len(positions) - 6} more" if len(positions) > 6 else ""
     text = f"{'sample' if len(positions) == 1 else 'samples'} {', '.join(map(str, shown))}{more}"
@@ -80,7 +80,7 @@ def _at(field: str) -> str:
 
 
 def check_shapes(shapes: Sequence[tuple[int, ...]], field: str = "") -> None:
-    """Raise UnlikeSamples, with every shape and who has it, unless all shapes are equal."""
+    """Raise UnlikeSamples, with every shape and its samples, unless all shapes are equal."""
     if any(shape != shapes[0] for shape in shapes):
         raise UnlikeSamples(
             f"{NAME}: samples of unlike shapes cannot be stacked{_at(field)}",
@@ -97,7 +97,7 @@ def _stack_tensors(batch: Sequence[Any], field: str) -> Any:
     uniform = all(sample.dtype == batch[0].dtype for sample in batch)
     if not (plain and uniform) or any(sample.requires_grad for sample in batch):
         return seam.stack(batch)
-    # One array instead of an op with a leaf for each sample: the program's path stays short.
+    # A single array instead of an op with a leaf for each sample: the program's path stays short.
     return seam.from_array(np.stack([seam.to_array(sample) for sample in batch]))
 
 
@@ -140,7 +140,7 @@ def collate(batch: Sequence[Any], *, collate_fn_map: FnMap | None = None, _field
     """Collate a list of samples into a batch.
 
     collate_fn_map: from a type, or a tuple of types, to ``fn(samples, collate_fn_map=...)``, which
-    collates samples of that type; other types are handled as in ``default_collate``.
+    collates samples of that type; all further types are handled as in ``default_collate``.
     """
     if len(batch) == 0:
         raise ArgumentTypeError(f"{NAME}: a batch of no samples has no structure")
@@ -201,7 +201,7 @@ def _mappings(batch: Sequence[Any], collate_fn_map: FnMap | None, field: str) ->
     }
     try:
         if isinstance(first, MutableMapping):
-            like = copy.copy(first)  # keeps what a subclass holds besides its entries
+            like = copy.copy(first)  # keeps attributes of a subclass besides its entries
             like.update(collated)
             return like
         return type(first)(collated)
@@ -253,8 +253,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
     tensor, array     ->  tensor (n, ...)
     int, bool, float  ->  tensor (n,) of int64, bool, float64
     text, bytes       ->  list
-    dict, namedtuple  ->  the same with its values collated
-    tuple, list       ->  list with its entries collated
+    dict, namedtuple  ->  the same with collated values
+    tuple, list       ->  list with collated entries
 
     Raises UnlikeSamples (a ShapeError and RuntimeError) for shapes or lengths that differ, naming
     field, samples and shapes; ArgumentTypeError (a TypeError) for other types; MissingField (a
@@ -264,7 +264,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """Turn the arrays and NumPy numbers in a sample into tensors; leave the rest as it is."""
+    """Turn the arrays and NumPy numbers in a sample into tensors; the rest stays."""
     if seam.is_tensor(data) or isinstance(data, (str, bytes)):
         return data
     if isinstance(data, (np.ndarray, np.generic)):

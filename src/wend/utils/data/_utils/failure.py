@@ -11,7 +11,7 @@ from wend.base.errors import ExecutionError
 
 
 class _Verbatim(str):
-    """Text whose repr is itself: KeyError shows its argument's repr."""
+    """Text whose repr is the text: KeyError shows the repr of its argument."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -27,10 +27,10 @@ class WorkerDied(ExecutionError):
 
 @dataclass
 class Failure:
-    """What is known of a worker's exception.
+    """The facts of a worker's exception.
 
-    kind: its type's name; trace: its traceback as text; pickled: the exception itself, or None if
-    it cannot be pickled; place: which worker, and what it was doing.
+    kind: name of the type; trace: the traceback as text; pickled: the exception itself, or None if
+    the exception cannot be pickled; place: which worker, at which task.
     """
 
     kind: str
@@ -63,7 +63,7 @@ class Failure:
     def _original(self) -> BaseException | None:
         try:
             original = pickle.loads(self.pickled or b"")
-        except Exception:  # its type may not exist in this process
+        except Exception:  # the type may not exist in this process
             return None
         return original if isinstance(original, BaseException) else None
 
@@ -79,7 +79,7 @@ def _retold(original: BaseException, text: str) -> BaseException:
             if text in str(told):
                 return told
         return _like(original, text)
-    except Exception:  # its constructor does something else
+    except Exception:  # the constructor does something else
         original.add_note(text)
         return original
 

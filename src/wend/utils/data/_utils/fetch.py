@@ -1,4 +1,4 @@
-"""Getting the samples of one batch from a data set, in a worker or in the main process."""
+"""Getting the samples of a batch from a data set, in a worker or in the main process."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Stopped(Exception):
 class MapFetcher:
     """Fetches by index.
 
-    batched: whether a request is a list of indices, to be collated, or one index.
-    stopping: asked before each sample; once it says yes, Stopped is raised.
+    batched: whether a request is a list of indices, to be collated, or a single index.
+    stopping: asked before each sample; once the answer is yes, Stopped is raised.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class MapFetcher:
         try:
             return self.dataset[index]
         except StopIteration as error:
-            # Let through, it would end the loop over the loader without a word.
+            # Passed on, the error would end the loop over the loader without a word.
             raise ExecutionError(f"dataset[{index!r}] raised StopIteration") from error
 
 
@@ -84,7 +84,8 @@ class StreamFetcher:
         self.over = False
 
     def fetch(self, request: Any) -> Any:
-        """Return a batch of len(request) samples, or one sample. Raises StreamEnd after the last.
+        """Return a batch of len(request) samples, or a single sample. Raises StreamEnd after the
+        last.
 
         The last batch may be smaller, or is left out with drop_last.
         """
@@ -112,7 +113,7 @@ def make_fetcher(
     drop_last: bool,
     stopping: Callable[[], bool] = lambda: False,
 ) -> MapFetcher | StreamFetcher:
-    """Return what fetches from this kind of data set."""
+    """Return the fetcher for this kind of data set."""
     if stream:
         return StreamFetcher(dataset, batched, collate_fn, drop_last, stopping)
     if not hasattr(dataset, "__getitem__"):

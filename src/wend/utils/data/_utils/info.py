@@ -1,4 +1,4 @@
-"""What a worker process knows of itself."""
+"""Facts that a worker process knows about itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 class WorkerInfo:
     """Which worker this process is: number ``id`` of ``num_workers``.
 
-    seed: what this worker's generators were seeded with; dataset: its copy of the data set.
+    seed: the seed of this worker's generators; dataset: this worker's copy of the data set.
     """
 
     id: int
@@ -23,5 +23,5 @@ current: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return what is known of this DataLoader worker process; None in the main process."""
+    """Return the facts about this DataLoader worker process; None in the main process."""
     return current

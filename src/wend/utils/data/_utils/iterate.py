@@ -1,4 +1,4 @@
-"""One pass over a loader, in this process or by workers."""
+"""A pass over a loader, in this process or by workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Pass:
-    """What both kinds of iterator share: the requests, and the count of batches."""
+    """Common part of both kinds of iterator: the requests, and the count of batches."""
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
@@ -65,7 +65,7 @@ class WorkerPass(_Pass):
     """Lets workers fetch ahead.
 
     Requests go to the workers in turn, numbered by tickets; batches come back in any order and are
-    given out in that of their tickets (or as they come, with in_order=False).
+    given out in the order of tickets (or of arrival, with in_order=False).
     """
 
     def __init__(self, loader: DataLoader, pool: Any, epoch: int) -> None:
@@ -74,7 +74,7 @@ class WorkerPass(_Pass):
         self.active = list(range(loader.num_workers))  # whose streams are not over
         self.next_ticket = 0
         self.wanted = 0  # the ticket whose batch is next
-        self.asked: dict[int, int] = {}  # ticket -> the worker that has it
+        self.asked: dict[int, int] = {}  # ticket -> the worker at work on it
         self.arrived: dict[int, Any] = {}  # ticket -> (kind, value), not given out yet
         self.turn = 0
         self.over = False
@@ -84,7 +84,7 @@ class WorkerPass(_Pass):
         self._ask()
 
     def _ask(self) -> None:
-        """Give the workers requests, as many as they may have."""
+        """Give the workers as many requests as allowed."""
         most = (self.loader.prefetch_factor or 2) * len(self.active)
         while self.active and len(self.asked) + len(self.arrived) < most:
             try:
@@ -97,7 +97,7 @@ class WorkerPass(_Pass):
             self.next_ticket += 1
 
     def _least_busy(self) -> int:
-        """Return the worker whose turn it is; out of order, the one with the fewest requests."""
+        """Return the next worker in turn; out of order, the worker with the fewest requests."""
         if not self.loader.in_order:
             busy = list(self.asked.values())
             return min(self.active, key=busy.count)
@@ -118,7 +118,7 @@ class WorkerPass(_Pass):
             if kind == "batch":
                 self._ask()
         except BaseException:
-            # An interrupt may have come in the middle of a message: nothing can be read after it.
+            # An interrupt may have come in the middle of a message: nothing after it can be read.
             self._finish(broken=True)
             raise
         if kind == "over":
@@ -136,7 +136,7 @@ class WorkerPass(_Pass):
             ticket = self.wanted if self.loader.in_order else next(iter(self.arrived), None)
             if ticket not in self.arrived:
                 if self.loader.in_order and ticket not in self.asked:
-                    self.wanted += 1  # its worker's stream was over
+                    self.wanted += 1  # the worker's stream was over
                     continue
                 self._receive()
                 continue

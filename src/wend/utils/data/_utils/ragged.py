@@ -1,4 +1,4 @@
-"""Collating samples of unlike sizes: what cannot be stacked becomes a nested tensor."""
+"""Collating samples of unlike sizes: tensors that cannot be stacked become a nested tensor."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["ragged"]
 def ragged(batch: Sequence[Any]) -> Any:
     """Collate a list of samples as default_collate does, but tensors and arrays of unlike shapes.
 
-    They become a nested tensor (`wend.nested`), whose components are the samples; where all shapes
-    of a field are equal, it is stacked.  Raises ShapeError for samples of unlike ranks.
+    Those become a nested tensor (`wend.nested`), whose components are the samples; where all shapes
+    of a field are equal, the field is stacked.  Raises ShapeError for samples of unlike ranks.
 
         DataLoader(data, batch_size=32, collate_fn=wend.utils.data.ragged)
     """

@@ -1,7 +1,7 @@
-"""Where data loading touches tensors: all that it needs of them, and nothing else of Wend.
+"""All contact of data loading with tensors: no other module there uses further parts of Wend.
 
-Samples travel between processes as NumPy arrays, never as pending values: a worker's own trace
-ends where its arrays leave it, so that no fork can disturb the trace of the parent.
+Samples travel between processes as NumPy arrays, never as pending values: a worker's trace ends
+where arrays leave the worker, so that no fork can disturb the trace of the parent.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def is_tensor(value: object) -> bool:
 
 
 def to_array(tensor: Any) -> np.ndarray:
-    """Return a tensor's values, computing them if they are pending; to be copied from at once."""
+    """Return a tensor's values, computing pending ones; to be copied from at once."""
     return array_of(tensor)
 
 
 def rows(tensor: Any, indices: Sequence[int]) -> Any:
-    """Return the entries of a tensor's first dim at the indices, as a tensor of their own.
+    """Return the entries of a tensor's first dim at the indices, as a new tensor.
 
     indices: each in range.
     """
@@ -49,23 +49,23 @@ def from_array(array: np.ndarray) -> Any:
 
 
 def alias(array: np.ndarray) -> Any:
-    """Return a Tensor over an array that its owner goes on using; of a copy if it is read-only."""
+    """Return a Tensor over an array that its owner goes on using; over a copy if read-only."""
     return creation.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def tensor(values: Sequence[Any], dtype: str | None = None) -> Any:
-    """Return a Tensor of numbers, of the dtype of that name if one is given."""
+    """Return a Tensor of numbers, of the dtype of that name if a name is given."""
     return creation.tensor(values, dtype=NAMES[dtype] if dtype else None)
 
 
 def stack(tensors: Sequence[Any]) -> Any:
-    """Return the tensors stacked along a new first dim, with their history."""
+    """Return the tensors stacked along a new first dim, with history."""
     return ops.stack(list(tensors))
 
 
 def nested(tensors: Sequence[Any]) -> Any:
-    """Return the tensors, of one rank, as one nested tensor, with their history."""
-    from wend.nested.creation import as_nested_tensor  # few programs need it
+    """Return the tensors, of equal rank, as a nested tensor, with history."""
+    from wend.nested.creation import as_nested_tensor  # few programs need nested tensors
 
     return as_nested_tensor(list(tensors))
 
@@ -76,7 +76,7 @@ def generator(seed: int) -> Any:
 
 
 def new_seed(source: Any = None) -> int:
-    """Draw a seed in [0, 2**62) from a Generator, or from the default one."""
+    """Draw a seed in [0, 2**62) from a Generator, or from the default generator."""
     drawn: Any = random.randint(0, 2**62, (), dtype=int64, generator=source)
     return int(drawn.item())
 

@@ -1,7 +1,7 @@
-"""Worker processes: what runs in them, and the pool of them in the main process.
+"""Worker processes: the code that runs in a worker, and the pool in the main process.
 
-Each worker has a pipe for its tasks and a socket for its results, shared with nobody: one that is
-killed holds no lock that another needs, and the end of its socket tells at once.
+Each worker has a pipe for tasks and a socket for results, shared with nobody: a killed worker holds
+no lock that another needs, and the end of the socket tells at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wend.utils.data._utils import channel, info, seam
 from wend.utils.data._utils.failure import Failure, WorkerDied
 from wend.utils.data._utils.fetch import Stopped, StreamEnd, make_fetcher
 
-GRACE = 5.0  # seconds that a worker has to finish its sample before it is made to end
+GRACE = 5.0  # seconds that a worker has to finish a sample before the worker is made to end
 PARENT_CHECK = 2.0  # seconds between looks for the main process, where no pipe's end tells
 
 # The main process's ends of all pipes. A forked worker inherits those of its elder siblings, and
@@ -36,7 +36,7 @@ _own_ends: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 @dataclass
 class Job:
-    """What every worker of a pool is told when it starts."""
+    """The facts that every worker of a pool gets at its start."""
 
     dataset: Any
     stream: bool
@@ -53,7 +53,7 @@ class Job:
 
 
 class _Inbox:
-    """Reads tasks in a thread, so that the main process can always write, and sees it end."""
+    """Reads tasks in a thread, so that the main process can always write, and its end is seen."""
 
     def __init__(self, tasks: Connection, parent: int) -> None:
         self.tasks, self.parent = tasks, parent
@@ -87,9 +87,9 @@ def run(number: int, job: Job, tasks: Connection, results: Connection, spawned: 
     if not spawned:
         for end in list(_own_ends):
             end.close()
-    # Ctrl-C goes to all processes of the terminal; the main one decides what becomes of it.
+    # Ctrl-C goes to all processes of the terminal; the main process decides about this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # A handler that the main process installed is not for its workers.
+    # A handler that the main process installed is not for workers.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     inbox = _Inbox(tasks, job.parent)
     worker = _Worker(number, job, inbox, results)
@@ -109,7 +109,7 @@ class _Worker:
         return f"DataLoader worker {self.number} (pid {os.getpid()}), {doing}"
 
     def serve(self) -> None:
-        """Answer tasks, one at a time and in order."""
+        """Answer tasks, in order."""
         self._begin()
         while (task := self.inbox.waiting.get()) is not None:
             if task[0] == "epoch":
@@ -191,7 +191,7 @@ class _Handle:
 
 
 class Pool:
-    """Started workers. ``close`` ends them; so does the pool's own end."""
+    """Started workers. ``close`` ends them; so does the end of the pool."""
 
     def __init__(self, job: Job, context: Any) -> None:
         self.owner = os.getpid()
@@ -207,14 +207,14 @@ class Pool:
             raise
 
     def send(self, number: int, task: tuple[Any, ...]) -> None:
-        """Give a worker a task. Raises WorkerDied if it is no more."""
+        """Give a worker a task. Raises WorkerDied if the worker is no more."""
         try:
             self.handles[number].tasks.send(task)
         except (BrokenPipeError, ConnectionResetError):
             raise self._obituary(number) from None
 
     def receive(self, timeout: float | None) -> list[tuple[int, Any]] | None:
-        """Return (worker, message) of those that have one, waiting for the first.
+        """Return (worker, message) of all workers with a message, waiting for the first.
 
         Returns None after ``timeout`` seconds. Raises WorkerDied if a worker is no more.
         """
@@ -235,7 +235,7 @@ class Pool:
                         raise
                     raise self._obituary(number) from error
         if not messages:
-            # What a worker sent before it ended has been read by now.
+            # All messages sent by a worker before its end have been read by now.
             raise self._obituary(ends[ready[0]])
         return messages
 
@@ -248,14 +248,14 @@ class Pool:
         )
 
     def close(self) -> None:
-        """End all workers: those that work are given time to finish their sample."""
+        """End all workers: working ones are given time to finish a sample."""
         self.closed = True
         self._closer()
 
 
 def _start(number: int, job: Job, context: Any) -> _Handle:
     task_end, tasks = context.Pipe(duplex=False)
-    results, result_end = context.Pipe(duplex=True)  # a socket: it carries descriptors
+    results, result_end = context.Pipe(duplex=True)  # a socket: descriptors go through it
     _own_ends.update((tasks, results))
     spawned = context.get_start_method() != "fork"
     process = context.Process(
@@ -276,14 +276,14 @@ def _start(number: int, job: Job, context: Any) -> _Handle:
             )
         raise
     finally:
-        # Only the worker holds its ends now: if it ends, so do they.
+        # Only the worker holds these ends now: if the worker ends, so do they.
         task_end.close()
         result_end.close()
     return _Handle(process, tasks, results)
 
 
 def _end_all(handles: list[_Handle], owner: int) -> None:
-    if os.getpid() != owner:  # a forked process, whose copies of the handles are not its own
+    if os.getpid() != owner:  # a forked process, whose copies of the handles belong to the parent
         return
     for handle in handles:
         with contextlib.suppress(OSError):
