@@ -1,4 +1,4 @@
-"""Ways to fill parameters before training. All work in place and return their tensor."""
+"""Ways to fill parameters before training. All work in place and return the tensor."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def trunc_normal_(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with one value."""
+    """Fill with a single value."""
     with no_grad():
         return tensor.fill_(val)
 
@@ -137,7 +137,7 @@ def zeros_(tensor: Tensor) -> Tensor:
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Make a matrix the identity, as far as its shape allows."""
+    """Make a matrix the identity, as far as the shape allows."""
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with no_grad():
@@ -145,7 +145,7 @@ def eye_(tensor: Tensor) -> Tensor:
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """Make a convolution's weight pass its input channels through, group by group.
+    """Make a convolution's weight pass input channels through, group by group.
 
     tensor: (out, in / groups, *kernel), 3 to 5 dims
     """

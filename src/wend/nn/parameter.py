@@ -57,9 +57,9 @@ class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
 class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a module lists among its parameters when it becomes an attribute.
 
-    data: the values; the parameter is a view of them, as in PyTorch (None: an empty tensor). One
-        of another subclass of Tensor stays of that class. Raises RuntimeError if its `detach` does
-        not give such an instance.
+    data: the values; the parameter is a view of `data`, as in PyTorch (None: an empty tensor). An
+    instance of another subclass of Tensor keeps its class. Raises RuntimeError if its `detach` does
+    not give such an instance.
     """
 
     __torch_function__ = classmethod(disabled_torch_function)
@@ -104,14 +104,14 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
 
 def rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Parameter:
-    """What a pickled parameter becomes; hooks are not kept, as in PyTorch."""
+    """The parameter of a pickle; hooks are not kept, as in PyTorch."""
     return Parameter(data, requires_grad)
 
 
 def rebuild_parameter_with_state(
     data: Tensor, requires_grad: bool, backward_hooks: Any, state: dict[str, Any]
 ) -> Parameter:
-    """What a pickled parameter with attributes of its own becomes."""
+    """The parameter of a pickle with further attributes."""
     parameter = Parameter(data, requires_grad)
     parameter.__dict__.update(state)
     return parameter
@@ -147,7 +147,7 @@ class Buffer(Tensor):
 
 
 class UninitializedTensorMixin:
-    """A parameter or buffer whose shape is not known yet; `materialize` gives it one."""
+    """A parameter or buffer of unknown shape; `materialize` gives the shape."""
 
     cls_to_become: type = Tensor
     __torch_function__ = classmethod(disabled_torch_function)
@@ -162,7 +162,7 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> Any:
-        """Raises RuntimeError: it is not known yet."""
+        """Raises RuntimeError: the shape is not known yet."""
         raise RuntimeError(
             "Can't access the shape of an uninitialized parameter or buffer. "
             "This error usually happens in `load_state_dict` when trying to load an "
@@ -182,7 +182,7 @@ class UninitializedTensorMixin:
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter of a lazy module: the first input decides its shape."""
+    """A parameter of a lazy module, of a shape decided by the first input."""
 
     cls_to_become = Parameter
 
@@ -202,9 +202,9 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
-    """A buffer of a lazy module: the first input decides its shape."""
+    """A buffer of a lazy module, of a shape decided by the first input."""
 
-    cls_to_become = Buffer  # an object of a Python class cannot become one of a native class
+    cls_to_become = Buffer  # an object of a Python class cannot become an object of a native class
 
     def __new__(
         cls,
@@ -222,5 +222,5 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
 
 def is_lazy(tensor: Any) -> bool:
-    """Whether the tensor still waits for its shape."""
+    """Whether the tensor still waits for a shape."""
     return isinstance(tensor, UninitializedTensorMixin)

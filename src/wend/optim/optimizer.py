@@ -184,7 +184,7 @@ class Optimizer:
         return not self._varies or n >= OFTEN
 
     def _update_each(self, group: dict[str, Any]) -> None:
-        """As `_update`, a path for each pair: mostly a layer's, and layers of a kind share the path.
+        """As `_update`, a path for each pair: mostly a layer's, and like layers share the path.
 
         The pairs depend on the group alone, not on the set.
         """

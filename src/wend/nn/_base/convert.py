@@ -26,14 +26,14 @@ def _is_real_or_complex(tensor: Tensor) -> bool:
 
 
 class ConversionMixin:
-    """`to`, `float`, `cpu` and their like, for all parameters and buffers."""
+    """`to`, `float`, `cpu` and similar methods, for all parameters and buffers."""
 
     _parameters: Any
     _buffers: Any
     children: Callable[[], Any]
 
     def _apply(self, fn: Convert, recurse: bool = True) -> Any:
-        """Replace the values of all parameters, gradients and buffers by `fn` of them.
+        """Replace the values of all parameters, gradients and buffers by `fn` of each.
 
         Parameters keep their identity: optimizers go on holding them.
         """
@@ -49,7 +49,7 @@ class ConversionMixin:
         return self
 
     def apply(self, fn: Callable[[Any], Any]) -> Any:
-        """Call `fn` on every module below this one, then on this one."""
+        """Call `fn` on every module below this module, then on this module."""
         for module in self.children():
             module.apply(fn)
         fn(self)
@@ -58,7 +58,7 @@ class ConversionMixin:
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """to(device), to(dtype), to(device, dtype), to(tensor): convert in place.
 
-        Only floating-point and complex tensors change their dtype.
+        Only floating-point and complex tensors change dtype.
         Raises TypeError for a dtype that is neither, DeviceError for a device that is not there.
         """
         device, dtype, _ = parse_to(*args, **kwargs)
@@ -114,11 +114,11 @@ class ConversionMixin:
         return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
 
     def share_memory(self) -> Any:
-        """Let other processes see the parameters."""
+        """Share the parameters with other processes."""
         return self._apply(lambda tensor: tensor.share_memory_())
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted for compatibility: every module's work is planned and compiled as it runs."""
+        """Accepted for compatibility: every module's work is planned and compiled as run."""
 
 
 def _apply_to_parameter(parameter: Parameter, fn: Convert) -> None:

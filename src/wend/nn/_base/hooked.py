@@ -1,4 +1,4 @@
-"""How a module calls the hooks that users registered, its own and those for all modules."""
+"""Calls of users' hooks by a module: its own hooks and those for all modules."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """The older form of `register_module_full_backward_hook`; here they do the same."""
+    """The older form of `register_module_full_backward_hook`; here both do the same."""
     return register_module_full_backward_hook(hook)
 
 
@@ -63,7 +63,7 @@ CALL_HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forw
 
 
 class CallHooks(HookTable):
-    """Hooks that the call of one module runs; the module keeps their number in `n_hooks`."""
+    """Hooks that the call of a single module runs; the module keeps their number in `n_hooks`."""
 
     def __init__(self, owner: Any, hooks: Any = ()) -> None:
         self._owner = weakref.ref(owner)
@@ -75,7 +75,7 @@ class CallHooks(HookTable):
             owner.n_hooks += change
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        # A copy becomes a `CallHooks` again in its module's `__setstate__`.
+        # A copy becomes a `CallHooks` again in the module's `__setstate__`.
         return HookTable, (), None, None, iter(list(self.items()))
 
 
@@ -112,7 +112,7 @@ class HooksMixin:
     forward: Callable[..., Any]
 
     def _call_hooks(self, table: str) -> CallHooks:
-        """A table of hooks; one that was replaced by a plain dict becomes a counted one again."""
+        """A table of hooks; a plain dict in its place becomes a counted table again."""
         found = self.__dict__[table]
         if type(found) is not CallHooks:
             found = self.__dict__[table] = CallHooks(self, found)
@@ -122,7 +122,7 @@ class HooksMixin:
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> RemovableHandle:
-        """Call `hook(module, args)` before `forward`; what it returns replaces the arguments."""
+        """Call `hook(module, args)` before `forward`; a returned value replaces the arguments."""
         handle = self._call_hooks("_forward_pre_hooks").add(
             hook, first=prepend, extra=self._forward_pre_hooks_with_kwargs
         )
@@ -138,7 +138,7 @@ class HooksMixin:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        """Call `hook(module, args, output)` after `forward`; what it returns replaces the output.
+        """Call `hook(module, args, output)` after `forward`; a returned value replaces the output.
 
         always_call: also where `forward` or another hook raised.
         """
@@ -172,7 +172,7 @@ class HooksMixin:
         return self._call_hooks("_backward_hooks").add(hook, first=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """The older form of `register_full_backward_hook`; here they do the same."""
+        """The older form of `register_full_backward_hook`; here both do the same."""
         if self._is_full_backward_hook is True:
             raise RuntimeError(
                 "Cannot use both regular backward hooks and full backward hooks on a "

@@ -1,4 +1,4 @@
-"""Hooks: user functions that modules call around `forward` and around its backward pass."""
+"""Hooks: user functions that modules call around `forward` and around the backward pass."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["RemovableHandle"]
 
 
 class HookTable(OrderedDict[int, Any]):
-    """The hooks of one kind, in the order in which they run."""
+    """The hooks of a single kind, in running order."""
 
     def _count(self, change: int) -> None:
-        """Called with each change in their number; for tables that somebody counts."""
+        """Called with each change of the number of hooks; for tables that somebody counts."""
 
     def add(
         self, hook: Callable[..., Any], *, first: bool = False, extra: Any = None
@@ -76,7 +76,7 @@ class _Boundary(Function):
 
 
 def _cross(callback: Callable[..., Any], values: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
-    """Pass the tensors among `values` through a boundary; whether one of them needs a gradient."""
+    """Pass the tensors among `values` through a boundary; whether any of them needs a gradient."""
     places = [i for i, value in enumerate(values) if isinstance(value, Tensor)]
     if not is_grad_enabled() or not any(values[i].requires_grad for i in places):
         return values, False
@@ -99,7 +99,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 class BackwardHooks:
-    """The backward hooks of one call of a module, between its inputs and its outputs.
+    """The backward hooks of a single call of a module, between its inputs and its outputs.
 
     `grad_output` reaches the pre-hooks first, then the module's operations, then `grad_input`
     together with `grad_output` reaches the hooks. Where no input needs a gradient the hooks run

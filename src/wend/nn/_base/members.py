@@ -1,4 +1,4 @@
-"""How a module holds its members: parameters, buffers and submodules."""
+"""Members of a module: parameters, buffers and submodules."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
 
 
 def _pass_through(hooks: HookTable, module: Any, name: str, value: Any) -> Any:
-    """What the registration hooks make of a new member."""
+    """The new member after all registration hooks."""
     for hook in hooks.values():
         replaced = hook(module, name, value)
         if replaced is not None:
@@ -41,7 +41,7 @@ def _pass_through(hooks: HookTable, module: Any, name: str, value: Any) -> Any:
     return value
 
 
-# Settled by one look at the type; isinstance of three classes costs as much as the assignment.
+# Settled by a single look at the type; isinstance of three classes costs as much as the assignment.
 _NEVER_MEMBERS = frozenset({bool, int, float, str, type(None), tuple, list, dict, Tensor})
 _set = object.__setattr__
 
@@ -53,7 +53,8 @@ def _refuse_before_init(value: Any) -> None:
 
 
 class _Member:
-    """A registry of a module as an attribute: reading it settles what `__dict__` says."""
+    """A registry of a module as an attribute: a read brings the registry up to date with
+    `__dict__`."""
 
     def __init__(self, admits: Callable[[Any], bool]) -> None:
         self.admits = admits
@@ -78,7 +79,7 @@ def _is_module(value: Any) -> bool:
 
 
 def modules_of(module: Any) -> Mapping[str, Any]:
-    """What `module._modules` is, in one step."""
+    """`module._modules`, in a single step."""
     return registry(module, "_modules", _is_module)
 
 
@@ -91,7 +92,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _type_name(value: Any) -> str:
-    """The type's name as PyTorch's messages spell it."""
+    """The type's name in the spelling of PyTorch's messages."""
     kind = type(value)
     if kind.__module__ == "builtins":
         return kind.__qualname__
@@ -108,7 +109,7 @@ class MembersMixin:
 
     def __getattr__(self, name: str) -> Any:
         # Only names absent from `__dict__` and class come here: members that a foreign
-        # `__setstate__` brought without their mirror, or a mistake.
+        # `__setstate__` brought without a mirror, or a mistake.
         attributes = self.__dict__
         for key in ("_parameters", "_buffers", "_modules"):
             members = attributes.get(key)
@@ -176,7 +177,7 @@ class MembersMixin:
             _set(self, name, value)
 
     def _release(self, name: str, keep: str) -> None:
-        """Make a name free for a member of one kind."""
+        """Make a name free for a member of a single kind."""
         for key in ("_parameters", "_buffers", "_modules"):
             if key != keep:
                 getattr(self, key).pop(name, None)
@@ -230,7 +231,7 @@ class MembersMixin:
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that belongs to the module but is not a parameter.
 
-        persistent: whether it is part of `state_dict`.
+        persistent: whether the buffer is part of `state_dict`.
         """
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")

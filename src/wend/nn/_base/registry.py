@@ -1,10 +1,9 @@
 """The named members of a module, mirrored into its ``__dict__``.
 
-A module's parameters, buffers and submodules live twice: in ``_parameters``, ``_buffers`` and
-``_modules``, which say what they are and in which order, and in the instance's ``__dict__``, so
-that reading ``self.weight`` is a plain attribute read. A `Registry` writes through to the
-``__dict__``; `registry` undoes what was written to the ``__dict__`` alone. So the two never
-disagree for longer than it takes to look.
+A module's parameters, buffers and submodules live twice. ``_parameters``, ``_buffers`` and
+``_modules`` hold kind and order. The instance's ``__dict__`` makes ``self.weight`` a plain
+attribute read. A `Registry` writes through to the ``__dict__``; `registry` undoes writes to the
+``__dict__`` alone. So the two never disagree for longer than a look takes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _MISSING: Any = object()
 
 
 class Registry(dict[str, Any]):
-    """A dict whose writes also go to its module's ``__dict__``."""
+    """A dict whose writes also go to the ``__dict__`` of a module."""
 
     __slots__ = ("_owner",)
 
@@ -31,7 +30,7 @@ class Registry(dict[str, Any]):
             self.update(members)
 
     def owned_by(self, module: Any) -> bool:
-        """Whether the module is the one whose ``__dict__`` this registry mirrors."""
+        """Whether this registry mirrors the ``__dict__`` of the module."""
         return self._owner() is module
 
     def _mirror(self, name: str, value: Any) -> None:
@@ -96,12 +95,12 @@ class Registry(dict[str, Any]):
         return dict(self)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        # Copies and pickles are plain dicts: the module that receives them makes its own.
+        # Copies and pickles are plain dicts: the receiving module makes a registry of its own.
         return dict, (), None, None, iter(list(self.items()))
 
 
 def registry(module: Any, key: str, admits: Callable[[Any], bool]) -> Registry:
-    """The module's registry of that kind, agreeing with its ``__dict__``.
+    """The module's registry of that kind, in agreement with the ``__dict__``.
 
     Raises AttributeError if the module's ``__init__`` has not run.
     """
@@ -130,7 +129,7 @@ def registry(module: Any, key: str, admits: Callable[[Any], bool]) -> Registry:
 
 
 def replace_registry(module: Any, key: str, members: Mapping[str, Any]) -> None:
-    """Make `members` the module's registry of that kind; names of the old one go."""
+    """Make `members` the module's registry of that kind; names of the former registry go."""
     attributes = module.__dict__
     for name, value in list(attributes.get(key, {}).items()):
         if attributes.get(name, _MISSING) is value:

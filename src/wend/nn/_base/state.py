@@ -1,4 +1,4 @@
-"""A module's `state_dict` and how it is loaded."""
+"""A module's `state_dict` and the loading of a `state_dict`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXTRA_STATE = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """What `load_state_dict` found to be missing or unexpected."""
+    """Keys that `load_state_dict` found to be missing or unexpected."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class StateMixin:
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Override to receive what `get_extra_state` returned."""
+        """Override to receive the result of `get_extra_state`."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be called."
         )
@@ -58,7 +58,7 @@ class StateMixin:
         return getattr(type(self), method) is not getattr(StateMixin, method)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        """Put this module's own state, without its submodules', into `destination`."""
+        """Put this module's own state, without the submodules', into `destination`."""
         for name, parameter in self._parameters.items():
             if parameter is not None:
                 destination[prefix + name] = parameter if keep_vars else parameter.detach()
@@ -73,7 +73,7 @@ class StateMixin:
     ) -> Any:
         """All parameters and persistent buffers by dotted path, in an OrderedDict.
 
-        keep_vars: the parameters themselves instead of detached views of them.
+        keep_vars: the parameters themselves instead of detached views.
         """
         if args:  # the older, positional form
             destination = args[0] if destination is None else destination
@@ -145,7 +145,7 @@ class StateMixin:
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """Load this module's own state, without its submodules'; override to adapt old states.
+        """Load this module's own state, without the submodules'; override to adapt old states.
 
         Faults are appended to the three lists.
         """
@@ -185,7 +185,7 @@ class StateMixin:
         if lazy and is_lazy(given):
             return  # neither has values yet
         if not lazy and own.dim() == 0 and given.dim() == 1 and given.numel() == 1:
-            given = given[0]  # scalars were stored with one dim before PyTorch 0.4
+            given = given[0]  # scalars were stored with a dim before PyTorch 0.4
         if not lazy and given.shape != own.shape:
             error_msgs.append(
                 f"size mismatch for {key}: copying a param with shape {given.shape} from "
@@ -250,7 +250,7 @@ class StateMixin:
         """Copy a `state_dict` into this module's parameters and buffers.
 
         strict: keys that are missing or unexpected are errors.
-        assign: take the tensors themselves instead of copying their values.
+        assign: take the tensors themselves instead of copying values.
         Raises RuntimeError that lists every fault.
         """
         if not isinstance(state_dict, Mapping):
@@ -273,7 +273,7 @@ class StateMixin:
 
 
 class _LoadHook:
-    """A hook before loading, with its module as the first argument where asked for."""
+    """A hook before loading, with the module as the first argument where asked for."""
 
     def __init__(self, hook: Callable[..., Any], module: Any) -> None:
         self.hook, self.module = hook, module
@@ -285,7 +285,7 @@ class _LoadHook:
 
 
 class _Faults:
-    """One run of `load_state_dict` over a tree of modules."""
+    """A run of `load_state_dict` over a tree of modules."""
 
     def __init__(self, metadata: Any, strict: bool, assign: bool) -> None:
         self.metadata, self.strict, self.assign = metadata, strict, assign
@@ -315,7 +315,7 @@ class _Faults:
                 )
 
     def insert_keys(self) -> None:
-        """Missing and unexpected keys as faults, before the others."""
+        """Put missing and unexpected keys before all other faults."""
         for what, keys in (
             ("Unexpected", self.unexpected_keys),
             ("Missing", self.missing_keys),

@@ -1,8 +1,8 @@
 # ruff: noqa: F403
 """`torch.nn.functional`: layers as functions.
 
-Most are the ops themselves: an op says in `functional` under which names it is known here. The
-functions of this package's modules only sort arguments, or need more than one op.
+Most are the ops themselves: an op lists its names here in `functional`. The functions of this
+package's modules only sort arguments, or need more than a single op.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
@@ -26,7 +26,7 @@ from wend.nn.functional.vision import *
 if _TYPE_CHECKING:
 
     def __getattr__(name: str) -> _Any:
-        """An op's function, under a name that its class declares."""
+        """The function of an op, under a name that the op's class declares."""
 
 
 one_hot = _ops.one_hot

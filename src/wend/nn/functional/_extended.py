@@ -1,7 +1,7 @@
-"""Ops under the signatures of `torch.nn.functional`, where those have an argument more.
+"""Ops under the signatures of `torch.nn.functional`, where those have an extra argument.
 
-Calls without that argument go to the op itself, with no Python frame in between; `general` is what
-the core asks about calls that it has not met.
+Calls without that argument go to the op itself, with no Python frame in between; the core asks
+`general` about calls of new forms.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wend.frontend.toolkit import make_function
 def _taken(
     op: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """(value of an argument that follows the op's own, other arguments); None if not given."""
+    """(value of the argument behind the op's parameters, further arguments); None if not given."""
     own = len(op.binder.params)
     if name in kwargs:
         kwargs = dict(kwargs)
@@ -26,7 +26,7 @@ def _taken(
 
 
 def extended(op: Any, name: str, handle: Callable[..., Any]) -> Any:
-    """The op with one more, last argument: calls that give it go to handle(value, args, kwargs)."""
+    """The op with an extra, last argument: calls with it go to handle(value, args, kwargs)."""
     function = make_function(op.__name__, op.binder, op.primitive)
 
     def general(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -145,7 +145,7 @@ def gumbel_softmax(
 ) -> Tensor:
     """softmax((logits + Gumbel noise) / tau) (Jang et al., 2017; Maddison et al., 2017).
 
-    hard: one-hot values with the gradient of the soft ones.
+    hard: one-hot values with the gradient of the soft values.
     """
     gumbels = -empty_like(logits).exponential_().log()
     soft = ops.softmax((logits + gumbels) / tau, dim)

@@ -85,7 +85,7 @@ def _check_shapes(
 def _project(
     query: Tensor, key: Tensor, value: Tensor, weight: Any, bias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values from one stacked weight (3 E, E), in as few products as possible."""
+    """Queries, keys and values from a stacked weight (3 E, E), in as few products as possible."""
     size = query.size(-1)
     if key is value and query is key:
         parts = _linear(query, weight, bias).chunk(3, -1)
@@ -140,7 +140,7 @@ def _project_apart(
 
 
 class _Heads:
-    """One call of `multi_head_attention_forward`, from the projections on."""
+    """A call of `multi_head_attention_forward`, from the projections on."""
 
     def __init__(self, batch: int, heads: int, width: int) -> None:
         self.batch, self.heads, self.width = batch, heads, width
@@ -171,7 +171,7 @@ class _Heads:
     def merge_masks(
         self, mask: Tensor | None, padding: Tensor | None, source: int, added: int
     ) -> Tensor | None:
-        """Both masks as one, broadcast to (N heads, L, S), open for keys that were added."""
+        """Both masks merged, broadcast to (N heads, L, S), open for keys that were added."""
         if padding is not None:
             if tuple(padding.shape) != (self.batch, source):
                 raise AssertionError(
@@ -242,7 +242,7 @@ def multi_head_attention_forward(
     """Attention by several heads: (output, weights or None).
 
     query: (L, N, E) or (L, E)   key: (S, N, Ek)   value: (S, N, Ev)   key_padding_mask: (N, S)
-    attn_mask: (L, S) or (N heads, L, S); True forbids a pair, a number is added to its score
+    attn_mask: (L, S) or (N heads, L, S); True forbids a pair, a number is added to the score
     is_causal: says that attn_mask is the causal mask
     """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
@@ -298,7 +298,7 @@ def multi_head_attention_forward(
 
 
 def _with_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Inputs with a batch dim of size 1; what was one tensor stays one."""
+    """Inputs with a batch dim of size 1; arguments that were the same tensor stay the same."""
     q = query.unsqueeze(1)
     k = q if key is query else key.unsqueeze(1)
     if value is key:

@@ -25,8 +25,8 @@ def ctc_loss(
 ) -> Tensor:
     """-log of the probability of all alignments of the targets (Graves et al., 2006), reduced.
 
-    log_probs: (T, N, C) or (T, C)   targets: (N, S), or all targets in one row
-    The mean divides each loss by its target's length. The gradient is, as PyTorch's, that of
+    log_probs: (T, N, C) or (T, C)   targets: (N, S), or all targets in a row
+    The mean divides each loss by the length of the target. The gradient is, as PyTorch's, that of
     scores of which log_probs are the log_softmax, also where they are none.
     Raises DTypeNotImplemented, ValueRefused for lengths and a blank that do not fit.
     """
@@ -47,7 +47,7 @@ def ctc_loss(
     losses = []
     for n, (row, count) in enumerate(zip(rows, steps, strict=True)):
         scores = log_probs[:count, n]
-        # Adds 0, with the gradient that makes log_softmax's of what follows.
+        # Adds 0, whose gradient turns that of the rest into log_softmax's.
         mass = ops.exp(ops.clamp(scores, max=80)).sum()
         losses.append(_negative_log(scores, row, blank) + (mass - mass.detach()))
     loss = ops.stack(losses)
@@ -62,7 +62,7 @@ def ctc_loss(
 
 
 def _lengths(name: str, lengths: Any, batch: int, bound: int) -> list[int]:
-    """One length per example, from 0 to bound. Raises ValueRefused."""
+    """A length per example, from 0 to bound. Raises ValueRefused."""
     if isinstance(lengths, Tensor):
         lengths = lengths.tolist()
     found = list(lengths) if isinstance(lengths, (list, tuple)) else [lengths]

@@ -35,7 +35,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def _channels(input: Tensor, p: float, batch_dims: int, inplace: bool) -> Tensor:
-    """Drop whole channels: the first `batch_dims + 1` dims have masks of their own."""
+    """Drop whole channels: only the first `batch_dims + 1` dims have separate masks."""
     shape = tuple(input.shape)
     rank = len(shape)
     kept = batch_dims + 1

@@ -34,8 +34,8 @@ def embedding(
 ) -> Tensor:
     """weight[input]: rows of a table.
 
-    padding_idx: this row gets no gradient   max_norm: rows looked up are shrunk to it first
-    scale_grad_by_freq: gradients are divided by how often their row occurs
+    padding_idx: this row gets no gradient   max_norm: rows are first shrunk to this norm
+    scale_grad_by_freq: gradients are divided by the number of lookups of the row
     sparse: accepted; gradients are dense
     """
     if padding_idx is not None:
@@ -65,7 +65,7 @@ def embedding_bag(
 ) -> Tensor:
     """Sum, mean or maximum of the rows of each bag of indices.
 
-    input: (bags, n), or all indices in one row with `offsets` saying where each bag begins
+    input: (bags, n), or all indices in a row with `offsets`: the begin of each bag
     """
     if weight.dtype.is_floating_point is False and input.dtype.is_floating_point:
         warnings.warn("Argument order of nn.functional.embedding_bag was changed.", stacklevel=2)

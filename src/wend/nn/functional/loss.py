@@ -20,7 +20,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` with a distance of one's own.
+    """`triplet_margin_loss` with a distance of the user's.
 
     swap: the negative is that of the nearer of anchor and positive.
     """

@@ -51,7 +51,7 @@ def batch_norm(
     """Mean 0 and variance 1 within each channel, then scaled (Ioffe and Szegedy, 2015).
 
     input: (N, C, ...)   weight, bias, running_mean, running_var: (C,)
-    In training the statistics are the batch's, and the running ones move towards them.
+    In training the statistics are the batch's, and the running statistics move towards these.
     """
     if not training:
         if running_mean is None or running_var is None:

@@ -17,9 +17,9 @@ _constant = ops.pad
 
 
 def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
-    """Extend a tensor at its borders.
+    """Extend a tensor at the borders.
 
-    pad: (before, after) of the last dim, then of the one before it, ...; negative ones crop
+    pad: (before, after) of the last dim, then of the dim before, ...; negative amounts crop
     mode: 'constant', 'reflect' (the edge not repeated), 'replicate' (the edge) or 'circular'
     """
     amounts = tuple(pad.tolist() if isinstance(pad, Tensor) else pad)

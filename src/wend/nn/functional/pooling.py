@@ -25,7 +25,7 @@ max_pool1d = with_indices(ops.max_pool1d, ops.max_pool1d_with_indices)
 max_pool2d = with_indices(ops.max_pool2d, ops.max_pool2d_with_indices)
 max_pool3d = with_indices(ops.max_pool3d, ops.max_pool3d_with_indices)
 
-# Those that always tell take the argument too, and ignore it, as in PyTorch.
+# Functions that always return indices take the argument too, and ignore it, as in PyTorch.
 max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = (
     with_indices(op, op)
     for op in (

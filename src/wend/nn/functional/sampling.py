@@ -17,7 +17,7 @@ _DEFAULT_CHANGED = (
 
 
 def _centres(size: int, align_corners: bool, dtype: Any) -> Tensor:
-    """Places of `size` pixels in [-1, 1]: of their centres, or with corners on the ends."""
+    """Places of `size` pixels in [-1, 1]: of the centres, or with corners on the ends."""
     if align_corners:
         return arange(size, dtype=dtype) * (2 / (size - 1)) - 1 if size > 1 else full((1,), 0.0)
     return (arange(size, dtype=dtype) * 2 + 1) / size - 1
@@ -118,7 +118,7 @@ def grid_sample(
     """y[n, :, h, w] = input[n] at grid[n, h, w] = (x, y) in [-1, 1].
 
     input: (N, C, H, W)   grid: (N, H', W', 2)   ->   y: (N, C, H', W')
-    padding_mode: what lies outside: 'zeros', 'border' (the nearest pixel), 'reflection'
+    padding_mode: values outside: 'zeros', 'border' (the nearest pixel), 'reflection'
     """
     _check(input, grid, mode, padding_mode)
     if align_corners is None:

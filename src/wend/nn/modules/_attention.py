@@ -71,7 +71,7 @@ class MultiheadAttention(Module):
         self._reset_parameters()
 
     def _make_projections(self, factory: dict[str, Any]) -> None:
-        """One stacked weight where queries, keys and values are of one width, else three."""
+        """A stacked weight where queries, keys and values are of equal width, else three."""
         width = self.embed_dim
         if self._qkv_same_embed_dim:
             self.in_proj_weight = fresh_parameter(empty((3 * width, width), **factory))
@@ -147,7 +147,7 @@ class MultiheadAttention(Module):
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
     ) -> tuple[Tensor | None, int | None]:
-        """Both masks as one and its kind: 0 attention, 1 padding, 2 both, None neither."""
+        """Both masks merged, and the kind: 0 attention, 1 padding, 2 both, None neither."""
         padding = canonical_mask(
             key_padding_mask,
             "key_padding_mask",
@@ -170,7 +170,7 @@ class MultiheadAttention(Module):
 
 
 def _swapped(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Batch and sequence dims exchanged; what was one tensor stays one."""
+    """Batch and sequence dims exchanged; arguments that were the same tensor stay the same."""
     q = query.transpose(1, 0)
     k = q if key is query else key.transpose(1, 0)
     if value is key:

@@ -61,7 +61,7 @@ _tanh = ops.tanh
 
 
 class _InplaceActivation(Module):
-    """An activation whose only setting is whether it overwrites its input."""
+    """An activation whose only setting is whether to overwrite the input."""
 
     inplace: bool
 
@@ -291,7 +291,7 @@ class Tanhshrink(Module):
 
 
 class GELU(Module):
-    """y = x Φ(x), or its approximation by tanh (Hendrycks and Gimpel, 2016)."""
+    """y = x Φ(x), or an approximation by tanh (Hendrycks and Gimpel, 2016)."""
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -356,7 +356,7 @@ class Softplus(Module):
 
 
 class PReLU(Module):
-    """y = x where x > 0, else weight x, the weight learnt, one or one per channel."""
+    """y = x where x > 0, else weight x; the weight is learnt, for all channels or for each."""
 
     def __init__(
         self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None
@@ -368,7 +368,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Fill the weight with its first value."""
+        """Fill the weight with the first value."""
         init.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ class _NormBase(Module):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget what has been seen: mean 0, variance 1."""
+        """Forget earlier batches: mean 0, variance 1."""
         if self.track_running_stats:
             self.running_mean.zero_()
             self.running_var.fill_(1)
@@ -158,7 +158,7 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over all processes; with one process, over its batch."""
+    """Batch normalization over all processes; in a single process, over the batch."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 class _LazyNormBase(LazyModuleMixin):
-    """A normalization whose num_features is that of its first input."""
+    """A normalization that takes num_features from the first input."""
 
     weight: Any
     bias: Any
@@ -237,7 +237,7 @@ class _LazyNormBase(LazyModuleMixin):
             self.num_batches_tracked = tensor(0, dtype=int64)
 
     def reset_parameters(self) -> None:
-        """Fill the parameters anew, if they have their shapes."""
+        """Fill the parameters anew, if their shapes are known."""
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()  # type: ignore[misc]
 
@@ -257,18 +257,18 @@ class _LazyNormBase(LazyModuleMixin):
 
 
 class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
-    """`BatchNorm1d` whose num_features is that of its first input."""
+    """`BatchNorm1d` that takes num_features from the first input."""
 
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
-    """`BatchNorm2d` whose num_features is that of its first input."""
+    """`BatchNorm2d` that takes num_features from the first input."""
 
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
-    """`BatchNorm3d` whose num_features is that of its first input."""
+    """`BatchNorm3d` that takes num_features from the first input."""
 
     cls_to_become = BatchNorm3d

@@ -10,7 +10,7 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Module):
-    """(N, C, ...) with the channels of its groups interleaved."""
+    """(N, C, ...) with the channels of all groups interleaved."""
 
     def __init__(self, groups: int) -> None:
         super().__init__()

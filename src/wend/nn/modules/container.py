@@ -1,4 +1,4 @@
-"""Modules that hold other modules or parameters."""
+"""Modules that hold modules or parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterL
 
 
 class Container(Module):
-    """A module with the modules that it is given by keyword."""
+    """A module with submodules given by keyword."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Container(Module):
 
 
 class _Numbered(Module):
-    """Modules under the names "0", "1", ...: what `Sequential` and `ModuleList` share."""
+    """Modules under the names "0", "1", ...: common part of `Sequential` and `ModuleList`."""
 
     def _place(self, index: Any) -> int:
         """A list index as a position. Raises IndexError beyond the ends."""
@@ -53,7 +53,7 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """y = the modules applied one after the other, in the order given (or of the OrderedDict)."""
+    """y = the modules applied in a row, in the order given (or of the OrderedDict)."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Sequential(_Numbered):
                 self.add_module(str(i), module)
 
     def forward(self, input: Any) -> Any:
-        # The names are the registry's, the modules `__dict__`'s: direct writes to it count.
+        # The names are the registry's, the modules `__dict__`'s: direct writes there count.
         attributes = self.__dict__
         for name in attributes["_modules"]:
             input = attributes[name](input)
@@ -130,7 +130,7 @@ class Sequential(_Numbered):
         return self
 
     def insert(self, index: int, module: Module) -> Any:
-        """Put a module before the one at `index`."""
+        """Put a module before the module at `index`."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         count = len(self)
@@ -186,7 +186,7 @@ class ModuleList(_Numbered):
         return ModuleList([*self, *other])
 
     def insert(self, index: int, module: Module) -> None:
-        """Put a module before the one at `index`."""
+        """Put a module before the module at `index`."""
         modules = list(self)
         modules.insert(index, module)
         self._rebuild(modules)
@@ -270,7 +270,7 @@ class ModuleDict(Module):
         return self._modules.keys()
 
     def items(self) -> Any:
-        """The names with their modules."""
+        """(name, module) pairs."""
         return self._modules.items()
 
     def values(self) -> Any:
@@ -307,7 +307,7 @@ def _pairs(given: Any, who: str) -> list[tuple[str, Any]]:
 
 
 def _as_parameter(value: Any) -> Any:
-    """Tensors become parameters; anything else is held as it is."""
+    """Tensors become parameters; anything else is held unchanged."""
     if isinstance(value, Tensor) and not isinstance(value, Parameter):
         return Parameter(value)
     return value
@@ -322,7 +322,7 @@ def _described(name: Any, value: Any, dtype: str | None) -> str:
 
 
 class ParameterList(Module):
-    """A list of parameters (tensors become parameters, other values are held as they are)."""
+    """A list of parameters (tensors become parameters, all else is held unchanged)."""
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
@@ -385,7 +385,7 @@ class ParameterList(Module):
 
 
 class ParameterDict(Module):
-    """A dict of parameters (tensors become parameters, other values are held as they are)."""
+    """A dict of parameters (tensors become parameters, all else is held unchanged)."""
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -458,7 +458,7 @@ class ParameterDict(Module):
         return self[key]
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A new dict with one value under all keys."""
+        """A new dict with the same value under all keys."""
         return ParameterDict((key, default) for key in keys)
 
     def keys(self) -> Any:
@@ -466,7 +466,7 @@ class ParameterDict(Module):
         return self._keys.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """The names with their values."""
+        """(name, value) pairs."""
         return [(key, self[key]) for key in self._keys]
 
     def values(self) -> Iterable[Any]:

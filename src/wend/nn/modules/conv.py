@@ -32,7 +32,7 @@ _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _ConvNd(Module):
-    """What all convolutions share: checks, parameters, their first values, printing."""
+    """Common part of all convolutions: checks, parameters, first values, printing."""
 
     weight: Any
     bias: Any
@@ -83,7 +83,7 @@ class _ConvNd(Module):
         return first, second // self.groups, *self.kernel_size
 
     def _pad_amounts(self) -> list[int]:
-        """What `F.pad` needs for this module's padding."""
+        """The amounts that `F.pad` needs for this module's padding."""
         if not isinstance(self.padding, str):
             return list(_reverse_repeat_tuple(self.padding, 2))
         amounts = [0, 0] * len(self.kernel_size)
@@ -289,7 +289,7 @@ class _ConvTranspose(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The transpose of `Conv1d`: from its output's shape to its input's.
+    """The transpose of `Conv1d`: from output shape to input shape.
 
     x: (N, C, L) or (C, L)   weight: (in, out / groups, kernel)   ->   y: (N, out, L')
     """
@@ -299,14 +299,14 @@ class ConvTranspose1d(_ConvTranspose):
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """The transpose of `Conv2d`: from its output's shape to its input's.
+    """The transpose of `Conv2d`: from output shape to input shape.
 
     x: (N, C, H, W) or (C, H, W)   weight: (in, out / groups, kh, kw)   ->   y: (N, out, H', W')
     """
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The transpose of `Conv3d`: from its output's shape to its input's.
+    """The transpose of `Conv3d`: from output shape to input shape.
 
     x: (N, C, D, H, W) or (C, D, H, W)   weight: (in, out / groups, kd, kh, kw)
     """
@@ -316,7 +316,7 @@ class ConvTranspose3d(_ConvTranspose):
 
 
 class _LazyConvMixin(LazyModuleMixin):
-    """A convolution whose in_channels is that of its first input."""
+    """A convolution that takes in_channels from the first input."""
 
     weight: Any
     bias: Any
@@ -332,7 +332,7 @@ class _LazyConvMixin(LazyModuleMixin):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
-        """Fill the parameters anew, if they have their shapes."""
+        """Fill the parameters anew, if their shapes are known."""
         if not self.has_uninitialized_params() and self.in_channels != 0:
             super().reset_parameters()  # type: ignore[misc]
 
@@ -370,7 +370,7 @@ class _LazyConv(_LazyConvMixin):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        # The bias comes later: with no channels yet there is nothing to fill it from.
+        # The bias comes later: with no channels yet there is nothing to fill the bias from.
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
         self._defer(out_channels, bias, device, dtype)
 
@@ -398,36 +398,36 @@ class _LazyConvTranspose(_LazyConvMixin):
 
 
 class LazyConv1d(_LazyConv, Conv1d):
-    """`Conv1d` whose in_channels is that of its first input."""
+    """`Conv1d` that takes in_channels from the first input."""
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConv, Conv2d):
-    """`Conv2d` whose in_channels is that of its first input."""
+    """`Conv2d` that takes in_channels from the first input."""
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConv, Conv3d):
-    """`Conv3d` whose in_channels is that of its first input."""
+    """`Conv3d` that takes in_channels from the first input."""
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """`ConvTranspose1d` whose in_channels is that of its first input."""
+    """`ConvTranspose1d` that takes in_channels from the first input."""
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """`ConvTranspose2d` whose in_channels is that of its first input."""
+    """`ConvTranspose2d` that takes in_channels from the first input."""
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """`ConvTranspose3d` whose in_channels is that of its first input."""
+    """`ConvTranspose3d` that takes in_channels from the first input."""
 
     cls_to_become = ConvTranspose3d

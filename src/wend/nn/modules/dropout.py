@@ -32,7 +32,7 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Each element made 0 with probability p in training, the others divided by 1 - p."""
+    """Each element made 0 with probability p in training, else divided by 1 - p."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)

@@ -20,7 +20,7 @@ __all__ = [
 
 
 class _InstanceNorm(_NormBase):
-    """Each channel of each example normalized over its spatial dims."""
+    """Each channel of each example normalized over the spatial dims."""
 
     def __init__(
         self,
@@ -103,18 +103,18 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):
-    """`InstanceNorm1d` whose num_features is that of its first input."""
+    """`InstanceNorm1d` that takes num_features from the first input."""
 
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):
-    """`InstanceNorm2d` whose num_features is that of its first input."""
+    """`InstanceNorm2d` that takes num_features from the first input."""
 
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):
-    """`InstanceNorm3d` whose num_features is that of its first input."""
+    """`InstanceNorm3d` that takes num_features from the first input."""
 
     cls_to_become = InstanceNorm3d

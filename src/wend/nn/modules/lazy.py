@@ -1,4 +1,4 @@
-"""Modules that take the shapes of their parameters from their first input."""
+"""Modules that take the shapes of their parameters from the first input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["LazyModuleMixin"]
 
 
 class LazyModuleMixin:
-    """Mixed into a module before its base: calls `initialize_parameters` with the first input.
+    """Mixed into a module before the base: calls `initialize_parameters` with the first input.
 
     cls_to_become: the class that the module has from then on.
     """
@@ -30,13 +30,13 @@ class LazyModuleMixin:
         )
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Give the parameters their shapes; every lazy module defines its own."""
+        """Give the parameters shapes; defined by every lazy module."""
         raise NotImplementedError(
             f"initialize_parameters is not implemented for {type(self).__name__}"
         )
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer still waits for its shape."""
+        """Whether a parameter or buffer still waits for a shape."""
         members = [*self._parameters.values(), *self._buffers.values()]
         return any(isinstance(tensor, UninitializedTensorMixin) for tensor in members)
 
@@ -58,7 +58,7 @@ class LazyModuleMixin:
         unexpected_keys: Any,
         error_msgs: Any,
     ) -> None:
-        """Give waiting parameters the shapes of what will be loaded into them."""
+        """Give waiting parameters the shapes of the tensors about to be loaded."""
         for members in (self._parameters, self._buffers):
             for name, tensor in members.items():
                 given = state_dict.get(prefix + name)

@@ -18,7 +18,7 @@ _linear = ops.linear
 
 
 class Identity(Module):
-    """y = x, whatever arguments it was made with."""
+    """y = x, whatever the arguments of the constructor."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """`Linear` whose in_features is that of its first input."""
+    """`Linear` that takes in_features from the first input."""
 
     cls_to_become = Linear
     weight: UninitializedParameter

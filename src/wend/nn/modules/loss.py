@@ -50,7 +50,7 @@ def _legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
 
 
 class _Loss(Module):
-    """A loss with a reduction; size_average and reduce are its former names."""
+    """A loss with a reduction; size_average and reduce are former names."""
 
     reduction: str
 
@@ -93,7 +93,7 @@ class _MarginLoss(_Loss):
 
 
 class _ClassLoss(_WeightedLoss):
-    """Of class indices, one of which does not count."""
+    """A loss over class indices, with an index that does not count."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """`BCELoss` of sigmoid(x), in one stable formula."""
+    """`BCELoss` of sigmoid(x), in a single stable formula."""
 
     def __init__(
         self,
@@ -281,7 +281,7 @@ class GaussianNLLLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """x where y is 1, max(0, margin - x) where it is -1."""
+    """x where y is 1, max(0, margin - x) where y is -1."""
 
     def __init__(
         self,
@@ -350,7 +350,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """1 - cos(x1, x2) where y is 1, max(0, cos - margin) where it is -1."""
+    """1 - cos(x1, x2) where y is 1, max(0, cos - margin) where y is -1."""
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(
@@ -405,7 +405,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """`TripletMarginLoss` with a distance of one's own."""
+    """`TripletMarginLoss` with a distance of the user's."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""`Module`: what has parameters, buffers, submodules and a `forward`."""
+"""`Module`: parameters, buffers, submodules and a `forward`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
             )
 
     def _prepare(self) -> None:
-        """Give the module what every module has: empty registries and tables of hooks."""
+        """Give the module the common attributes: empty registries and tables of hooks."""
         put = object.__setattr__
         put(self, "training", True)
         attributes = self.__dict__
@@ -108,7 +108,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The instance's attributes with the members named once, in their registries."""
+        """The instance's attributes, with members named once, in the registries."""
         state = dict(self.__dict__)
         state.pop("n_hooks", None)  # in the compiled core no entry of `__dict__`
         for key in ("_parameters", "_buffers", "_modules"):
@@ -122,7 +122,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         state = dict(state)
         members = {key: state.pop(key, {}) for key in ("_parameters", "_buffers", "_modules")}
         self._prepare()
-        # A pickle of PyTorch's brings plain OrderedDicts, an old one not all of them.
+        # A pickle of PyTorch's brings plain OrderedDicts, an old pickle not all of them.
         for table in (*CALL_HOOKS, *_HOOK_TABLES):
             self.__dict__[table].update(state.pop(table, {}))
         for name, value in state.items():
@@ -131,7 +131,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
             self.__dict__[key].update(named)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; every subclass defines its own."""
+        """The computation of the module; defined by every subclass."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
@@ -167,7 +167,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """The parameters with their dotted paths."""
+        """The parameters with dotted paths."""
         yield from self._named_members(
             lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
         )
@@ -180,7 +180,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """The buffers with their dotted paths."""
+        """The buffers with dotted paths."""
         yield from self._named_members(
             lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
         )
@@ -191,7 +191,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The direct submodules with their names, each module once."""
+        """The direct submodules with names, each module once."""
         seen: set[Module] = set()
         for name, module in list(self._modules.items()):
             if module is not None and module not in seen:
@@ -199,7 +199,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
                 yield name, module
 
     def modules(self) -> Iterator[Module]:
-        """This module and all modules below it, each once."""
+        """This module and all modules below, each once."""
         for _, module in self.named_modules():
             yield module
 
@@ -209,7 +209,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         prefix: str = "",
         remove_duplicate: bool = True,
     ) -> Iterator[tuple[str, Module]]:
-        """This module and all modules below it with their dotted paths, parents first."""
+        """This module and all modules below with dotted paths, parents first."""
         if memo is None:
             memo = set()
         if self in memo:
@@ -225,7 +225,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
     # -- modes -----------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> Any:
-        """Switch this module and all below it to training (or evaluation) mode."""
+        """Switch this module and all below to training (or evaluation) mode."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -238,13 +238,13 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
-        """Say of all parameters whether gradients are recorded for them."""
+        """Set for all parameters whether gradients are recorded."""
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the parameters' gradients (or make them zero)."""
+        """Forget the parameters' gradients (or fill them with zeros)."""
         for parameter in self.parameters():
             if parameter.grad is None:
                 continue
@@ -263,7 +263,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What the module's line in the printed tree says between the parentheses."""
+        """The text between the parentheses in the module's line of the printed tree."""
         return ""
 
     def __repr__(self) -> str:

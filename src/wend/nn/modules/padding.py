@@ -29,7 +29,7 @@ __all__ = [
 
 
 class _Pad(Module):
-    """padding: one number for all sides, or (before, after) of the last dim, then the others."""
+    """padding: a number for all sides, or (before, after) of the last dim, then of those before."""
 
     _spatial = 1
     _mode = "constant"
@@ -104,37 +104,37 @@ class ZeroPad3d(ConstantPad3d):
 
 
 class ReflectionPad1d(_Pad):
-    """The last dim mirrored at its ends, which are not repeated."""
+    """The last dim mirrored at both ends; the ends are not repeated."""
 
     _mode = "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """The last two dims mirrored at their ends, which are not repeated."""
+    """The last two dims mirrored at all ends; the ends are not repeated."""
 
     _spatial, _mode = 2, "reflect"
 
 
 class ReflectionPad3d(_Pad):
-    """The last three dims mirrored at their ends, which are not repeated."""
+    """The last three dims mirrored at all ends; the ends are not repeated."""
 
     _spatial, _mode = 3, "reflect"
 
 
 class ReplicationPad1d(_Pad):
-    """The last dim extended by its ends."""
+    """The last dim extended by the values at the ends."""
 
     _mode = "replicate"
 
 
 class ReplicationPad2d(_Pad):
-    """The last two dims extended by their ends."""
+    """The last two dims extended by the values at the ends."""
 
     _spatial, _mode = 2, "replicate"
 
 
 class ReplicationPad3d(_Pad):
-    """The last three dims extended by their ends."""
+    """The last three dims extended by the values at the ends."""
 
     _spatial, _mode = 3, "replicate"
 

@@ -103,19 +103,19 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Maxima put back to where `MaxPool1d` found them, zeros elsewhere."""
+    """Maxima put back to the places that `MaxPool1d` found, zeros elsewhere."""
 
     _function = staticmethod(F.max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Maxima put back to where `MaxPool2d` found them, zeros elsewhere."""
+    """Maxima put back to the places that `MaxPool2d` found, zeros elsewhere."""
 
     _spatial, _function = 2, staticmethod(F.max_unpool2d)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Maxima put back to where `MaxPool3d` found them, zeros elsewhere."""
+    """Maxima put back to the places that `MaxPool3d` found, zeros elsewhere."""
 
     _spatial, _function = 3, staticmethod(F.max_unpool3d)
 

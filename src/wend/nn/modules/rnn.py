@@ -21,7 +21,7 @@ _gru_cell = ops.gru_cell
 _lstm_cell = ops.lstm_cell
 _rnn_relu_cell = ops.rnn_relu_cell
 _rnn_tanh_cell = ops.rnn_tanh_cell
-_RANKS = (1, 2)  # of what a cell is given: asked after when its op has refused it
+_RANKS = (1, 2)  # of a cell's arguments: looked at when the op has refused them
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
@@ -70,7 +70,7 @@ class RNNCellBase(Module):
         return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
 
     def _check(self, input: Tensor, hidden: Tensor) -> None:
-        """Raises ValueError for other ranks than 1 and 2."""
+        """Raises ValueError for ranks beside 1 and 2."""
         name = type(self).__name__
         if input.dim() not in _RANKS:
             raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
@@ -85,7 +85,7 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of it.
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu instead of tanh.
 
     x: (N, input_size) or (input_size,)   h: (N, hidden_size) or (hidden_size,)
     """
@@ -181,7 +181,7 @@ class GRUCell(RNNCellBase):
 
 
 class RNNBase(Module):
-    """Layers of one kind of cell, in one or two directions.
+    """Layers of a single kind of cell, in a single direction or both.
 
     input: (T, N, input_size), or (N, T, input_size) with batch_first, or (T, input_size), or a
     PackedSequence. Weights are U(-b, b), b = 1 / √hidden_size.
@@ -373,7 +373,7 @@ class RNNBase(Module):
         return tuple(part.unsqueeze(1) for part in state)
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """A state with its sequences in another order."""
+        """A state with sequences in a new order."""
         if permutation is None:
             return hx
         if isinstance(hx, tuple):
@@ -431,7 +431,7 @@ class RNNBase(Module):
         )
 
     def _weights(self, index: int) -> list[Any]:
-        """Weights of one layer and direction, None for those that it lacks."""
+        """Weights of a layer and direction, None for weights that the layer lacks."""
         names = iter(self._all_weights[index])
         found: list[Any] = [getattr(self, next(names)), getattr(self, next(names))]
         found += (

@@ -23,7 +23,7 @@ def _normal_padding(padding_idx: int | None, rows: int) -> int | None:
 
 
 class _Table(Module):
-    """The weight of a table, its first values and its padding row."""
+    """The weight of a table, with first values and a padding row."""
 
     weight: Parameter
     padding_idx: int | None

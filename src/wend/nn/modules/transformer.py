@@ -30,7 +30,7 @@ Activation = str | Callable[[Tensor], Tensor]
 
 
 def _generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any = None) -> Tensor:
-    """(size, size): 0 on and below the diagonal, -inf above it."""
+    """(size, size): 0 on and below the diagonal, -inf above."""
     dtype = get_default_dtype() if dtype is None else dtype
     return full((size, size), float("-inf"), dtype=dtype, device=device).triu(1)
 
@@ -137,7 +137,7 @@ class Transformer(Module):
 
 
 class TransformerEncoder(Module):
-    """num_layers copies of a layer, one after the other, and a last normalization if given."""
+    """num_layers copies of a layer in a row, and a last normalization if given."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """num_layers copies of a layer, one after the other, and a last normalization if given."""
+    """num_layers copies of a layer in a row, and a last normalization if given."""
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ class TransformerDecoder(Module):
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: their parts, the feed-forward block."""
+    """Common part of encoder and decoder layers: the submodules, the feed-forward block."""
 
     activation: Callable[[Tensor], Tensor]
     _attentions: tuple[str, ...] = ("self_attn",)  # after each, and at the end, a normalization
@@ -294,7 +294,7 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """x + attention(x), then x + feed-forward(x), each normalized after (or before) it.
+    """x + attention(x), then x + feed-forward(x), each normalized after (or before) the sum.
 
     src: (S, N, d_model), or (N, S, d_model) with batch_first, or (S, d_model)
     """

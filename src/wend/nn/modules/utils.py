@@ -1,4 +1,4 @@
-"""Arguments that may be one number or one per dimension."""
+"""Arguments given as a single number or as a number per dimension."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["consume_prefix_in_state_dict_if_present"]
 
 
 def _ntuple(value: Any, count: int) -> tuple[Any, ...]:
-    """One value per dimension."""
+    """A value per dimension."""
     if isinstance(value, Iterable) and not isinstance(value, str):
         return tuple(value)
     return (value,) * count

@@ -11,7 +11,7 @@ __all__ = ["DistributedDataParallel"]
 
 
 class DistributedDataParallel(Module):
-    """Named so that programs can import it: there are no process groups to train in."""
+    """A name for programs to import: there are no process groups to train in."""
 
     def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedInWend(

@@ -16,7 +16,7 @@ __all__ = ["remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weigh
 
 
 def except_dim(v: Tensor, dim: int) -> Tensor:
-    """The norm over all dims but one, kept with size 1; over all dims for dim -1."""
+    """The norm over all dims but `dim`, kept with size 1; over all dims for dim -1."""
     if dim == -1:
         return ops.norm(v, 2)
     axes = tuple(d for d in range(v.dim()) if d != dim % v.dim())
@@ -49,7 +49,7 @@ def power_iterations(
 
 
 def spectral_dim(module: Module) -> int:
-    """Which dim of a module's weight is its output."""
+    """The output dim of a module's weight."""
     return 1 if isinstance(module, _ConvTranspose) else 0
 
 
@@ -57,7 +57,7 @@ def spectral_dim(module: Module) -> int:
 
 
 class WeightNorm:
-    """The hook that computes a weight from its length and direction."""
+    """The hook that computes a weight from length and direction."""
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name = name
@@ -119,7 +119,7 @@ def remove_weight_norm(module: Module, name: str = "weight") -> Module:
 
 
 class SpectralNorm:
-    """The hook that divides a weight by its largest singular value."""
+    """The hook that divides a weight by the largest singular value."""
 
     def __init__(self, name: str, n_power_iterations: int, dim: int, eps: float) -> None:
         if n_power_iterations <= 0:
@@ -135,7 +135,7 @@ class SpectralNorm:
         )
 
     def matrix(self, weight: Tensor) -> Tensor:
-        """The weight with the output dim as its rows."""
+        """The weight with the output dim as rows."""
         if self.dim != 0:
             order = [self.dim, *(d for d in range(weight.dim()) if d != self.dim)]
             weight = weight.permute(*order)

@@ -27,7 +27,7 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of all tensors as one vector.
+    """The norm of all tensors as a single vector.
 
     Raises RuntimeError for inf or nan if error_if_nonfinite (which waits for the value).
     """
@@ -49,7 +49,7 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale gradients of a known total norm down to max_norm, if it is more."""
+    """Scale gradients of a known total norm down to max_norm, if the norm is larger."""
     factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
     with no_grad():
         for parameter in _listed(parameters):
@@ -64,7 +64,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients down so that their total norm is at most max_norm; the norm before."""
+    """Scale all gradients down to a total norm of at most max_norm; returns the norm before."""
     listed = _listed(parameters)
     with no_grad():
         grads = [p.grad for p in listed if p.grad is not None]

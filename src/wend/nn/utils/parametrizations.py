@@ -19,7 +19,7 @@ __all__ = ["spectral_norm", "weight_norm"]
 
 
 class _WeightNorm(Module):
-    """weight = g v / |v|; the norm is over all dims but one."""
+    """weight = g v / |v|; the norm is over all dims but `dim`."""
 
     def __init__(self, dim: int | None = 0) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
 
 
 class _SpectralNorm(Module):
-    """weight / its largest singular value, estimated by power iteration."""
+    """weight / the largest singular value of weight, estimated by power iteration."""
 
     _u: Any
     _v: Any
@@ -70,7 +70,7 @@ class _SpectralNorm(Module):
             self._u, self._v = power_iterations(matrix, self._u, self._v, 15, eps)
 
     def _matrix(self, weight: Tensor) -> Tensor:
-        """The weight with `dim` as its rows."""
+        """The weight with `dim` as rows."""
         if self.dim != 0:
             order = [self.dim, *(d for d in range(weight.dim()) if d != self.dim)]
             weight = weight.permute(*order)
@@ -89,7 +89,7 @@ class _SpectralNorm(Module):
         return weight / sigma
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """A weight of this value: it may have any norm."""
+        """A weight of this value: any norm will do."""
         return value
 
 

@@ -1,4 +1,4 @@
-"""Parameters that are computed from others whenever they are read."""
+"""Parameters that are computed from other parameters whenever they are read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def cached() -> Iterator[None]:
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor, and the tensor (or tensors) that they start from."""
+    """The parametrizations of a tensor, and the tensor (or tensors) that they start from."""
 
     def __init__(self, modules: Any, original: Tensor, unsafe: bool = False) -> None:
         listed = list(modules)
@@ -99,7 +99,7 @@ class ParametrizationList(ModuleList):
 
 
 def _parametrized_class(module: Module) -> type:
-    """A class of this module's own, whose properties compute its parametrized tensors."""
+    """A class for this module alone, whose properties compute the parametrized tensors."""
     base = type(module)
 
     def getstate(self: Any) -> Any:
@@ -141,10 +141,10 @@ def _property(name: str) -> property:
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
-    """Make `module.tensor_name` the result of a module applied to what it was.
+    """Make `module.tensor_name` the result of a module applied to the former tensor.
 
-    The original is in `module.parametrizations.tensor_name.original`. If the parametrization has
-    a `right_inverse`, the tensor keeps its value. unsafe: skip the checks of shape and dtype.
+    The original is in `module.parametrizations.tensor_name.original`. If the parametrization has a
+    `right_inverse`, the tensor keeps its value. unsafe: skip the checks of shape and dtype.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -193,7 +193,7 @@ def _check_result(value: Any, original: Tensor, name: str) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module, or a tensor of it, is parametrized."""
+    """Whether a module, or the named tensor, is parametrized."""
     chains = module.__dict__.get("parametrizations")
     if not isinstance(chains, ModuleDict):
         return False
@@ -203,7 +203,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """Make a tensor an ordinary one again, with its present (or original) value."""
+    """Make a tensor ordinary again, with the present (or original) value."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     chain = module.parametrizations[tensor_name]
@@ -232,5 +232,5 @@ def remove_parametrizations(
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class that a module had before it was parametrized."""
+    """The class of a module before parametrization."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)

@@ -1,4 +1,4 @@
-"""Sequences of unlike lengths in one tensor: padded, or packed step by step."""
+"""Sequences of unlike lengths in a single tensor: padded, or packed step by step."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PackedSequence(_Fields):
     """Sequences sorted by length, longest first, and stored step by step.
 
     data: (sum of lengths, ...)   batch_sizes: how many sequences reach each step
-    sorted_indices: the order of the sequences in `data`; unsorted_indices: its inverse
+    sorted_indices: the order of the sequences in `data`; unsorted_indices: the inverse
     """
 
     def __new__(
@@ -41,7 +41,7 @@ class PackedSequence(_Fields):
         sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
-        if batch_sizes is None:  # (data, batch_sizes) as one argument
+        if batch_sizes is None:  # (data, batch_sizes) as a single argument
             if not isinstance(data, (list, tuple)) or len(data) != 2:
                 raise ValueError("batch_sizes is needed, or (data, batch_sizes) as one argument")
             data, batch_sizes = data
@@ -183,7 +183,8 @@ def pad_packed_sequence(
     for count in sizes:
         starts.append(starts[-1] + count)
     width = sizes[0]
-    # One gather: every place of the result is a row of the data, or the row of padding after it.
+    # A single gather: every place of the result is a row of the data, or the row of padding after
+    # it.
     rows = [
         starts[t] + n if t < len(sizes) and n < sizes[t] else starts[-1]
         for t in range(steps)
@@ -208,7 +209,7 @@ def pad_sequence(
     padding_value: float = 0.0,
     padding_side: str = "right",
 ) -> Tensor:
-    """Sequences (T_n, ...) as one tensor (T, N, ...), or (N, T, ...) with batch_first."""
+    """Sequences (T_n, ...) as a tensor (T, N, ...), or (N, T, ...) with batch_first."""
     if not isinstance(sequences, Iterable):
         raise RuntimeError(
             "pad_sequence: Expected iterable for input sequences, but got arg of type: "

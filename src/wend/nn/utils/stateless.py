@@ -1,4 +1,4 @@
-"""A module called with other parameters than its own."""
+"""A module called with given parameters instead of its own."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with given tensors in place of its parameters and buffers of those names.
+    """Call a module with given tensors in place of the parameters and buffers of those names.
 
     parameters_and_buffers: a dict by dotted path, or several dicts
-    tie_weights: what shares a parameter with a replaced one is replaced too
+    tie_weights: a name that shares a parameter with a replaced name is replaced too
     strict: every parameter and buffer must be given. Raises RuntimeError.
     """
     given = parameters_and_buffers
@@ -56,7 +56,7 @@ def _own(module: Module) -> dict[str, Tensor]:
 
 
 def _with_ties(module: Module, given: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The given tensors, under all names of what they replace."""
+    """The given tensors, under all names of the replaced tensors."""
     own = _own(module)
     by_identity = {id(own[name]): value for name, value in given.items() if name in own}
     tied = {name: by_identity[id(value)] for name, value in own.items() if id(value) in by_identity}
