@@ -1,4 +1,4 @@
-"""`wend.debug.explain()`: what became of the last step, as text and as a table."""
+"""`wend.debug.explain()`: how the last step was computed, as text and as a table."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _UNITS = ("", "k", "M", "G", "T")
 
 
 def explain() -> Explanation:
-    """What became of the last step: computes what is pending, and says how.
+    """How the last step was computed: computes pending values first.
 
-    The step is what was computed since its path was last taken: an iteration of a loop. Per flush:
-    why its path was new, what ran it, each kernel with the ops that it fuses and the user's lines,
-    bytes read and written, operations, host steps and why they are none.
+    The step is all that was computed since its path was last taken: an iteration of a loop. Per
+    flush: why the path was new, which executor ran it, each kernel with the fused ops and the
+    user's lines, bytes read and written, operations, host steps and why they are no kernels.
 
-    Printing shows the text; notebooks show a table; `passes()` what each pass made.
+    Printing shows the text; notebooks show a table; `passes()` the result of each pass.
     """
     _hot.synchronize()
     return Explanation([report(flush) for flush in last_step()])
 
 
 class Explanation:
-    """What became of a step; `flushes` has it in parts.
+    """How a step was computed; `flushes` has the parts.
 
-    failures: those inside Wend that this process has met and repaired, or "none"
+    failures: failures inside Wend that this process has met and repaired, or "none"
     """
 
     def __init__(self, flushes: list[FlushReport]) -> None:
@@ -39,7 +39,7 @@ class Explanation:
         self.failures = defects.summary()
 
     def passes(self, flush: int = -1) -> list[PassText]:
-        """What each pass made of the path of a flush, in order: before a pass is after the last."""
+        """The path of a flush after each pass, in order (before a pass: the entry before)."""
         return passes_of(self.flushes[flush].plan)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the layers and optimizers use of the parts below them, in one place."""
+"""All that layers and optimizers use of the parts below them, in a single place."""
 
 from typing import Any
 

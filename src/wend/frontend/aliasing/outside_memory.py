@@ -16,7 +16,7 @@ from wend.frontend.strides import strides_on
 
 
 class Shared:
-    """Memory that the outside world can write to: a storage's data is read from it at each use.
+    """Memory that the outside world can write to: a storage's data is read from there at each use.
 
     pinned: the outside cannot be watched (data_ptr, DLPack): shared until the data is freed
     """
@@ -68,9 +68,9 @@ def _volatile(type_: Any, memory: Any) -> Value:
 def refresh_shared(handle: Tensor, storage: Storage) -> None:
     """Let `handle` read the shared memory in the op that is about to be recorded.
 
-    Little memory is copied, where it is not what it was.  Else the value is the memory itself: the
-    core computes the op at once, so that nothing written later shows in it, and no more is copied
-    than what the op reads.
+    Little memory is copied, where it has changed.  Else the value is the memory itself: the core
+    computes the op at once, so that later writes do not show in the result, and no more is copied
+    than the op reads.
     """
     data, shared = storage.data, storage.shared
     if shared is None:  # as another thread has found by now
@@ -81,7 +81,7 @@ def refresh_shared(handle: Tensor, storage: Storage) -> None:
         storage.version += 1
         return
     if is_variable(handle):
-        storage.version += 1  # re-derived from a snapshot: its value must keep its identity
+        storage.version += 1  # re-derived from a snapshot: the value must keep its identity
         storage.data = data
         return
     alias = handle.alias
@@ -102,13 +102,13 @@ def same_bits(a: Value, b: Value) -> bool:
 
 
 def _bits(array: Any) -> tuple[Any, ...]:
-    """An array's elements as unsigned integers, in place; complex ones in two parts."""
+    """An array's elements as unsigned integers, in place; complex numbers in two parts."""
     parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
     return tuple([part.view(f"u{part.itemsize}") for part in parts])
 
 
 def is_variable(handle: Tensor) -> bool:
-    """Whether a handle's value has an identity: it stands for what gradients are taken by."""
+    """Whether a handle's value has an identity: gradients are taken by this value."""
     return handle.leaf is not None or handle.value.requires_grad
 
 
@@ -119,7 +119,7 @@ def write_shared(storage: Storage, shared: Shared, value: Value) -> None:
 
 
 def write_back(storage: Storage, value: Value) -> None:
-    """Put a former value back into the shared memory; handles come to it when they are used."""
+    """Put a former value back into the shared memory; handles find it when used."""
     write_shared(storage, storage.shared, value)
     storage.version += 1
 
@@ -127,7 +127,7 @@ def write_back(storage: Storage, value: Value) -> None:
 def expose(handle: Tensor, watch: bool = True) -> Any:
     """A writable array that shares memory with `handle`, both ways.
 
-    watch: sharing ends when nothing outside refers to the memory any more (False: it lasts as
+    watch: sharing ends when nothing outside refers to the memory any more (False: sharing lasts as
     long as the data)
     """
     _hot.refreshed(handle)
@@ -168,7 +168,7 @@ def _laid_out(root: Tensor) -> Any:
 
 
 class _Window:
-    """Elements of an array's memory, as NumPy is told of them; keeps the array alive."""
+    """Elements of an array's memory, as described to NumPy; keeps the array alive."""
 
     def __init__(self, memory: Any, interface: dict[str, Any]) -> None:
         self.memory = memory
@@ -176,10 +176,11 @@ class _Window:
 
 
 def _part(memory: Any, handle: Tensor, alias: Alias) -> Any:
-    """The elements of a view in the memory of its base, as an array that may be written to."""
+    """The elements of a view in the memory of the base, as an array that may be written to."""
     steps = tuple([step // memory.itemsize for step in memory.strides])
     found = strides_on(alias, alias.base.value.type, steps)
-    if found is None:  # the base lies in another order than it says: see `Tensor._layout`
+    # the order of the base in memory is not the declared order: see `Tensor._layout`
+    if found is None:
         part = memory.view()
         for prim, args in alias.chain:
             part = prim.reference(*prim.arrange([part], list(args)))
@@ -203,17 +204,18 @@ def _part(memory: Any, handle: Tensor, alias: Alias) -> Any:
 
 
 def references(handle: Tensor) -> tuple[int, int]:
-    """How often the value of a handle, and its array, are referred to."""
+    """The reference counts of the value of a handle, and of the value's array."""
     value = handle.value
     array = value.buffer
     return sys.getrefcount(value), sys.getrefcount(array)
 
 
 def sole_owner(handle: Tensor, storage: Storage) -> bool:
-    """Whether nobody but a handle and its storage can see its array, which may be written to.
+    """Whether only a handle and its storage can see the value's array, which may be written to.
 
-    What a backward pass has saved, an op that waits, another handle: all refer to one of the two.
-    False for little memory: it may lie in a larger piece, which it would keep.
+    All further users refer to the value or to the array: a backward pass that saved it, an op that
+    waits, another handle. False for little memory, as it may lie in a larger piece and would keep
+    the piece alive.
     """
     value = handle.value
     array = value.buffer
@@ -228,7 +230,7 @@ def sole_owner(handle: Tensor, storage: Storage) -> bool:
 
 
 def adopt(array: Any, pinned: bool = False) -> Tensor:
-    """A tensor on the memory of `array` (from_numpy): writes on either side show on the other."""
+    """A tensor on the memory of `array` (from_numpy): writes to either show in both."""
     type_ = _hot.intern_type(array.shape, dtypes.from_numpy(array.dtype), CPU)
     handle: Tensor = _hot.wrap(_volatile(type_, array))
     storage_of(handle).shared = Shared(array, pinned)
@@ -238,7 +240,7 @@ def adopt(array: Any, pinned: bool = False) -> Tensor:
 
 
 def _references_of_one() -> tuple[int, int]:
-    """`references` of a handle that shares its value with its storage only."""
+    """`references` of a handle whose value is shared with the handle's storage only."""
     type_ = _hot.intern_type((1,), dtypes.float32, CPU)
     handle: Tensor = _hot.wrap(_hot.held(type_, np.empty(1, np.float32)))
     storage_of(handle)

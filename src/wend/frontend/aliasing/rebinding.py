@@ -1,9 +1,9 @@
 """Handles that share data: views, `detach`, `.data`, memory known outside; in-place changes.
 
-Values are immutable.  An in-place op computes a new value and rebinds the handle.  What shares
-data with it follows: a view writes through to its base (`put`, view by view), the base's other
-views re-derive themselves when next used, and handles of another gradient identity (`detach`)
-re-derive themselves from the storage they share.
+Values are immutable.  An in-place op computes a new value and rebinds the handle.  Handles that
+share the data follow. A view writes through to its base (`put`, view by view). Further views of the
+base re-derive themselves when next used. Handles of another gradient identity (`detach`) re-derive
+themselves from the shared storage.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ VIEW_IN_PLACE = (
 
 
 def rederive(handle: Tensor) -> None:
-    """Bring a handle up to date with its base or its storage."""
+    """Bring a handle up to date with the base or the storage."""
     alias = handle.alias
     if alias.base is not None:
         root = base_now(alias)
@@ -55,7 +55,7 @@ def rederive(handle: Tensor) -> None:
                     part = _hot.record_list(prim, [part], list(args))
             old = handle.value
             if handle.leaf is None and old.requires_grad and not part.value.requires_grad:
-                # A view of a leaf that is itself a detached view: its base knows of no gradient.
+                # A view of a leaf that is itself a detached view: the base knows of no gradient.
                 with _Grad(True):
                     part = ops.graft(part, _hot.wrap(old))
                 note_written(handle, part.value, old)
@@ -73,7 +73,7 @@ def rederive(handle: Tensor) -> None:
     known = handle.value.extra is not _hot.VOLATILE and is_variable(handle)
     if known and same_bits(handle.value, data):
         alias.storage_version = version
-        return  # it was only looked at: it stays the variable that it is, and so do its views
+        return  # only looked at: the handle stays the same variable, and so do views of the handle
     if data.buffer is not None and data.extra is _hot.VOLATILE:
         data = _hot.held(data.type, data.buffer.copy())
     value = data
@@ -123,7 +123,7 @@ def relabel(handle: Tensor) -> None:
 class _Grad(_hot.ModeBlock):
     """Gradient recording switched on or off inside a block, and inference mode off.
 
-    What is recorded inside stands for tensors that were made elsewhere.
+    Ops recorded inside stand for tensors that were made elsewhere.
     """
 
     def __init__(self, on: bool) -> None:
@@ -155,7 +155,7 @@ def check_writable(handle: Tensor, name: str) -> None:
 
 
 def _is_of_leaf(view: Tensor, alias: Alias) -> bool:
-    """Whether a view is one of a leaf that requires grad, whenever and however it was taken."""
+    """Whether a view is a view of a leaf that requires grad, whenever and however taken."""
     value = _hot.refreshed(view)
     root = alias.base
     if root.leaf is not None:
@@ -166,7 +166,7 @@ def _is_of_leaf(view: Tensor, alias: Alias) -> bool:
     if value.requires_grad:
         return True
     outer: Alias | None = alias
-    while outer is not None:  # a leaf that is a view itself, without the history of its base
+    while outer is not None:  # a leaf that is a view itself, without the history of the base
         if outer.leaf and outer.leaf.requires_grad:
             return True
         outer = outer.outer
@@ -212,9 +212,9 @@ def _replace(handle: Tensor, result: Tensor, name: str) -> None:
 
 
 def become_view(handle: Tensor, view: Tensor, name: str) -> Tensor:
-    """Make `handle` what `view`, a view of it, is: its shape changes, its data stays (`t_`).
+    """Turn `handle` into `view`, a view of the handle: the shape changes, the data stays (`t_`).
 
-    Views that were taken of it before stay views of what it was.
+    Earlier views of the handle stay views of the former tensor.
     """
     check_writable(handle, name)
     alias = view.alias
@@ -229,12 +229,12 @@ def become_view(handle: Tensor, view: Tensor, name: str) -> Tensor:
 
 
 def hidden_base(handle: Tensor) -> Tensor | None:
-    """What the handle was before its shape changed in place, if it was no view. See become_view."""
+    """The handle's former self, if no view, before a change of shape in place. See become_view."""
     base = handle.alias.base if handle.alias is not None else None
     return base if base is not None and stands_for(base) is handle else None
 
 
-#: In-place ops that may write one element of memory at several places.
+#: In-place ops that may write an element of memory at several places.
 _REPEATABLE = frozenset(
     "fill_ zero_ masked_fill_ index_fill_ index_put_ tril_ triu_ fill_diagonal_ setitem".split()
 )
@@ -251,7 +251,7 @@ def check_repeats(handle: Tensor, name: str) -> None:
 
 
 def rebind(handle: Tensor, value: Value) -> None:
-    """Make `value` the handle's value, and that of everything that shares its data."""
+    """Make `value` the value of the handle and of all handles that share the data."""
     trace = _hot.current_trace()
     note_rebinding(trace, handle, handle.value)
     old = _hot.refreshed(handle)
@@ -269,8 +269,8 @@ def rebind(handle: Tensor, value: Value) -> None:
             part = prim.put(whole, part, *prim.arrange([whole], list(args))[1:])
         rebind(root, part.value)
         handle.value = value
-        # With gradients, the view is one of the base's new value, and so derived again when used;
-        # so is one that shows an element several times, of which perhaps one was written.
+        # With gradients, the view derives from the base's new value, and so is derived again when
+        # used; so is a view that shows an element several times, of which perhaps one was written.
         stale = root.value.requires_grad or may_repeat(alias)
         alias.version = root.version - 1 if stale else root.version
         return
@@ -286,11 +286,11 @@ def rebind(handle: Tensor, value: Value) -> None:
     memory = storage.shared
     before = storage.data
     if memory is not None and trace.journal is not None:
-        # It may be taken back, and is about to be overwritten.
+        # The write may be taken back, and the memory is about to be overwritten.
         before = _hot.held(before.type, before.buffer.copy())
     note_rebinding(trace, storage, before)
     count_write(handle)
-    # Nothing is called in between: an interrupt finds all of it done, or nothing.
+    # Nothing is called in between: an interrupt finds either all of it done, or nothing.
     handle.value = value
     storage.data = data
     storage.version += 1
@@ -303,17 +303,17 @@ def rebind(handle: Tensor, value: Value) -> None:
 def give_back(trace: Trace, old: Value) -> None:
     """Let the memory budget know that a pending value has lost its handle.
 
-    What replaces it is written into its memory: filling a tensor row by row needs no more.
+    The new value is written into the old memory: filling a tensor row by row needs no more.
     """
     if old.trace is trace and old.buffer is None:
         trace.nbytes = max(trace.nbytes - old.type.nbytes, 0)
 
 
 def with_history_of(handle: Tensor, old: Value, value: Value) -> Value:
-    """The new value of a handle that had a history, where what was written to it has none.
+    """The new value of a handle that had a history, where the written value has none.
 
-    Written under no_grad, the data changes and the history stays; written by an op without
-    gradient (`zero_`, `fill_`), the old value gets a gradient of zeros.
+    Written under no_grad, the data changes and the history stays. Written by an op without gradient
+    (`zero_`, `fill_`), the old value gets a gradient of zeros.
     """
     if not old.requires_grad or value.requires_grad or old.leaf is not None:
         return value
@@ -326,16 +326,16 @@ def with_history_of(handle: Tensor, old: Value, value: Value) -> Value:
 
 
 def note_rebinding(trace: Trace, holder: Tensor | Storage, old: Value) -> None:
-    """Remember what a handle or a storage held, in case a later op of this flush fails."""
+    """Remember the value of a handle or a storage, in case a later op of this flush fails."""
     pending_here = old.trace is trace and old.buffer is None
     trace.touched.append((holder, old.index if pending_here else old, trace.n))
 
 
 def note_holders(noted: dict[int, tuple[Any, Value]], handle: Tensor) -> None:
-    """Note what a write to an aliased handle changes, with what it holds: see `_hot.restore`."""
+    """Note all that a write to an aliased handle changes, with its value: see `_hot.restore`."""
     noted.setdefault(id(handle), (handle, _hot.refreshed(handle)))
     alias = handle.alias
-    if alias is None:  # it has ceased to be one
+    if alias is None:  # no longer an alias
         return
     root = handle if alias.base is None else alias.base
     noted.setdefault(id(root), (root, root.value))
@@ -343,7 +343,7 @@ def note_holders(noted: dict[int, tuple[Any, Value]], handle: Tensor) -> None:
     if id(storage) in noted:
         return
     data = storage.data
-    if storage.shared is not None:  # what is written goes into the same memory
+    if storage.shared is not None:  # the new data goes into the same memory
         data = _hot.held(data.type, data.buffer.copy())
     noted[id(storage)] = storage, data
 
@@ -364,7 +364,7 @@ def attach_detached(new: Tensor, source: Tensor) -> None:
         _hot.rebase(alias, root)
         alias.chain = parent.chain
         alias.version = root.version
-        alias.leaf = False  # it may become one
+        alias.leaf = False  # may become a leaf
     else:
         storage = storage_of(source)
         alias.writes = source.alias.writes
@@ -375,14 +375,14 @@ def attach_detached(new: Tensor, source: Tensor) -> None:
             else:
                 storage.data = new.value
         alias.storage = storage
-        # Another thread may have written since `new` was recorded: then it comes to that when used.
+        # Another thread may have written since `new` was recorded: `new` then follows when used.
         alias.storage_version = storage.version - _hot.several()
         new._layout = source._layout
     new.alias = alias
 
 
 def part_from_history(storage: Storage) -> None:
-    """Let a storage hold bare data, unless another thread has written to it meanwhile."""
+    """Let a storage hold bare data, unless another thread has written to the storage meanwhile."""
     data = storage.data
     if data.requires_grad or data.leaf is not None:
         with _Grad(False):

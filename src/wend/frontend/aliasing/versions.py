@@ -1,12 +1,12 @@
-"""Versions of handles, counts of writes, and what becomes of the views of a handle that moves.
+"""Versions of handles, counts of writes, and the views of a handle that moves to new memory.
 
-A handle's `version` counts whatever its views have to follow.  `_version` counts writes, as
-PyTorch's counter does, which views, `detach()` and parameters have in common with their source, and
-`.data` and memory known outside have not.  Where the two part, the difference is noted.
+A handle's `version` counts all changes that views of the handle have to follow.  `_version` counts
+writes, as PyTorch's counter does. Views, `detach()` and parameters share this count with their
+source; `.data` and memory known outside do not.  Where the two part, the difference is noted.
 
-Views refer to the handle that they were taken of.  If it leaves its memory (`.data = `, `set_`,
-`resize_`), they stay: another handle, which only they know, stands for what it was.  They are told
-by the version that they have seen, and move to it when they are next used.
+A view refers to the handle that it was taken of.  When the handle leaves its memory (`.data = `,
+`set_`, `resize_`), the views stay behind: another handle, known only to the views, stands for the
+former tensor.  Views find it by the last version seen, and move to it when next used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNCOUNTED = "_uncounted"
 
 
 def writes_of(handle: Tensor) -> int:
-    """What `_version` says: how often the handle's data were written to, as PyTorch counts."""
+    """The answer of `_version`: the number of writes to the handle's data, as PyTorch counts."""
     _hot.refreshed(handle)
     alias = handle.alias
     root = handle if alias is None or alias.base is None else alias.base
@@ -35,7 +35,7 @@ def _count(root: Tensor) -> int:
 
 
 def count_write(root: Tensor) -> None:
-    """Count one write to a handle that is no view."""
+    """Count a write to a handle that is no view."""
     root.version += 1
     alias = root.alias
     if alias is not None and alias.writes is not None:
@@ -51,14 +51,14 @@ def settle(root: Tensor) -> None:
             root.__dict__[UNCOUNTED] = uncounted
 
 
-# -- other memory ---------------------------------------------------------------------------
+# -- new memory -----------------------------------------------------------------------------
 
 _FORMERS = "_formers"
 _STANDS_FOR = "_stands_for"
 
 
 class _Former:
-    """What a handle was up to a version, and how many views of that time have not moved to it."""
+    """The state of a handle up to a version, and how many views of then have not moved."""
 
     __slots__ = ("limit", "stand_in", "views")
 
@@ -69,7 +69,7 @@ class _Former:
 
 
 def base_now(alias: Alias) -> Tensor:
-    """The handle that a view derives from, after what has happened to the one it was taken of."""
+    """The handle that a view derives from, after any moves of the original handle."""
     root: Tensor = alias.base
     while True:
         former = _former_of(root, alias.version) if root._moved else None
@@ -85,7 +85,7 @@ def _former_of(root: Tensor, version: int) -> _Former | None:
 
 
 def view_ended(root: Tensor, version: int) -> None:
-    """A view of a handle that has left its memory at some time is no more one of it."""
+    """Count out a view that has ended, of a handle that has left its memory at some time."""
     if _hot.own_attribute(root, _FORMERS) is None:  # the collector is taking the handle apart, too
         return
     former = _former_of(root, version)
@@ -100,17 +100,16 @@ def view_ended(root: Tensor, version: int) -> None:
 
 
 def leave_memory(handle: Tensor) -> list[int]:
-    """Let the views of a handle that is about to get other memory keep what they view.
+    """Let the views of a handle that is about to get new memory keep the former memory.
 
-    The handle is no alias any more.  Returns its count of writes, which goes on: see
-    `keep_count`.
+    The handle is no alias any more.  Returns the count of writes, which goes on: see `keep_count`.
     """
     _hot.refreshed(handle)
     alias = handle.alias
     root = handle if alias is None or alias.base is None else alias.base
     writes = [_count(root)]
     if handle._views or root is not handle:
-        storage_of(root)  # which has a count that others may share
+        storage_of(root)  # with a count that other handles may share
     if root is handle and handle._views:
         leave_to_views(handle)
     if root.alias is not None and root.alias.writes is not None:
@@ -121,7 +120,7 @@ def leave_memory(handle: Tensor) -> list[int]:
 
 
 def leave_to_views(handle: Tensor) -> Tensor:
-    """Another handle, which the views of this one have as their base from its next version on."""
+    """A stand-in: the base of this handle's views from the handle's next version on."""
     made: Tensor = _hot.wrap(handle.value)
     made.leaf = handle.leaf
     made.alias, made._layout = handle.alias, handle._layout
@@ -138,7 +137,7 @@ def leave_to_views(handle: Tensor) -> Tensor:
 
 
 def keep_count(handle: Tensor, writes: list[int]) -> None:
-    """Let a handle that has just got other memory go on with its count of writes."""
+    """Let a handle that has just got new memory go on with a count of writes."""
     alias = handle.alias
     root = handle if alias is None or alias.base is None else alias.base
     storage_of(root)
@@ -147,7 +146,7 @@ def keep_count(handle: Tensor, writes: list[int]) -> None:
 
 
 def stands_for(base: Tensor) -> Tensor | None:
-    """The handle that this one is a stand-in of, if it is one."""
+    """The handle that `base` is a stand-in of; None for any handle that is no stand-in."""
     reference = _hot.own_attribute(base, _STANDS_FOR)
     return None if reference is None else reference()
 
@@ -157,8 +156,8 @@ def storage_of(handle: Tensor) -> Storage:
     alias: Alias | None = handle.alias
     if alias is None or alias.storage is None:
         fresh, writes, storage = Alias(), [_count(handle)], Storage(handle.value)
-        # Nothing is called in between, in the compiled core: of two threads that need it first one
-        # makes it, and an interrupt finds all of it or nothing.
+        # Nothing is called in between, in the compiled core: of two threads in need of the storage,
+        # the first makes it, and an interrupt finds all of it or nothing.
         alias = handle.alias
         if alias is None:
             alias = handle.alias = fresh

@@ -1,4 +1,4 @@
-"""wend.autograd: backward and grad, and what of the graph hangs on tensors."""
+"""wend.autograd: backward and grad, and attributes of tensors about the graph."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _tensors(name: str, given: Any) -> list[Tensor]:
 
 
 def _gradients(name: str, roots: list[Tensor], given: Any) -> list[Any]:
-    """One gradient (or None for ones) per root, checked."""
+    """A gradient (or None for ones) per root, checked."""
     if given is None:
         gradients: list[Any] = [None] * len(roots)
     else:
@@ -103,9 +103,9 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Sum gradients of the tensors into the `.grad` of the leaves they depend on.
+    """Sum gradients of the tensors into the `.grad` of the leaves that the tensors depend on.
 
-    grad_tensors: per tensor its gradient, same shape; may be None for one-element tensors
+    grad_tensors: a gradient of the same shape per tensor; may be None for one-element tensors
     inputs: only these tensors get a gradient
     Raises GraphError for a tensor without history, a freed graph, a non-scalar without gradient.
     """
@@ -149,7 +149,7 @@ def grad(
     """Gradients of the outputs with respect to the inputs, as a tuple; `.grad` is left alone.
 
     allow_unused: None for an input that the outputs do not depend on, instead of an error
-    is_grads_batched: grad_outputs have one dim more in front, and so have the results
+    is_grads_batched: grad_outputs have an extra dim in front, and so have the results
     materialize_grads: zeros instead of None
     Raises GraphError as `backward`, and for an input that does not require grad.
     """
@@ -203,11 +203,11 @@ def _batched(roots: list[Tensor], wanted: list[Tensor], given: Any, create: bool
     return many_gradients(size, roots, wanted, seeds, create)
 
 
-# -- what hangs on tensors ------------------------------------------------------------------
+# -- attributes of tensors -------------------------------------------------------------------
 
 
 def retain_grad(self: Tensor) -> None:
-    """Let backward passes set `.grad` of this tensor, although it is no leaf."""
+    """Let backward passes set `.grad` of this tensor, although the tensor is no leaf."""
     if not self.requires_grad:
         raise GraphError("can't retain_grad on Tensor that has requires_grad=False")
     if self.leaf is None:
@@ -215,12 +215,12 @@ def retain_grad(self: Tensor) -> None:
 
 
 def retains_grad(self: Tensor) -> bool:
-    """Whether `retain_grad` has been called on this tensor, and it is no leaf."""
+    """Whether `retain_grad` has been called on this tensor, and the tensor is no leaf."""
     return self.leaf is None and _retains_grad(self)
 
 
 def nonleaf_grad(self: Tensor) -> None:
-    """`.grad` of a tensor that never gets one (slot)."""
+    """`.grad` of a tensor that never gets a gradient (slot)."""
     if _retains_grad(self) or not _hot.value_of(self).requires_grad:
         return
     site = current_site()

@@ -24,7 +24,7 @@ SAVED_FREED = (
 
 
 class FunctionCtx:
-    """What `forward` tells `backward`: `ctx` in a user's function.  Any attribute may be set."""
+    """Notes of `forward` for `backward`: `ctx` in a user's function.  Any attribute may be set."""
 
     needs_input_grad: tuple[bool, ...] = ()
     materialize_grads = True
@@ -36,7 +36,7 @@ class FunctionCtx:
     _resolve: Callable[[int, Value], Any] | None = None
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs, results or other tensors for `saved_tensors` in `backward`."""
+        """Keep inputs, results or further tensors for `saved_tensors` in `backward`."""
         for t in tensors:
             if t is not None and not isinstance(t, Tensor):
                 raise ArgumentTypeError(
@@ -49,7 +49,7 @@ class FunctionCtx:
         """For forward-mode rules, which are not called here."""
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs `forward` has changed in place; they must all be results."""
+        """Tell which inputs `forward` has changed in place; all must be results."""
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
@@ -57,7 +57,7 @@ class FunctionCtx:
         self._plain = tensors
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        """Nothing: shared data is known without it."""
+        """Nothing: shared data is known anyway."""
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether `backward` gets zeros (the default) or None for results without gradient."""
@@ -65,7 +65,7 @@ class FunctionCtx:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What was saved.  Raises GraphError after a backward pass that freed it."""
+        """The saved tensors.  Raises GraphError after a backward pass that freed them."""
         if self._freed and self._saved is not None:
             raise GraphError(SAVED_FREED)
         return tuple(None if s is None else s.unpack(self) for s in self._saved or ())
@@ -74,7 +74,7 @@ class FunctionCtx:
 
 
 class SavedTensor:
-    """One tensor as it was when it was saved, with its gradient identity."""
+    """A tensor as it was when saved, with its gradient identity."""
 
     __slots__ = ("number", "packed", "reference", "unpack_hook", "value")
 
@@ -93,7 +93,7 @@ class SavedTensor:
             self.value = None
 
     def unpack(self, ctx: FunctionCtx) -> Any:
-        """The tensor: the very object that was saved, if it has not changed since."""
+        """The tensor: the very object that was saved, if unchanged since."""
         if self.unpack_hook is not None:
             return self.unpack_hook(self.packed)
         if self.number is not None:
@@ -113,7 +113,7 @@ def _identified(value: Any) -> Tensor:
     return handle
 
 
-# -- hooks on what is saved ------------------------------------------------------------------
+# -- hooks on saved tensors ------------------------------------------------------------------
 
 _SAVED_HOOKS: dict[int, list[Any]] = {}  # by thread
 
@@ -130,7 +130,7 @@ def push_saved_hooks(pair: Any) -> None:
 
 
 def pop_saved_hooks() -> None:
-    """Leave it."""
+    """Leave a block of `saved_tensors_hooks`."""
     stack = _SAVED_HOOKS[_thread()]
     stack.pop()
     if not stack:
@@ -153,7 +153,7 @@ class Record:
         self.function = function
         self.ctx = ctx
         self.name = type(ctx).__name__
-        # Per argument: its type if it is a tensor, and its place among the operands of the node.
+        # Per argument: the type of a tensor, and its place among the operands of the node.
         self.args = [_hot.value_of(a).type if isinstance(a, Tensor) else None for a in args]
         self.slots: list[int | None] = []
         n = 0
@@ -209,19 +209,19 @@ class Record:
         return found
 
     def free(self) -> None:
-        """Drop what was saved."""
+        """Drop the saved tensors."""
         ctx = self.ctx
         ctx._freed = True
         if ctx._saved is not None:
             ctx._saved = []
 
     def attribute(self, anchor: Value, name: str) -> Any:
-        """An attribute of ctx, for those who look at it through `grad_fn`."""
+        """An attribute of ctx, for programs that look at it through `grad_fn`."""
         return getattr(self.ctx, name)
 
 
 def fitted(name: str, k: int, g: Tensor, type_: Any) -> Tensor:
-    """A gradient in the shape and dtype of its input; ShapeError if it cannot be."""
+    """A gradient in the shape and dtype of the input; raises ShapeError if shapes do not fit."""
     want = tuple(type_.shape)
     if tuple(g.shape) != want:
         if not _broadcasts(want, tuple(g.shape)):
@@ -246,7 +246,7 @@ def _broadcasts(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
 
 
 class _FunctionMeta(type):
-    """Gives each function the class of its `ctx`, named as PyTorch names the node."""
+    """Gives each function a class of `ctx`, named as PyTorch names the node."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
         super().__init__(name, bases, members)
@@ -254,10 +254,10 @@ class _FunctionMeta(type):
 
 
 class Function(metaclass=_FunctionMeta):
-    """Base of operations with a `forward` and a `backward` of their own; call them by `apply`.
+    """Base of operations with user-defined `forward` and `backward`; call them by `apply`.
 
     forward(ctx, *args), or forward(*args) with setup_context(ctx, inputs, output)
-    backward(ctx, *grads of the results) -> one gradient, or None, per argument
+    backward(ctx, *grads of the results) -> a gradient, or None, per argument
     """
 
     _backward_cls: Any
@@ -296,7 +296,7 @@ class Function(metaclass=_FunctionMeta):
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        """Call the function; its results know `backward`."""
+        """Call the function; the results know `backward`."""
         level = mapped_function.level_of(args)
         if level is not None and cls.vmap is not Function.vmap:
             if cls.generate_vmap_rule:
@@ -336,7 +336,7 @@ def _check_dirty(ctx: FunctionCtx, outputs: tuple[Any, ...]) -> None:
 
 
 class _Wrapping:
-    """Puts a call into the graph and gives its results their gradient identity."""
+    """Puts a call into the graph and gives the results a gradient identity."""
 
     def __init__(self, cls: Any, ctx: FunctionCtx, record: Record, args: tuple[Any, ...]) -> None:
         self.cls = cls
@@ -377,7 +377,7 @@ class _Wrapping:
         return not any(out is t for t in self.ctx._plain)
 
     def _plain(self, out: Any) -> Any:
-        """A result without gradient: inputs that are handed through become other tensors."""
+        """A result without gradient: inputs that are handed through become new tensors."""
         handed_through = isinstance(out, Tensor) and any(out is a for a in self.args)
         if handed_through and not any(out is t for t in self.ctx._dirty):
             return out.detach()

@@ -108,7 +108,7 @@ class set_grad_enabled(_Switch):
 
 
 class inference_mode(_Switch):
-    """No gradients, and none later either for what is made inside."""
+    """No gradients, and none later either for tensors made inside."""
 
     def __new__(cls, mode: Any = True) -> Any:
         return _without_call(cls, mode) if callable(mode) else super().__new__(cls)
@@ -192,7 +192,7 @@ class detect_anomaly(_Switch):
     """Backward passes inside look at the gradients of each op.
 
     The first NaN raises GraphError that names the op and the line that recorded it.
-    check_nan: False switches that off.
+    check_nan: False switches the check off.
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -206,7 +206,7 @@ class detect_anomaly(_Switch):
 
 
 class set_multithreading_enabled(_Switch):
-    """Accepted: a backward pass is recorded in the thread that asks for it."""
+    """Accepted: a backward pass is recorded in the calling thread."""
 
     def __init__(self, mode: bool) -> None:
         self._on = mode

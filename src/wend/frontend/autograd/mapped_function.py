@@ -1,7 +1,7 @@
-"""`autograd.Function` inside of `vmap`: its own batching rule, or its methods run by level.
+"""`autograd.Function` inside of `vmap`: by its own batching rule, or by levels.
 
-A function that defines `vmap(info, in_dims, *args)` is called with whole batches. Any other has
-run its `forward` on tensors that stand for one example each; its `backward` runs like that, too.
+A function that defines `vmap(info, in_dims, *args)` is called with whole batches. Without that
+method, `forward` runs on tensors that stand for an example each, and so does `backward`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from wend.transforms.levels import Level
 
 
 class VmapInfo(NamedTuple):
-    """What a function's `vmap` is told."""
+    """The first argument of a function's `vmap`."""
 
     batch_size: int
     randomness: str
 
 
 def level_of(args: tuple[Any, ...]) -> Level | None:
-    """The vmap that runs now, if one of the arguments stands for its examples."""
+    """The vmap that runs now, if an argument stands for examples of it."""
     level = _hot.current_trace().symbolic
     if not isinstance(level, Level):
         return None
@@ -56,7 +56,7 @@ def by_rule(level: Level, cls: Any, args: tuple[Any, ...]) -> Any:
 
 
 def put_into_graph(inputs: list[Tensor], raw: list[Tensor], record: Any) -> list[Tensor]:
-    """The results `raw` of a function's call on `inputs`, with their gradient identity."""
+    """The results `raw` of a function's call on `inputs`, with gradient identities."""
     level = _hot.current_trace().symbolic
     if not isinstance(level, Level):
         results: list[Tensor] = ops.user_function(inputs, raw)
@@ -83,7 +83,7 @@ class MappedRecord:
         return getattr(self.record, name)
 
     def backward(self, gradients: list[Any], resolve: Callable[..., Any]) -> list[Any]:
-        """Run the user's `backward` for one example; a gradient of the batch per operand."""
+        """Run the user's `backward` for a single example; a gradient of the batch per operand."""
         level = self.level
         before, level.outer = level.outer, level.trace.symbolic
         try:

@@ -1,6 +1,6 @@
-"""What PyTorch makes an op of, where that is not one node with an edge per operand.
+"""The nodes that PyTorch makes of an op, where they are not a single node with an edge per operand.
 
-An op says it by its rule `grad_nodes(n, *params)`, which gets the parameters of the op's signature
+An op gives them by a rule `grad_nodes(n, *params)`, with the parameters of the op's signature
 (tensors as `Operand`s, absent ones as None) and a `Builder`:
 
     grad_nodes=lambda n, x, weight, bias: n.Addmm(bias, x, n.T(weight))
@@ -19,9 +19,9 @@ from wend.ops.views.reshapes import view_strides
 
 
 class Operand:
-    """A tensor that the op was called with.
+    """A tensor among the arguments of the op.
 
-    active: whether its gradient is wanted   shape: None for a temporary
+    active: whether a gradient of the tensor is wanted   shape: None for a temporary
     """
 
     __slots__ = ("_region", "active", "id", "rank", "shape")
@@ -37,32 +37,32 @@ class Operand:
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Its logical strides."""
+        """The logical strides."""
         return strides_of(self._region, self.id)
 
     @property
     def dtype(self) -> Any:
-        """Its element type."""
+        """The element type."""
         return self._region.path.dtype_of(self.id)
 
     @property
     def contiguous(self) -> bool:
-        """Whether PyTorch would have its elements in row-major order."""
+        """Whether PyTorch would have the elements in row-major order."""
         return self.shape is None or is_contiguous(self.shape, self.strides)
 
     @property
     def maker(self) -> tuple[Any, list[Operand], list[Any]] | None:
-        """(op, its operands, its numbers) that made it; None for leaves and parts of ops."""
+        """(op, operands, numbers) that made the tensor; None for leaves and parts of ops."""
         return self._region.maker(self.id)  # type: ignore[no-any-return]
 
     @property
     def edges(self) -> list[Any]:
-        """Where the edges of the node go that made it."""
+        """The targets of the edges of the node that made the tensor."""
         return self._region.edges_of(self.id)  # type: ignore[no-any-return]
 
 
 class Made:
-    """A node: its name and where its edges go."""
+    """A node: name and targets of edges."""
 
     __slots__ = ("edges", "name", "place")
 
@@ -73,7 +73,7 @@ class Made:
 
 
 class Result:
-    """Result `number` of a node; `result[k]` is another one of the same node."""
+    """Result `number` of a node; `result[k]` is result k of the same node."""
 
     __slots__ = ("made", "number")
 
@@ -86,7 +86,7 @@ class Result:
 
 
 class Elsewhere:
-    """The result of a node of another op, the one at position `k`."""
+    """The result of a node of another op, the op at position `k`."""
 
     __slots__ = ("k", "result")
 
@@ -122,7 +122,7 @@ class Builder:
         return Result(made)
 
     def laid(self, x: Any) -> Laid:
-        """An operand with its strides, to be followed through views."""
+        """An operand with strides, to be followed through views."""
         shape = x.shape if x.shape is not None else (2,) * x.rank
         return Laid(self, x, shape, x.strides if x.shape is not None else contiguous_strides(shape))
 
@@ -139,7 +139,7 @@ class Builder:
 def form_of(
     prim: Any, operands: list[Operand], args: list[Any], count: int
 ) -> list[Operand | Result | None] | None:
-    """What each of the op's `count` results comes from; None if it is made as it stands."""
+    """The source of each of the op's `count` results; None for an op that is a plain node."""
     # In a backward step sizes and numbers may be expressions; rules ask whether they are numbers.
     numbers = [0 if isinstance(a, tuple) else a for a in args]
     given = iter(prim.arrange(operands, numbers))
@@ -155,7 +155,7 @@ def form_of(
 
 
 def strides_of(region: Any, i: int) -> tuple[int, ...]:
-    """The strides that a value has in PyTorch, by the views that lead to it."""
+    """The strides that a value has in PyTorch, by the views that lead to the value."""
     shape = tuple(region.value_type(i).shape)
     maker = region.maker(i)
     if maker is not None and maker[0].view and maker[0].strides is not None:
@@ -171,7 +171,7 @@ def strides_of(region: Any, i: int) -> tuple[int, ...]:
 
 
 class Laid:
-    """A tensor on its way through views, and the nodes that PyTorch makes of them."""
+    """A tensor on the way through views, and the nodes that PyTorch makes of the views."""
 
     __slots__ = ("edge", "n", "shape", "strides")
 
@@ -183,11 +183,11 @@ class Laid:
 
     @property
     def active(self) -> bool:
-        """Whether its gradient is wanted."""
+        """Whether a gradient of the tensor is wanted."""
         return isinstance(self.edge, Result) or (self.edge is not None and self.edge.active)
 
     def through(self, make: Callable[..., Any]) -> Laid:
-        """What an elementwise op makes of it."""
+        """The tensor after an elementwise op."""
         return Laid(self.n, make(self.edge), self.shape, self.strides)
 
     def permute(self, dims: Sequence[int], name: str = "Permute") -> Laid:
@@ -228,7 +228,7 @@ class Laid:
         return Laid(self.n, self.n.Unsqueeze(self.edge), shape, strides)
 
     def reshape(self, shape: Sequence[int]) -> Laid:
-        """Another shape: a view where the strides allow it."""
+        """A new shape: a view where the strides allow a view."""
         n, strides = self.n, view_strides(self.shape, self.strides, tuple(shape))
         if is_contiguous(self.shape, self.strides):
             edge = n.View(self.edge)

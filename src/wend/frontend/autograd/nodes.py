@@ -1,7 +1,7 @@
-"""What users see of the graph: `grad_fn`, its nodes and edges, and the hooks they hang on them.
+"""The graph as users see it: `grad_fn`, nodes and edges, and the users' hooks on them.
 
-A node object is made when somebody asks for it; it holds a value of its op, so that looking at
-the graph keeps the graph alive.
+A node object is made when somebody asks; the object holds a value of its op, so that looking at the
+graph keeps the graph alive.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from wend.transforms.differentiate import differentiable_ids
 from wend.transforms.hooks import Extra, NodeHooks, handle_of, node_hooks_of_leaf
 from wend.transforms.walk import path_of
 
-#: Node objects in use, by (serial of the trace that recorded the op, position of its first node,
-#: which of the nodes that PyTorch makes of the op).
+#: Node objects in use, by (serial of the trace that recorded the op, position of the op's first
+#: node, which of the nodes that PyTorch makes of the op).
 _NODES: weakref.WeakValueDictionary[tuple[int, int, int], Node] = weakref.WeakValueDictionary()
 _CLASSES: dict[str, type[Node]] = {}
 
 
 class Region:
-    """The pending trace or the segment that a value belongs to, as far as nodes need it."""
+    """The pending trace or the segment that a value belongs to, as far as nodes need to know."""
 
     __slots__ = ("args", "inputs", "origin", "path", "segment", "values")
 
@@ -76,14 +76,15 @@ class Region:
         return list(self.args[state.arg0 : state.arg0 + len(state.prim.size_mask)])
 
     def form_at(self, k: int) -> list[Operand | Result | None] | None:
-        """What PyTorch makes the op at `k` of: an entry per result; None for one plain node."""
+        """The nodes that PyTorch makes of the op at `k`: an entry per result; None for a plain
+        node."""
         _, prim, inputs, outputs = self.op_at(k)
         if prim.grad_nodes is None:
             return None
         return form_of(prim, [self.operand(i) for i in inputs], self.args_at(k), len(outputs))
 
     def maker(self, i: int) -> tuple[Any, list[Operand], list[Any]] | None:
-        """(op, its operands, its numbers) that made a value; None for leaves and parts of ops."""
+        """(op, operands, numbers) that made a value; None for leaves and parts of ops."""
         k = self.path.producer.get(i)
         if k is None:
             return None
@@ -93,9 +94,9 @@ class Region:
         return prim, [self.operand(j) for j in inputs], self.args_at(k)
 
     def part_at(self, k: int) -> tuple[int, int]:
-        """(position of the first part, which one this is) of what was cut off at `k`.
+        """(position of the first part, number of this part) of the parts that were cut off at `k`.
 
-        Parts are recorded one after the other, each with where it starts.
+        Parts are recorded in a row, each with its start.
         """
         path, number = self.path, 0
         s = bisect_right(path.node_of_state, k) - 1
@@ -111,7 +112,7 @@ class Region:
         return path.node_of_state[s], number
 
     def operand(self, i: int) -> Operand:
-        """A value of the path, as rules for nodes see it."""
+        """A value of the path, in the form that rules for nodes take."""
         shape = None
         if i >= 0:
             shape = tuple(self.value_type(i).shape)
@@ -120,7 +121,7 @@ class Region:
         return Operand(i, active, rank, shape, self)
 
     def edges_at(self, k: int) -> list[Operand | None]:
-        """Where the edges go of the one node that the op at `k` is."""
+        """The targets of the edges of the op at `k`, which is a single node."""
         _, prim, inputs, _ = self.op_at(k)
         operands = [self.operand(i) for i in _differentiated(self, k, prim, inputs)]
         found = [x if x.active else None for x in operands]
@@ -146,7 +147,7 @@ class Region:
         return self.segment.types[i]
 
     def extras(self, create: bool) -> dict[int, Extra]:
-        """What users hung on this region's values."""
+        """Users' hooks and functions on this region's values."""
         if self.segment is not None:
             if self.segment.hooks is None and create:
                 self.segment.hooks = {}
@@ -160,14 +161,14 @@ class Region:
 
 
 class Node:
-    """One op in the graph, as `tensor.grad_fn` shows it."""
+    """An op in the graph, as `tensor.grad_fn` shows it."""
 
     _title = "Node"
 
     def __init__(self, anchor: Value, low: int, made: Made | None = None) -> None:
         self._anchor = anchor
         self._low = low
-        self._made = made  # the node that PyTorch would make, where an op is not just one
+        self._made = made  # the node that PyTorch would make, where an op is not just a single node
 
     def name(self) -> str:
         """The node's name, such as 'MulBackward0'."""
@@ -177,7 +178,7 @@ class Node:
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
-        """Per operand: the node its gradient goes to (or None), and the number of the result."""
+        """Per operand: the node for its gradient (or None), and the number of the result."""
         region = Region(self._anchor)
         if self._made is not None:
             return tuple([_edge_to(self._anchor, region, self._low, e) for e in self._made.edges])
@@ -221,13 +222,13 @@ class Node:
         return hooks.metadata
 
     def register_hook(self, hook: Any) -> RemovableHandle:
-        """Call `hook(grad_inputs, grad_outputs)` after the node; it may return new grad_inputs."""
+        """Call `hook(grad_inputs, grad_outputs)` after the node; a result replaces grad_inputs."""
         hooks = self._hooks()
         assert hooks is not None
         return RemovableHandle.add(hooks.after, hook)
 
     def register_prehook(self, hook: Any) -> RemovableHandle:
-        """Call `hook(grad_outputs)` before the node; it may return new grad_outputs."""
+        """Call `hook(grad_outputs)` before the node; a result replaces grad_outputs."""
         hooks = self._hooks()
         assert hooks is not None
         return RemovableHandle.add(hooks.before, hook)
@@ -274,7 +275,7 @@ class AccumulateGrad(Node):
 
 
 class GradientEdge(NamedTuple):
-    """One result of one node: what a gradient is taken with respect to."""
+    """A result of a node: gradients are taken with respect to this."""
 
     node: Node
     output_nr: int
@@ -292,7 +293,7 @@ _OF_NUMBERS = frozenset({"add", "sub", "mul", "div"})
 
 
 def _differentiated(region: Region, low: int, prim: Any, inputs: tuple[int, ...]) -> list[int]:
-    """The operands that the op has a gradient for, whether or not one is asked for."""
+    """The operands that the op has a gradient for, whether or not a gradient is asked for."""
     if prim.is_composite:
         return [i for i in inputs if region.path.dtype_of(i).category >= 2]
     program = region.path.nodes[low].program
@@ -326,7 +327,7 @@ def _node_at(anchor: Value, region: Region, k: int, made: Made | None = None) ->
 def _edge_to(
     anchor: Value, region: Region, k: int, target: Operand | Result | Elsewhere | None
 ) -> tuple[Node | None, int]:
-    """The edge to what an entry of a form stands for, of the op at `k`."""
+    """The edge, from the op at `k`, to the target that an entry of a form names."""
     if target is None:
         return None, 0
     if isinstance(target, Operand):
@@ -383,7 +384,7 @@ def grad_fn(self: Tensor) -> Node | None:
 
 
 def output_nr(self: Tensor) -> int:
-    """Which result of its op this tensor is."""
+    """The number of this tensor among the results of the op."""
     value = _hot.value_of(self)
     if self.leaf is not None or not value.requires_grad:
         return 0
@@ -391,7 +392,7 @@ def output_nr(self: Tensor) -> int:
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge to which the gradient of `tensor` goes.  Raises GraphError if it needs none."""
+    """The edge that the gradient of `tensor` goes to.  Raises GraphError for a tensor without."""
     if not tensor.requires_grad:
         raise GraphError(
             "get_gradient_edge: it is not possible to get the gradient edge for a "
@@ -429,7 +430,7 @@ def value_of_edge(edge: GradientEdge) -> Tensor:
 
 
 def _result_of(node: Node, number: int, region: Region) -> int:
-    """Which result of the op is result `number` of the node.  Raises GraphError if it is none."""
+    """The number of an op's result that is result `number` of the node, or GraphError."""
     if node._made is None:
         return number
     for k, target in enumerate(region.form_at(node._low) or ()):
@@ -463,7 +464,7 @@ def node_of(segment: Segment, k: int) -> tuple[str, Site]:
 
 
 def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
-    """Call `hook(grad)` when this tensor's gradient is known; it may return another one.
+    """Call `hook(grad)` when this tensor's gradient is known; a result replaces the gradient.
 
     Raises GraphError for a tensor that does not require grad.
     """

@@ -1,4 +1,4 @@
-"""wend.batched: a function of one example, called for many, its work batched by the engine."""
+"""wend.batched: a function of an example, called for many, with ops batched by the engine."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ __all__ = ["autobatch", "batched"]
 
 
 def batched(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
-    """A function that calls `fn` on every example and returns the list of its results.
+    """A function that calls `fn` on every example and returns the list of results.
 
         losses = wend.batched(loss_of)(sentences)
         losses = wend.batched(loss_of)(inputs, targets, weight=0.5)     # fn(input, target, weight=)
 
-    The calls take turns: one runs until it needs a value (`item()`, `if x > 0:`, `print`), then the
-    next does; when all of them need one, what they have recorded is computed together, batched.
-    Where that turns out to be slower, they run one after the other (see `autobatch`).
-    `fn` may loop, branch and recurse as the values tell, and may call `batched` itself.  Within
-    one example everything happens in the order in which it is written; across examples it does not.
+    The calls take turns. A call runs until it needs a value (`item()`, `if x > 0:`, `print`), then
+    the next call runs. When all calls need a value, all recorded ops are computed together,
+    batched. Where this turns out to be slower, calls run in sequence (see `autobatch`). `fn` may
+    loop, branch and recurse by values, and may call `batched` itself.  Within an example everything
+    happens in the written order; across examples it does not.
 
-    Each example draws random numbers from a stream of its own, so that they are the same however
-    the examples are batched (`wend.autobatch(False)`: one after the other).
+    Each example draws random numbers from a stream of its own, so that the numbers do not depend on
+    batching (`wend.autobatch(False)`: calls run in sequence).
 
-    The first error ends all: `finally` blocks of the calls under way run, and it is raised with the
-    example's number in `example_index` and in its notes.  Raises ArgumentError for examples of
-    unlike numbers.
+    The first error ends all calls: `finally` blocks of the calls under way run. The error is raised
+    with the example's number in `example_index` and in its notes.  Raises ArgumentError for
+    arguments with unlike numbers of examples.
     """
     if not callable(fn):
         raise ArgumentTypeError(f"batched: a function is needed, not a {type(fn).__name__}")
@@ -62,7 +62,7 @@ def _rows(name: str, examples: tuple[Iterable[Any], ...]) -> list[tuple[Any, ...
 
 
 def streams(count: int) -> list[RandomState]:
-    """The random streams of the examples of one call."""
+    """The random streams of the examples of a call."""
     state = random_state.current()
     _, call = state.reserve(1)
     return [state.substream(call, k) for k in range(count)]
@@ -71,7 +71,7 @@ def streams(count: int) -> list[RandomState]:
 def run_calls(
     fn: Callable[..., Any], calls: Sequence[Callable[[], Any]], own: Sequence[RandomState]
 ) -> list[Any]:
-    """Results of the calls of `fn`: as fibers, or one after the other."""
+    """Results of the calls of `fn`: as fibers, or in sequence."""
     from wend.runtime.fibers import fibers  # needs greenlet, which most programs do not
 
     habits, trace = weighing_of(fn), _hot.current_trace()
@@ -81,7 +81,8 @@ def run_calls(
     if chosen:
         together = habits.choose()
     if together:
-        # Calls that wait go together turn by turn; others leave all that they did to one structure.
+        # Calls that wait run together turn by turn; calls that do not leave a single structure
+        # behind.
         results, habits.waits = fibers.run_together(calls, own, apart=habits.waits)
     else:
         results = fibers.run_alone(calls, own)
@@ -106,10 +107,10 @@ def _is_weighed() -> bool:
 class autobatch:
     """Switch batching by the engine on or off, at once or for a `with` block.
 
-    autobatch(False): ops of like structure are computed one by one, and `batched` calls its
-    function for one example after the other.  Results differ by rounding only.
-    autobatch(True): they always run together.  By default `batched` does what has been quicker for
-    the function's last batches.
+    autobatch(False): ops of like structure are computed singly, and `batched` calls the function
+    for examples in sequence.  Results differ by rounding only.
+    autobatch(True): calls always run together.  By default `batched` takes the way that has been
+    quicker for the function's last batches.
     """
 
     def __init__(self, mode: bool = True) -> None:

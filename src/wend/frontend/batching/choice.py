@@ -1,11 +1,13 @@
-"""Whether the calls of `batched` take turns, or run one after the other: what has been quicker.
+"""The way of the calls of `batched`, in turns or in sequence: whichever has been quicker.
 
-Both ways compute the same.  Which is quicker depends on the program: common work is computed in
-batches, but a batch of calls that went different ways is a structure that does not come back, and
-planning it costs more than the short paths of single calls, which do come back.  So both are tried
-on a program's first batches; from the start of one batch to that of the next, its backward pass and
-all, is what one costs.  Batches may be of very unlike size (trees, say): what is compared is the
-cost by the number of ops that the calls have recorded, which is the same both ways.
+Both ways compute the same.  The quicker way depends on the program. In turns, common work is
+computed in batches. But a batch of calls that went different ways is a structure that does not come
+back, and planning it costs more than the short paths of single calls, which do come back.
+
+So both ways are tried on a program's first batches. The cost of a batch runs from its start to the
+start of the next batch, with its backward pass and all.  Batches may be of very unlike size (trees,
+say). The compared cost is therefore per op that the calls recorded: a number that is the same in
+both ways.
 """
 
 from __future__ import annotations
@@ -17,28 +19,28 @@ from typing import Any
 
 __all__ = ["Weighing", "weighing_of"]
 
-TRIALS = 12  # batches of which the ways take turns; the first two of them are not counted
-# Batches until a way that is twice as slow is tried again, each time twice as many.  One that is
-# slower still waits longer, so that trials never cost more than some percent.
+TRIALS = 12  # batches in which the ways alternate; the first two are not counted
+# Batches until a way that is twice as slow is tried again; the pause doubles each time.  A way that
+# is slower still waits longer, so that trials never cost more than some percent.
 FIRST_PAUSE = 64
-# A way that is not much slower may be so because its machine code is not there yet: it is tried
-# again soon, some batches at a time, since the first of them are what it takes to get there.
+# A way that is not much slower may still wait for machine code. So it is tried again soon, for some
+# batches at a time, since the first of these are needed to get the code.
 CLOSE, SOON, AT_A_TIME = 2.0, 8, 3
 MOST_DISTANT = 8  # times `FIRST_PAUSE`
 
 
 class Weighing:
-    """What the batches of one function have cost, in each of two ways."""
+    """The costs of the batches of a function, in each of two ways."""
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
         self.clock = clock
-        self.best: dict[bool, float] = {}  # seconds by work: together, one after the other
+        self.best: dict[bool, float] = {}  # seconds per op: together, in sequence
         self.waits = False  # whether calls of the last batch together had to wait for values
         self.batches = 0
         self.retrial = 0  # the batch from which on the slower way is tried again
         self.pause = 0  # 0 until the ways are compared
         self.slower = False  # the way that is tried again
-        self.since: tuple[float, bool, int] | None = None  # start, way, work of the last one
+        self.since: tuple[float, bool, int] | None = None  # start, way, work of the last batch
 
     def choose(self) -> bool:
         """Whether the next batch is to run together; it counts once `worked` tells its work."""
@@ -53,14 +55,14 @@ class Weighing:
         return way
 
     def worked(self, ops: int) -> None:
-        """The calls of the last batch have recorded so many ops: the measure of its work."""
+        """Note how many ops the calls of the last batch have recorded: the measure of its work."""
         if self.since is not None:
             start, way, _ = self.since
             self.since = start, way, ops
 
     def _note(self, way: bool, seconds: float) -> None:
         known = self.best.get(way)
-        # A way may become slower as well: what was best is forgotten slowly.
+        # A way may become slower as well: the best cost is forgotten slowly.
         self.best[way] = seconds if known is None else min(seconds, 1.02 * known)
 
     def _next(self) -> bool:
@@ -94,7 +96,7 @@ _KNOWN: weakref.WeakKeyDictionary[Any, Weighing] = weakref.WeakKeyDictionary()
 
 
 def weighing_of(fn: Any) -> Weighing:
-    """What is known of a function, a method, a partial call of one, or a module."""
+    """The costs known of a function, a method, a partial call of a function, or a module."""
     while hasattr(fn, "func"):
         fn = fn.func
     key = getattr(fn, "__code__", None) or type(fn)

@@ -1,9 +1,9 @@
 """Where a trace past its soft budget is flushed: on the program's own rhythm, once per turn.
 
 A loop whose length does not divide the budget would otherwise be cut in another place each time,
-and each piece be a path of its own. The trace ends at the op that it began with. Where that op
-lies in an inner loop, it ends at one of the outer loop instead, which comes more rarely; the next
-trace then begins there.
+and each piece would be a path of its own. The trace ends at the op that it began with. Where that
+op lies in an inner loop, the trace ends at an op of the outer loop instead, which comes more
+rarely; the next trace then begins there.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def endings(trace: Any, first: Place) -> frozenset[Place]:
     again = {place: n for place, n in times.items() if n > 1}
     if not again:
         return frozenset([first])
-    # Ops of one loop differ by one where the trace ends in the middle of a turn.
+    # Counts of ops in a loop differ by 1 where the trace ends in the middle of a turn.
     limit = times[first] / 2 if times[first] else min(again.values()) + 2
     rare = frozenset(place for place, n in again.items() if n < limit)
     return rare or frozenset([first])

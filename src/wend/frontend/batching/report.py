@@ -1,4 +1,4 @@
-"""`wend.debug.batches()`: what ran as one, as text, as a table and as a picture."""
+"""`wend.debug.batches()`: the groups that ran together, as text, as a table and as a picture."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["Batches", "batches"]
 
 
 def batches(last: int = 1) -> Batches:
-    """What the engine has grouped: computes what is pending, and tells of the last flushes.
+    """The groups made by the engine: computes pending values, and tells of the last flushes.
 
     last: how many flushes that ran by groups: those of `wend.batched`, and of structure that does
-    not come back (what has a plan of its own is told by `explain()`)
+    not come back (`explain()` tells of structure with a plan of its own)
 
-    Per group: its ops and the line of the first one, how many members ran together and on how many
-    rows, which operands were gathered for that, in bytes, and why something ran by itself. Printing
-    shows the text, `dot()` is a picture, notebooks show a table, `flushes` has it in parts. Raises
+    Per group: the ops and the line of the first op; how many members ran together and on how many
+    rows; which operands were gathered for that, in bytes; why an op ran by itself. Printing shows
+    the text, `dot()` is a picture, notebooks show a table, `flushes` has the parts. Raises
     ArgumentError for last < 1.
     """
     if last < 1:
@@ -29,7 +29,7 @@ def batches(last: int = 1) -> Batches:
 
 
 class Batches:
-    """What some flushes have grouped; `flushes` has it in parts."""
+    """The groups of some flushes; `flushes` has the parts."""
 
     def __init__(self, flushes: list[Flushed]) -> None:
         self.flushes = flushes
@@ -48,10 +48,10 @@ class Batches:
     __repr__ = __str__
 
     def dot(self) -> str:
-        """A picture in the DOT language (`dot -Tsvg`): one node per group, arrows as data flows.
+        """A picture in the DOT language (`dot -Tsvg`): a node per group, arrows along the data.
 
-        A frame per flush. Filled: ran as one; dashed: alone or op by op. On arrows into a group
-        nothing is said of values from outside of the flush, such as parameters.
+        A frame per flush. Filled: ran together; dashed: alone or op by op. Arrows into a group
+        leave out values from outside of the flush, such as parameters.
         """
         lines = ["digraph batches {", '  node [shape=box, fontname="monospace"];']
         for k, flush in enumerate(self.flushes):

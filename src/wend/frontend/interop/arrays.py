@@ -1,7 +1,7 @@
-"""From Python data (numbers, nested sequences, arrays) to a NumPy array of one element type.
+"""From Python data (numbers, nested sequences, arrays) to a NumPy array of a single element type.
 
 The element type is PyTorch's: bool, int64, the default float type or its complex sibling for Python
-numbers, whichever is the highest; NumPy's scalars and tensors among them bring their own and are
+numbers, whichever is highest; NumPy's scalars and tensors bring types of their own and are
 promoted. Nested sequences are taken apart level by level, so that the work per element stays in C.
 """
 
@@ -26,7 +26,7 @@ ATOMS = (str, bytes, dict, set, frozenset)
 
 
 class Op:
-    """Which public function complains, and what tensors are to it."""
+    """The public function that complains, and its class of tensors."""
 
     def __init__(self, name: str, tensor_type: Any) -> None:
         self.name = name
@@ -37,8 +37,8 @@ def array_from_data(data: Any, dtype: DType | None, op: Op) -> Array:
     """A fresh array of the data's values; `dtype` None infers it.
 
     data: a number, a (nested) sequence, an ndarray or anything with `__array__`, but no tensor.
-    Raises ArgumentTypeError for what is no number, ArgumentError (naming the position) for ragged
-    nesting and for numbers that the type cannot hold.
+    Raises ArgumentTypeError for anything but numbers, ArgumentError (naming the position) for
+    ragged nesting and for numbers that the type cannot hold.
     """
     kind = PYTHON_NUMBERS.get(type(data))
     if kind is not None:
@@ -75,7 +75,7 @@ def _from_numpy(array: Any, dtype: DType | None, op: Op) -> Array:
 
 
 def _unnested(data: Any, op: Op) -> tuple[tuple[int, ...], list[Any] | Array]:
-    """(shape, leaves in row-major order); leaves that are ndarrays all come back as one array."""
+    """(shape, leaves in row-major order); leaves that are ndarrays come back as a single array."""
     shape: tuple[int, ...] = ()
     level: list[Any] = [data]
     if type(data) is list and data and PYTHON_NUMBERS.keys() >= set(map(type, data)):
@@ -195,9 +195,9 @@ def _number(leaf: Any, place: Any, op: Op) -> tuple[Any, DType]:
 def _python_numbers(
     values: Any, found: DType, dtype: DType | None, shape: tuple[int, ...], op: Op
 ) -> Array:
-    """Python numbers, which promote to `found`, as an array of `dtype`, or else of that type.
+    """Python numbers, which promote to `found`, as an array of `dtype`, or else of `found`.
 
-    values: a list of them in row-major order; one number where shape is ()
+    values: a list of numbers in row-major order; a single number where shape is ()
     """
     target = dtype or found
     if found.category == COMPLEX and target.category < COMPLEX:
@@ -272,7 +272,7 @@ def _fits(array: Array, dtype: DType) -> Array:
 def spaced(
     op: str, start: Any, end: Any, steps: Any, dtype: DType | None, base: float | None = None
 ) -> Array:
-    """`steps` numbers from start to end at equal distances; powers of `base` if one is given.
+    """`steps` numbers from start to end at equal distances; powers of `base` if a base is given.
 
     Counted from both ends towards the middle, so that both ends are exact.
     """

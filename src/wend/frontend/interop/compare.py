@@ -29,7 +29,7 @@ def compare(
 ) -> Difference | None:
     """None where |actual - expected| <= atol + rtol * |expected| for all elements.
 
-    actual, expected: of one shape. Differing types are promoted first.
+    actual, expected: of equal shape. Differing types are promoted first.
     """
     dtype = promote_types(from_numpy(actual.dtype), from_numpy(expected.dtype))
     with np.errstate(all="ignore"):
@@ -45,7 +45,7 @@ def compare(
             relative = absolute.astype(np.float32) / scale.astype(np.float32)
         else:
             relative = absolute / scale
-    # What is close does not count, however far it may be relatively.
+    # Close elements do not count, however far apart they may be relatively.
     absolute, relative = np.where(close, 0, absolute), np.where(close, 0, relative)
     largest, far = _largest(absolute), _largest(relative)
     return Difference(
@@ -71,7 +71,7 @@ def _close(a: Array, b: Array, rtol: float, atol: float, equal_nan: bool) -> Arr
 
 
 def _largest(values: Array) -> tuple[int, ...]:
-    """Index of the largest element; of the first nan if there is one."""
+    """Index of the largest element; of the first nan if there is any."""
     wide = values.astype(np.float64)
     flat = np.argmax(wide) if not np.isnan(wide).any() else np.argmax(np.isnan(wide))
     return tuple(int(i) for i in np.unravel_index(flat, values.shape))
@@ -85,5 +85,5 @@ def values_of(data: Any) -> Array | None:
 
 
 def filled(array: Array, zeros_become: Any) -> Array:
-    """The array with its zeros replaced."""
+    """The array with zeros replaced."""
     return np.where(array == 0, np.asarray(zeros_become, dtype=array.dtype), array)

@@ -1,7 +1,7 @@
 """Tensors and the world outside: NumPy, DLPack, buffers, pickle, copies.
 
-Reading computes what is pending. `numpy()`, `__array__` and DLPack share memory in both directions,
-as in PyTorch; what is asked for by value (`tolist`, pickle, deepcopy) is a copy.
+Reading computes pending values. `numpy()`, `__array__` and DLPack share memory in both directions,
+as in PyTorch; results by value (`tolist`, pickle, deepcopy) are copies.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Array = np.ndarray[Any, Any]
 
 
 def array_of(tensor: Tensor) -> Array:
-    """A tensor's values, computed if they were pending. Not to be written to."""
+    """A tensor's values, computed if pending. Not to be written to."""
     array: Array = _hot.ensure(_hot.refreshed(tensor))
     return array
 
 
-# What the uncompiled core keeps in a tensor's __dict__, beside what the user set there.
+# Entries of a tensor's __dict__ of the uncompiled core, beside the user's attributes.
 CORE_STATE = frozenset(
     (
         "value leaf derived part layout _layout _grad version _views _moved "
@@ -44,7 +44,7 @@ CORE_STATE = frozenset(
 
 
 def user_attributes(tensor: Tensor) -> dict[str, Any]:
-    """What the user set on a tensor, by name."""
+    """The attributes that the user set on a tensor, by name."""
     state = getattr(tensor, "__dict__", {})
     return {name: value for name, value in state.items() if name not in CORE_STATE}
 
@@ -53,7 +53,7 @@ def user_attributes(tensor: Tensor) -> dict[str, Any]:
 
 
 def numpy(self: Tensor, *, force: bool = False) -> Array:
-    """The array that shares this tensor's memory: writes on either side show on the other.
+    """The array that shares this tensor's memory: writes to either show in both.
 
     force: detach first if gradients are recorded (and then do not insist on sharing).
     Raises GraphError for a tensor that requires grad, ArgumentTypeError for bfloat16, which NumPy
@@ -75,7 +75,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
 
 
 def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
-    """What `np.asarray(tensor)` calls: the array that shares memory, or one of another dtype."""
+    """The call behind `np.asarray(tensor)`: an array in shared memory, or of another dtype."""
     if self.requires_grad:
         raise GraphError(
             "__array__: can't call numpy() on Tensor that requires grad. "
@@ -94,7 +94,7 @@ def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array
 def wrap_array(
     self: Tensor, array: Array, context: Any = None, return_scalar: bool = False
 ) -> Tensor:
-    """What NumPy's functions make of their result when they were given a tensor: a tensor."""
+    """The result of a NumPy function with a tensor among its arguments: a tensor."""
     return adopt(np.asarray(array).copy())
 
 
@@ -149,7 +149,7 @@ def to_dlpack(tensor: Tensor) -> Any:
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """The tensor that shares the memory of an object with `__dlpack__`, or of a capsule.
 
-    Raises ArgumentTypeError for other objects, ArgumentError for memory of other devices,
+    Raises ArgumentTypeError for any other object, ArgumentError for memory of another device,
     BufferError for a tensor that requires grad.
     """
     if isinstance(ext_tensor, Tensor):
@@ -181,8 +181,8 @@ def reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
         if ops.permute(self.detach(), order).is_contiguous():
             array = array.transpose(order)
         else:
-            order = None  # it has gaps, or elements that are several
-    array = np.ascontiguousarray(array).reshape(array.shape)  # (it makes a 0-d array 1-d)
+            order = None  # there are gaps, or elements that lie at several places
+    array = np.ascontiguousarray(array).reshape(array.shape)  # (this makes a 0-d array 1-d)
     bits = array.view(np.uint16) if self.dtype is bfloat16 else array
     return restored, (
         type(self),
@@ -204,7 +204,7 @@ def restored(
 ) -> Tensor:
     """The tensor that `reduce` took apart.
 
-    order: the tensor's dims as they follow one another in `bits`; None for 0, 1, ...
+    order: the tensor's dims in their order in `bits`; None for 0, 1, ...
     """
     array = bits.view(NAMES[dtype].numpy)
     # Unpickled arrays may lie in a buffer that somebody else owns, or be read-only.
@@ -227,7 +227,7 @@ def _dressed(made: Tensor, cls: type[Tensor], requires_grad: bool, state: Any) -
 
 
 def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
-    """A copy of the values; tensors that share memory share it in the copy too.
+    """A copy of the values; tensors that share memory share memory in the copy too.
 
     Raises GraphError for a tensor with a history.
     """
@@ -241,7 +241,7 @@ def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         )
     made = _copied_memory(self, memo)
     if made.alias is None:
-        made.version = 1  # PyTorch's is told by a write what its memory is
+        made.version = 1  # in PyTorch a write gives the copy its memory
     requires_grad = self.requires_grad
     memo[id(self)] = made = _dressed(made, type(self), requires_grad, None)
     state = user_attributes(self)
@@ -267,13 +267,13 @@ def _copied_memory(source: Tensor, memo: dict[Any, Any]) -> Tensor:
         return ops.detach(first)
     made: Tensor = ops.clone(ops.detach(source))
     memo[key] = made
-    # What memo is keyed by must outlive it: ids are reused.
+    # The key of memo must outlive memo: ids are reused.
     memo.setdefault(("alive", id(memo)), []).append(source if storage is None else storage)
     return made
 
 
 def shallow_copy(self: Tensor) -> Tensor:
-    """What `copy.copy(tensor)` gives: another tensor in the same memory."""
+    """The result of `copy.copy(tensor)`: another tensor in the same memory."""
     return _dressed(ops.detach(self), type(self), self.requires_grad, user_attributes(self))
 
 
@@ -283,9 +283,9 @@ def op_in(module: str, name: str) -> Any:
 
 
 def reduce_op(op: _hot.OpFunction) -> Any:
-    """How a copy or a pickle refers to an op: by its public name, so that it stays the same object.
+    """The reference to an op in a copy or a pickle: its public name, so that the op stays the same.
 
-    `nn.functional` exports some ops under one more signature; those are its own.
+    `nn.functional` exports some ops under a further signature; those keep the name there.
     """
     name = op.__name__
     for module in ("wend", "wend.nn.functional"):

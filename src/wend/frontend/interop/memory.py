@@ -1,4 +1,4 @@
-"""Memory of other libraries as arrays: what can be shared, buffers, DLPack."""
+"""Memory of other libraries as arrays: sharing, buffers, DLPack."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 def is_array(value: object) -> bool:
-    """Whether it is a NumPy array."""
+    """Whether the value is a NumPy array."""
     return isinstance(value, np.ndarray)
 
 
@@ -33,7 +33,7 @@ def common_dtype(dtype: DType, array: Array) -> DType:
 
 
 def sharable(op: str, array: Array) -> Array:
-    """The array itself, or a copy of one that may not be written to.
+    """The array itself, or a copy of a read-only array.
 
     Raises ArgumentError for negative strides.
     """
@@ -88,7 +88,7 @@ KIND_CPU = 1
 
 
 class Capsule:
-    """A DLPack capsule as an object with the protocol's methods; it can be used once."""
+    """A DLPack capsule as an object with the protocol's methods, for a single use."""
 
     def __init__(self, capsule: Any) -> None:
         self.capsule = capsule
@@ -101,7 +101,7 @@ class Capsule:
 
 
 class _Writable:
-    """An array's memory without its flag that forbids writing."""
+    """An array's memory without the flag that forbids writing."""
 
     def __init__(self, array: Array) -> None:
         interface = dict(array.__array_interface__)
@@ -113,7 +113,7 @@ class _Writable:
 def array_from_dlpack(source: Any) -> Array:
     """A writable array on the memory of an object with `__dlpack__`.
 
-    Raises ArgumentTypeError for other objects, ArgumentError for memory of another device or for
+    Raises ArgumentTypeError for any other object, ArgumentError for memory of another device or for
     element types that tensors lack, ExecutionError for a capsule that was used before.
     """
     unversioned = False

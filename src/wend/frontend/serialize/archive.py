@@ -1,9 +1,9 @@
 """The container of a checkpoint: a ZIP file of uncompressed records, read with distrust.
 
-A record's bytes lie in the file as they are, so nothing that is read can be larger than the file.
-The reader believes nothing: every count and offset is compared with the file's size before it is
-used, records may not overlap (else a small file could ask for its own bytes a million times), names
-may not repeat, and compressed or encrypted records are refused.
+A record's bytes lie in the file unchanged, so no record can be larger than the file. The reader
+believes nothing. Every count and offset is compared with the file's size before use. Records may
+not overlap (else a small file could ask for its own bytes a million times). Names may not repeat,
+and compressed or encrypted records are refused.
 
 Layout, little-endian:  (local header, name, extra, data)*  directory  [zip64 end]  end.
 """
@@ -47,7 +47,7 @@ class Source(Protocol):
 
 
 class FileSource:
-    """A seekable binary file (or BytesIO), from its present position to its end."""
+    """A seekable binary file (or BytesIO), from the present position to the end."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file = file
@@ -91,11 +91,11 @@ class FileSource:
 
 
 class MappedSource:
-    """A file mapped copy-on-write: what is written stays in memory, pages load when read."""
+    """A file mapped copy-on-write: writes stay in memory, pages load when read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.size = os.fstat(file.fileno()).st_size
-        # Mapping an empty file fails with a message about mmap; the reader has a better one.
+        # Mapping an empty file fails with a message about mmap; the reader has a better message.
         self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if self.size else b""
 
     def read(self, offset: int, count: int) -> bytes:
@@ -111,7 +111,7 @@ def looks_like_zip(head: bytes) -> bool:
 
 
 class Record(NamedTuple):
-    """One record: where its local header lies, its data's size, its checksum, where it must end."""
+    """A record: offset of the local header, size of the data, checksum, bound of the end."""
 
     offset: int
     size: int
@@ -145,7 +145,7 @@ class ArchiveReader:
         return self._record(name).size
 
     def read(self, name: str) -> bytes:
-        """A record's bytes, checked against its checksum."""
+        """A record's bytes, checked against the checksum."""
         record = self._record(name)
         data = self.source.read(self._data_offset(name, record), record.size)
         self._check(name, record, data)
@@ -311,7 +311,7 @@ def _without_overlap(
 
 
 class ArchiveWriter:
-    """Writes stored records one after the other; needs nothing of the file but `write`."""
+    """Writes stored records in a row; needs nothing of the file but `write`."""
 
     def __init__(self, file: IO[bytes], folder: str) -> None:
         self.file = file

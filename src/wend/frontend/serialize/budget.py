@@ -1,10 +1,9 @@
-"""What reading a pickle may cost: bounds that grow with the pickle's own size, never faster.
+"""Costs of reading a pickle: bounds that grow with the pickle's own size, never faster.
 
-A few bytes of a pickle can ask for much: one for an empty set of 216 bytes, five to build a set of
-a list that was built before, or to hash a tuple that contains itself twice at each of sixty levels.
-All of it is charged to one `Budget` before it is done: memory that is made, bytes that are copied,
-parts of keys that are visited, other keys that a key is compared with. So time is bounded as
-memory is, without a clock.
+A few bytes of a pickle can ask for much. A single byte makes an empty set of 216 bytes. Five bytes
+build a set of a list that was built before, or hash a tuple that contains itself twice at each of
+sixty levels. All of this is charged to a `Budget` before it is done: memory made, bytes copied,
+parts of keys visited, keys compared with a key. So time is bounded as memory is, without a clock.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from wend.frontend.serialize.errors import CheckpointError
 
 __all__ = ["Budget", "check_nesting"]
 
-MAX_NESTING = 2000  # containers inside one another in the result
-MAX_KEY_PARTS = 10_000  # items in a tuple used as a key, its tuples' items included
-MAX_KEY_DEPTH = 200  # tuples inside one another in a key: hashing recurses in C
+MAX_NESTING = 2000  # containers inside each other in the result
+MAX_KEY_PARTS = 10_000  # items in a tuple used as a key, with the items of tuples inside
+MAX_KEY_DEPTH = 200  # tuples inside each other in a key: hashing recurses in C
 
 PER_ITEM = 9  # bytes of a list's or tuple's item, with room to grow
 PER_COPIED = 8  # of a text or of bytes: those that a pickle holds are copied once or twice
 PER_VISIT = 32  # of an item that is looked at: the time, as bytes that could be copied meanwhile
 PER_ENTRY = 120  # bytes of a dict's or set's entry in a table that has just grown
 PER_PART = 64  # of a key, the time as well
-#: Ints below it are their own hash: no two of them collide.
+#: Smaller ints are their own hash: no two collide.
 OWN_HASH = (1 << 61) - 1
 
 
 class Budget:
-    """Bounds what a pickle builds and what building it takes by the pickle's own size.
+    """Bounds the result of a pickle, and the work for the result, by the pickle's own size.
 
     Honest files stay below 66 times their size.
     """
@@ -43,7 +42,7 @@ class Budget:
         self._hashes: dict[Any, int] = {}  # (container, hash) -> keys
 
     def charge(self, cost: int) -> None:
-        """Take `cost` bytes off what is left. Raises CheckpointError if that is not enough."""
+        """Take `cost` bytes off the budget. Raises CheckpointError if too little is left."""
         self.left -= cost
         if self.left < 0:
             raise CheckpointError(
@@ -52,7 +51,7 @@ class Budget:
             )
 
     def weigh(self, value: Any, depth: int) -> None:
-        """Charge what a function copies that takes `value` apart, `depth` containers deep."""
+        """Charge the copies of a function that takes `value` apart, `depth` containers deep."""
         if isinstance(value, (str, bytes, bytearray)):
             self.charge(PER_COPIED * len(value))
         elif isinstance(value, int):
@@ -76,14 +75,14 @@ class Budget:
     def check_keys(self, keys: Iterable[Any], container: int | None = None) -> None:
         """Charge entries of a dict or set; raises CheckpointError for keys that hash forever.
 
-        container: the id of one that has keys already; None: these are all.
+        container: the id of a container that has keys already; None: these are all keys.
         """
         hashes: dict[Any, int] = {} if container is None else self._hashes
         for key in keys:
             self.charge(PER_ENTRY)
             kind = type(key)
             if kind is str or kind is bytes:
-                self.charge(len(key) >> 4)  # equal ones are compared; the hash is kept
+                self.charge(len(key) >> 4)  # equal keys are compared; the hash is kept
             elif kind is not int or not -OWN_HASH < key < OWN_HASH:
                 self._check_parts(key)
                 place = (container, hash(key))
@@ -94,7 +93,7 @@ class Budget:
         """Charge the parts that hashing and comparing a key visits.
 
         Tuples keep no hash: (a, a) where a is (b, b), sixty times over, has 2**60 parts. A
-        frozenset keeps its hash, but two equal ones are compared part by part.
+        frozenset keeps its hash, but two equal frozensets are compared part by part.
         """
         level, left = [key], MAX_KEY_PARTS
         for _ in range(MAX_KEY_DEPTH):
@@ -123,7 +122,7 @@ class Budget:
 def check_nesting(root: Any) -> None:
     """Raises CheckpointError if lists, tuples or dicts nest deeper than MAX_NESTING.
 
-    A cycle counts once: what was seen is not entered again.
+    A cycle counts once: a container seen before is not entered again.
     """
     seen: set[int] = set()
     level = [root]

@@ -13,7 +13,7 @@ __all__ = ["CheckpointError", "UnsafeName", "short"]
 class CheckpointError(FormatError, UnpicklingError):
     """A checkpoint that is truncated, inconsistent, hostile, or of a format Wend does not read.
 
-    PyTorch raises RuntimeError for the container, UnpicklingError for its contents; this is both.
+    PyTorch raises RuntimeError for the container, UnpicklingError for the contents; this is both.
     """
 
 

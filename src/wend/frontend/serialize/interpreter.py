@@ -1,13 +1,13 @@
-"""Reads a pickle without unpickling: a small machine that knows the harmless opcodes only.
+"""Reads a pickle without unpickling: a small machine with harmless opcodes only.
 
-It builds None, numbers, strings, bytes, lists, tuples, dicts and sets by itself. Anything else has
-a name, and the machine's `Names` decides what a name may mean and what calling it does. An opcode
-outside of the table, a name outside of the list, a stack that does not fit: CheckpointError, before
-anything was called.
+The machine builds None, numbers, strings, bytes, lists, tuples, dicts and sets by itself. Anything
+else has a name, and the machine's `Names` decides about the meaning of a name and the effect of a
+call. An opcode outside of the table, a name outside of the list, a stack that does not fit:
+CheckpointError, before any call.
 
-Hostile files are bounded: lengths are compared with the bytes that are left, containers under
-construction may nest MAX_DEPTH deep, and what is built may cost memory and time in proportion to
-the file only (`Budget`).
+Hostile files are bounded. Lengths are compared with the remaining bytes. Containers under
+construction may nest MAX_DEPTH deep. The result may cost memory and time in proportion to the file
+only (`Budget`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from wend.frontend.serialize.opcodes import OPCODES, Decoder
 __all__ = ["Interpreter", "named_globals"]
 
 MAX_DEPTH = 1000  # containers open at once
-ARGUMENT_DEPTH = 3  # containers in containers that a call copies: its tuple, a list of pairs
+# containers in containers that a call copies: the tuple of arguments, a list of pairs
+ARGUMENT_DEPTH = 3
 
 Persistent = Callable[[Any], Any]
 
@@ -45,7 +46,7 @@ class Interpreter:
         self.containers = 0
         self.fetching = False  # whether `persistent` runs, whose errors are the caller's own
         self.memo: list[Any] = []
-        self.sparse: dict[int, Any] = {}  # what was noted out of order
+        self.sparse: dict[int, Any] = {}  # values noted out of order
         self.stack: list[Any] = []
         self.outer: list[list[Any]] = []  # the stacks below each open mark
 
@@ -59,7 +60,7 @@ class Interpreter:
         except (CheckpointError, MemoryError):
             raise
         # The machine's own slips (an empty stack, an unhashable key) and errors of the classes that
-        # the user declared safe: all of them mean that this file cannot be read.
+        # the user declared safe: all mean that this file cannot be read.
         except Exception as error:
             if self.fetching:
                 raise
@@ -168,14 +169,14 @@ class Interpreter:
             target[key] = value
 
     def _is_trusted(self, value: Any, base: type) -> bool:
-        """Whether it is a list, dict or set of a class that the user declared safe."""
+        """Whether the value is a list, dict or set of a class that the user declared safe."""
         return isinstance(value, base) and self.names.is_user_class(type(value))
 
     def set_one_item(self, _: None) -> None:
         value, key = self.stack.pop(), self.stack.pop()
         self.set_items([key, value])
 
-    # --- what has a name
+    # --- named objects
 
     def named(self, path: tuple[str, str]) -> None:
         self.push(self.names.lookup(*path))
@@ -190,7 +191,7 @@ class Interpreter:
         arguments, function = self.stack.pop(), self.stack.pop()
         if type(arguments) is not tuple:
             raise CheckpointError("load: the pickle passes arguments that are no tuple")
-        # Charged first: the call may copy all that it is given.
+        # Charged first: the call may copy all arguments.
         self.budget.weigh(arguments, ARGUMENT_DEPTH)
         self.budget.check_keys(self.names.keys(function, arguments))
         self.push_container(self.names.call(function, arguments), self.names.cost(function))
@@ -270,7 +271,7 @@ HANDLERS: dict[str, Handler] = {
     "BUILD": Interpreter.build,
     "BINPERSID": Interpreter.persistent_id,
 }
-# The other opcodes push their argument.
+# All remaining opcodes push their argument.
 for _opcode in OPCODES.values():
     HANDLERS.setdefault(_opcode.name, Interpreter.push)
 
@@ -279,7 +280,7 @@ for _opcode in OPCODES.values():
 
 
 class Placeholder:
-    """Stands for whatever a named function would have made; takes items and forgets them."""
+    """Stands for the result of a named function; takes items and forgets them."""
 
     def append(self, item: Any) -> None:
         pass

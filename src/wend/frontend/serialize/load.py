@@ -42,17 +42,18 @@ def load(
     """The object that `save` (Wend's or PyTorch's) put into a file.
 
     f: a path, or a binary file that can seek.
-    map_location: where the data goes: a device, its name, {saved name: name}, or a function of
-    (storage, saved name) that returns the storage. Needed for files saved from another device.
-    weights_only: True, the default, reads tensors, numbers, strings and containers by an
-    interpreter of its own and never runs code from the file. False unpickles: **the file can then
-    run any code**; for files that you trust, and needed for whole modules.
-    mmap: map the file instead of reading it: data comes from the disk when it is used, and changes
-    to it stay in memory. Needs a path.
+    map_location: where the data goes: a device, the name of a device, {saved name: name}, or a
+    function of (storage, saved name) that returns the storage. Needed for files saved from another
+    device.
+    weights_only: True, the default, reads tensors, numbers, strings and containers by a separate
+    interpreter and never runs code from the file. False unpickles: **the file can then run any
+    code**; for files that you trust, and needed for whole modules.
+    mmap: map the file instead of reading it: data comes from the disk when used, and changes stay
+    in memory. Needs a path.
     pickle_load_args: `encoding` of byte strings that Python 2 wrote.
 
     Raises CheckpointError (a RuntimeError and an UnpicklingError) for files that are truncated,
-    damaged, hostile or of another format, DeviceError for data of a device that is not there.
+    damaged, hostile or of another format, DeviceError for data of a missing device.
     """
     weights_only = (pickle_module is None) if weights_only is None else bool(weights_only)
     if weights_only and pickle_module is not None:
@@ -101,7 +102,7 @@ def _opened(f: Any) -> Iterator[IO[bytes]]:
 
 
 def _source(f: Any, file: IO[bytes], mmap: bool) -> Source:
-    """The archive's bytes, once its first bytes have shown that it is an archive."""
+    """The archive's bytes, once the first bytes have shown an archive."""
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ArgumentError(f"load: mmap=True needs a path, not a {type(f).__name__}")
     source = FileSource(file)
@@ -142,7 +143,7 @@ def _check_kind(archive: ArchiveReader) -> None:
 
 
 def _unpickled(data: bytes, storages: StorageLoader, module: Any, arguments: dict[str, Any]) -> Any:
-    """What the pickle module makes of a trusted file, PyTorch's names served by Wend."""
+    """The result of the pickle module for a trusted file, with PyTorch's names served by Wend."""
     allowed = default_meanings()
 
     class Unpickler(module.Unpickler):

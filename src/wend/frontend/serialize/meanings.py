@@ -21,8 +21,8 @@ from wend.nn.parameter import Parameter
 __all__ = ["default_meanings"]
 
 MAX_DIMS = 64
-# Bytes of a tensor's handles, and of the step that makes it where it is a strided view, of which
-# honest files have fewer than hostile ones: half of that is taken for granted.
+# Bytes of a tensor's handles, and of the step that makes the tensor if it is a strided view. Honest
+# files have fewer of these than hostile files: half of that is taken for granted.
 TENSOR_COST = 2400
 HANDLE_COST = 900
 MAX_BYTES = 2**62  # of a tensor, and of a stride: NumPy's and the core's are 64-bit numbers
@@ -31,7 +31,7 @@ MAX_BYTES = 2**62  # of a tensor, and of a stride: NumPy's and the core's are 64
 def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
     """The tensor of the given size and strides, in elements, that starts at `offset` in a storage.
 
-    Raises CheckpointError if one of its elements would lie outside.
+    Raises CheckpointError if any element would lie outside.
     """
     if type(storage) is not TypedStorage or storage.dtype is None:
         raise CheckpointError("load: the file makes a tensor of something that is no typed storage")
@@ -70,7 +70,7 @@ def _check_view(count: int, itemsize: int, offset: Any, size: Any, stride: Any) 
             f"load: a tensor's size {short(size)}, strides {short(stride)} and offset "
             f"{short(offset)} must all be ints, not negative and not beyond 64 bits"
         )
-    room = math.prod(max(n, 1) for n in size)  # what dims of size 0 are beside is multiplied, too
+    room = math.prod(max(n, 1) for n in size)  # factors beside dims of size 0 are multiplied, too
     if room >= limit:
         raise CheckpointError(f"load: a tensor of size {short(size)} is larger than any memory")
     if 0 in size:
@@ -108,7 +108,7 @@ def rebuild_tensor_v3(
     dtype: Any,
     metadata: Any = None,
 ) -> Tensor:
-    """`rebuild_tensor_v2` of an untyped storage, the element type given beside it."""
+    """`rebuild_tensor_v2` of an untyped storage, with the element type given beside the storage."""
     if type(storage) is not TypedStorage or type(dtype) is not DType:
         raise CheckpointError("load: the file makes a tensor of something that is no storage")
     made = _tensor(storage, dtype, offset, size, stride)
@@ -141,7 +141,7 @@ def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Par
 def rebuild_parameter_with_state(
     data: Any, requires_grad: Any, backward_hooks: Any, state: Any
 ) -> Parameter:
-    """`rebuild_parameter` with attributes that the user gave it."""
+    """`rebuild_parameter` with attributes of the user."""
     parameter = rebuild_parameter(data, requires_grad, backward_hooks)
     _set_attributes(parameter, state)
     return parameter
@@ -157,7 +157,7 @@ def _set_attributes(tensor: Tensor, state: Any) -> None:
 
 
 def rebuild_from_type(function: Any, cls: Any, arguments: Any, state: Any) -> Tensor:
-    """function(*arguments), a tensor of class `cls` with attributes of its own."""
+    """function(*arguments), a tensor of class `cls` with further attributes."""
     make = next((make for make in REBUILD.values() if make is function), None)
     if make is None or type(arguments) is not tuple:
         raise CheckpointError("load: the file makes a tensor by something else than a rebuild call")
@@ -267,7 +267,7 @@ def _device(kind: Any, index: Any = None) -> device:
 
 
 def _set_ordered_dict_attributes(instance: Any, state: Any) -> None:
-    # `state_dict()` keeps its `_metadata` as an attribute.
+    # `state_dict()` keeps `_metadata` as an attribute.
     if type(state) is not dict or not all(type(name) is str for name in state):
         raise CheckpointError("load: the attributes of an OrderedDict are no dict")
     instance.__dict__.update(state)

@@ -1,8 +1,8 @@
-"""What the names in a checkpoint mean: the list that a default load hands out, and no others.
+"""Meanings of the names in a checkpoint: the list of a default load, and no further names.
 
 A checkpoint says `torch._utils._rebuild_tensor_v2` and means "make a tensor". The machine that
-reads it asks here; only names on the list, and those that the user declared safe, have a meaning,
-and what a name does when it is called is a function of ours, which checks its arguments.
+reads the checkpoint asks here. Only names on the list, and names that the user declared safe, have
+a meaning. The effect of a call is a function of Wend's, which checks its arguments.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ __all__ = [
 
 # Python 2's names, which pickles of protocol 2 still use.
 OLD_MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
-# Never handed out, not even when the user asks for it: these run commands.
+# Never handed out, not even at the user's wish: these run commands.
 BLOCKED = frozenset({"os", "posix", "nt", "sys", "subprocess", "pty", "commands"})
 
 
 class Meaning(NamedTuple):
-    """value: what the name stands for.   call: what calling it does; None if it may not be called.
+    """value: the object of the name.   call: the effect of a call; None if calls are not allowed.
 
-    build: what setting its state does to an instance; None if that is not allowed.
-    cost: bytes that a call may take besides what it is given.
-    keys: of the arguments of a call, what it will use as keys.
+    build: sets the state of an instance; None if that is not allowed.
+    cost: bytes that a call may take besides its arguments.
+    keys: of the arguments of a call, those that it will use as keys.
     """
 
     value: Any
@@ -48,12 +48,12 @@ class Meaning(NamedTuple):
 
 
 def full_name(module: str, name: str) -> str:
-    """The dotted name of a pickle's (module, name), Python 2's modules under their present name."""
+    """The dotted name of a pickle's (module, name), Python 2's modules by their present names."""
     return f"{OLD_MODULES.get(module, module)}.{name}"
 
 
 class Names:
-    """The meanings of one load: Wend's own list, and the user's safe ones as they are now."""
+    """The meanings of a load: Wend's own list, and the user's safe names at that time."""
 
     def __init__(self, allowed: Mapping[str, Meaning]) -> None:
         self.allowed = allowed
@@ -66,7 +66,7 @@ class Names:
         }
 
     def lookup(self, module: str, name: str) -> Any:
-        """What `module.name` stands for. Raises UnsafeName if it is not on the list."""
+        """The object of `module.name`. Raises UnsafeName for a name that is not on the list."""
         path = full_name(module, name)
         if path.split(".")[0] in BLOCKED:
             raise UnsafeName(
@@ -92,12 +92,12 @@ class Names:
         return meaning.call(*arguments)
 
     def cost(self, function: Any) -> int:
-        """Bytes that a call may take besides what it is given."""
+        """Bytes that a call may take besides its arguments."""
         meaning = self._by_id.get(id(function))
         return 0 if meaning is None else meaning.cost
 
     def keys(self, function: Any, arguments: tuple[Any, ...]) -> Iterable[Any]:
-        """What a call will use as keys. Raises CheckpointError, TypeError for wrong arguments."""
+        """The keys that a call will use. Raises CheckpointError, TypeError for wrong arguments."""
         meaning = self._by_id.get(id(function))
         return () if meaning is None or meaning.keys is None else meaning.keys(*arguments)
 
@@ -112,7 +112,7 @@ class Names:
         return cls.__new__(cls, *arguments, **keywords)
 
     def build(self, instance: Any, state: Any) -> None:
-        """Set an instance's state, if its class is on the list. Raises CheckpointError."""
+        """Set an instance's state, for a class on the list. Raises CheckpointError."""
         meaning = self._by_id.get(id(type(instance)))
         if meaning is None or meaning.build is None:
             raise CheckpointError(
@@ -130,7 +130,7 @@ NOTHING = "nothing was executed"
 
 
 def set_state(instance: Any, state: Any) -> None:
-    """What unpickling does with a state: `__setstate__`, else the dict, and the slots' dict."""
+    """Set a state as unpickling does: by `__setstate__`, else by the dict, and the slots' dict."""
     setter = getattr(instance, "__setstate__", None)
     if setter is not None:
         setter(state)
@@ -161,7 +161,7 @@ def _user_meanings() -> dict[str, Meaning]:
 
 
 def _paths(value: Any) -> Iterator[str]:
-    """The names under which a class or function is found in checkpoints: its own, and PyTorch's."""
+    """The names of a class or function in checkpoints: Wend's, and PyTorch's."""
     yield f"{value.__module__}.{value.__qualname__}"
     renamed = torch_path(value)
     if renamed is not None:
@@ -193,7 +193,7 @@ def _key(entry: Any) -> Any:
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
     """Declare classes and functions safe: a default `load` may create and call them.
 
-    safe_globals: classes or functions, or pairs of one and the full name it has in the file.
+    safe_globals: classes or functions, or pairs of such an object and its full name in the file.
     """
     entries = [_checked(entry) for entry in safe_globals]
     with _safe_lock:
@@ -201,7 +201,7 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What was declared safe, as it was passed."""
+    """The objects declared safe, as passed."""
     with _safe_lock:
         return list(_safe.values())
 

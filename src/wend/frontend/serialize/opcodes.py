@@ -12,7 +12,7 @@ __all__ = ["OPCODES", "Decoder", "Opcode"]
 
 
 class Opcode(NamedTuple):
-    """name: as in the pickle documentation.   argument: how the bytes after it are read."""
+    """name: as in the pickle documentation.   argument: how the bytes after the opcode are read."""
 
     name: str
     argument: str

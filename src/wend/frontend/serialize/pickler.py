@@ -1,4 +1,4 @@
-"""Writes the pickle of a checkpoint: tensors by PyTorch's names, their bytes aside, in storages."""
+"""Writes the pickle of a checkpoint: tensors by PyTorch's names, bytes aside, in storages."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class TorchName:
 
 @functools.cache
 def torch_name(module: str, name: str) -> TorchName:
-    """The one TorchName of that name: the pickle then holds the name once."""
+    """The single TorchName of that name: the pickle then holds the name once."""
     return TorchName(module, name)
 
 
 class StorageReference:
-    """Pickled as a persistent id: the bytes are a record of their own."""
+    """Pickled as a persistent id: the bytes are a separate record."""
 
     def __init__(self, dtype: DType, key: str, count: int) -> None:
         self.dtype = dtype
@@ -52,7 +52,7 @@ class StorageReference:
 
 
 class StorageWriter:
-    """The storages that a pickle refers to, each once, numbered as they come."""
+    """The storages that a pickle refers to, each once, numbered in order of arrival."""
 
     def __init__(self) -> None:
         self._known: dict[Any, tuple[str, StoredView]] = {}
@@ -73,7 +73,7 @@ class StorageWriter:
 
 
 def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
-    """A tensor as a rebuild call on its storage; a class and attributes of its own come along."""
+    """A tensor as a rebuild call on its storage, with its class and the user's attributes."""
     view = stored_view(tensor)
     reference = storages.reference(view)
     place = (view.offset, tuple(tensor.shape), view.strides)
@@ -87,7 +87,7 @@ def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
 
 
 def reduce_parameter(parameter: Parameter) -> tuple[Any, ...]:
-    """A parameter as a rebuild call on its data; attributes that the user gave it come along."""
+    """A parameter as a rebuild call on its data, with the user's attributes."""
     arguments: tuple[Any, ...] = (parameter.detach(), parameter.requires_grad, OrderedDict())
     state = user_attributes(parameter)
     if state:
@@ -114,7 +114,7 @@ class Reducers:
         if known is None:
             if issubclass(cls, HookTable):
                 return _as_ordered_dict
-            # Subclasses are written like their base, unless they know better.
+            # Subclasses are written like their base, unless they have a rule of their own.
             for base in (Parameter, Tensor):
                 if issubclass(cls, base) and cls.__reduce_ex__ is base.__reduce_ex__:
                     return self.exact[base]
@@ -122,7 +122,7 @@ class Reducers:
 
 
 def _as_ordered_dict(table: HookTable) -> tuple[Any, ...]:
-    # What PyTorch's modules keep their hooks in.
+    # The containers of hooks in PyTorch's modules.
     return OrderedDict, (), None, None, iter(table.items())
 
 
@@ -131,7 +131,7 @@ def _device_arguments(where: device) -> tuple[Any, ...]:
 
 
 def checkpoint_pickler(file: IO[bytes], protocol: int, module: Any = pickle) -> Any:
-    """A pickler of `module` that writes tensors as PyTorch does; `storages` holds their bytes."""
+    """A pickler of `module` that writes tensors as PyTorch does; `storages` holds the bytes."""
     base = module._Pickler if module is pickle else getattr(module, "Pickler", None)
     if not isinstance(getattr(base, "dispatch", None), dict):
         raise ArgumentError(
@@ -181,7 +181,7 @@ def _pickler_class(base: Any) -> Any:
             self.memoize(obj)
 
         def save_op(self, obj: OpFunction) -> None:
-            if torch_path(obj) is None:  # an op that PyTorch has no name for, or an in-place one
+            if torch_path(obj) is None:  # an op that PyTorch has no name for, or an in-place op
                 self.save_reduce(*obj.__reduce__(), obj=obj)
             else:
                 self.save_global(obj)

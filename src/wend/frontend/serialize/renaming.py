@@ -1,9 +1,8 @@
-"""The two vocabularies: a class of Wend's is written under the name that it has in PyTorch.
+"""The two vocabularies: a class of Wend's is written under its PyTorch name.
 
-`wend.nn.modules.linear.Linear` becomes `torch.nn.modules.linear Linear`. A class that only says
-where it was written (`wend.optim.sgd.SGD`) is looked for among the public modules. And
-what PyTorch wrote is looked for in `wend.nn.modules.linear`, `wend.nn.modules`, `wend.nn`, in this
-order.
+`wend.nn.modules.linear.Linear` becomes `torch.nn.modules.linear Linear`. A class whose path is only
+its file (`wend.optim.sgd.SGD`) is looked for among the public modules. A class of PyTorch's is
+looked for in `wend.nn.modules.linear`, `wend.nn.modules`, `wend.nn`, in this order.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def _distance(public: str, module: str) -> int:
 
 
 def wend_object(module: str, name: str) -> Any:
-    """What PyTorch's `module.name` is in Wend. Raises AttributeError naming what is missing."""
+    """Wend's object for PyTorch's `module.name`. Raises AttributeError with the missing name."""
     words = ["wend", *module.split(".")[1:]]
     while words:
         try:

@@ -50,7 +50,7 @@ METADATA = "__metadata__"
 
 
 class Entry(NamedTuple):
-    """Where one tensor's bytes lie, counted from the end of the header."""
+    """The place of a tensor's bytes, counted from the end of the header."""
 
     dtype: DType
     shape: tuple[int, ...]
@@ -66,10 +66,10 @@ def save_file(
     filename: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write named tensors to a file, whole or not at all. metadata: texts to go with them.
+    """Write named tensors to a file, whole or not at all. metadata: texts to store as well.
 
-    Each tensor is written by itself, whether or not it shares memory with another.
-    Raises ArgumentTypeError for what is no tensor and for dtypes that the format lacks.
+    Each tensor is written by itself, whether or not its memory is shared.
+    Raises ArgumentTypeError for anything but tensors and for dtypes that the format lacks.
     """
     header, arrays = _prepared(tensors, metadata)
     with atomic_file(filename) as file:
@@ -138,7 +138,7 @@ def _write(file: IO[bytes], header: bytes, arrays: list[np.ndarray[Any, Any]]) -
 
 
 def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Tensor]:
-    """The named tensors of a file. Raises CheckpointError if it is truncated or inconsistent."""
+    """The named tensors of a file. Raises CheckpointError for a truncated or inconsistent file."""
     usable(device, "safetensors")
     with open(filename, "rb") as file:
         return _read(FileSource(file))
@@ -156,7 +156,7 @@ def read_metadata(filename: str | os.PathLike[str]) -> dict[str, str]:
 
 
 class SafeFile:
-    """An open file whose tensors are read one by one: what `safetensors.safe_open` gives.
+    """An open file whose tensors are read singly: the result of `safetensors.safe_open`.
 
     Raises CheckpointError if the file is truncated or inconsistent, or lacks a tensor.
     """
@@ -182,7 +182,7 @@ class SafeFile:
         return sorted(self._entries)
 
     def offset_keys(self) -> list[str]:
-        """Names of the tensors, as they follow one another in the file."""
+        """Names of the tensors, in the order of the file."""
         return sorted(self._entries, key=lambda name: self._entries[name].begin)
 
     def metadata(self) -> dict[str, str] | None:
@@ -204,7 +204,7 @@ class SafeFile:
 
 
 class Slice:
-    """A tensor of a SafeFile: `[...]` reads it, and gives the part."""
+    """A tensor of a SafeFile: `[...]` reads the tensor, and gives the part."""
 
     def __init__(self, file: SafeFile, name: str, entry: Entry) -> None:
         self._file, self._name, self._facts = file, name, entry
@@ -253,7 +253,7 @@ def _header(source: FileSource) -> tuple[dict[str, Entry], dict[str, str], int]:
 
 def _parsed(text: bytes) -> dict[str, Any]:
     # Each bracket may be a container of 30 times its bytes, before anything can be looked at. An
-    # entry has three of them in some 60 bytes.
+    # entry has three brackets in some 60 bytes.
     if sum(map(text.count, (b"[", b"{"))) > SPARE_BRACKETS + len(text) // 8:
         raise CheckpointError("safetensors: the header is not JSON of entries alone")
 
@@ -297,7 +297,7 @@ def _entry(name: str, row: Any) -> Entry:
 
 
 def _check_coverage(entries: dict[str, Entry], size: int) -> None:
-    """Raises CheckpointError unless the tensors follow one another and fill the file exactly."""
+    """Raises CheckpointError unless the tensors fill the file exactly, without gaps."""
     at = 0
     for name, entry in sorted(entries.items(), key=lambda row: (row[1].begin, row[1].end)):
         if entry.begin != at:

@@ -31,11 +31,11 @@ def save(
 ) -> None:
     """Write an object, in PyTorch's own format, such that `torch.load` reads it too.
 
-    obj: tensors, numbers, strings, containers of them (a state dict), or any object that pickles.
-    f: a path, or a binary file. A path is written whole or not at all: the data goes to a new file
-    beside it, which takes the old one's place once it is on the disk; if anything fails before (a
-    full disk, a crash), the old file is as it was.
-    Tensors that share memory share it after loading too; views keep what they are views of.
+    obj: tensors, numbers, strings, containers of these (a state dict), or any object that pickles.
+    f: a path, or a binary file. A path is written whole or not at all. The data goes to a new file
+    beside the old file, and replaces the old file once it is on the disk. If anything fails before
+    (a full disk, a crash), the old file is unchanged.
+    Tensors that share memory share memory after loading too; views stay views.
     """
     if not _use_new_zipfile_serialization:
         raise ArgumentError("save: Wend writes the zip format only, not the one before 1.6")
@@ -83,8 +83,8 @@ def _folder(path: str | os.PathLike[str]) -> str:
 def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file to write, which takes the place of `path` when the `with` block ends without error.
 
-    The data is on the disk before the old file goes. Where `path` is a device or a pipe, it is
-    written directly. Raises OSError as the file system does; then `path` is unchanged.
+    The data is on the disk before the old file goes. A device or a pipe is written directly. Raises
+    OSError as the file system does; then `path` is unchanged.
     """
     target = os.path.realpath(path)  # a link stays a link
     try:

@@ -1,4 +1,4 @@
-"""Storages in a checkpoint: blocks of bytes that tensors are views of, and where they go."""
+"""Storages in a checkpoint: blocks of bytes that tensors are views of, and their devices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 MapLocation = Callable[[Any, str], Any] | Mapping[str, str] | str | device | None
 
-# PyTorch's names of the typed storages; a file names the element type of a tensor by them.
+# PyTorch's names of the typed storages: element types of tensors in a file.
 STORAGE_NAMES = {
     "BoolStorage": NAMES["bool"],
     "ByteStorage": NAMES["uint8"],
@@ -43,7 +43,7 @@ STORAGE_NAMES = {
 
 
 class StorageKind:
-    """What a name such as `torch.FloatStorage` stands for: an element type, or None for bytes."""
+    """The meaning of a name such as `torch.FloatStorage`: an element type, or None for bytes."""
 
     def __init__(self, name: str, dtype: DType | None) -> None:
         self.name = name
@@ -55,8 +55,11 @@ class StorageKind:
 
 
 class Allowance:
-    """Bounds the bytes of all views of storages: a million views of one large storage, or one
-    element expanded to a billion, would each be computed in full one day."""
+    """Bounds the bytes of all views of storages.
+
+    A million views of a large storage, or an element expanded to a billion, would each be computed
+    in full at some time.
+    """
 
     BASE = 64 << 20
     PER_BYTE = 4
@@ -74,10 +77,10 @@ class Allowance:
 
 
 class StoredData:
-    """One storage of a checkpoint, as a `map_location` function sees it.
+    """A storage of a checkpoint, as a `map_location` function sees it.
 
-    data: its bytes, a uint8 array.   location: where it was when it was saved, such as 'cuda:0'.
-    first: the first tensor made of it, of which later ones are views.
+    data: the bytes, a uint8 array.   location: the place when saved, such as 'cuda:0'.
+    first: the first tensor made of the storage; later tensors are views of `first`.
     """
 
     def __init__(
@@ -163,7 +166,7 @@ class StorageLoader:
 
 
 class TypedStorage:
-    """A storage together with the element type under which one tensor refers to it."""
+    """A storage together with the element type under which a tensor refers to it."""
 
     __slots__ = ("dtype", "stored")
 

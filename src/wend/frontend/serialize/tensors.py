@@ -1,4 +1,4 @@
-"""Between tensors and the blocks of memory that a checkpoint stores them as."""
+"""Between tensors and the blocks of memory that store them in a checkpoint."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StoredView(NamedTuple):
 
 
 def stored_view(tensor: Tensor) -> StoredView:
-    """How `tensor` lies in the memory that it shares with its views and its base."""
+    """The place of `tensor` in the memory that it shares with its views and its base."""
     _hot.refreshed(tensor)
     alias = tensor.alias
     root = tensor if alias is None or alias.base is None else alias.base
@@ -71,12 +71,12 @@ def tensor_from_array(array: np.ndarray[Any, Any]) -> Tensor:
 
 
 def conjugated(tensor: Tensor) -> Tensor:
-    """The complex conjugate, by value: PyTorch marks a tensor to be conjugated when it is read."""
+    """The complex conjugate, by value: PyTorch marks a tensor to be conjugated when read."""
     return tensor_from_array(np.conj(_hot.ensure(_hot.refreshed(tensor))))
 
 
 def view_of(whole: Tensor, size: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
-    """Another tensor in the memory of `whole`, which is dense; writes to one show in the other."""
+    """Another tensor in the memory of `whole`, which is dense; writes to either show in both."""
     alias = _alias_of(whole)
     if tuple(whole.shape) == size and strides == contiguous_strides(size) and offset == 0:
         return alias
@@ -84,7 +84,7 @@ def view_of(whole: Tensor, size: tuple[int, ...], strides: tuple[int, ...], offs
 
 
 def _alias_of(tensor: Tensor) -> Tensor:
-    """What `tensor.detach()` gives, of a tensor with a buffer; nothing is recorded or copied."""
+    """`tensor.detach()` of a tensor with a buffer; nothing is recorded or copied."""
     value = _hot.refreshed(tensor)
     made: Tensor = _hot.wrap(_hot.held(value.type, _hot.ensure(value)))
     storage = storage_of(tensor)
