@@ -31,7 +31,7 @@ def _normalize_samples(rng: np.random.Generator) -> Samples:
     grad_nodes=lambda n, x, *_: n.Div(x, n.Expand(n.ClampMin(n.LinalgVectorNorm(x)))),
 )
 def normalize(input: V, p: Any, dim: Any, eps: V) -> V:
-    """y = x / max(its p-norm over dim, eps)."""
+    """y = x / max(p-norm of x over dim, eps)."""
     return input / ops.clamp(ops.norm(input, p, dim, True), min=eps)
 
 

@@ -92,10 +92,10 @@ def lerp(input: V, end: V, weight: V) -> V:
     way = stop - start
     at = ops.full((), share, dtype=way.dtype) if is_number(share) else share
     y = ops.where(ops.lt(ops.abs(at), 0.5), start + way * share, stop - way * (1 - share))
-    return ops.graft(y, input + weight * (end - input))  # one slope, whichever end is nearer
+    return ops.graft(y, input + weight * (end - input))  # the same slope, whichever end is nearer
 
 
-# -- functions of one tensor ---------------------------------------------------------------------
+# -- functions of a single tensor ----------------------------------------------------------------
 
 
 def _one_sample(rng: np.random.Generator) -> Samples:

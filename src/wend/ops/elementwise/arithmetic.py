@@ -71,7 +71,7 @@ class Sub(Elementwise):
 
     @staticmethod
     def grad_nodes(n: Any, x: Any, other: Any) -> Any:
-        """Of a number less a tensor."""
+        """The node of a number less a tensor."""
         return n.Rsub1(other) if is_number(x) else None
 
 
@@ -107,16 +107,16 @@ class Div(Elementwise):
     reference = staticmethod(np.true_divide)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
-        return g / other, -g * (y / other)  # in PyTorch's order: where it overflows counts
+        return g / other, -g * (y / other)  # in PyTorch's order: overflow depends on the order
 
     @staticmethod
     def grad_nodes(n: Any, x: Any, other: Any) -> Any:
-        """Of a number over a tensor."""
+        """The nodes of a number over a tensor."""
         return n.Mul(n.Reciprocal(other), None) if is_number(x) else None
 
 
 class IntegerDivision(Elementwise, abstract=True):
-    """What floor_divide, div_trunc, fmod and remainder share: for ints, other == 0 is an error."""
+    """Common part of floor_divide, div_trunc, fmod and remainder: ints over 0 are an error."""
 
     signature = "input: operand, other: operand"
     supports = NUMERIC
@@ -134,7 +134,7 @@ class IntegerDivision(Elementwise, abstract=True):
         return f"{self.name}: ZeroDivisionError: an int divided by 0"
 
     def divisor(self, b: Builder, other: Value) -> Value:
-        """other, required not to be 0 if it is an int; 1 in its place."""
+        """other, required not to be 0 for ints; 1 in place of 0."""
         if b.dtype(other).is_floating_point:
             return other
         valid = b.ne(other, b.constant(0, other))
@@ -163,8 +163,8 @@ class FloorDivide(IntegerDivision):
                 return quotient
             one = b.constant(1, x)
             return b.select(_signs_differ(b, rest, other), b.sub(quotient, one), quotient)
-        # From the exact remainder: floor(x / other) would be one too large where x / other
-        # rounds up to an integer.
+        # From the exact remainder: floor(x / other) would be too large by 1 where x / other rounds
+        # up to an integer.
         rest = b.fmod(x, other)
         quotient = b.div(b.sub(x, rest), other)
         one, half, zero = (b.constant(c, x) for c in (1.0, 0.5, 0.0))
@@ -261,7 +261,7 @@ class Remainder(IntegerDivision):
 
 
 def _signs_differ(b: Builder, rest: Value, other: Value) -> Value:
-    """rest is not 0 and its sign is not other's."""
+    """rest is not 0 and differs from other in sign."""
     zero = b.constant(0, rest)
     differ = b.bitwise_xor(b.lt(rest, zero), b.lt(other, zero))
     return b.bitwise_and(b.ne(rest, zero), differ)
@@ -332,7 +332,7 @@ class Sign(Elementwise):
 class Pow(Elementwise):
     """y = input ** exponent.
 
-    Ints to negative tensor exponents give 0, 1 or -1; to a negative number they raise
+    Ints to negative tensor exponents give 0, 1 or -1; to a negative number ints raise
     ExecutionError.
     """
 
@@ -347,7 +347,7 @@ class Pow(Elementwise):
     def reference(self, x: Array, exponent: Array) -> Array:
         if x.dtype.kind != "f":
             return self._int_power(x, exponent)
-        if isinstance(exponent, np.generic):  # a number: as `pow_special` has it
+        if isinstance(exponent, np.generic):  # a number: as in `pow_special`
             if exponent == 2.0:
                 return x * x
             if exponent == 0.5:
@@ -359,7 +359,7 @@ class Pow(Elementwise):
     fault: ClassVar[str] = "pow: Integers to negative integer powers are not allowed."
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
-        """A number keeps its sign, which uint8 has none of."""
+        """A number keeps its sign, and uint8 has no sign."""
         (base, exponent), out = super().dtypes_of(*operands)
         if out is dtypes.uint8 and 1 not in self._tensors:
             exponent = dtypes.int64
@@ -416,7 +416,7 @@ class Pow(Elementwise):
 
 
 def _tensor(operand: V, like: V) -> V:
-    """A number as a 0-d tensor, so that it can be compared with; tensors as they are."""
+    """A number as a 0-d tensor, for comparisons; tensors unchanged."""
     return ops.full((), operand, dtype=like.dtype) if is_number(operand) else operand
 
 
@@ -502,7 +502,7 @@ class Hypot(Elementwise):
 
 
 class Copysign(Elementwise):
-    """y = |input| with the sign of other; gradient 0 where input is 0, NaN where it is infinite."""
+    """y = |input| with the sign of other; gradient 0 where input is 0, NaN where infinite."""
 
     signature = "input, other: operand"
     functions = methods = ("copysign",)
@@ -515,7 +515,7 @@ class Copysign(Elementwise):
 
     @staticmethod
     def grad_nodes(n: Any, x: Any, other: Any) -> Any:
-        """Of a number."""
+        """The node for a number."""
         return n.Copysign1(x) if is_number(other) else None
 
 

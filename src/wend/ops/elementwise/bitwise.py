@@ -1,4 +1,4 @@
-"""Elementwise operations on the bits of ints, and on bools; what ints have in common."""
+"""Elementwise operations on the bits of ints, and on bools; common parts of ops on ints."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from wend.ops.elementwise.family import Array, Elementwise
 class Comparison(Elementwise, abstract=True):
     """Compares in the promoted dtype; everything but `ne` is False where an operand is NaN.
 
-    Numbers and 0-d tensors are rounded to it, half types too: tensor(0.1) == 0.1 in each of them.
+    Numbers and 0-d tensors are rounded to this dtype, half types too: tensor(0.1) == 0.1 in each.
     """
 
     signature = "input, other: operand"
@@ -116,7 +116,7 @@ class LogicalOr(Comparison):
 
 
 class LogicalXor(Comparison):
-    """y = exactly one of input and other is not 0."""
+    """y = either input or other, and not both, is not 0."""
 
     signature = "input, other"
     functions = methods = ("logical_xor",)

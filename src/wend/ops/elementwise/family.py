@@ -1,8 +1,8 @@
-"""The family of elementwise ops: what they share.
+"""The family of elementwise ops: their common rules.
 
-A member gives its formula (`reference`), its gradient and its scalar code; the family gives the
-type rule (PyTorch's promotion, then broadcasting), the batching rule, and the casts around the
-formula.  float16 and bfloat16 are computed in float32 and rounded once, as on every real machine.
+A member gives a formula (`reference`), a gradient and scalar code; the family gives the type rule
+(PyTorch's promotion, then broadcasting), the batching rule, and the casts around the formula.
+float16 and bfloat16 are computed in float32 and rounded once, as on every real machine.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def is_number(operand: V) -> bool:
 
 
 def zeros_like(x: V) -> V:
-    """Zeros of x's shape and dtype, whatever x holds (0 * x would keep its NaNs)."""
+    """Zeros of x's shape and dtype, whatever x holds (0 * x would keep NaNs)."""
     return ops.fill_like(x, 0)
 
 
 def tensor_of(operand: V) -> V:
-    """A number as a 0-d tensor of its own type; anything else as it is."""
+    """A number as a 0-d tensor of its own type; anything else unchanged."""
     if type(operand) not in (bool, int, float, complex):
         return operand
     return ops.full((), operand, dtype=dtypes.of_python(type(operand)))
@@ -77,7 +77,7 @@ def widened(dtype: DType) -> DType:
 
 
 def _alike(known: Any, operands: Any) -> bool:
-    """Whether Specs and Numbers are of the same dtypes: nothing else of them counts."""
+    """Whether Specs and Numbers are of the same dtypes: nothing else counts."""
     if len(known) != len(operands):
         return False
     for a, b in zip(known, operands, strict=True):
@@ -92,21 +92,21 @@ def _alike(known: Any, operands: Any) -> bool:
 
 
 class Elementwise(Primitive, abstract=True):
-    """y[i] = f(x[i], ...): operands are promoted to one dtype and broadcast to one shape.
+    """y[i] = f(x[i], ...): operands are promoted to a common dtype and broadcast to a common shape.
 
-    kind: what the promoted dtype becomes
-        "same"   computed and returned in it
+    kind: treatment of the promoted dtype
+    "same"   for computation and result
         "float"  bool and ints become the default float type first
-        "bool"   computed in it, the result is bool
+        "bool"   for computation, the result is bool
     supports: categories that the promoted dtype may have
-    promotes: which operands take part in the promotion (the others keep their dtype); None: all
+    promotes: which operands take part in the promotion (all else keep their dtype); None: all
     widens: whether float16 and bfloat16 are computed in float32
     domain: interval(s) from which sample operands are drawn
-    overwrites: whether `reference` takes `out`, which may be an operand; the result is the same
-        bit by bit, so that this is for what is exact or rounded once
+    overwrites: whether `reference` takes `out`, which may be an operand. The result is the same bit
+    by bit, so that this is for exact formulas, or formulas rounded once
 
-    `reference` is written for arrays of the computed dtype; the family wraps it, so that what the
-    executor calls takes arrays and numbers as they come and returns the inferred dtype.
+    `reference` is written for arrays of the computed dtype. The family wraps it, so that the
+    executor's call takes any arrays and numbers and returns the inferred dtype.
     """
 
     elementwise = True
@@ -119,17 +119,17 @@ class Elementwise(Primitive, abstract=True):
     _plain: dict[Any, Any]  # dtype of the result by that of all operands, where none is cast
     _tensors: tuple[int, ...]  # which operands are tensors
     _first: int
-    _inferred: Any = None, [], None  # default dtype, operands and their dtypes, when asked last
-    formula: ClassVar[tuple[Any, ...]] = ()  # in a tuple, or it would be bound as a method
+    _inferred: Any = None, [], None  # default dtype, operands and dtypes of the last question
+    formula: ClassVar[tuple[Any, ...]] = ()  # in a tuple, or the formula would be bound as a method
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
-        """Broadcasting must leave dim 0 of the operands that have rows in its place."""
+        """Broadcasting must leave dim 0 of the operands that have rows in place."""
         return all(rank == max(ranks) for on, rank in zip(rows, ranks, strict=True) if on)
 
     def runner(self, operands: list[Any]) -> Callable[..., Any]:
         """`reference` for operands of known dtypes: the casts are decided once.
 
-        operands: a Spec per tensor, a Number per number, None for what is left out
+        operands: a Spec per tensor, a Number per number, None for an operand left out
         """
         default, inferred, decided = self._inferred
         if default is dtypes.get_default_dtype() and _alike(inferred, operands):
@@ -161,7 +161,8 @@ class Elementwise(Primitive, abstract=True):
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         formula = cls.__dict__.get("reference")
         if formula is not None:
-            cls.reference = _with_casts(formula)  # before registration, which may look at it
+            # before registration, which may look at `reference`
+            cls.reference = _with_casts(formula)
             cls.formula = (formula,)
         super().__init_subclass__(abstract=abstract, **kwargs)
 
@@ -175,7 +176,8 @@ class Elementwise(Primitive, abstract=True):
     # -- types ------------------------------------------------------------------------------
 
     def trace_rule(self, types: list[Any], args: list[Any]) -> Program:
-        """As of any op; of one tensor, the result has its extents, whatever they are."""
+        """As for any op; for a single tensor, the result has the tensor's extents, whatever they
+        are."""
         if len(types) > 1 or self.sized or type(self).infer is not Elementwise.infer:
             return super().trace_rule(types, args)
         (x,) = types
@@ -197,7 +199,7 @@ class Elementwise(Primitive, abstract=True):
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
         """(dtype in which each operand enters the formula, dtype of the result).
 
-        operands: Specs and Numbers, or arrays and numbers. None for one that is left as it is.
+        operands: Specs and Numbers, or arrays and numbers. None for an operand left unchanged.
         """
         takes_part = self.promotes or (True,) * len(operands)
         entries = [
@@ -212,7 +214,7 @@ class Elementwise(Primitive, abstract=True):
         return tuple(computed if p else None for p in takes_part), out
 
     def promote(self, common: DType) -> DType:
-        """Hook: the dtype to compute in, given the operands' common one."""
+        """Hook: the dtype to compute in, given the common dtype of the operands."""
         return common
 
     def check_dtype(self, common: DType) -> None:
@@ -223,7 +225,7 @@ class Elementwise(Primitive, abstract=True):
                 f"{self.name}: not implemented for {common}: takes {taken} tensors"
             )
 
-    # -- the other rules that the family gives --------------------------------------------------
+    # -- further rules that the family gives ----------------------------------------------------
 
     def emit(self, b: Builder, *operands: Value) -> Value:
         """By default, the builder's instruction of the op's own name."""
@@ -232,9 +234,9 @@ class Elementwise(Primitive, abstract=True):
     def batch(self, batched: Any, size: Any, *operands: V) -> V:
         """Align the dims of the single examples to the right of the batch axis.
 
-        An operand that is 0-d in each example gains a dim, which would raise its rank in
-        promotion: it is cast to what the example's formula takes.  The result is cast to what the
-        example's is: the formula may take a wider type, and a 0-d operand may have one.
+        An operand that is 0-d in each example gains a dim, which would raise its rank in promotion:
+        so it is cast to the dtype that the example's formula takes.  The result is cast to the
+        dtype of the example's result: the formula may take a wider type, and so may a 0-d operand.
         """
         flags = _per_operand(self, batched, operands)
         examples = [_without_axis(o) if f else o for o, f in zip(operands, flags, strict=True)]
@@ -254,7 +256,7 @@ class Elementwise(Primitive, abstract=True):
         return result if result.dtype is out else ops.cast(result, out)
 
     def again(self, *operands: V) -> V:
-        """This op, attributes included, on other operands."""
+        """This op, attributes included, on new operands."""
         rest = iter(operands)
         call = {p.name: self.attrs[p.name] if p.is_attr else next(rest) for p in self.params}
         return type(self).function(**call)
@@ -262,7 +264,7 @@ class Elementwise(Primitive, abstract=True):
     # -- samples ----------------------------------------------------------------------------
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
-        """Calls over the shapes that matter; numbers too where the op takes them."""
+        """Calls over the shapes that matter; numbers too where the op takes numbers."""
         kinds = [p.kind for p in self.params if not p.is_attr and p.kind != "scalar"]
         n = len(kinds)
         for shapes in _SHAPES[n]:
@@ -275,7 +277,7 @@ class Elementwise(Primitive, abstract=True):
                 yield Sample(*arrays)
 
     def draw(self, rng: np.random.Generator, i: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Values for the i-th operand, uniform over its domain."""
+        """Values for the i-th operand, uniform over the operand's domain."""
         domain = self.domain[i] if isinstance(self.domain[0], tuple) else self.domain
         low, high = domain
         return np.asarray(rng.uniform(low, high, size=shape))
@@ -315,7 +317,7 @@ def _as_spec(operand: V) -> Any:
 
 
 def _with_casts(formula: Any) -> Callable[..., Any]:
-    """The formula on operands as they come: cast in, compute, cast out."""
+    """The formula on operands of any dtype: cast in, compute, cast out."""
     static = formula.__func__ if isinstance(formula, staticmethod) else None
 
     def reference(self: Elementwise, *operands: Any) -> Any:
@@ -344,9 +346,9 @@ def _with_casts(formula: Any) -> Callable[..., Any]:
 
 
 def _casts(op: Elementwise, operands: tuple[Any, ...]) -> Any:
-    """(NumPy dtype to cast each operand to, or None; that of the result), remembered.
+    """(NumPy dtype to cast each operand to, or None; dtype of the result), remembered.
 
-    The op's form says which operands are numbers and of what category.
+    The op's form tells which operands are numbers and of which category.
     """
     arrays = [operands[i] for i in op._tensors]
     key: Any

@@ -1,4 +1,4 @@
-"""Elementwise rounding. Ints are whole already and are returned as they are."""
+"""Elementwise rounding. Ints are whole already and are returned unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Rounding(Elementwise, abstract=True):
     """y = input rounded to an integer; gradient 0 everywhere."""
 
     supports = NUMERIC
-    rounding: ClassVar[Any]  # its NumPy function
+    rounding: ClassVar[Any]  # the NumPy function
 
     def reference(self, x: Array) -> Array:
         return x if x.dtype.kind in "iu" else type(self).rounding(x)
@@ -43,7 +43,7 @@ class Ceil(Rounding):
 
 
 class Trunc(Rounding):
-    """y = input without its fraction."""
+    """y = input without the fraction."""
 
     functions = methods = ("trunc", "fix")
     inplace = True
@@ -51,7 +51,7 @@ class Trunc(Rounding):
 
 
 class Round(Rounding):
-    """y = the nearest integer, halves to the even one."""
+    """y = the nearest integer, halves to the even integer."""
 
     inplace = False
     rounding = staticmethod(np.rint)

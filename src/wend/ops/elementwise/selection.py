@@ -19,7 +19,7 @@ from wend.ops.numeric import choose
 class Where(Elementwise):
     """y = input where condition, else other.
 
-    condition: bool (or uint8) tensor, broadcast with the others. Raises DTypeError otherwise.
+    condition: bool (or uint8) tensor, broadcast with both values. Raises DTypeError otherwise.
     """
 
     signature = "condition, input: operand, other: operand"
@@ -85,7 +85,7 @@ class Minimum(Extremum):
 
 
 class Fmax(Extremum):
-    """y = the larger of input and other; the other one if one is NaN. A tie goes to input."""
+    """y = the larger of input and other; a NaN gives the number beside it. A tie goes to input."""
 
     signature = "input, other"
     functions = methods = ("fmax",)
@@ -94,7 +94,7 @@ class Fmax(Extremum):
         return np.where((other > x) | (x != x), other, x)
 
     def emit(self, b: Builder, x: Value, other: Value) -> Value:
-        return b.fmax(other, x)  # the second of equal ones
+        return b.fmax(other, x)  # the second of equal operands
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         takes = ops.logical_or(x >= other, ops.isnan(other))
@@ -102,7 +102,7 @@ class Fmax(Extremum):
 
 
 class Fmin(Extremum):
-    """y = the smaller of input and other; the other one if one is NaN. A tie goes to input."""
+    """y = the smaller of input and other; a NaN gives the number beside it. A tie goes to input."""
 
     signature = "input, other"
     functions = methods = ("fmin",)
@@ -111,7 +111,7 @@ class Fmin(Extremum):
         return np.where((other < x) | (x != x), other, x)
 
     def emit(self, b: Builder, x: Value, other: Value) -> Value:
-        return b.fmin(other, x)  # the second of equal ones
+        return b.fmin(other, x)  # the second of equal operands
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         takes = ops.logical_or(x <= other, ops.isnan(other))
@@ -119,7 +119,7 @@ class Fmin(Extremum):
 
 
 class Clamping(Elementwise, abstract=True):
-    """y = min(max(input, min), max), bounds of which one may be None.
+    """y = min(max(input, min), max); either bound may be None.
 
     Where min > max, y = max. The gradient passes where min <= input <= max, ends included.
     Raises ArgumentError if both are None.
@@ -141,7 +141,7 @@ class Clamping(Elementwise, abstract=True):
 
 
 class Clamp(Clamping):
-    """y = min(max(input, min), max) for numbers, one of which may be None.
+    """y = min(max(input, min), max) for numbers; either bound may be None.
 
     Where min > max, y = max. The gradient passes where min <= input <= max, ends included.
     Raises ArgumentError if both are None.
@@ -163,9 +163,9 @@ class Clamp(Clamping):
 
 
 class ClampTensor(Clamping):
-    """y = min(max(input, min), max) for tensors, one of which may be None.
+    """y = min(max(input, min), max) for tensors; either bound may be None.
 
-    As `clamp`; a bound gets the gradient where it is what y is.
+    As `clamp`; a bound gets the gradient where y is that bound.
     """
 
     signature = "input, min: tensor? = None, max: tensor? = None"
@@ -197,7 +197,7 @@ class ClampTensor(Clamping):
 
     @staticmethod
     def grad_nodes(n: Any, x: Any, low: Any, high: Any) -> Any:
-        """An edge for what is not given."""
+        """An edge for each missing bound."""
         return n.Clamp(x, low, high)
 
 
@@ -217,7 +217,7 @@ class Relu(Elementwise):
     supports = NUMERIC
 
     def reference(self, x: Array) -> Array:
-        return np.maximum(x.dtype.type(0), x)  # the second of equal ones: -0 of -0
+        return np.maximum(x.dtype.type(0), x)  # the second of equal operands: -0 of -0
 
     def emit(self, b: Builder, x: Value) -> Value:
         return b.maximum(b.constant(0, x), x)
@@ -232,7 +232,7 @@ class Cast(Elementwise):
     signature = "input, dtype: dtype"
     dtype: DType
     supports = frozenset({"bool", "int", "float", "complex"})
-    widens = False  # one conversion, one rounding
+    widens = False  # a single conversion, a single rounding
     grad_name = "ToCopyBackward0"
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
@@ -248,7 +248,7 @@ class Cast(Elementwise):
         return b.convert(x, self.dtype)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
-        return (g,)  # the walker casts a gradient to its operand's dtype
+        return (g,)  # the walker casts a gradient to the dtype of the operand
 
     def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for dtype in dtypes.ALL[: dtypes.float64.id + 1]:

@@ -1,4 +1,4 @@
-"""Elementwise special functions. SciPy computes the reference; it is imported when first needed."""
+"""Elementwise special functions. SciPy computes the reference, imported when first needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _scipy(name: str) -> Any:
 
 
 class Special(Elementwise, abstract=True):
-    """A function of one float."""
+    """A function of a single float."""
 
     kind = "float"
 
@@ -75,8 +75,8 @@ class Erfc(Special):
 class NormalGate(Special):
     """y = x * Phi(x), Phi the normal distribution's cumulative function.
 
-    An op of its own for its gradient: g times one function of x, which leaves nothing to be kept
-    but x. That of the formula's parts needs Phi(x) as well, as much memory again.
+    An op of its own for the gradient: g times a function of x alone, so that only x is kept. The
+    gradients of the formula's parts need Phi(x) as well, as much memory again.
     """
 
     def reference(self, x: Array) -> Array:
@@ -89,7 +89,7 @@ class NormalGate(Special):
 class NormalSlope(Special):
     """The derivative of NormalGate: y = Phi(x) + x phi(x), phi the normal distribution's density.
 
-    An op of its own since generated code has it for half of the operations of the formula's parts.
+    An op of its own since generated code needs half of the operations of the formula's parts.
     """
 
     def reference(self, x: Array) -> Array:
@@ -109,7 +109,7 @@ class Erfinv(Special):
     domain = (-0.9, 0.9)
 
     def reference(self, x: Array) -> Array:
-        return np.copysign(_scipy("erfinv")(x), x)  # its own has no -0
+        return np.copysign(_scipy("erfinv")(x), x)  # SciPy's result has no -0
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
         return (g * (ops.exp(y * y) * (math.sqrt(math.pi) / 2)),)
@@ -373,9 +373,9 @@ class Within(Special):
 class BinaryCrossEntropyTerm(Special):
     """y = -(target log(input) + (1 - target) log(1 - input)), each logarithm at least -100.
 
-    Its gradient is no derivative of that: it stays finite at 0 and 1, where the logarithms'
-    bounds would stop it (as in PyTorch). Raises ExecutionError unless all
-    elements of both lie from 0 to 1.
+    The gradient is no derivative of that: it stays finite at 0 and 1, where the logarithms' bounds
+    would stop it (as in PyTorch). Raises ExecutionError unless all elements of both lie from 0 to
+    1.
     """
 
     signature = "input, target"

@@ -1,6 +1,6 @@
 """Elementwise exponentials, logarithms, trigonometric and hyperbolic functions.
 
-Of bools and ints they give the default float type.
+Bools and ints give the default float type.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from wend.ops.elementwise.family import FLOATING, LN2, LN10, Array, Elementwise,
 
 
 class Transcendental(Elementwise, abstract=True):
-    """A function of one float."""
+    """A function of a single float."""
 
     kind = "float"
     inplace = True

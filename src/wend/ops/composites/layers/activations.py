@@ -38,8 +38,8 @@ def _activation(
 ) -> Callable[[Callable[..., V]], Any]:
     """A composite that nn.functional publishes; the body sees float tensors, halves as float32.
 
-    required, example: the further arguments of all samples, of one more sample
-    ints: what integers are: refused (""), taken as they are ("same"), converted first ("float")
+    required, example: the further arguments of all samples, and of an extra sample
+    ints: treatment of integers: refused (""), taken unchanged ("same"), converted first ("float")
     """
 
     def declare(body: Callable[..., V]) -> Any:
@@ -118,8 +118,8 @@ def _elu(x: V, alpha: V, scale: V, inner: V) -> V:
 
     At 0 the slope is that of the latter, and the second derivative 0, as in PyTorch.
     """
-    positive = x >= 0  # NaN takes the other branch, whose slope is NaN
-    # The branch not taken must stay finite: its gradient is multiplied by 0.
+    positive = x >= 0  # NaN takes the second branch, whose slope is NaN
+    # The branch not taken must stay finite: the gradient there is multiplied by 0.
     below = ops.where(positive, 0, x)
     straight = ops.where(x > 0, x * scale, x * (alpha * scale * inner))
     return ops.where(positive, straight, alpha * scale * ops.expm1(below * inner))
@@ -176,17 +176,17 @@ def leaky_relu(input: V, negative_slope: V) -> V:
     "input, min_val: scalar = -1.0, max_val: scalar = 1.0", example=(-0.5, 2.0), ints="same"
 )
 def hardtanh(input: V, min_val: V, max_val: V) -> V:
-    """y = x between min_val and max_val, which bound it; gradient 0 at and beyond them."""
-    if input.dtype is uint8:  # PyTorch takes it if min_val is not negative
+    """y = x between min_val and max_val as bounds; gradient 0 at and beyond the bounds."""
+    if input.dtype is uint8:  # PyTorch takes uint8 if min_val is not negative
         raise DTypeNotImplemented("hardtanh: not implemented for torch.uint8; use clamp")
-    below = ops.clamp(ops.stop_gradient(input), min=min_val)  # -0 stays what it is
+    below = ops.clamp(ops.stop_gradient(input), min=min_val)  # -0 stays -0
     return ops.where(input <= min_val, below, ops.where(input >= max_val, max_val, input))
 
 
 @_activation(grad_name="HardtanhBackward0", ints="same")
 def relu6(input: V) -> V:
     """y = min(max(x, 0), 6)."""
-    below = ops.clamp(ops.stop_gradient(input), min=0)  # -0 stays what it is
+    below = ops.clamp(ops.stop_gradient(input), min=0)  # -0 stays -0
     return ops.where(input <= 0, below, ops.where(input >= 6, 6, input))
 
 
@@ -200,10 +200,10 @@ def hardsigmoid(input: V) -> V:
 @_activation()
 def hardswish(input: V) -> V:
     """y = x * hardsigmoid(x)."""
-    middle = ops.where(ops.abs(input) >= 3, 0, input)  # finite where it is not taken
+    middle = ops.where(ops.abs(input) >= 3, 0, input)  # finite where not taken
     curved = middle * (middle + 3) / 6
     sloped = ops.where(input <= -3, 0, ops.where(input >= 3, input, curved))
-    # PyTorch's values, infinities and zeros included; its slope is that of the pieces.
+    # PyTorch's values, infinities and zeros included; the slope is that of the pieces.
     x = ops.stop_gradient(input)
     return ops.graft(x * ops.clamp(x + 3, 0, 6) / 6, sloped)
 
@@ -279,8 +279,8 @@ def prelu(input: V, weight: V) -> V:
             f"prelu: input and weight must be of one dtype, not {input.dtype} and {weight.dtype}"
         )
     positive = input > 0
-    below = ops.where(positive, 0, input)  # finite where it is not taken
-    # PyTorch's first derivative at 0 is the weight's, its second derivatives there are 0.
+    below = ops.where(positive, 0, input)  # finite where not taken
+    # PyTorch's first derivative at 0 is the weight's, the second derivatives there are 0.
     slope = ops.where(input == 0, ops.stop_gradient(weight), weight)
     return ops.where(positive, input, below * slope)
 

@@ -1,7 +1,7 @@
 """Adaptive pooling: a fixed number of windows, as even as the input's extent allows.
 
 Window i of `out` over n elements is [i * n // out, ceil((i + 1) * n / out)).  The windows are
-gathered, with a mask where they are shorter than the longest: exact for infinities too.
+gathered, with a mask for windows shorter than the longest: exact for infinities too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wend.ops.numeric import FLOATING, require
 
 
 class Bins:
-    """The windows along one dim: indices (out, longest), which of them count, and how many."""
+    """The windows along a dim: indices (out, longest), which of these count, and how many."""
 
     def __init__(self, n: Any, out: Any) -> None:
         self.out = out
@@ -35,11 +35,11 @@ class Bins:
         along = ops.arange(0, self.longest, 1, self.longest, dtype=int64)
         indices = ops.add(ops.unsqueeze(start, 1), along)
         self.inside = ops.lt(indices, ops.unsqueeze(end, 1))
-        # What lies outside is masked; its index must only be valid.
+        # Elements outside are masked; the index must only be valid.
         self.indices = ops.minimum(indices, n - 1)
 
     def gather(self, x: Any, dim: int) -> Any:
-        """x with dim replaced by two: which window, which of its elements."""
+        """x with dim replaced by two dims: which window, which element of the window."""
         flat = ops.reshape(self.indices, (self.out * self.longest,))
         shape = (*x.shape[:dim], self.out, self.longest, *x.shape[dim + 1 :])
         return ops.reshape(ops.index_select(x, dim, flat), shape)

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention as one step: scores, mask, softmax, dropout, mixture."""
+"""Scaled dot-product attention as a single step: scores, mask, softmax, dropout, mixture."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _check(query: Any, key: Any, value: Any) -> None:
 
 
 def _repeated(x: Any, heads: Any) -> Any:
-    """Each head of x (..., H, L, E) repeated so that there are `heads` of them."""
+    """Each head of x (..., H, L, E) repeated, up to `heads` heads."""
     own = x.shape[-3]
     if own == heads:
         return x
@@ -88,7 +88,7 @@ def _composed(
     enable_gqa: bool,
     dropout: tuple[Any, ...],
 ) -> Any:
-    """What `attention` and `attention_dropout` are composed of."""
+    """The common composition of `attention` and `attention_dropout`."""
     _check(query, key, value)
     if is_causal and mask is not None:
         raise ShapeError(f"{_OP}: explicit attn_mask should not be set when is_causal=True")
@@ -167,9 +167,9 @@ def attention_dropout(
     scale: Any,
     enable_gqa: bool,
 ) -> Any:
-    """`attention` whose weights are left out with probability p, the others times `factor`.
+    """`attention` whose weights are left out with probability p, else multiplied by `factor`.
 
-    seed, offset: which random numbers, one for each pair, in order
+    seed, offset: of the random numbers, a number for each pair, in order
     """
     dropout = (p, factor, seed, offset)
     return _composed(query, key, value, attn_mask, is_causal, scale, enable_gqa, dropout)

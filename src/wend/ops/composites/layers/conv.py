@@ -12,9 +12,9 @@ from wend.ops.numeric import NUMERIC, require
 
 
 def per_dim(op: str, name: str, given: Any, nd: int) -> tuple[Any, ...]:
-    """One entry per spatial dim of an argument that may be one number for all.
+    """An entry per spatial dim of an argument that may be a single number for all.
 
-    Raises ShapeError for another number of entries.
+    Raises ShapeError for any other number of entries.
     """
     entries = (given,) if isinstance(given, int) else tuple(given)
     if len(entries) == 1:
@@ -28,7 +28,7 @@ def per_dim(op: str, name: str, given: Any, nd: int) -> tuple[Any, ...]:
 
 
 def as_batch(op: str, x: Any, nd: int, channels: bool = True) -> tuple[Any, bool]:
-    """(x with a batch dim, whether it had one). Raises ShapeError for other ranks."""
+    """(x with a batch dim, whether x had a batch dim). Raises ShapeError for any other rank."""
     rank = nd + channels
     if len(x.shape) == rank + 1:
         return x, True
@@ -163,7 +163,7 @@ def _transposed(op: str, nd: int, x: Any, weight: Any, bias: Any, *how: Any) -> 
                 f"{op}: given input size per channel: {hints(x.shape[2:])}: calculated output "
                 f"size per channel {size[i]} in dim {i} is too small"
             )
-    # Output padding reveals more of what padding cropped at the high end.
+    # Output padding reveals more of the part that padding cropped at the high end.
     high = tuple(p - e for p, e in zip(low, extra, strict=True))
     y = ops.convolve_input(x, weight, tuple(size), (*low, *high), stride, dilation, groups)
     return _finish(y, bias, nd, batched)

@@ -1,7 +1,7 @@
-"""Normalization layers: each one step, whose fused kernel keeps the row in cache.
+"""Normalization layers: each a single step, whose fused kernel keeps the row in cache.
 
 Statistics and arithmetic are in float32 for float16 and bfloat16, rounded once at the end.
-Variances are biased (divided by the count), as they normalize.
+Variances are biased (divided by the count), as the layers normalize.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from wend.ops.numeric import FLOATING, is_half, require
 def _normalized(x: Any, axes: tuple[int, ...], eps: Any) -> tuple[Any, Any, Any]:
     """((x - mean) / sqrt(variance + eps), mean, variance) over rows, whose axes get extent 1.
 
-    x is read with the mean as a number, and apart from it with what the mean's own derivatives come
-    from, which is 0. So the gradient's sums are of g and g * deviation, and known before x is read
-    once more.
+    x is read with the mean as a number. Separately, `shift`, which is 0, carries the mean's own
+    derivatives. So the gradient's sums are of g and g * deviation, and known before x is read
+    again.
     """
     n = count_of(x, axes)
     mean = ops.div(ops.sum(x, axes, True), n)
@@ -204,7 +204,7 @@ def group_norm(
     _check_channels(op, input, weight=weight, bias=bias)
     n, channels, *rest = input.shape
     each = channels // num_groups
-    # One loop a dim: what is reduced, and the parameters, see the same elements.
+    # A single loop per dim: the reduction and the parameters see the same elements.
     x = ops.reshape(widened(input), (n, num_groups, each, *rest))
     y, _, _ = _normalized(x, tuple(range(2, len(x.shape))), eps)
     y = _scaled(y, weight, bias, (num_groups, each, *(1,) * len(rest)))
@@ -236,8 +236,8 @@ def batch_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
     _require_rank("batch_norm", input, 2)
     _check_channels("batch_norm", input, weight=weight, bias=bias)
     x, axes = widened(input), (0, *range(2, len(input.shape)))
-    # Unlike rows, channels do not stay in a cache between a sum and what it is used for: to keep
-    # the mean's derivatives apart would only add work.
+    # Unlike rows, channels do not stay in a cache between a sum and its use: to keep the mean's
+    # derivatives apart would only add work.
     n = count_of(x, axes)
     mean = ops.div(ops.sum(x, axes, True), n)
     deviation = ops.sub(x, mean)
@@ -271,7 +271,7 @@ def batch_norm_eval(
 ) -> Any:
     """y = (x - running_mean) / sqrt(running_var + eps) * weight + bias, per channel.
 
-    input: (N, C, ...)   the others: (C,). Raises ShapeError if shapes do not fit.
+    input: (N, C, ...)   all else: (C,). Raises ShapeError if shapes do not fit.
     """
     op = "batch_norm"
     _require_rank(op, input, 2)
@@ -279,7 +279,7 @@ def batch_norm_eval(
         op, input, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias
     )
     shape = _per_channel(input)
-    # One factor and one term per channel, so that a convolution before it can take both in.
+    # A factor and a term per channel, so that a convolution before can take both in.
     factor = ops.rsqrt(ops.add(widened(running_var), eps))
     if weight is not None:
         factor = ops.mul(factor, widened(weight))

@@ -14,7 +14,7 @@ from wend.ops.views.strided import arange
 
 
 def _check_pads(op: str, shape: Any, pad: Any) -> None:
-    """Raise ShapeError or NotImplementedInWend unless pads and input fit, as PyTorch has it."""
+    """Raise ShapeError or NotImplementedInWend unless pads and input fit, as in PyTorch."""
     if len(pad) % 2:
         raise ShapeError(f"{op}: padding length must be divisible by 2, and pad is {hints(pad)}")
     dims = len(pad) // 2
@@ -27,7 +27,7 @@ def _check_pads(op: str, shape: Any, pad: Any) -> None:
 
 
 def _pads_of(shape: Any, pad: Any) -> Iterator[tuple[int, Any, Any]]:
-    """(dim, before, after) for each padded dim, the last one first."""
+    """(dim, before, after) for each padded dim, last dim first."""
     for k in range(len(pad) // 2):
         yield len(shape) - 1 - k, pad[2 * k], pad[2 * k + 1]
 
@@ -56,7 +56,7 @@ def _samples(rng: Any) -> Iterator[Sample]:
     grad_nodes=lambda n, x, pad: getattr(n, f"ReflectionPad{len(pad) // 2}D")(x),
 )
 def reflection_pad(input: Any, pad: Any) -> Any:
-    """y = input mirrored at its ends, the end elements not repeated; negative pads cut off.
+    """y = input mirrored at both ends, the end elements not repeated; negative pads cut off.
 
     Raises ShapeError unless each pad is smaller than the extent.
     """
@@ -83,7 +83,7 @@ def reflection_pad(input: Any, pad: Any) -> Any:
     grad_nodes=lambda n, x, pad: getattr(n, f"ReplicationPad{len(pad) // 2}D")(x),
 )
 def replication_pad(input: Any, pad: Any) -> Any:
-    """y = input with its end elements repeated; negative pads cut off.
+    """y = input with the end elements repeated; negative pads cut off.
 
     Raises ShapeError for an empty dim.
     """
@@ -120,8 +120,8 @@ def circular_pad(input: Any, pad: Any) -> Any:
 
 
 def _wrapped(x: Any, dim: int, n: Any, before: Any, after: Any) -> Any:
-    """x with its end put in front and its start behind, along one dim."""
-    # What negative pads cut off is gone before the rest is continued.
+    """x with the end put in front and the start behind, along a single dim."""
+    # The part that negative pads cut off is gone before the rest is continued.
     first, last = sym_max(-before, 0), sym_min(n + after, n)
     head = ops.slice(x, dim, last - sym_max(before, 0), last)
     body = ops.slice(x, dim, first, last)
@@ -134,7 +134,7 @@ _MODES = {"reflect": "reflection_pad", "replicate": "replication_pad", "circular
 
 @sugar(name="pad_mode")
 def pad_mode(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
-    """`nn.functional.pad`: input with pad[0] and pad[1] elements around its last dim, and so on.
+    """`nn.functional.pad`: input with pad[0] and pad[1] elements around the last dim, and so on.
 
     mode: constant (with `value`, 0 by default), reflect, replicate or circular
     """

@@ -1,7 +1,7 @@
 """Pooling over windows: max, average, power mean; unpooling; unfold and fold.
 
 Kernel, stride, padding and dilation are run-time sizes, so pooling over a whole input of varying
-extent is one structure.
+extent is a single structure.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from wend.ops.composites.reduce import widened
 
 
 class Windows:
-    """The geometry of a pooling call, checked, one entry per spatial dim.
+    """The geometry of a pooling call, checked, an entry per spatial dim.
 
-    counts: how many windows     spans: how far they reach from the padded low end
+    counts: how many windows     spans: how far the windows reach from the padded low end
     Raises ShapeError for sizes that make no sense or leave no window.
     """
 
@@ -70,14 +70,14 @@ class Windows:
                 )
 
     def padded(self, x: Any) -> Any:
-        """x with zeros around it, cut or grown to what the windows reach."""
+        """x with zeros around, cut or grown to the reach of the windows."""
         pads: list[Any] = []
         for n, p, span in zip(self.size, self.padding, self.spans, strict=True):
             pads = [p, span - p - n, *pads]  # the last dim comes first
         if all(p == 0 for p in self.padding) and all(
             n >= span for n, span in zip(self.size, self.spans, strict=True)
         ):
-            return x  # patches() leaves out what no window reaches
+            return x  # patches() leaves out elements that no window reaches
         return ops.pad(x, tuple(pads))
 
 
@@ -85,7 +85,7 @@ def _count(n: Any, k: Any, s: Any, p: Any, d: Any, ceil_mode: bool) -> Any:
     room = n + 2 * p - d * (k - 1) - 1
     if not ceil_mode:
         return room // s + 1
-    # The last window must begin inside the input or its low padding.
+    # The last window must begin inside the input or in the low padding.
     return sym_min((room + s - 1) // s + 1, (n + p - 1) // s + 1)
 
 
@@ -258,7 +258,7 @@ _OVER = """
 
 
 def pool_nodes(n: Any, nd: int, name: str, x: Any) -> Any:
-    """The nodes of a pooling; PyTorch pools one dim as two, one of which has extent 1."""
+    """The nodes of a pooling; PyTorch pools a single dim with an extra dim of extent 1."""
     made = getattr(n, name.format(max(nd, 2)))
     return n.Squeeze1(made(n.Unsqueeze(x))) if nd == 1 else made(x)
 

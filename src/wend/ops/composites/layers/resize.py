@@ -1,7 +1,7 @@
-"""Resampling: interpolate in all its modes, pixel and channel shuffles.
+"""Resampling: interpolate in all modes, pixel and channel shuffles.
 
 Each spatial dim is resampled by itself: an element of the result is a weighted sum of a few
-gathered ones.  Coordinates are computed in float32 for float32 data, as PyTorch computes them.
+gathered elements.  Coordinates are computed in float32 for float32 data, as PyTorch computes them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinea
 
 
 class Axis:
-    """How one dim is resampled: from n to `out` elements, `scale` source elements per result."""
+    """How a dim is resampled: from n to `out` elements, `scale` source elements per result."""
 
     def __init__(self, n: Any, out: Any, scale: Any, align_corners: bool) -> None:
         self.n = n
@@ -42,7 +42,7 @@ class Axis:
 
 
 def _nearest(axis: Axis, exact: bool) -> Any:
-    """The one source index of each element of the result."""
+    """The source index of each element of the result."""
     i = ops.arange(0, axis.out, 1, axis.out, dtype=float32)
     if exact:
         i = ops.add(i, 0.5)
@@ -227,9 +227,9 @@ def interpolate(
     recompute_scale_factor: Any,
     antialias: bool,
 ) -> Any:
-    """y = x resampled to `size`, or by `scale_factor`, over its spatial dims.
+    """y = x resampled to `size`, or by `scale_factor`, over the spatial dims.
 
-    input: (N, C, *S) with 1 to 3 spatial dims   size: int or one per dim
+    input: (N, C, *S) with 1 to 3 spatial dims   size: int, or an int per dim
     mode: nearest, nearest-exact, linear (3D), bilinear and bicubic (4D), trilinear (5D), area
     Raises ArgumentError unless exactly one of size and scale_factor is given, ShapeError for
     empty extents, NotImplementedInWend for a mode that does not fit the rank.

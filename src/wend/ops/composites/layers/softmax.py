@@ -1,4 +1,4 @@
-"""Softmax and its relatives: what turns scores along one dim into probabilities."""
+"""Softmax and its relatives: ops that turn scores along a dim into probabilities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wend.ops.composites.reduce import widened
 from wend.ops.elementwise.family import V
 
 Samples = Iterator[Sample]
-FLOATING = frozenset({"float"})  # of the input, unless dtype says what to convert it to
+FLOATING = frozenset({"float"})  # of the input, unless dtype says another type for it
 _SIGNATURE = "input, dim: int, dtype: dtype = None"
 
 
@@ -46,7 +46,7 @@ def _narrowed(y: V, out: DType) -> V:
 
 
 def _shifted(x: V, dim: int) -> V:
-    """x minus its maximum along dim, which changes no quotient of exponentials."""
+    """x minus the maximum along dim, which changes no quotient of exponentials."""
     return x - ops.stop_gradient(ops.amax(x, dim, True))
 
 
@@ -54,7 +54,7 @@ def _softmax(x: V, dim: int) -> V:
     if len(x.shape) and x.shape[dim] == 0:  # no maximum to take
         return ops.exp(x)
     powers = ops.exp(_shifted(x, dim))
-    # One quotient a row: here, and three times in the gradient.
+    # A single quotient a row: here, and three times in the gradient.
     return powers * ops.reciprocal(ops.sum(powers, dim, True))
 
 
@@ -70,7 +70,7 @@ def _softmax(x: V, dim: int) -> V:
 def softmax(input: V, dim: int, dtype: DType | None) -> V:
     """y = exp(x) / sum of exp(x) along dim.
 
-    dtype: the input is converted to it first. Raises DTypeError for bool and ints without it.
+    dtype: of the input after a conversion. Raises DTypeError for bool and ints without dtype.
     """
     x, dim, out = _prepared("softmax", input, dim, dtype)
     return _narrowed(_softmax(x, dim), out)
@@ -102,7 +102,7 @@ def softmin(input: V, dim: int, dtype: DType | None) -> V:
 def log_softmax(input: V, dim: int, dtype: DType | None) -> V:
     """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow.
 
-    dtype: the input is converted to it first. Raises DTypeError for bool and ints without it.
+    dtype: of the input after a conversion. Raises DTypeError for bool and ints without dtype.
     """
     x, dim, out = _prepared("log_softmax", input, dim, dtype)
     return _narrowed(log_softmax_of(x, dim), out)

@@ -1,4 +1,4 @@
-"""Recurrent steps whose input's part of the gates is known already, from one product.
+"""Recurrent steps after a single product has given the input's part of the gates.
 
 gates: (N, G * H), weight: (G * H, H), bias: (G * H,), hidden, memory: (N, H); G gates
 """

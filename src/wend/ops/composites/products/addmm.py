@@ -1,6 +1,6 @@
-"""beta * input + alpha * product: addmm and its like.
+"""beta * input + alpha * product: addmm and similar functions.
 
-alpha and beta default to None, which means 1 and costs nothing; their values are run-time scalars.
+alpha and beta default to None, which means 1 and costs nothing; all values are run-time scalars.
 As in PyTorch, where beta is 0 the added tensor is ignored, NaN and all.
 """
 

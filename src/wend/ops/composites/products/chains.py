@@ -1,4 +1,4 @@
-"""Products of many matrices, powers of one, and distances by products."""
+"""Products of many matrices, powers of a matrix, and distances by products."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def multi_dot(tensors: Any) -> Any:
     "matrices: tensors", functions=("chain_matmul",), samples=_chain_samples, supports=NUMERIC
 )
 def chain_matmul(matrices: Any) -> Any:
-    """y = the product of matrices, in the order that multiplies least; of one, itself."""
+    """y = the product of matrices, in the order that multiplies least; a single matrix gives
+    itself."""
     if len(matrices) == 1:
         return ops.clone(matrices[0])
     return _multi_dot("chain_matmul", matrices)
@@ -180,7 +181,7 @@ def _cdist_samples(rng: Any) -> Iterator[Sample]:
     supports=FLOATING,
 )
 def cdist(x1: Any, x2: Any, p: Any, compute_mode: Any) -> Any:
-    """y[..., i, j] = p-norm of x1[..., i, :] - x2[..., j, :]; its gradient at 0 is 0.
+    """y[..., i, j] = p-norm of x1[..., i, :] - x2[..., j, :]; the gradient at 0 is 0.
 
     x1: (..., n, d)   x2: (..., m, d)   ->   (..., n, m)
     compute_mode: whether 2-norms may come from a matrix product (by default with more than 25

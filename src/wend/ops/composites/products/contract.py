@@ -19,7 +19,7 @@ def times(x: Any) -> str:
 
 
 def same_dtype(op: str, *tensors: Any) -> None:
-    """Raise DTypeError unless all tensors have one dtype, and one that can be multiplied."""
+    """Raise DTypeError unless all tensors have the same dtype, which can be multiplied."""
     first = tensors[0].dtype
     require(op, NUMERIC, first)
     for other in tensors[1:]:
@@ -41,7 +41,7 @@ def takes(op: str, *described: tuple[str, Any, int]) -> None:
 
 
 def multiplies(op: str, a: Any, b: Any, names: str = "mat1 and mat2") -> None:
-    """Raise ShapeError unless a's last extent is b's last but one (last, if b is 1-D)."""
+    """Raise ShapeError unless a's last extent is b's second last (last, if b is 1-D)."""
     if a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else -1]:
         raise ShapeError(f"{op}: {names} shapes cannot be multiplied ({times(a)} and {times(b)})")
 
@@ -58,7 +58,7 @@ def batches_multiply(op: str, a: Any, b: Any) -> None:
 
 
 def sample_pairs(rng: Any, *shapes: tuple[tuple[int, ...], ...]) -> Iterator[Sample]:
-    """One sample of normal operands per row of shapes."""
+    """A sample of normal operands per row of shapes."""
     for row in shapes:
         yield Sample(*(rng.normal(size=shape) for shape in row))
 
@@ -92,8 +92,8 @@ def matmul(input: Any, other: Any) -> Any:
     """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector.
 
     x: (..., n, m)   w: (..., m, p)   ->   (..., n, p)
-    Raises ShapeError if the inner extents differ or the others do not broadcast, DTypeError for
-    operands of two types.
+    Raises ShapeError if the inner extents differ or the dims before do not broadcast, DTypeError
+    for operands of two types.
     """
     return product("matmul", input, other)
 
@@ -114,7 +114,7 @@ def product(op: str, x: Any, w: Any) -> Any:
         return y
     front = broadcast_shapes(op, x.shape[:-2], w.shape[:-2])
     if rank_x == 2:
-        # (n, m) @ (..., m, p) = (n, ..., p), one product instead of many.
+        # (n, m) @ (..., m, p) = (n, ..., p), a single product instead of many.
         y = ops.contract(w, x, (rank_w - 2,), (1,))
         return ops.transpose(y, -1, -2)
     x = _expanded(x, front)
@@ -125,7 +125,7 @@ def product(op: str, x: Any, w: Any) -> Any:
 
 
 def _expanded(x: Any, front: tuple[Any, ...]) -> Any:
-    """x with its dims before the last two broadcast to `front`."""
+    """x with the dims before the last two broadcast to `front`."""
     own = x.shape[:-2]
     if len(own) == len(front) and all(a == b for a, b in zip(own, front, strict=True)):
         return x
@@ -142,7 +142,7 @@ def _expanded(x: Any, front: tuple[Any, ...]) -> Any:
 def mm(input: Any, mat2: Any) -> Any:
     """y = x @ w for matrices. x: (n, m)   mat2: (m, p)   ->   (n, p).
 
-    Raises ShapeError for other ranks or inner extents that differ.
+    Raises ShapeError for any other rank or inner extents that differ.
     """
     takes("mm", ("self", input, 2), ("mat2", mat2, 2))
     return product("mm", input, mat2)
@@ -161,7 +161,7 @@ def mm(input: Any, mat2: Any) -> Any:
 def bmm(input: Any, mat2: Any) -> Any:
     """y[b] = x[b] @ w[b]. x: (b, n, m)   mat2: (b, m, p)   ->   (b, n, p).
 
-    Raises ShapeError for other ranks, or extents that differ: nothing broadcasts.
+    Raises ShapeError for any other rank, or extents that differ: nothing broadcasts.
     """
     batches_multiply("bmm", input, mat2)
     return ops.contract(input, mat2, (2,), (1,), (0,), (0,))
@@ -199,7 +199,7 @@ def _dot(op: str, x: Any, y: Any) -> Any:
     samples=lambda rng: sample_pairs(rng, ((3,), (3,)), ((0,), (0,)), ((1,), (1,))),
 )
 def dot(input: Any, tensor: Any) -> Any:
-    """y = sum of x * v for two vectors of one length."""
+    """y = sum of x * v for two vectors of equal length."""
     return _dot("dot", input, tensor)
 
 
@@ -211,7 +211,7 @@ def dot(input: Any, tensor: Any) -> Any:
     samples=lambda rng: sample_pairs(rng, ((3,), (3,)), ((0,), (0,))),
 )
 def vdot(input: Any, other: Any) -> Any:
-    """y = sum of conj(x) * v for two vectors of one length."""
+    """y = sum of conj(x) * v for two vectors of equal length."""
     return _dot("vdot", ops.conj(input) if input.dtype.is_complex else input, other)
 
 
@@ -232,7 +232,7 @@ def _inner_nodes(n: Any, x: Any, y: Any) -> Any:
     grad_nodes=_inner_nodes,
 )
 def inner(input: Any, other: Any) -> Any:
-    """y = sum over the last dims of both; plain multiplication if one is 0-d.
+    """y = sum over the last dims of both; plain multiplication if either is 0-d.
 
     input: (..., n)   other: (*, n)   ->   (..., *)
     """
@@ -382,7 +382,7 @@ def _tensordot_samples(rng: Any) -> Iterator[Sample]:
 def tensordot(a: Any, b: Any, dims: Any) -> Any:
     """y = sum over pairs of dims of a and b: the last and first `dims`, or (dims of a, of b).
 
-    Raises ShapeError where paired extents differ (one may be 1: it is summed by itself).
+    Raises ShapeError where paired extents differ (either may be 1: the second is summed by itself).
     """
     if isinstance(dims, int):
         if dims < 0 or dims > min(len(a.shape), len(b.shape)):
@@ -411,7 +411,7 @@ def tensordot(a: Any, b: Any, dims: Any) -> Any:
 
 
 def _sum_singles(a: Any, b: Any, of_a: Any, of_b: Any) -> Any:
-    """Where one of two paired extents is 1 and the other not, the other is summed by itself."""
+    """Sum over a dim that is paired with an extent of 1, where the two extents differ."""
     for i, j in zip(of_a, of_b, strict=True):
         if a.shape[i] == b.shape[j]:
             continue

@@ -1,8 +1,8 @@
 """Einstein summation, by pairwise contraction.
 
-The equation is structure: it is parsed once.  The operands are contracted from left to right (a
-fixed order: the best one would depend on sizes).  Letters are numbers here; the dims that an
-ellipsis stands for are negative numbers, counted from the right, so that they align.
+The equation is structure, parsed once.  The operands are contracted from left to right (a fixed
+order: the best order would depend on sizes).  Letters are numbers here; the dims that an ellipsis
+stands for are negative numbers, counted from the right, so that they align.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def name_of(label: int) -> str:
 
 
 def _spelled(labels: Labels, rank: int, operand: int) -> Labels:
-    """Labels with the ellipsis replaced by one negative label per dim that it covers."""
+    """Labels with the ellipsis replaced by a negative label per dim that it covers."""
     named = sum(1 for label in labels if label != _ELLIPSIS)
     if _ELLIPSIS not in labels:
         if named != rank:
@@ -190,7 +190,7 @@ def _contract(a: tuple[Any, Labels], b: tuple[Any, Labels], needed: set[int]) ->
 
 
 def _multiply(x: Any, of_x: Labels, y: Any, of_y: Labels) -> tuple[Any, Labels]:
-    """Nothing to sum and one holds all labels of the other: an elementwise product."""
+    """Nothing to sum, and either operand holds all labels: an elementwise product."""
     if len(of_x) < len(of_y):
         x, of_x, y, of_y = y, of_y, x, of_x
     order = tuple(of_y.index(label) for label in of_x if label in of_y)
@@ -202,7 +202,7 @@ def _multiply(x: Any, of_x: Labels, y: Any, of_y: Labels) -> tuple[Any, Labels]:
 
 
 def _arranged(x: Any, labels: Labels, out: Labels, extents: dict[int, Any]) -> Any:
-    """x with its dims in the order of `out`; a label that x lost (extent 1) comes back."""
+    """x with dims in the order of `out`; a label that x lost (extent 1) comes back."""
     order = tuple(labels.index(label) for label in out if label in labels)
     if order != tuple(range(len(order))):
         x = ops.permute(x, order)
@@ -213,7 +213,7 @@ def _arranged(x: Any, labels: Labels, out: Labels, extents: dict[int, Any]) -> A
 
 
 def _nodes(n: Any, equation: str, operands: list[Any]) -> Any:
-    """The nodes of one or two operands; of more PyTorch's order depends on what is installed."""
+    """The nodes of at most two operands; for more, PyTorch's order depends on the installation."""
     if len(operands) > 2:
         return None
     terms, given = parse_equation(equation)
@@ -257,7 +257,7 @@ def einsum(equation: str, operands: Any) -> Any:
 
     equation: "ij,jk->ik"; without '->' the output has the letters that appear once, sorted.
     '...' stands for dims that broadcast; a repeated letter takes the diagonal.
-    Raises ShapeError for a malformed equation or operands that do not fit it.
+    Raises ShapeError for a malformed equation or operands that do not fit the equation.
     """
     operands = list(operands)
     terms, given = parse_equation(equation)
@@ -286,7 +286,7 @@ def einsum(equation: str, operands: Any) -> Any:
 
 
 def equation_of(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
-    """The equation that einsum(x, [0, 1], y, [1, 2], [0, 2]) means, and its tensors.
+    """The equation that einsum(x, [0, 1], y, [1, 2], [0, 2]) means, and the tensors.
 
     Raises ArgumentTypeError for a malformed sublist.
     """
@@ -310,7 +310,7 @@ def equation_of(operands: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 
 
 def _of_lists(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Calls whose equation is spelled as lists of numbers, one after each operand."""
+    """Calls whose equation is spelled as lists of numbers, a list after each operand."""
     if not positional or isinstance(positional[0], str) or "equation" in keywords:
         return NotImplemented
     equation, tensors = equation_of(positional)

@@ -35,7 +35,7 @@ def _cross_samples(rng: Any) -> Iterator[Sample]:
     supports=NUMERIC,
 )
 def cross_along(input: Any, other: Any, dim: int) -> Any:
-    """y = input x other for vectors of 3 along `dim`; the other dims broadcast.
+    """y = input x other for vectors of 3 along `dim`; all dims but `dim` broadcast.
 
     Raises ShapeError unless both have as many dims, and 3 entries along `dim`.
     """
@@ -119,8 +119,8 @@ def matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) 
     """The norm of the matrices in the two dims: 'fro', or 1, -1, inf, -inf.
 
     1: the largest sum of |entries| of a column   inf: of a row   negative: the smallest
-    Raises ShapeError for other than two dims, ArgumentError for an order that is not available (2,
-    -2 and 'nuc' need singular values).
+    Raises ShapeError unless there are two dims, ArgumentError for an order that is not available
+    (2, -2 and 'nuc' need singular values).
     """
     rank = len(A.shape)
     if rank < 2 or len(dim) != 2:
@@ -152,8 +152,8 @@ def linalg_norm(
 ) -> Any:
     """torch.linalg.norm: of vectors, or of matrices where `ord` is for two dims.
 
-    Without ord: the 2-norm of all elements (of `dim`). With it: of a vector if one dim is meant, of
-    a matrix if two.
+    Without ord: the 2-norm of all elements (of `dim`). With ord: of a vector for a single dim, of a
+    matrix for two dims.
     """
     if dim is not None and not isinstance(dim, int):
         dim = tuple(dim)
@@ -190,7 +190,7 @@ def _renorm_samples(rng: Any) -> Iterator[Sample]:
     supports=INEXACT,
 )
 def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Any:
-    """y = input, each slice along `dim` whose p-norm is above maxnorm scaled down to it.
+    """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm.
 
     Raises ShapeError for fewer than two dims, ArgumentError for p that is not above 0.
     """
@@ -245,10 +245,11 @@ def _corrcoef_nodes(n: Any, x: Any) -> Any:
     grad_nodes=lambda n, x, *how: _cov_nodes(n, x, how[1:]),
 )
 def cov(input: Any, correction: int, fweights: Any, aweights: Any) -> Any:
-    """y[i, j] = the covariance of rows i and j over the observations, one per column.
+    """y[i, j] = the covariance of rows i and j over the observations, given by columns.
 
-    correction: is subtracted from the number of observations   fweights: how often each was made
-    aweights: how much each counts. Raises ShapeError for more than two dims, or other weights.
+    correction: subtracted from the number of observations   fweights: how often each was made
+    aweights: weight of each observation. Raises ShapeError for more than two dims, or other
+    weights.
     """
     rank = len(input.shape)
     if rank > 2:
@@ -308,7 +309,7 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
     grad_nodes=_corrcoef_nodes,
 )
 def corrcoef(input: Any) -> Any:
-    """y[i, j] = the correlation of rows i and j over the observations, one per column."""
+    """y[i, j] = the correlation of rows i and j over the observations, given by columns."""
     if len(input.shape) > 2:
         raise ShapeError(
             f"corrcoef: expected input to have two or fewer dimensions, got {len(input.shape)}"

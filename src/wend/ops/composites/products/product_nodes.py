@@ -1,4 +1,4 @@
-"""Which nodes PyTorch makes of products of many dims: it lays them out as products of matrices."""
+"""The nodes that PyTorch makes of products of many dims: laid out as products of matrices."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def laid_matmul(n: Any, x: Any, w: Any) -> Any:
 
 
 def _folds(x: Any, w: Any) -> bool:
-    """Whether the rows of the operand with more dims go through one product of matrices."""
+    """Whether the rows of the operand with more dims go through a single product of matrices."""
     large, small = (x, w) if len(x.shape) >= len(w.shape) else (w, x)
     if small.active:
         return True
     if len(x.shape) == 2:
         return False
     shape, strides = large.shape, large.strides
-    if large is w:  # its transpose is what would be folded
+    if large is w:  # its transpose would be folded
         shape, strides = (
             (*shape[:-2], shape[-1], shape[-2]),
             (
@@ -61,7 +61,7 @@ def _folded(n: Any, x: Any, w: Any) -> Any:
 
 
 def _stacked(x: Any, front: tuple[int, ...]) -> Any:
-    """x for all of the products, as one stack of matrices."""
+    """x for all of the products, as a single stack of matrices."""
     return x.expand((*front, *x.shape[-2:])).reshape((prod(front), *x.shape[-2:]))
 
 
@@ -100,7 +100,7 @@ def tensordot_nodes(n: Any, a: Any, b: Any, dims: Any) -> Any:
 
 
 def einsum_nodes(n: Any, operands: list[Any], labels: list[Any], out: Any, rest: list[int]) -> Any:
-    """The nodes of einsum over one or two operands; rest: the labels that are summed over."""
+    """The nodes of einsum over at most two operands; rest: the labels that are summed over."""
     order = [*out, *rest]
     first, *second = [
         _by_labels(n.laid(x), own, order) for x, own in zip(operands, labels, strict=True)
