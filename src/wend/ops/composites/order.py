@@ -133,7 +133,7 @@ def _median(op: str, input: Any, dim: int, keepdim: bool, skip_nan: bool) -> Any
     samples=_median_samples,
 )
 def median_dim(input: Any, dim: int, keepdim: bool) -> Any:
-    """(values, indices): the median along `dim`, the lower of the two in the middle; NaN beside any.
+    """(values, indices): the median along `dim`, the lower in the middle; NaN beside any NaN.
 
     Raises DimError for an empty dim.
     """

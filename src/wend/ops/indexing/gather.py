@@ -1,4 +1,4 @@
-"""Elementwise indexing along one dim: gather and the scatters."""
+"""Elementwise indexing along a single dim: gather and the scatters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Elementwise1d(Primitive, abstract=True):
         return normalize_dim(self.dim, rank, self.name)
 
     def check_shapes(self, shape: Shape, index: Spec, src: Shape | None = None) -> None:
-        """Raise ShapeError unless the index fits the input, and src the index; an empty one does.
+        """Raise ShapeError unless the index fits the input, and src the index; an empty index does.
 
         index: no larger than the input but in dim `dim`, no larger than src anywhere
         """
@@ -43,7 +43,7 @@ class _Elementwise1d(Primitive, abstract=True):
             for d, (n, m) in enumerate(zip(shape, index.shape, strict=False))
             if d != dim and m > n
         ]
-        # Equality is asked first: the gradient rule of src depends on it.
+        # Equality is asked first: the gradient rule of src depends on this.
         narrow = [
             d
             for d, (n, m) in enumerate(zip(src or (), index.shape, strict=False))
@@ -82,15 +82,15 @@ class _Elementwise1d(Primitive, abstract=True):
 
 
 def _columns(x: Any, rank: int) -> Any:
-    """A batched 0-d operand as a batch of vectors of one element."""
+    """A batched 0-d operand as a batch of vectors of a single element."""
     return ops.unsqueeze(x, 1) if len(x.shape) <= rank else x
 
 
 class Gather(_Elementwise1d):
-    """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and so on for the others.
+    """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and alike for every dim.
 
-    index: int32 or int64, of the input's rank, no larger than it but in dim `dim`; y has its
-    shape. Raises ElementOutOfRange, ShapeError.
+    index: int32 or int64, of the input's rank, no larger than input but in dim `dim`; y has the
+    shape of index. Raises ElementOutOfRange, ShapeError.
     """
 
     signature = "input, dim: int, index, *, sparse_grad: bool = False"
@@ -169,7 +169,7 @@ class IntoElements(_Elementwise1d, abstract=True):
         raise NotImplementedError
 
     def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
-        """The same op on other operands."""
+        """The same op on new operands."""
         raise NotImplementedError
 
     def batch(self, batched: Any, size: Any, x: Any, index: Any, src: Any) -> Any:
@@ -182,7 +182,7 @@ class IntoElements(_Elementwise1d, abstract=True):
 
 
 def unfitted(g: Any, index: Any, src: Any) -> Any:
-    """Gradients of the elements of src that the index meets, in the shape of src: others get 0."""
+    """Gradients of the elements of src that the index meets, in the shape of src: 0 elsewhere."""
     if len(src.shape) != len(index.shape):
         return ops.reshape_to(g, src.shape)
     if all(n == m for n, m in zip(src.shape, index.shape, strict=True)):
@@ -207,10 +207,10 @@ def scatter_samples(rng: Any, *, repeats: bool) -> Iterator[tuple[Any, ...]]:
 
 
 class ScatterSrc(IntoElements):
-    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others.
+    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and alike for every dim.
 
     index: int32 or int64, no larger than src anywhere, nor than the input but in dim `dim`.
-    Of repeated indices the last is taken. Raises ElementOutOfRange, ShapeError, DTypeError.
+    Among repeated indices the last is taken. Raises ElementOutOfRange, ShapeError, DTypeError.
     """
 
     name = "scatter"
@@ -235,7 +235,7 @@ class ScatterSrc(IntoElements):
 
 
 class ScatterValue(_Elementwise1d):
-    """y = input, with y[index[i, j], j] = value for dim 0, and so on for the others."""
+    """y = input, with y[index[i, j], j] = value for dim 0, and alike for every dim."""
 
     signature = "input, dim: int, index, value: scalar"
     grad_name = "ScatterBackward1"
@@ -274,7 +274,7 @@ class ScatterValue(_Elementwise1d):
 
 
 class ScatterAdd(IntoElements):
-    """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others.
+    """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and alike for every dim.
 
     Repeated indices add up. Raises ElementOutOfRange, ShapeError, DTypeError.
     """

@@ -35,7 +35,7 @@ def check_range(
     low = -n if negative else 0
     if index.size == 0:
         return
-    if not negative and index.dtype == np.int64:  # unsigned, what is negative is large
+    if not negative and index.dtype == np.int64:  # unsigned, negative numbers are large
         if index.view(np.uint64).max() < n:
             return
     elif index.min() >= low and index.max() < n:
@@ -55,7 +55,7 @@ def check_index_dtype(op: str, dtype: DType, allowed: tuple[DType, ...] = (int32
 
 
 def adjacent(dims: tuple[int, ...]) -> bool:
-    """Whether indexed dims lie next to one another: the result then keeps their place."""
+    """Whether indexed dims are adjacent: the index dims of the result then keep their place."""
     return all(b == a + 1 for a, b in itertools.pairwise(dims))
 
 
@@ -63,7 +63,7 @@ _INDEX_DTYPES = (int64, int32, int16, int8)
 
 
 class _ByTensors(Primitive, abstract=True):
-    """What index and index_put share: tensors that index the dims `dims`, broadcast together."""
+    """Common part of index and index_put: tensors that index `dims`, broadcast together."""
 
     supports = ANY_DTYPE
     fallible = True
@@ -96,7 +96,7 @@ class _ByTensors(Primitive, abstract=True):
         return (*kept[:at], *along, *kept[at:])
 
     def check(self, x: Any, indices: list[Any]) -> None:
-        """Raise IndexOutOfRange if a held index lies beyond the dim that it indexes."""
+        """Raise IndexOutOfRange if a held index lies beyond the indexed dim."""
         for dim, index in zip(self.place(len(x.shape)), indices, strict=True):
             if index is not None:
                 check_range(self.name, index, dim, x.shape[dim], negative=True)
@@ -118,7 +118,7 @@ class _ByTensors(Primitive, abstract=True):
         return [rows, *lifted], (0, *(d + 1 for d in self.place(rank - 1)))
 
     def batched_order(self, rank: int, depth: int) -> tuple[int, ...]:
-        """The dims of a batched region, by their place in a region whose index dims lead.
+        """The dims of a batched region, by place in a region whose index dims lead.
 
         rank: of the input without the batch axis     depth: number of dims of the index
         """
@@ -134,7 +134,7 @@ class IndexShapeError(ShapeError, IndexError):
 
 
 def _aligned(index: Any, depth: int) -> Any:
-    """A batched index with dims of extent 1 put in behind its batch axis, up to `depth`."""
+    """A batched index with dims of extent 1 put in behind the batch axis, up to `depth`."""
     shape = tuple(index.shape)
     return ops.reshape_to(index, (shape[0], *(1,) * (depth + 1 - len(shape)), *shape[1:]))
 
@@ -142,8 +142,8 @@ def _aligned(index: Any, depth: int) -> Any:
 class Index(_ByTensors):
     """y = input[..., indices, ...]: tensor k of `indices` indexes dim dims[k].
 
-    The index tensors broadcast together. Where `dims` lie next to one another, the dims of the
-    index take their place, else they come first. Negative indices count from the end.
+    The index tensors broadcast together. Where `dims` are adjacent, the dims of the index take
+    their place, else the dims of the index come first. Negative indices count from the end.
     Raises IndexOutOfRange, IndexShapeError.
     """
 
@@ -202,8 +202,8 @@ class Index(_ByTensors):
 class IndexPut(_ByTensors):
     """y = input, with input[..., indices, ...] = values, or += with `accumulate`.
 
-    values broadcasts to the shape of the indexed region. An element that is indexed more than
-    once gets the last of its values, or with `accumulate` the sum of them.
+    values broadcasts to the shape of the indexed region. An element that is indexed more than once
+    gets the last of its values, or with `accumulate` their sum.
     Raises IndexOutOfRange, IndexShapeError, ShapeError, DTypeError.
     """
 

@@ -1,4 +1,4 @@
-"""Indexing by one vector along one dim: index_select and its adjoints, embedding."""
+"""Indexing by a vector along a single dim: index_select and its adjoints, embedding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wend.ops.views.strided import arange
 
 
 class _AlongDim(Primitive, abstract=True):
-    """A 1-d (or 0-d) tensor of indices into one dim; none of them negative."""
+    """A 1-d (or 0-d) tensor of indices into a single dim; no index is negative."""
 
     supports = ANY_DTYPE
     fallible = True
@@ -47,7 +47,7 @@ class _AlongDim(Primitive, abstract=True):
             check_range(self.name, index, dim, n, error=ElementOutOfRange)
 
     def key(self, x: np.ndarray, index: np.ndarray) -> tuple[Any, ...]:
-        """The NumPy key of the indexed slices; of all of x if it is 0-d."""
+        """The NumPy key of the indexed slices; of all of x for a 0-d x."""
         if x.ndim == 0:
             return ()
         return (slice(None),) * self.place(x.ndim) + (index.reshape(-1),)
@@ -105,7 +105,7 @@ class IndexSelect(_AlongDim):
 
 
 class _IntoDim(_AlongDim, abstract=True):
-    """input with slices along one dim overwritten by, or added to, those of source."""
+    """input with slices along a dim overwritten by, or added to, those of source."""
 
     donates = True
 
@@ -140,7 +140,7 @@ class _IntoDim(_AlongDim, abstract=True):
         raise NotImplementedError
 
     def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
-        """The same op on other operands."""
+        """The same op on new operands."""
         raise NotImplementedError
 
     def batch(self, batched: Any, size: Any, x: Any, index: Any, source: Any) -> Any:
@@ -201,7 +201,7 @@ class IndexAdd(_IntoDim):
 class IndexCopy(_IntoDim):
     """y = input, with y[..., index[k], ...] = source[..., k, ...] along dim `dim`.
 
-    Of repeated indices the last is taken. Raises IndexOutOfRange.
+    Among repeated indices the last is taken. Raises IndexOutOfRange.
     """
 
     signature = "input, dim: int, index, source"
@@ -237,7 +237,7 @@ class Embedding(Primitive):
 
     weight: (n, m)   indices: any shape, int32 or int64, not negative   ->   y: (*indices, m)
     padding_idx: a row that gets no gradient, negative for none
-    scale_grad_by_freq: divide the gradient of a row by how often it was looked up
+    scale_grad_by_freq: divide the gradient of a row by the number of lookups of the row
     Raises IndexOutOfRange, ShapeError unless weight is 2-d.
     """
 
@@ -286,8 +286,8 @@ class Embedding(Primitive):
     def batch(self, batched: Any, size: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
         if not batched[0] and not self.scale_grad_by_freq:
             return ops.embedding(weight, indices, padding_idx, False, self.sparse)
-        # The batch of tables as one table: gradients stay those of an embedding.  So it is where
-        # they ask how often a row was looked up, which is meant for each member by itself.
+        # The batch of tables as a single table: gradients stay those of an embedding.  Rows of
+        # their own also keep the members' counts of lookups apart, where gradients ask for these.
         weight = with_batch(weight, batched[0], size)
         rows = weight.shape[1]
         indices = with_batch(indices, batched[1], size)
@@ -325,11 +325,11 @@ class EmbeddingAdjoint(Primitive):
 
     @property
     def adds_rows(self) -> bool:  # type: ignore[override]
-        """Not where rows are divided by how often they were looked up: then runs do not add up."""
+        """Not where rows are divided by the number of lookups: then runs do not add up."""
         return not self.scale_grad_by_freq
 
     def infer(self, g: Spec, indices: Spec, num_weights: Any, padding_idx: Any) -> Spec:
-        # Kernels go along both with one loop.
+        # Kernels go along both with a single loop.
         if tuple(g.shape[:-1]) != tuple(indices.shape):
             raise ShapeError(
                 f"embedding: a gradient of shape {tuple(g.shape)} for indices of shape "

@@ -1,8 +1,8 @@
-"""What `x[key]` means: keys of every kind as steps of view ops, then one index by tensors.
+"""The meaning of `x[key]`: keys of every kind as steps of view ops, then an index by tensors.
 
 A key is read into its *structure* (which kind each item is, which bounds of a slice are None) and
-its *values* (ints, bounds, tensors). The plan of a structure is made once per rank and kept; it
-says which ops to call on which values. Plans know nothing of tensors: see `subscript.py` for
+its *values* (ints, bounds, tensors). The plan of a structure is made once per rank and kept; the
+plan says which ops to call on which values. Plans know nothing of tensors: see `subscript.py` for
 those.
 """
 
@@ -28,9 +28,9 @@ Values = list[Any]
 
 
 class Step(NamedTuple):
-    """One view op: select(dim, values[slot]), slice(dim, ...), unsqueeze(dim) or alias().
+    """A view op: select(dim, values[slot]), slice(dim, ...), unsqueeze(dim) or alias().
 
-    slots: three places in the values; None for a bound that was left out, and for no more of them
+    slots: three places in the values; None for a bound that was left out, and for unused places
     """
 
     op: str
@@ -39,11 +39,11 @@ class Step(NamedTuple):
 
 
 class Source(NamedTuple):
-    """One index tensor of the final index: what it is and which dim of the view it indexes.
+    """An index tensor of the final index: its source, and the dim of the view that it indexes.
 
-    slot: place in the values, or -1 for no such tensor: then `column` is the number of elements
-    (0 or 1) of a tensor of zeros. column: of the positions where a mask is True; -1 for a tensor
-    that is itself the index.
+    slot: place in the values, or -1 for no such tensor: then `column` is the number of elements (0
+    or 1) of a tensor of zeros. column: of the positions where a mask is True; -1 for a tensor that
+    is itself the index.
     """
 
     dim: int
@@ -79,7 +79,7 @@ def plan_of(structure: Structure, rank: int) -> Plan:
 
 
 def plan_getitem(key: Any, rank: int) -> tuple[Plan, Values]:
-    """The plan of `x[key]` and the values that it works on, for x of `rank` dims."""
+    """The plan of `x[key]` and the values for the plan, for x of `rank` dims."""
     structure, values = read_key(key)
     return plan_of(structure, rank), values
 
@@ -108,7 +108,7 @@ def _planned(structure: Structure, rank: int) -> Plan:
     steps: list[Step] = []
     sources: list[Source] = []
     dim = slot = 0
-    open_dims = rank - spoken_of  # what the first ellipsis stands for
+    open_dims = rank - spoken_of  # the dims that the first ellipsis stands for
     for code in structure:
         if code == SELECT:
             steps.append(Step("select", dim, (slot, None, None)))
@@ -167,9 +167,9 @@ def _not_ready(data: Any) -> Any:
     raise ArgumentTypeError(f"getitem: cannot make an index tensor of a {type(data).__name__}")
 
 
-#: Makes an index tensor of a list or an array; the front end puts its own here.
+#: Makes an index tensor of a list or an array; set by the front end.
 _as_tensor: Callable[[Any], Any] = _not_ready
-#: Reads the value of a 0-d integer tensor, or says by None that it is not to be had.
+#: Reads the value of a 0-d integer tensor; None for a value that is not to be had.
 _read_int: Callable[[Any], int | None] = int
 
 
@@ -208,7 +208,7 @@ def _items_of(key: Any) -> tuple[Any, ...]:
     if isinstance(key, tuple):
         return key
     if isinstance(key, list) and len(key) < 32:
-        # PyTorch (as NumPy did) reads a list of lists as one index per dim.
+        # PyTorch (as NumPy did) reads a list of lists as an index per dim.
         for item in key:
             if item is None or item is Ellipsis or isinstance(item, (slice, Tensor, list, tuple)):
                 return tuple(key)
@@ -227,7 +227,7 @@ def _read_slice(item: slice, values: Values) -> int:
 
 
 def _slice_bound(bound: Any) -> Any:
-    if hasattr(bound, "guards"):  # a symbolic extent stays one
+    if hasattr(bound, "guards"):  # a symbolic extent stays symbolic
         return bound
     try:
         return operator.index(bound)
@@ -270,7 +270,7 @@ def _of_sequence(item: Any) -> Any:
 
 
 def _whole(index: Any) -> Any:
-    """Floats that are no tensor's as ints, towards zero: what PyTorch makes of such a list."""
+    """Floats that are no tensor's as ints, towards zero: PyTorch's result for such a list."""
     return ops.cast(index, int64) if index.dtype.category == FLOAT else index
 
 

@@ -1,4 +1,4 @@
-"""scatter_reduce: sums, products, means and extremes of elements that go to one place."""
+"""scatter_reduce: sums, products, means and extremes of elements that share a place."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class ScatterReduce(IntoElements):
         return share, ops.gather(share, self.dim, index)
 
     def _vjp_prod(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
-        # A factor of zero is divided out by leaving it out of the product instead.
+        # The product without a factor of zero replaces a division by that factor.
         x_is_zero = ops.eq(x, 0)
         others = self.again(ops.where(x_is_zero, 1, x), self.dim, index, src)
         g_x = g * others / ops.where(x_is_zero, 1, x)
@@ -117,7 +117,7 @@ class ScatterReduce(IntoElements):
 
 
 def fitted(src: Any, index: Any) -> Any:
-    """The elements of src that the index meets, in its shape."""
+    """The elements of src that the index meets, in the shape of the index."""
     if len(src.shape) != len(index.shape):
         return ops.reshape_to(src, index.shape)
     for d in range(len(src.shape)):

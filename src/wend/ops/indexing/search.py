@@ -26,11 +26,11 @@ REAL = frozenset({"bool", "int", "float"})
 
 
 class Searchsorted(Primitive):
-    """y = where in the sorted rows each value would have to go for them to stay sorted.
+    """y = the place in the sorted rows for each value, so that the rows stay sorted.
 
     sorted_sequence: (n,), or (*input.shape[:-1], n)     input: values, or a number for (n,)
     right (side="right"): behind equal elements instead of before them
-    sorter: the order that sorts the sequence, if it is not in order
+    sorter: the order that sorts the sequence, if not in order
     Raises ShapeError, ArgumentError for contradictory sides.
     """
 
@@ -79,7 +79,7 @@ class Searchsorted(Primitive):
             raise DTypeError(f"searchsorted: sorter must be int64, not {sorter.dtype}")
 
     def after_equals(self) -> bool:
-        """Whether a value goes behind elements equal to it."""
+        """Whether a value goes behind equal elements."""
         if self.side not in (None, "left", "right"):
             raise ValueRefused(
                 f"searchsorted: side can only be 'left' or 'right' but got {self.side!r}"
@@ -125,7 +125,7 @@ class Searchsorted(Primitive):
         return ops.reshape_to(self.again(rows, flat), values.shape)
 
     def again(self, rows: Any, values: Any) -> Any:
-        """The same op on other operands."""
+        """The same op on new operands."""
         return ops.searchsorted(
             rows, values, out_int32=self.out_int32, right=self.right, side=self.side
         )
@@ -141,7 +141,7 @@ class Searchsorted(Primitive):
 
 
 def _bisected(row: np.ndarray, values: np.ndarray, side: str) -> np.ndarray:
-    """np.searchsorted in a row with NaN, which no value lies before, as PyTorch bisects it."""
+    """np.searchsorted in a row with NaN, which no value lies before, as PyTorch bisects the row."""
     low, high = np.zeros(values.shape, np.int64), np.full(values.shape, len(row))
     while np.any(low < high):
         middle = (low + high) >> 1
@@ -155,7 +155,7 @@ def _bisected(row: np.ndarray, values: np.ndarray, side: str) -> np.ndarray:
 class NonzeroStatic(Primitive):
     """y[k, :] = the position of the k-th element that is not zero, in row-major order.
 
-    size: the number of rows. Surplus positions are cut off, missing ones filled with fill_value.
+    size: the number of rows. Surplus positions are cut off, missing rows filled with fill_value.
     """
 
     signature = "input, *, size: size, fill_value: scalar = -1"
@@ -177,7 +177,7 @@ class NonzeroStatic(Primitive):
         return y
 
     def batch(self, batched: Any, size: Any, x: Any, count: Any, fill_value: Any) -> Any:
-        # Row k of an example is where its running count of elements first reaches k + 1.
+        # Row k of an example is where the running count of elements first reaches k + 1.
         shape = tuple(x.shape)[1:]
         if not shape or numel(shape) == 0:
             fill = ops.full((size, count, len(shape)), fill_value, dtype=int64)

@@ -1,7 +1,7 @@
 """`x[key]` and `x[key] = value` on tensors: the plans of `indexing.py` carried out.
 
 `getitem` gives views as long as the key has no tensors; `setitem` gives the new value of x as a
-whole, which the caller makes the value of its handle.
+whole, for the handle that the caller rebinds.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def getitem(x: Any, key: Any) -> Any:
 
 
 def _run(step: Step, x: Any, values: Values) -> Any:
-    """The view of one step."""
+    """The view of a single step."""
     if step.op == "select":
         return _select(x, step.dim, values[step.slots[0]])
     if step.op == "slice":
@@ -69,7 +69,7 @@ def _run(step: Step, x: Any, values: Values) -> Any:
 
 
 def _slice_of(step: Step, values: Values) -> tuple[Any, Any, Any]:
-    """(start, end, step) of a slice: None, None and 1 where they were left out."""
+    """(start, end, step) of a slice: None, None and 1 where left out."""
     start, end, by = (None if slot is None else values[slot] for slot in step.slots)
     return start, end, 1 if by is None else by
 
@@ -98,7 +98,7 @@ def _located(plan: Plan, x: Any, values: Values, error: IndexOutOfRange) -> Inde
 
 
 def _shape_after(step: Step, shape: tuple[Any, ...], values: Values) -> tuple[Any, ...]:
-    """The shape of a view, without recording it. Raises as the view does."""
+    """The shape of a view, without recording the view. Raises as the view does."""
     dim = step.dim
     if step.op == "select":
         counted_index("setitem", values[step.slots[0]], shape[dim], dim)
@@ -131,7 +131,7 @@ def check_key(x: Any, key: Any) -> None:
 
 
 def index_tensors(sources: tuple[Source, ...], x: Any, values: Values) -> list[Any]:
-    """The index tensors of a plan; masks become the positions where they are True.
+    """The index tensors of a plan; masks become the positions of True elements.
 
     Waits for the number of True elements of each mask. Raises IndexOutOfRange.
     """
@@ -150,7 +150,7 @@ def index_tensors(sources: tuple[Source, ...], x: Any, values: Values) -> list[A
 
 
 def mask_columns(mask: Any, x: Any, dim: int) -> list[Any]:
-    """The positions where a mask over dims dim, dim + 1, ... of x is True, one tensor a dim."""
+    """The positions where a mask over dims dim, dim + 1, ... of x is True, a tensor a dim."""
     check_mask(mask, x, dim)
     places = ops.nonzero(mask)
     return [ops.select(places, 1, k) for k in range(len(mask.shape))]
@@ -169,21 +169,21 @@ def check_mask(mask: Any, x: Any, dim: int) -> None:
 # --- x[key] = value -------------------------------------------------------------
 
 
-#: What `x[i] = row` records.
+#: The op that `x[i] = row` records.
 _ROW = SelectScatter.named(ASSIGNED, ("T", "T", "I"), dim=0)
 
 
 def setitem(x: Any, key: Any, value: Any) -> Any:
     """The value of x after `x[key] = value`.
 
-    value: a tensor that broadcasts to x[key], or a number; cast to x's dtype (a tensor that goes
-    where index tensors point must have it already). Raises as getitem; ShapeError, DTypeError.
+    value: a tensor that broadcasts to x[key], or a number; cast to x's dtype (a tensor for places
+    of index tensors must have that dtype). Raises as getitem; ShapeError, DTypeError.
     """
     if type(key) is int and _hot.current_trace().symbolic is None:
         type_ = _hot.refreshed(x).type
         dims = type_.dims
         if dims and -dims[0] <= key < dims[0]:
-            # What a loop that fills a tensor does: there is nothing to work out.
+            # The case of a loop that fills a tensor: there is nothing to work out.
             if type(value) is float:
                 value = ops.full(dims[1:], value, dtype=type_.dtype)
                 return _hot.record_list(_ROW, [x, value], [key])
@@ -219,7 +219,7 @@ def overwritten(x: Any, value: Any) -> Any:
 
 
 def _number(value: Any, x: Any) -> Any:
-    """A NumPy scalar as a number. Raises ArgumentTypeError for what is no number."""
+    """A NumPy scalar as a number. Raises ArgumentTypeError for anything but numbers."""
     item = getattr(value, "item", None)
     if item is not None and getattr(value, "shape", None) == () and not hasattr(value, "strides"):
         return item()
@@ -244,7 +244,7 @@ def _fitted(value: Any, shape: tuple[Any, ...], dtype: Any) -> Any:
 
 
 def _without_leading_ones(value: Any, rank: int) -> Any:
-    """value with leading dims of extent 1 dropped, until it has at most `rank` dims."""
+    """value without leading dims of extent 1, as many as leave it `rank` dims."""
     shape = tuple(value.shape)
     cut = 0
     while len(shape) - cut > rank and shape[cut] == 1:
@@ -253,7 +253,7 @@ def _without_leading_ones(value: Any, rank: int) -> Any:
 
 
 def _put_back(step: Step, whole: Any, part: Any, values: Values, first: bool) -> Any:
-    """whole, with the part that the step views replaced; first: by what is assigned."""
+    """whole, with the part that the step views replaced; first: by the assigned value."""
     dim = step.dim
     if step.op == "select":
         index = values[step.slots[0]]
@@ -302,7 +302,7 @@ def _numel(value: Any) -> int:
 
 
 def _fill_mask(x: Any, mask: Any, dim: int, value: Any) -> Any:
-    """One value where a mask is True: needs no positions, and so waits for nothing."""
+    """A single value where a mask is True: needs no positions, and so waits for nothing."""
     check_mask(mask, x, dim)
     behind = len(x.shape) - dim - len(mask.shape)
     mask = mask if mask.dtype is bool_ else ops.cast(mask, bool_)

@@ -1,1 +1,1 @@
-"""Views: ops that share the elements of their input."""
+"""Views: ops that share the elements of the input."""

@@ -1,6 +1,6 @@
-"""Views that keep every element in its dims: alias, detach and the permutations.
+"""Views that keep every element in the same dims: alias, detach and the permutations.
 
-The family derives all rules of a permutation from one function, `order`.
+The family derives all rules of a permutation from a single function, `order`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Strides = tuple[tuple[int, ...], int]  # strides and offset from the base's firs
 
 
 class View(Primitive, abstract=True):
-    """Base of the ops whose result shares the elements of their first operand."""
+    """Base of the ops whose result shares the elements of the first operand."""
 
     view = True
     supports = ANY_DTYPE
 
 
 class Alias(View):
-    """y = x: another handle of the same elements (what `x[...]` gives)."""
+    """y = x: another handle of the same elements (the result of `x[...]`)."""
 
     signature = "input"
     grad_name = "AliasBackward0"
@@ -57,7 +57,7 @@ class Alias(View):
 
 
 class Detach(Alias):
-    """y = x, as a variable of its own: no gradient passes."""
+    """y = x, as a separate variable: no gradient passes."""
 
     functions = ("detach",)
     methods = ("detach",)
@@ -69,9 +69,9 @@ class Detach(Alias):
 
 
 class Reinterpret(Primitive):
-    """y = the bits of x as elements of `dtype`; their size decides how many make up the last dim.
+    """y = the bits of x as elements of `dtype`; the last dim grows or shrinks accordingly.
 
-    Raises ShapeError if the last dim does not hold a whole number of them.
+    Raises ShapeError if the last dim does not hold a whole number of elements.
     """
 
     signature = "input, dtype: dtype"
@@ -135,7 +135,7 @@ class Permutation(View, abstract=True):
     """y[i] = x[...]: dim k of y is dim order[k] of x. A subclass says the order."""
 
     def order(self, rank: int) -> tuple[int, ...]:
-        """For each dim of the result, the dim of the operand that it is."""
+        """For each dim of the result, the same dim of the operand."""
         raise NotImplementedError
 
     def infer(self, x: Spec) -> Spec:
@@ -167,7 +167,7 @@ def inverse_order(order: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Permute(Permutation):
-    """y = x with its dims in the order `dims`: dim k of y is dim dims[k] of x.
+    """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x.
 
     Raises ShapeError if dims does not name every dim once, DimError beyond the rank.
     """
@@ -231,7 +231,7 @@ class Swapaxes(Permutation):
 
 
 def swapped(rank: int, dim0: int, dim1: int, op: str) -> tuple[int, ...]:
-    """The order of `rank` dims with two of them swapped; of no dims for a 0-d tensor."""
+    """The order of `rank` dims with two dims swapped; of no dims for a 0-d tensor."""
     a, b = normalize_dim(dim0, rank, op), normalize_dim(dim1, rank, op)
     order = list(range(rank))
     if rank:
@@ -263,7 +263,7 @@ class T(Permutation):
 
 
 class ReverseDims(Permutation):
-    """y = x with its dims in reverse order (`x.T`)."""
+    """y = x with dims in reverse order (`x.T`)."""
 
     signature = "input"
     grad_name = "PermuteBackward0"
@@ -277,7 +277,7 @@ class ReverseDims(Permutation):
 
 
 class MatrixTranspose(Permutation):
-    """y = x with its last two dims swapped (`x.mT`). Raises ShapeError below 2 dims."""
+    """y = x with the last two dims swapped (`x.mT`). Raises ShapeError below 2 dims."""
 
     signature = "input"
     grad_name = "TransposeBackward0"
@@ -296,7 +296,7 @@ class MatrixTranspose(Permutation):
 
 
 class Movedim(Permutation):
-    """y = x with dims `source` moved to the positions `destination`; the others keep their order.
+    """y = x with dims `source` moved to positions `destination`; all else keeps the order.
 
     Raises ShapeError if the two differ in length or name a dim twice.
     """

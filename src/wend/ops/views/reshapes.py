@@ -1,6 +1,6 @@
 """Reshapes: views of the same elements, in row-major order, in another shape.
 
-The family derives all rules of a reshape from one function, `target`.
+The family derives all rules of a reshape from a single function, `target`.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def _nodes(n: Any, x: Any, *sizes: Any) -> Any:
 
 
 class Reshape(Reshaping):
-    """y = x in the given shape; one extent may be -1: it follows from the others.
+    """y = x in the given shape; a single extent may be -1: it follows from the rest.
 
-    shape: extents whose product is x's number of elements. Raises ShapeError if it is not.
+    shape: extents whose product is x's number of elements. Raises ShapeError otherwise.
     """
 
     signature = "input, shape: sizes"
@@ -87,8 +87,8 @@ class Reshape(Reshaping):
 class ReshapeTo(Reshaping):
     """y = x in the given shape, which is known to have as many elements.
 
-    For rules: it asks nothing of the extents, so that a rule holds for all sizes, and the extents
-    given stay the ones of the result.
+    For rules: nothing is asked of the extents, so that a rule holds for all sizes, and the given
+    extents stay those of the result.
     """
 
     signature = "input, shape: sizes"
@@ -104,7 +104,7 @@ class ReshapeTo(Reshaping):
 
 
 class Flatten(Reshaping):
-    """y = x with dims start_dim..end_dim merged into one; a 0-d tensor becomes 1-d."""
+    """y = x with dims start_dim..end_dim merged into a single dim; a 0-d tensor becomes 1-d."""
 
     signature = "input, start_dim: int = 0, end_dim: int = -1"
     start_dim: int
@@ -133,9 +133,9 @@ class Flatten(Reshaping):
 
 
 class Unflatten(Reshaping):
-    """y = x with dim `dim` split into dims of the given sizes; one may be -1.
+    """y = x with dim `dim` split into dims of the given sizes; a single size may be -1.
 
-    Raises ShapeError if they do not multiply up to the extent of that dim.
+    Raises ShapeError if the sizes do not multiply up to the extent of that dim.
     """
 
     signature = "input, dim: int, sizes: sizes"
@@ -161,7 +161,7 @@ class Unflatten(Reshaping):
 
 
 class Ravel(Reshaping):
-    """y = x as one dim, in row-major order."""
+    """y = x as a single dim, in row-major order."""
 
     signature = "input"
     functions = ("ravel",)
@@ -173,7 +173,7 @@ class Ravel(Reshaping):
         return (numel(shape),)
 
     def strides(self, shape: Any, strides: Any) -> Strides | None:
-        # PyTorch makes what it ravels contiguous first, even where other strides would do.
+        # PyTorch's ravel makes a contiguous copy first, even where further strides would do.
         return ((1,), 0) if is_contiguous(shape, strides) else None
 
     def samples(self, rng: Any) -> Iterator[Sample]:
@@ -203,7 +203,7 @@ class Unsqueeze(Reshaping):
 
     def strides(self, shape: Any, strides: Any) -> Strides:
         dim = normalize_dim(self.dim, len(shape) + 1, "unsqueeze")
-        # The stride of an extent of 1 is free; PyTorch shows the one that steps over that dim.
+        # The stride of an extent of 1 is free; PyTorch shows the stride that steps over that dim.
         new = shape[dim] * strides[dim] if dim < len(shape) else 1
         return (*strides[:dim], new, *strides[dim:]), 0
 
@@ -216,7 +216,7 @@ class Unsqueeze(Reshaping):
 
 
 class Squeeze(Reshaping):
-    """y = x without its dims of extent 1: all of them, or those among `dim`."""
+    """y = x without dims of extent 1: all such dims, or those among `dim`."""
 
     signature = "input, dim: dims = None"
     dim: tuple[int, ...] | None
@@ -228,7 +228,7 @@ class Squeeze(Reshaping):
         return tuple(shape[d] for d in self.kept(shape))
 
     def kept(self, shape: Shape) -> list[int]:
-        """The dims that stay. Asks only the named dims for their extent."""
+        """The dims that stay. Asks only the named dims for extents."""
         rank = len(shape)
         asked = normalize_dims(self.dim, rank, "squeeze")
         return [d for d in range(rank) if d not in asked or shape[d] != 1]
@@ -254,10 +254,10 @@ class Squeeze(Reshaping):
 
 
 def resolve_shape(op: str, shape: Shape, sizes: Shape) -> Shape:
-    """The extents that `sizes`, with at most one -1, means for the elements of `shape`.
+    """The extents that `sizes`, with at most a single -1, means for the elements of `shape`.
 
-    Extents that must equal one of the operand's become that one: a symbolic extent then stays
-    the operand's own. Raises ShapeError.
+    Extents that must equal an extent of the operand are replaced by it: a symbolic extent then
+    stays the operand's own. Raises ShapeError.
     """
     inferred = -1
     for i, size in enumerate(sizes):
@@ -297,7 +297,7 @@ def _misfit(op: str, shape: Shape, sizes: Shape, total: Any) -> ShapeError:
 
 
 def _with_inferred(shape: Shape, sizes: Shape, inferred: int, extent: Any) -> Shape:
-    """sizes with the -1 resolved; matched from the left before it and from the right behind it."""
+    """sizes with the -1 resolved; matched from the left before the -1 and from the right behind."""
     left, used = _match(shape, sizes[:inferred])
     back = shape[used:][::-1]
     right, used_back = _match(back, sizes[inferred + 1 :][::-1])
@@ -311,7 +311,7 @@ def _with_inferred(shape: Shape, sizes: Shape, inferred: int, extent: Any) -> Sh
 
 
 def _shared_extents(shape: Shape, sizes: Shape) -> Shape:
-    """sizes, each extent replaced by the operand's extent that it equals by factor grouping."""
+    """sizes, each replaced by the operand's extent that it equals by factor grouping."""
     matched, _ = _match(shape, sizes)
     return (*matched, *sizes[len(matched) :])
 
@@ -348,7 +348,7 @@ def _next_group(shape: Shape, sizes: Shape, i: int, j: int) -> tuple[int, int] |
 
 
 def _group_extents(ins: Shape, outs: Shape) -> Shape:
-    """The extents of one group, whose products are equal."""
+    """The extents of a group, whose products are equal."""
     if len(outs) == 1:
         return (numel(ins),)
     large = [k for k, n in enumerate(outs) if n != 1]
@@ -362,8 +362,8 @@ def view_strides(
 ) -> tuple[int, ...] | None:
     """Strides under which `target` shows the same memory, or None: then only a copy will do.
 
-    Dims that lie densely behind one another form a run; each run has to be split by the target's
-    dims on its own.
+    Dims that lie densely in a row form a run; each run has to be split by the target's dims
+    separately.
     """
     if 0 in shape:
         return strides if tuple(shape) == tuple(target) else contiguous_strides(target)
@@ -373,7 +373,7 @@ def view_strides(
     dim = len(target) - 1
     for count, base in _dense_runs(shape, strides):
         filled = 1
-        # Extents of 1 belong to the run that they follow, as PyTorch has it.
+        # Extents of 1 belong to the run that they follow, as in PyTorch.
         while dim >= 0 and (filled < count or target[dim] == 1):
             result[dim] = filled * base
             filled *= target[dim]

@@ -1,6 +1,6 @@
-"""A sequence taken apart into its steps at once.
+"""A sequence taken apart into steps at once.
 
-As views, T steps would make T gradients of the whole sequence; here the gradient is one `cat`.
+As views, T steps would make T gradients of the whole sequence; here the gradient is a single `cat`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The adjoints of the views of a part: the input with that part replaced by `src`.
 
-They are what writes through views are made of; the public functions are composites of them.
+Writes through views are made of these ops; the public functions are composites of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wend.ops.views.strided import check_strided, diagonal_bounds, diagonal_dims
 
 
 def with_batch(x: Any, is_batched: bool, size: Any) -> Any:
-    """x with a batch axis at dim 0, whether it came with one or not."""
+    """x with a batch axis at dim 0, whether x came with the axis or not."""
     return x if is_batched else ops.expand_to(x, (size, *x.shape), (0,))
 
 
@@ -28,10 +28,10 @@ ASSIGNED = "AssignedBackward0"  # by `x[...] = src`; else a view was changed in 
 
 
 class PartScatter(Primitive, abstract=True):
-    """y = input with one part replaced by src, which has that part's shape.
+    """y = input with a part replaced by src, which has that part's shape.
 
-    A subclass says which part, three times: its shape, its elements in an array, and the op that
-    views it. src is cast to the input's dtype.
+    A subclass says which part, three times: by shape, by elements in an array, and by the op that
+    views the part. src is cast to the input's dtype.
     """
 
     supports = ANY_DTYPE
@@ -50,7 +50,7 @@ class PartScatter(Primitive, abstract=True):
         raise NotImplementedError
 
     def again(self, x: Any, src: Any, *sizes: Any) -> Any:
-        """The same op on other tensors."""
+        """The same op on new tensors."""
         raise NotImplementedError
 
     def infer(self, x: Spec, src: Spec, *sizes: Any) -> Spec:
@@ -73,7 +73,7 @@ class PartScatter(Primitive, abstract=True):
 
     @staticmethod
     def grad_nodes(n: Any, x: Any, src: Any, *how: Any) -> Any:
-        """A write to a view: the edges of the op in place but its first, or what is assigned."""
+        """A write to a view: the edges of the op in place but the first, or the assigned tensor."""
         if n.op.grad_name == ASSIGNED or src.maker is None:
             return n.node("CopySlices", x, assigned(src))
         return n.node("CopySlices", x, *src.edges[1:])
@@ -156,7 +156,7 @@ class SelectScatter(PartScatter):
 
 
 class DiagonalScatter(PartScatter):
-    """y = input, with its diagonal over dims dim1 and dim2 replaced by src."""
+    """y = input, with the diagonal over dims dim1 and dim2 replaced by src."""
 
     signature = "input, src, offset: size = 0, dim1: int = 0, dim2: int = 1"
     dim1: int

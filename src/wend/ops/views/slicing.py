@@ -1,4 +1,4 @@
-"""Views of a part along one dim (slice, select, narrow), and expand.
+"""Views of a part along a single dim (slice, select, narrow), and expand.
 
 The adjoint of a view of a part writes the part into zeros: the scatters of `scatters.py`.
 """
@@ -19,7 +19,7 @@ from wend.ops.views.family import Shape, Strides, View
 
 
 def replaced(shape: Shape, dim: int, extent: Any) -> Shape:
-    """shape with the extent of one dim exchanged."""
+    """shape with the extent of a dim exchanged."""
     return (*shape[:dim], extent, *shape[dim + 1 :])
 
 
@@ -51,7 +51,7 @@ def counted_index(op: str, index: Any, n: Any, dim: int) -> Any:
 def slice_bounds(op: str, n: Any, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
     """(first, past the last, number of elements) of start:end:step over an extent n.
 
-    As Python's slices: negative bounds count from the end, bounds beyond it are cut off.
+    As Python's slices: negative bounds count from the end, bounds beyond the extent are cut off.
     Extents may be symbolic. Raises ArgumentError unless step > 0.
     """
     if not step > 0:
@@ -75,7 +75,7 @@ def _bound(bound: Any, n: Any) -> Any:
 
 
 class Slicing(View, abstract=True):
-    """y = x[..., first:last:step, ...] along one dim. A subclass says which."""
+    """y = x[..., first:last:step, ...] along a dim. A subclass says which."""
 
     smooth = True
 
@@ -121,7 +121,7 @@ class Slicing(View, abstract=True):
 class Slice(Slicing):
     """y = x[..., start:end:step, ...] along dim `dim`, with Python's meaning of the bounds.
 
-    start, end: None, or ints; negative ones count from the end     step: > 0
+    start, end: None, or ints; negative ints count from the end     step: > 0
     Raises ArgumentError unless step > 0, DimError for a 0-d tensor.
     """
 
@@ -234,7 +234,7 @@ class Expand(View):
     """y = x repeated, without a copy, along dims of extent 1 and along new leading dims.
 
     size: the shape of y; -1 keeps an extent. Raises ShapeError where x's extent is neither the
-    asked one nor 1.
+    asked extent nor 1.
     """
 
     signature = "input, size: sizes"
@@ -293,7 +293,7 @@ class Expand(View):
             return ops.clone(x)
         if count == numel(x.shape):  # each element is there once
             return ops.reshape(v, x.shape)
-        # Of the places that show one element, those that have changed say what it is now.
+        # Among places that show the same element, changed places give its value now.
         axes = broadcast_axes(tuple(x.shape), tuple(v.shape))
         changed = has_changed(ops.expand_to(x, tuple(v.shape), axes), v)
         kept = tuple(d for d in range(len(v.shape)) if d not in axes)
@@ -321,7 +321,7 @@ def has_changed(old: Any, new: Any) -> Any:
 
 
 def expanded_strides(shape: Any, strides: Any, target: Any) -> tuple[int, ...]:
-    """Strides of a tensor expanded to `target`: 0 where its elements are repeated."""
+    """Strides of a tensor expanded to `target`: 0 where elements are repeated."""
     lead = len(target) - len(shape)
     result = [0 if n != m else s for n, m, s in zip(shape, target[lead:], strides, strict=True)]
     for i in range(lead - 1, -1, -1):
@@ -332,7 +332,7 @@ def expanded_strides(shape: Any, strides: Any, target: Any) -> tuple[int, ...]:
 
 
 def broadcast_axes(shape: Shape, target: Shape) -> tuple[int, ...]:
-    """The dims of `target` along which a tensor of shape `shape` is repeated to fill it."""
+    """The dims of `target` along which a tensor of shape `shape` is repeated to fill `target`."""
     lead = len(target) - len(shape)
     return (*range(lead), *(lead + i for i, n in enumerate(shape) if n != target[lead + i]))
 
@@ -346,8 +346,8 @@ def sum_to_shape(g: Any, shape: Any) -> Any:
 class ExpandTo(View):
     """y = x repeated along the dims `axes` of y: the adjoint of sum_to.
 
-    size: the shape of y. axes: counted from 0; new leading dims are among them, and x has an
-    extent of 1 in the others. For rules: it asks nothing of the extents.
+    size: the shape of y. axes: counted from 0; new leading dims are among them, and x has an extent
+    of 1 in all further axes. For rules: nothing is asked of the extents.
     """
 
     signature = "input, size: sizes, axes: ints"

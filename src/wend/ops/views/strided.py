@@ -1,4 +1,4 @@
-"""Views that walk the memory in a way of their own: diagonal, unfold, as_strided."""
+"""Views that walk the memory in further ways: diagonal, unfold, as_strided."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Diagonal(View):
 
 
 def diagonal_dims(op: str, dim1: int, dim2: int, rank: int) -> tuple[int, int]:
-    """dim1 and dim2 counted from 0. Raises DimError, ShapeError if they are the same dim."""
+    """dim1 and dim2 counted from 0. Raises DimError, ShapeError for equal dims."""
     a, b = normalize_dim(dim1, rank, op), normalize_dim(dim2, rank, op)
     if a == b:
         raise ShapeError(f"{op}: diagonal dimensions cannot be identical: {dim1}, {dim2}")
@@ -87,7 +87,7 @@ def diagonal_bounds(rows: Any, columns: Any, offset: Any) -> tuple[Any, Any, Any
 class Unfold(View):
     """y[..., w, ..., k] = x[..., w * step + k, ...]: the windows of `size` elements along a dim.
 
-    Dim `dimension` then counts the windows, and a new last dim runs within one.
+    Dim `dimension` then counts the windows, and a new last dim runs within a window.
     Raises ShapeError for step < 1, size < 0 or size beyond the extent.
     """
 
@@ -169,16 +169,16 @@ class Unfold(View):
 
 
 def put_changed(x: Any, dim: int, index: Any, v: Any) -> Any:
-    """x, with its elements `index` along a dim replaced by those of v that differ from them.
+    """x, with the elements `index` along a dim replaced by elements of v that differ.
 
-    Places that show one element several times: what has changed there says what it is now.
+    Of places that show the same element, a changed place gives the element's value now.
     """
     n = x.shape[dim]
     ones = [1] * len(v.shape)
     ones[dim] = v.shape[dim]
     places = ops.expand(ops.reshape(index, tuple(ones)), tuple(v.shape))
     places = ops.where(has_changed(ops.index_select(x, dim, index), v), places, n)
-    spare = ops.narrow(x, dim, 0, 1)  # where the others go
+    spare = ops.narrow(x, dim, 0, 1)  # where the unchanged elements go
     return ops.narrow(ops.scatter(ops.cat([x, spare], dim), dim, places, v), dim, 0, n)
 
 
@@ -190,8 +190,8 @@ def arange(count: Any) -> Any:
 class AsStrided(View):
     """y[i, j, ...] = memory[storage_offset + i * stride[0] + j * stride[1] + ...].
 
-    memory is x, row-major and dense, seen as one dim: the public `as_strided` passes the base that
-    a view lies in. Raises ShapeError if an element lies outside of it.
+    memory is x, row-major and dense, seen as a single dim: the public `as_strided` passes the base
+    of a view. Raises ShapeError if an element lies outside of the memory.
     """
 
     signature = "input, size: sizes, stride: sizes, storage_offset: size? = None"
@@ -269,7 +269,7 @@ def check_strided(op: str, shape: Shape, size: Shape, stride: Shape, offset: Any
 
 
 def strided_places(size: Any, stride: Any, offset: int) -> np.ndarray:
-    """The places in memory of the elements of a strided view, as an array of its shape."""
+    """The places in memory of the elements of a strided view, as an array of the view's shape."""
     places = np.full(tuple(size), offset, dtype=np.int64)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
         places += (np.arange(n) * s).reshape((n,) + (1,) * (len(size) - d - 1))
