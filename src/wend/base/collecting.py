@@ -37,7 +37,7 @@ OFTEN_ENOUGH = 20_000
 class CollectionSeldom:
     """Context: the cyclic garbage collector looks through young objects less often.
 
-    Objects that wait for others to go on are no garbage, and looking through them repeatedly takes
+    Objects that wait for each other are no garbage, and looking through them repeatedly takes
     time. The same holds behind the block, where a backward pass removes most of the objects. If
     many young objects are there then, collection stays seldom until the next collection.
     """
@@ -45,7 +45,7 @@ class CollectionSeldom:
     __slots__ = ()
     # A collection may begin wherever an object is made, and asks for the lock in the same thread.
     _lock = threading.RLock()
-    # of all threads: the first thread in changes the process, the last one out restores
+    # of all threads: the first thread in changes the process, the last thread out restores
     _inside = 0
     _before = (0, 0, 0)
     _raised: tuple[int, ...] | None = None  # the thresholds in force, if they are ours

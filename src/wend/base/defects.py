@@ -1,6 +1,6 @@
 """Failures inside Wend: counted, logged, told once, and raised where a setting asks for that.
 
-An error is the user's if an op fails by a rule of its own, on the user's values. Every other
+An error is the user's if an op fails by a rule of its own, on the user's values. Any further
 exception of an executor, a plan, a kernel, the planner or a background thread is a *defect*. The
 program goes on: another executor computes the same from inputs that nobody has written to. A defect
 costs time, never a result, and must not stay unseen:

@@ -25,7 +25,7 @@ CATEGORY_NAMES: Final = ("bool", "int", "float", "complex")
 
 
 class DType:
-    """An element type. There is exactly one instance of each: compare with `is`.
+    """An element type. There is a single instance of each: compare with `is`.
 
     name: as in PyTorch     numpy: the np.dtype     itemsize: bytes     id: dense, from 0
     category: 0 bool, 1 int, 2 float, 3 complex
@@ -189,7 +189,7 @@ def of_python(number_type: type) -> DType:
 def dtype_of_scalar_category(category: int, default: DType | None = None) -> DType:
     """The type that a Python number of this category becomes by itself.
 
-    category: 0 bool, 1 int, 2 float, 3 complex     default: the float type, if not the current one
+    category: 0 bool, 1 int, 2 float, 3 complex     default: the float type; None: the current
     """
     if category <= INT:
         return bool_ if category == BOOL else int64

@@ -12,9 +12,9 @@ from __future__ import annotations
 class WendError(Exception):
     """Base of all of Wend's exceptions.
 
-    `site` is the user's line, for an error that surfaces elsewhere than at its cause (an index
-    found out of range when the value is computed). Whoever knows the line fills it in; str() then
-    shows it on a second line.
+    `site` is the user's line, for an error that surfaces elsewhere than at its cause: an index
+    found out of range when the value is computed, say. Whoever knows the line fills it in; str()
+    then shows it on a second line.
     """
 
     site: object | None = None
@@ -49,7 +49,7 @@ class GraphError(WendError, RuntimeError):
 
 
 class LinAlgError(WendError, RuntimeError):
-    """A matrix that an algorithm of linear algebra cannot handle: a singular one, say."""
+    """A matrix that an algorithm of linear algebra cannot handle: a singular matrix, say."""
 
 
 class ExecutionError(WendError, RuntimeError):

@@ -20,8 +20,8 @@ _INSIDE = frozenset({"builtins", "wend", "numpy", "llvmlite", "scipy", *sys.stdl
 def is_interrupt(error: BaseException) -> bool:
     """Whether an exception came from outside while Wend was at work, raised by nothing within.
 
-    An interrupt is no Exception, or was raised by a function called as signal handlers are, or is
-    of a kind unknown inside and raised by no function: another thread did so.
+    An interrupt is no Exception, or was raised by a function called as signal handlers are. Or it
+    is of a kind unknown inside and raised by no function: another thread did so.
     """
     if not isinstance(error, Exception):
         return True

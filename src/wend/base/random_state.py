@@ -1,7 +1,7 @@
 """Random number state: a seed, and the count of numbers drawn so far.
 
 All of Wend's random numbers are Philox4x32-10 of (seed, position): element i of a draw depends on
-(seed, offset + i) and on nothing else, so results do not depend on fusion, batching, dead code or
+(seed, offset + i) and on nothing else. So results do not depend on fusion, batching, dead code or
 thread count.  A `RandomState` only hands out ranges of positions; the ops compute the numbers.
 
     seed, offset = state.reserve(x.numel())     # run-time scalars of a random op

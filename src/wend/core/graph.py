@@ -402,7 +402,7 @@ def runs_whole(body: Graph) -> bool:
     """Whether running a body at once changes nothing but the time.
 
     Not if its ops can fail at the user's values, write into an operand that is let go, or draw
-    random numbers (no two draws are alike, so that bodies with draws never make a group).
+    random numbers: no two draws are alike, so that bodies with draws never make a group.
     """
     made = {o for node in body.nodes for o in node.outputs}
     if len(made.intersection(body.outputs)) != len(body.outputs):

@@ -457,7 +457,7 @@ def check_held(prim: Any, tensors: list[Any], args: list[Any] | None) -> None:
     """Let an op look at the indices that are computed already (slot of the core).
 
     The primitive's `checked` gets the first operand's type, the arrays of held integer operands and
-    None for further operands, and raises the user's error while the line is recorded.
+    None for further operands. It raises the user's error while the line is recorded.
     """
     first, *others = [_hot.value_of(t) for t in tensors]
     held = [v.buffer if v.type.dtype.category == INT else None for v in others]

@@ -1,7 +1,7 @@
 """Functions that make tensors: of data, of constants, of ranges.
 
-Data becomes a held value (`tensor`, `as_tensor`); constants and ranges are recorded as ops, so
-that a `zeros` in a loop costs a step and no memory until somebody looks at its value.
+Data becomes a held value (`tensor`, `as_tensor`); constants and ranges are recorded as ops. A
+`zeros` in a loop costs a step and no memory until somebody looks at the value.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ def explain() -> Explanation:
     """How the last step was computed: computes pending values first.
 
     The step is all that was computed since its path was last taken: an iteration of a loop. Per
-    flush: why the path was new, which executor ran it, each kernel with the fused ops and the
-    user's lines, bytes read and written, operations, host steps and why they are no kernels.
+    flush: why the path was new, the executor, each kernel with the fused ops and the user's lines,
+    bytes read and written, operations, host steps with reasons.
 
     Printing shows the text; notebooks show a table; `passes()` the result of each pass.
     """

@@ -1,8 +1,7 @@
 """`torch.overrides`: the calls that a class with its own `__torch_function__` is asked about.
 
 Ops ask the classes of operands in the core. All else (attributes, `size`, `backward`, `x[0] = v`)
-is asked about by members that such a class gets when made, so that plain tensors are never looked
-at.
+is asked about by members that such a class gets when made. Plain tensors are never looked at.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Philox4x32-10 over whole ranges of positions, in NumPy.
 
 A counter of 128 bits gives four 32-bit words.  Its low 64 bits are the number of the block, the
-third word is the kind of draw (so that draws of different kinds never share a word), the fourth
-counts retries.  Word w of a kind is lane w % 4 of block w // 4.
+third word is the kind of draw, the fourth counts retries. Draws of different kinds never share a
+word.  Word w of a kind is lane w % 4 of block w // 4.
 """
 
 from __future__ import annotations

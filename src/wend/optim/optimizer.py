@@ -262,7 +262,7 @@ class Optimizer:
                 grad.zero_()
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step; the hook may return new ones."""
+        """Call `hook(optimizer, args, kwargs)` before each step; a result replaces both."""
         return self._optimizer_step_pre_hooks.add(hook)
 
     def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

@@ -2,9 +2,9 @@
 
 The script runs as it is on Wend and op by op on the NumPy executor, from the same seed: equal
 draws, equal weights. Where PyTorch is installed, there are two more runs, on Wend and on PyTorch,
-with draws and initial weights in common (`draws.py`), as the two have streams of random numbers of
-their own. Each run writes a journal (`journal.py`) of losses, gradients, parameters and printed
-lines. Journals are compared in order, by a tolerance for each dtype.
+with draws and initial weights in common (`draws.py`). Wend and PyTorch have separate streams of
+random numbers. Each run writes a journal (`journal.py`) of losses, gradients, parameters and
+printed lines. Journals are compared in order, by a tolerance for each dtype.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Network:
 def nearest_cut(
     costs: Mapping[int, int], follows: Mapping[int, Iterable[int]], wanted: Iterable[int]
 ) -> set[int]:
-    """The cheapest values to keep, so that all wanted values are kept or follow from kept ones.
+    """The cheapest values to keep, so that all wanted values are kept or follow from these.
 
     costs: of keeping each value, above 0     follows: the values that a value is computed from; a
     value that is missing there has to be kept if needed. Among equally cheap choices, the

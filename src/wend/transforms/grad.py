@@ -1,8 +1,8 @@
 """Reverse-mode differentiation: the backward pass of a trace, then of earlier segments.
 
 The backward pass of the pending trace is a step of the trace. The backward pass of each earlier
-segment is a step as well, keyed by the segment's structure and by which values have or want
-gradients, never by the chain of segments.  Hooks and user-defined functions split a step.
+segment is a step as well. Its key is the segment's structure and which values have or want
+gradients, never the chain of segments.  Hooks and user-defined functions split a step.
 """
 
 from __future__ import annotations
@@ -371,7 +371,7 @@ def _leave(owner: BackwardPass) -> None:
 def _seeds(
     owner: BackwardPass, roots: list[Any], gradients: list[Any]
 ) -> tuple[dict[int, Any], Any]:
-    """Gradients of pending roots by dense index (None for ones), and one of those roots.
+    """Gradients of pending roots by dense index (None for ones), and any of those roots.
 
     Held roots go to the owner.
     """

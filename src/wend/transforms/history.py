@@ -15,7 +15,7 @@ _WARNED: set[Any] = set()
 
 
 def note_history(segment: Segment, batch: FlushJob) -> None:
-    """Count the spent segments behind a new one; warn once, naming the line, if there are many.
+    """Count the spent segments behind a new segment; warn once, naming the line, if there are many.
 
     Losses that are summed as tensors do so: each sum keeps the iteration's graph alive.
     """

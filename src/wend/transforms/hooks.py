@@ -88,7 +88,7 @@ def node_hooks_of_leaf(leaf: Leaf) -> NodeHooks:
 
 
 def plain(g: Any) -> Any:
-    """A handle of its own on the value of `g`: whoever writes to one does not write to both."""
+    """A handle of its own on the value of `g`: a write to either does not reach both."""
     value = _hot.value_of(g)
     fresh = _hot.wrap(value)
     fresh.leaf = value.leaf

@@ -1,4 +1,4 @@
-"""A single call for all examples: a function runs once, on tensors that stand for one example each.
+"""A single call for all examples: a function runs once, on tensors that stand for an example each.
 
 A `Level` takes the place of a thread's trace while a mapped function runs.  The tensors that the
 function sees have a single example's shape.  Behind each is a tensor with the batch axis at dim 0,
@@ -279,8 +279,7 @@ def run_mapped(
 
 
 def _take_back(level: Level, serial: int, n: int, touched: int) -> Tensor | None:
-    """Undo in-place ops that put tensors of this level into outer tensors; returns one of these, or
-    None.
+    """Undo in-place ops that put tensors of this level elsewhere; returns any such tensor, or None.
 
     serial, n, touched: of the trace when the level began
     """

@@ -1,7 +1,7 @@
 """Backward through a single region: the pending trace, or a segment that a flush has left.
 
 Ids are the same in both: if users' code flushes the trace in the middle of a walk, the walk goes on
-in the segment that the flush made of the trace.
+in the segment made by that flush.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Walk:
         if _hot.several():
             self.compute_foreign(seeds)
         with one_at_a_time():
-            self.follow()  # while this thread waits for another, others may flush the trace
+            self.follow()  # while this thread waits for another, any thread may flush the trace
             part = self.survey.part(self.path, order, high, low, self.kept_ids)
             if part is None:
                 return []
@@ -223,7 +223,7 @@ class Walk:
         return pairs
 
     def compute_foreign(self, seeds: dict[int, Any]) -> None:
-        """Compute the gradients pending in other threads: a step does not wait for them."""
+        """Compute the gradients pending in another thread: a step does not wait for threads."""
         for g in seeds.values():
             if g is not None and _hot.value_of(g).trace is not self.trace:
                 _hot.ensure(_hot.value_of(g))
@@ -358,8 +358,8 @@ def backward_step(
 ) -> Step:
     """A stretch of a trace's backward pass as nodes behind the path.
 
-    given: those of the seeds `order` whose gradients are operands, the last of `indices`; all other
-    gradients are ones     first: id of the first result
+    given: those of the seeds `order` whose gradients are operands, the last of `indices`; all
+    further gradients are ones     first: id of the first result
     """
     expander = Expander(path.inner, Layered(path.shapes))
     differ = Differentiator(path, expander, create, whole)

@@ -147,7 +147,7 @@ def _make(program: Program, grad: bool) -> Bundle:
 def read_later(path: PathGraph, results: list[int], operands: list[int]) -> set[int]:
     """Ids in the middle of a path that gradient rules read.
 
-    results: those that may have gradients     operands: those that may want one
+    results: those that may have gradients     operands: those that may want a gradient
     """
     found = Survey(path, results, operands)
     ids: set[int] = set()

@@ -1,8 +1,8 @@
 """utils.checkpoint: trade memory for computing a part of the forward pass twice.
 
-Ops recorded inside of a checkpoint are marked. Of a marked block, the backward pass keeps only the
-inputs, and computes the rest anew from the inputs, by the same ops with the same random offsets.
-The user's function is called once.
+Ops recorded inside of a checkpoint are marked. The backward pass keeps only the inputs of a marked
+block, and computes the rest anew, by the same ops and random offsets. The user's function is called
+once.
 """
 
 from __future__ import annotations

@@ -69,8 +69,8 @@ def refresh_shared(handle: Tensor, storage: Storage) -> None:
     """Let `handle` read the shared memory in the op that is about to be recorded.
 
     Little memory is copied, where it has changed.  Else the value is the memory itself: the core
-    computes the op at once, so that later writes do not show in the result, and no more is copied
-    than the op reads.
+    computes the op at once. Later writes do not show in the result, and no more is copied than the
+    op reads.
     """
     data, shared = storage.data, storage.shared
     if shared is None:  # as another thread has found by now

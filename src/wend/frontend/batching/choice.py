@@ -2,7 +2,7 @@
 
 Both ways compute the same.  The quicker way depends on the program. In turns, common work is
 computed in batches. But a batch of calls that went different ways is a structure that does not come
-back, and planning it costs more than the short paths of single calls, which do come back.
+back. Planning such a batch costs more than the short paths of single calls, which do come back.
 
 So both ways are tried on a program's first batches. The cost of a batch runs from its start to the
 start of the next batch, with its backward pass and all.  Batches may be of very unlike size (trees,

@@ -1,9 +1,9 @@
 """Where a trace past its soft budget is flushed: on the program's own rhythm, once per turn.
 
-A loop whose length does not divide the budget would otherwise be cut in another place each time,
-and each piece would be a path of its own. The trace ends at the op that it began with. Where that
-op lies in an inner loop, the trace ends at an op of the outer loop instead, which comes more
-rarely; the next trace then begins there.
+A loop whose length does not divide the budget would otherwise be cut in another place each time.
+Each piece would be a separate path. The trace ends at the op that it began with. Where that op lies
+in an inner loop, the trace ends at an op of the outer loop instead, which comes more rarely; the
+next trace then begins there.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def array_from_dlpack(source: Any) -> Array:
     """A writable array on the memory of an object with `__dlpack__`.
 
     Raises ArgumentTypeError for any other object, ArgumentError for memory of another device or for
-    element types that tensors lack, ExecutionError for a capsule that was used before.
+    element types that tensors lack. Raises ExecutionError for a capsule used before.
     """
     unversioned = False
     if type(source).__name__ == "PyCapsule":

@@ -131,7 +131,7 @@ class Clamping(Elementwise, abstract=True):
         return super().infer(*operands)
 
     def reference(self, x: Array, low: Array, high: Array) -> Array:
-        # Of equal operands, such as 0 and -0, the second is taken: the input.
+        # Among equal operands, such as 0 and -0, the second is taken: the input.
         x = x if low is None else np.maximum(low, x)
         return x if high is None else np.minimum(high, x)
 

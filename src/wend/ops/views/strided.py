@@ -171,7 +171,7 @@ class Unfold(View):
 def put_changed(x: Any, dim: int, index: Any, v: Any) -> Any:
     """x, with the elements `index` along a dim replaced by elements of v that differ.
 
-    Of places that show the same element, a changed place gives the element's value now.
+    Among places that show the same element, a changed place gives the element's value now.
     """
     n = x.shape[dim]
     ones = [1] * len(v.shape)

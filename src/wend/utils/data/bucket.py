@@ -39,7 +39,7 @@ class BucketBatchSampler(Sampler[list[int]]):
     and all remaining samples come at the end.
 
     ``state_dict`` and ``load_state_dict`` continue an epoch where the state was taken.
-    Raises ArgumentError and ArgumentTypeError for arguments of other forms.
+    Raises ArgumentError and ArgumentTypeError for arguments of any further form.
     """
 
     def __init__(

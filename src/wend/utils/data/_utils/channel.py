@@ -1,8 +1,8 @@
 """Carrying batches from a worker to the main process.
 
-A message is pickled with its arrays apart. Small arrays stay in the pickle; large ones are written
-into memory without a name, whose file descriptor goes through the socket. Memory without a name
-cannot leak: the kernel frees it with the last descriptor, however the processes end.
+A message is pickled with its arrays apart. Small arrays stay in the pickle; large arrays are
+written into memory without a name, whose file descriptor goes through the socket. Memory without a
+name cannot leak: the kernel frees it with the last descriptor, however the processes end.
 """
 
 from __future__ import annotations

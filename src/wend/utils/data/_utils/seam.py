@@ -1,4 +1,4 @@
-"""All contact of data loading with tensors: no other module there uses further parts of Wend.
+"""All contact of data loading with tensors: no module beside it uses further parts of Wend.
 
 Samples travel between processes as NumPy arrays, never as pending values: a worker's trace ends
 where arrays leave the worker, so that no fork can disturb the trace of the parent.
@@ -26,7 +26,7 @@ def is_tensor(value: object) -> bool:
 
 
 def to_array(tensor: Any) -> np.ndarray:
-    """Return a tensor's values, computing pending ones; to be copied from at once."""
+    """Return a tensor's values, computed if pending; to be copied from at once."""
     return array_of(tensor)
 
 

@@ -248,7 +248,7 @@ class Pool:
         )
 
     def close(self) -> None:
-        """End all workers: working ones are given time to finish a sample."""
+        """End all workers: working workers are given time to finish a sample."""
         self.closed = True
         self._closer()
 
