@@ -43,9 +43,10 @@ def comments(source):
         text = token.string.lstrip("#: ")
         if token.type == tokenize.COMMENT and not DIRECTIVE.match(text):
             row, column = token.start
-            found = (
-                [*found[:-1], f"{found[-1]}\n{text}"] if end == (row, column) else [*found, text]
-            )
+            if end == (row, column):
+                found[-1] += f"\n{text}"
+            else:
+                found.append(text)
             end = (row + 1, column) if token.line.lstrip().startswith("#") else None
     return found
 

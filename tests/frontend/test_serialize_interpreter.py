@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wend.frontend.serialize import interpreter as machine
-from wend.frontend.serialize.errors import CheckpointError, UnsafeName
-from wend.frontend.serialize.interpreter import Interpreter, named_globals
-from wend.frontend.serialize.names import (
+from wend.serialization import interpreter as machine
+from wend.serialization.errors import CheckpointError, UnsafeName
+from wend.serialization.interpreter import Interpreter, named_globals
+from wend.serialization.names import (
     Meaning,
     Names,
     add_safe_globals,
@@ -25,7 +25,7 @@ from wend.frontend.serialize.names import (
     get_safe_globals,
     safe_globals,
 )
-from wend.frontend.serialize.opcodes import OPCODES
+from wend.serialization.opcodes import OPCODES
 
 TABLE = {
     "collections.OrderedDict": Meaning(

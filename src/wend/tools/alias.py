@@ -64,7 +64,7 @@ class _WithSafeOpen(Loader):
         def safe_open(filename: Any, framework: str, device: Any = "cpu") -> Any:
             if framework not in ("pt", "torch", "pytorch"):
                 return other(filename, framework, device)
-            own = importlib.import_module(f"{self.package}.frontend.serialize.safetensors")
+            own = importlib.import_module(f"{self.package}.serialization.safetensors")
             return own.SafeFile(filename, device)
 
         vars(module)["safe_open"] = safe_open
@@ -85,7 +85,7 @@ class TorchFinder(MetaPathFinder):
                 spec.loader = _WithSafeOpen(spec.loader, self.package)
             return spec
         if name == "safetensors.torch":
-            own = importlib.import_module(f"{self.package}.frontend.serialize.safetensors")
+            own = importlib.import_module(f"{self.package}.serialization.safetensors")
             return ModuleSpec(name, _Loader(own))
         if name != "torch" and not name.startswith("torch."):
             return None

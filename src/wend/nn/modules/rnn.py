@@ -10,10 +10,10 @@ from wend.base.errors import ShapeError
 from wend.frontend.toolkit import Tensor, empty, ops
 from wend.nn import functional as F
 from wend.nn import init
+from wend.nn._base.packed import PackedSequence
 from wend.nn._base.recurrence import State, walk
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter, fresh_parameter
-from wend.nn.utils.rnn import PackedSequence
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wend.base.errors import ExecutionError
 from wend.utils.data._utils.fetch import StreamEnd, make_fetcher
-
-if TYPE_CHECKING:
-    from wend.utils.data.dataloader import DataLoader
 
 
 class _Pass:
     """Common part of both kinds of iterator: the requests, and the count of batches."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: Any) -> None:
         self.loader = loader
         self.requests: Iterator[Any] = iter(loader._index_sampler)
         self.yielded = 0
@@ -47,7 +44,7 @@ class _Pass:
 class LocalPass(_Pass):
     """Fetches in this process, when asked."""
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         self.fetcher = make_fetcher(*loader._fetching())
 
@@ -68,7 +65,7 @@ class WorkerPass(_Pass):
     given out in the order of tickets (or of arrival, with in_order=False).
     """
 
-    def __init__(self, loader: DataLoader, pool: Any, epoch: int) -> None:
+    def __init__(self, loader: Any, pool: Any, epoch: int) -> None:
         super().__init__(loader)
         self.pool, self.epoch = pool, epoch
         self.active = list(range(loader.num_workers))  # whose streams are not over

@@ -12,11 +12,11 @@ from wend.base.devices import device
 from wend.base.dtypes import ALL, DType
 from wend.base.shapes import Size, is_contiguous
 from wend.core._hot import Tensor
-from wend.frontend.serialize.errors import CheckpointError, short
-from wend.frontend.serialize.names import Meaning
-from wend.frontend.serialize.storages import STORAGE_NAMES, Allowance, StorageKind, TypedStorage
-from wend.frontend.serialize.tensors import conjugated, tensor_from_array, view_of
 from wend.nn.parameter import Parameter
+from wend.serialization.errors import CheckpointError, short
+from wend.serialization.names import Meaning
+from wend.serialization.storages import STORAGE_NAMES, Allowance, StorageKind, TypedStorage
+from wend.serialization.tensors import conjugated, tensor_from_array, view_of
 
 __all__ = ["default_meanings"]
 

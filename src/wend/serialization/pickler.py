@@ -14,11 +14,11 @@ from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 from wend.base.shapes import Size
 from wend.core._hot import OpFunction, Tensor
 from wend.frontend.interop.exchange import user_attributes
-from wend.frontend.serialize.renaming import torch_path
-from wend.frontend.serialize.storages import STORAGE_NAMES
-from wend.frontend.serialize.tensors import StoredView, stored_view
 from wend.nn._base.hooks import HookTable
 from wend.nn.parameter import Parameter
+from wend.serialization.renaming import torch_path
+from wend.serialization.storages import STORAGE_NAMES
+from wend.serialization.tensors import StoredView, stored_view
 
 __all__ = ["StorageWriter", "TorchName", "checkpoint_pickler"]
 

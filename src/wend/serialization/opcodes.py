@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from wend.frontend.serialize.errors import CheckpointError
+from wend.serialization.errors import CheckpointError
 
 __all__ = ["OPCODES", "Decoder", "Opcode"]
 

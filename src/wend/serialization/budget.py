@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wend.frontend.serialize.errors import CheckpointError
+from wend.serialization.errors import CheckpointError
 
 __all__ = ["Budget", "check_nesting"]
 

@@ -16,10 +16,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.serialize.budget import MAX_NESTING, PER_ITEM, Budget, check_nesting
-from wend.frontend.serialize.errors import CheckpointError
-from wend.frontend.serialize.names import Names, full_name
-from wend.frontend.serialize.opcodes import OPCODES, Decoder
+from wend.serialization.budget import MAX_NESTING, PER_ITEM, Budget, check_nesting
+from wend.serialization.errors import CheckpointError
+from wend.serialization.names import Names, full_name
+from wend.serialization.opcodes import OPCODES, Decoder
 
 __all__ = ["Interpreter", "named_globals"]
 
