@@ -20,13 +20,17 @@ START = re.compile(r"(What|Of|That)\b")  # "start" counts sentences that begin s
 #: Per 1 000 words: the larger rate of JAX 0.10.2 and Equinox 0.13.8, measured in the same way.
 MOST = {"what": 0.6, "it": 12.0, "one": 3.0, "long": 0, "start": 0}
 #: Packages that are not there yet, with their present numbers, which may only fall.
-NOT_YET: dict[str, dict[str, float]] = {}
+NOT_YET = {
+    "compiler": {"what": 2.0, "it": 15.8, "one": 13.2, "long": 5, "start": 23},
+    "core": {"what": 7.4, "it": 25.0, "one": 15.9, "long": 1, "start": 20},
+    "runtime": {"what": 4.0, "it": 21.8, "one": 15.4, "long": 1, "start": 11},
+}
 
 WORD = re.compile(r"[A-Za-z][\w'-]*")
 CODE = re.compile(r"``[^`]*``|`[^`]*`")
 EXAMPLE = re.compile(r"^\s*>>>.*?(?:\n\s*\n|\Z)", re.MULTILINE | re.DOTALL)
 OPERAND = re.compile(r"(?<=[-+*/|&^@=<>])\s?other\b|\bother(?=\s?[-+*/|&^@=<>\[])")
-BREAK = re.compile(r"\n\s*\n|\s{3,}|^\s*- |\n(?=\s*[\w*]+(?:, [\w*]+)*: )", re.MULTILINE)
+BREAK = re.compile(r"\n\s*\n|\s{3,}|\n\s*(?=- |Raises |[\w*]+(?:, [\w*]+)*: )")
 DIRECTIVE = re.compile(r"(noqa|type:|fmt:|pragma|cython:|ruff:|!)")
 
 
@@ -85,9 +89,8 @@ def packages():
 @pytest.mark.parametrize("kind", MOST)
 def test_prose_is_plain(kind):
     assert len(packages()) > 8  # the tree was read
-    most = {name: NOT_YET.get(name, {}).get(kind, MOST[kind]) for name in packages()}
-    now = {name: counts[kind] for name, counts in packages().items()}
-    assert {name: n for name, n in now.items() if n > most[name]} == {}
+    most = {name: NOT_YET.get(name, MOST)[kind] for name in packages()}
+    assert {name: n[kind] for name, n in packages().items() if n[kind] > most[name]} == {}
 
 
 def test_bad_prose_is_seen():

@@ -20,7 +20,7 @@ def explain() -> Explanation:
 
     The step is all that was computed since its path was last taken: an iteration of a loop. Per
     flush: why the path was new, the executor, each kernel with the fused ops and the user's lines,
-    bytes read and written, operations, host steps with reasons.
+    bytes and operations, host steps with reasons.
 
     Printing shows the text; notebooks show a table; `passes()` the result of each pass.
     """

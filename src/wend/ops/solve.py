@@ -82,7 +82,7 @@ class SolveMatrix(Primitive):
 class CholeskyLower(Primitive):
     """y = the lower triangular matrix with a positive diagonal such that y y^T = A.
 
-    A: (..., n, n), symmetric (the mean of A and A^T counts) and positive definite
+    A: (..., n, n), symmetric (the mean of A and A^T counts) and positive definite.
     float16 and bfloat16 are computed in float32. NaN for matrices that are not positive definite.
     Raises ShapeError for matrices that are not square.
     """

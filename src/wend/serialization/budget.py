@@ -2,8 +2,8 @@
 
 A few bytes of a pickle can ask for much. A single byte makes an empty set of 216 bytes. Five bytes
 build a set of a list that was built before, or hash a tuple that contains itself twice at each of
-sixty levels. All of this is charged to a `Budget` before it is done: memory made, bytes copied,
-parts of keys visited, keys compared with a key. So time is bounded as memory is, without a clock.
+sixty levels. All of this is charged to a `Budget` in advance: memory made, bytes copied, parts of
+keys visited, keys compared with a key. So time is bounded as memory is, without a clock.
 """
 
 from __future__ import annotations

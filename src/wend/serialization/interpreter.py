@@ -280,7 +280,7 @@ for _opcode in OPCODES.values():
 
 
 class Placeholder:
-    """Stands for the result of a named function; takes items and forgets them."""
+    """Stands for the result of a named function; takes and forgets items."""
 
     def append(self, item: Any) -> None:
         pass

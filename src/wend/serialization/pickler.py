@@ -73,7 +73,7 @@ class StorageWriter:
 
 
 def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
-    """A tensor as a rebuild call on its storage, with its class and the user's attributes."""
+    """A tensor as a rebuild call on a storage, with class and the user's attributes."""
     view = stored_view(tensor)
     reference = storages.reference(view)
     place = (view.offset, tuple(tensor.shape), view.strides)
@@ -87,7 +87,7 @@ def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
 
 
 def reduce_parameter(parameter: Parameter) -> tuple[Any, ...]:
-    """A parameter as a rebuild call on its data, with the user's attributes."""
+    """A parameter as a rebuild call on the data, with the user's attributes."""
     arguments: tuple[Any, ...] = (parameter.detach(), parameter.requires_grad, OrderedDict())
     state = user_attributes(parameter)
     if state:
@@ -114,7 +114,7 @@ class Reducers:
         if known is None:
             if issubclass(cls, HookTable):
                 return _as_ordered_dict
-            # Subclasses are written like their base, unless they have a rule of their own.
+            # A subclass without a rule of its own is written like its base.
             for base in (Parameter, Tensor):
                 if issubclass(cls, base) and cls.__reduce_ex__ is base.__reduce_ex__:
                     return self.exact[base]

@@ -73,7 +73,7 @@ def _write(
 
 
 def _folder(path: str | os.PathLike[str]) -> str:
-    """The records' folder: the file's name without its ending, as PyTorch has it."""
+    """The records' folder: the file's name without the ending, as in PyTorch."""
     name = os.path.basename(os.fspath(path))
     stem = name.rsplit(".", 1)[0] if "." in name.lstrip(".") else name
     return stem.encode("utf-8", "replace").decode("utf-8", "replace") or "archive"

@@ -1,4 +1,4 @@
-"""Storages in a checkpoint: blocks of bytes that tensors are views of, and their devices."""
+"""Storages in a checkpoint: blocks of bytes that tensors are views of, and the devices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """`import torch` served by Wend, for `wend run`.
 
 A finder at the head of `sys.meta_path` answers for `torch` and `torch.x.y` with the very module
-objects of `wend` and `wend.x.y`, so that identity, pickles and monkey-patching hold under both
+objects of `wend` and `wend.x.y`. So identity, pickles and monkey-patching hold under both
 names. A name that Wend lacks raises ModuleNotAvailable (an ImportError) or NotAvailable (an
 AttributeError), with the full name.
 """

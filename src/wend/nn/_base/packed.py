@@ -18,7 +18,7 @@ class PackedSequence(_Fields):
     """Sequences sorted by length, longest first, and stored step by step.
 
     data: (sum of lengths, ...)   batch_sizes: how many sequences reach each step
-    sorted_indices: the order of the sequences in `data`; unsorted_indices: its inverse
+    sorted_indices: the order of the sequences in `data`; unsorted_indices: the inverse
     """
 
     __module__ = "wend.nn.utils.rnn"
@@ -30,7 +30,7 @@ class PackedSequence(_Fields):
         sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
-        if batch_sizes is None:  # (data, batch_sizes) as one argument
+        if batch_sizes is None:  # (data, batch_sizes) as a single argument
             if not isinstance(data, (list, tuple)) or len(data) != 2:
                 raise ValueError("batch_sizes is needed, or (data, batch_sizes) as one argument")
             data, batch_sizes = data

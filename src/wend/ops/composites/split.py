@@ -262,8 +262,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -
     """A view of the memory that input lies in, with the given extents and steps between elements.
 
     storage_offset: the start; by default the start of input. Raises ShapeError beyond the memory.
-    Raises NotImplementedInWend for memory that is not in row-major order, or for a view that leaves
-    the part of the memory in which input is a leaf.
+    Raises NotImplementedInWend for memory not in row-major order, or for a view that leaves the
+    part of the memory in which input is a leaf.
     """
     alias = input.alias
     base = input if alias is None or alias.base is None else alias.base
