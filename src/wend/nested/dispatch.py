@@ -190,7 +190,7 @@ class _Call:
         """Whether dim 0 of a dense operand of as many dims numbers the components as well."""
         if self.prim.pairs_batches or self.prim.elementwise or not self.prim.is_composite:
             return bool(self.prim.pairs_batches or self.prim.elementwise)
-        self.__dict__["_pairs_batches"] = True  # would be so, if the dims were
+        self.__dict__["_pairs_batches"] = True  # assumed while a component is looked at
         args, kwargs = self.component(0)
         try:
             prim, tensors, values, _ = self.binder.bind(args, kwargs)

@@ -132,7 +132,7 @@ class BackwardPass:
         return table
 
     def run(self) -> None:
-        """Walk the segments, latest first; then add to the gradients of the leaves.
+        """Walk the segments, latest first; then hand the gradients to the leaves.
 
         Each segment's step gets a flush of its own: recorded in a row, the steps of T segments with
         two forms each would be 2^T paths, each to be planned.
@@ -240,7 +240,7 @@ def _retain(handle: Any, given: Given) -> Sink:
     return sink
 
 
-_PASSES: dict[int, list[BackwardPass]] = {}  # running now, innermost last, by thread
+_PASSES: dict[int, list[BackwardPass]] = {}  # running now, innermost last, by thread or fiber
 
 
 def _whose(trace: Trace) -> int:

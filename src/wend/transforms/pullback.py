@@ -185,7 +185,7 @@ class _StackPass(BackwardPass):
     """A backward pass in which every gradient has a leading axis for the seeds."""
 
     def run(self) -> None:
-        """Walk the segments, latest first; then add to the gradients of the leaves."""
+        """Walk the segments, latest first; then hand over the gradients of leaves."""
         if self.anomaly:
             raise _UsersCode
         first = True

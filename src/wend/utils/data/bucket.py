@@ -25,8 +25,8 @@ class BucketBatchSampler(Sampler[list[int]]):
     """Batches of indices; all the samples of a batch have the same key.
 
     dataset: samples by index, with a length.
-    batch_size: the largest batch; or a function or mapping from bucket to batch size: buckets of
-        small samples have large batches.
+    batch_size: the largest batch; or a function or mapping from bucket to batch size, so that
+        buckets of small samples have large batches.
     key: a function of a sample, or a sequence with the key of each sample (a sequence saves
         loading every sample once); by default the shapes of all the sample's arrays.
     boundaries: ascending numbers. Then keys are numbers, and bucket i holds those from
