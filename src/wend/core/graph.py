@@ -29,7 +29,7 @@ Shapes = dict[int, Any]
 class Node:
     """A primitive applied: operand ids, result ids, run-time args as expressions.
 
-    grad: whether gradients flow through the node (as recorded, and by the dtype of the result)
+    grad: whether gradients flow through the node (as recorded, by op and dtype of the result)
     """
 
     __slots__ = ("args", "grad", "inputs", "outputs", "prim", "program", "state")
