@@ -18,21 +18,17 @@ author = "The Wend authors"
 release = version = __version__
 extensions = ["myst_parser"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["tour/tiny_wend.py"]
 root_doc = "index"
 nitpicky = True
 
-myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
 html_theme = "furo"
 html_title = f"Wend {release}"
 html_copy_source = False
 html_show_sphinx = False
-html_permalinks_icon = "#"
 # Names of functions are long: a line each for many parameters.
 maximum_signature_line_length = 90
-python_use_unqualified_type_names = True
 add_module_names = False
 toc_object_entries = False
 

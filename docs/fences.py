@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FENCE = re.compile(r"^(?P<mark>`{3,}|:{3,})(?P<language>[\w{}-]*)[^\n]*$", re.MULTILINE)
+FENCE = re.compile(r"^(?P<mark>`{3,})(?P<language>[\w{}-]*)[^\n]*$", re.MULTILINE)
 NOT_RUN = re.compile(r"<!-- not run: (.+?) -->\s*\Z", re.DOTALL)
 LANGUAGES = ("python", "pycon")
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -22,23 +22,29 @@ from typing import Any
 
 import wend
 
-#: What a page is about, behind the module's name in its title.
+#: What a page is about, behind the module's name in its title. Modules inside of packages are
+#: public if they stand here; those of `wend` itself are found.
 TITLES = {
     "wend": "functions and types",
     "wend.nn": "layers",
     "wend.nn.functional": "layers as functions",
     "wend.nn.init": "initial values",
     "wend.nn.parameter": "parameters and buffers",
+    "wend.nn.modules.lazy": "layers that take their sizes from an input",
+    "wend.nn.parallel": "names of parallel models",
     "wend.nn.utils": "norms of gradients and weights",
     "wend.nn.utils.parametrize": "parametrisations",
     "wend.nn.utils.parametrizations": "ready parametrisations",
     "wend.nn.utils.rnn": "packed sequences",
+    "wend.nn.utils.stateless": "modules as functions",
     "wend.optim": "optimisers",
     "wend.optim.lr_scheduler": "schedules of learning rates",
     "wend.optim.swa_utils": "averages of weights",
     "wend.autograd": "gradients",
+    "wend.autograd.function": "functions with gradients of one's own",
     "wend.autograd.functional": "Jacobians and Hessians of functions",
     "wend.autograd.graph": "graphs of gradients",
+    "wend.autograd.gradcheck": "gradients against differences",
     "wend.autograd.profiler": "names that programs with profilers use",
     "wend.func": "transformations of functions",
     "wend.nested": "tensors of unlike sizes",
@@ -51,6 +57,7 @@ TITLES = {
     "wend.special": "special functions",
     "wend.linalg": "linear algebra",
     "wend.distributions": "probability distributions",
+    "wend.distributions.constraints": "what values distributions take",
     "wend.random": "random numbers",
     "wend.testing": "comparisons for tests",
     "wend.overrides": "classes that act as tensors",
@@ -66,7 +73,7 @@ TITLES = {
 LAYERS = "base core ops transforms compiler runtime frontend tools".split()
 #: What a package makes available when first used, which `dir` does not tell.
 WHEN_USED = {
-    "wend": ("autobatch", "autocast", "batched", "compile", "load", "save", "vmap"),
+    "wend": tuple(wend._ELSEWHERE),
     "wend.utils": ("swap_tensors",),
 }
 #: Names of `wend` itself that belong to its inside.
@@ -86,8 +93,9 @@ FAMILIES = {
     "grad_modes": "recording of gradients",
     "index_dim": "gather",
     "index_put": "gather",
-    "interop": "making tensors",
+    "exchange": "making tensors",
     "methods": "other functions",
+    "family": "views",
     "mapping": "many examples at once",
     "batched": "many examples at once",
     "platform": "settings",
@@ -101,7 +109,9 @@ FAMILIES = {
     "strided": "views",
     "subscript": "gather",
     "slicing": "views",
+    "torch_version": "types",
     "typed": "making tensors",
+    "version": "types",
     "wend": "making tensors",
 }
 HEAD = ".. Made by docs/make_reference.py; do not edit.\n"
@@ -121,19 +131,17 @@ class Entry:
 def modules() -> dict[str, list[Entry]]:
     """Public modules, each with what it offers and no package above it does, `wend` apart."""
     root = Path(wend.__file__).parent
-    paths = [path.relative_to(root).with_suffix("").parts for path in root.rglob("*.py")]
-    found = {"wend": entries(wend)}
+    here = {path.stem for path in root.iterdir() if path.suffix == ".py" or path.is_dir()}
+    names = {f"wend.{name}" for name in here - set(LAYERS) if not name.startswith("_")}
+    found: dict[str, list[Entry]] = {}
     offered: dict[str, set[int]] = {}
-    for inner in sorted(path[:-1] if path[-1] == "__init__" else path for path in paths):
-        if not inner or inner[0] in LAYERS or any(part.startswith("_") for part in inner):
-            continue
-        name = ".".join(("wend", *inner))
-        here = entries(importlib.import_module(name))
-        above = set().union(*(offered[n] for n in offered if name.startswith(n + ".")))
-        offered[name] = {id(entry.value) for entry in here}
-        if offered[name] - above:
-            found[name] = [entry for entry in here if id(entry.value) not in above]
-    return found
+    for name in sorted(names | set(TITLES)):
+        offers = entries(importlib.import_module(name))
+        offered[name] = {id(entry.value) for entry in offers}
+        packages = [n for n in offered if n != "wend" and name.startswith(n + ".")]
+        above = set().union(*(offered[n] for n in packages))
+        found[name] = [entry for entry in offers if id(entry.value) not in above]
+    return {name: offers for name, offers in found.items() if offers}
 
 
 def public_names(module: ModuleType) -> list[str]:
