@@ -22,7 +22,7 @@ from typing import Any
 
 import wend
 
-#: What a page is about, behind the module's name in its title. Modules inside of packages are
+#: The subject of a page, behind the module's name in its title. Modules inside of packages are
 #: public if they stand here; those of `wend` itself are found.
 TITLES = {
     "wend": "functions and types",
@@ -71,7 +71,7 @@ TITLES = {
 }
 #: Packages of the inside: see docs/architecture.md.
 LAYERS = "base core ops transforms compiler runtime frontend tools".split()
-#: What a package makes available when first used, which `dir` does not tell.
+#: Names that a package has from their first use on, which `dir` does not tell.
 WHEN_USED = {
     "wend": tuple(wend._ELSEWHERE),
     "wend.utils": ("swap_tensors",),
@@ -119,7 +119,7 @@ HEAD = ".. Made by docs/make_reference.py; do not edit.\n"
 
 @dataclass
 class Entry:
-    """What is documented once: one object, and the names that it has in a module."""
+    """An object that is documented once, and the names that it has in a module."""
 
     value: Any
     names: list[str] = field(default_factory=list)
@@ -164,7 +164,7 @@ def is_ours(value: Any) -> bool:
 
 
 def entries(module: ModuleType) -> list[Entry]:
-    """What a module offers; several names of one op are one entry."""
+    """The entries of a module; several names of one op are one entry."""
     found: dict[Any, Entry] = {}
     for name in public_names(module):
         value = getattr(module, name)
@@ -173,7 +173,7 @@ def entries(module: ModuleType) -> list[Entry]:
 
 
 def identity(value: Any) -> Any:
-    """What names of one op have in common: `abs`, `absolute` and `abs_`."""
+    """A key that the names of one op have in common: `abs`, `absolute` and `abs_`."""
     primitive = getattr(value, "primitive", None)
     if primitive is None:
         return id(value)

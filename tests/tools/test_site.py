@@ -23,7 +23,7 @@ PAGES = sorted(
 )
 WITH_CODE = [page for page in PAGES if re.search("^```py", page.read_text("utf-8"), re.MULTILINE)]
 SITE = ("docs", "examples", "CONTRIBUTING.md", "CHANGELOG.md")
-#: Whatever a browser would load by itself: not the target of a link that somebody clicks.
+#: Addresses that a browser loads by itself: not the target of a link that somebody clicks.
 LOADED = re.compile(r"""(?:\bsrc=|<link[^>]*href=|url\(|@import )["']?(?:https?:)?//[^"'>)]+""")
 
 
