@@ -1,5 +1,6 @@
 """torch.nested: several tensors of unlike sizes as a single tensor."""
 
+from wend.nested import dispatch as dispatch  # ops on ragged batches go there
 from wend.nested.creation import (
     as_nested_tensor,
     masked_select,

@@ -16,9 +16,23 @@ from wend.base.errors import DefectError, GraphError
 from wend.core import _hot
 from wend.core._hot import Segment, StepPrimitive, Trace, Value
 from wend.core.graph import PathGraph
-from wend.core.primitive import ops
 from wend.core.provenance import current_site, one_site
+from wend.core.step_log import ROWS, BackwardRow
 from wend.core.whole import Headroom, cuts_short
+from wend.transforms.backward_ways import (
+    DEFERRED,
+    GROUPS,
+    KNOWN_STEP,
+    LAUNCHER,
+    NODES,
+    ONE_STEP,
+    STEP,
+    PendingPart,
+    SegmentPart,
+    ask,
+    ones_like,
+    take,
+)
 from wend.transforms.hooks import (
     Given,
     accumulate,
@@ -32,9 +46,8 @@ from wend.transforms.hooks import (
     retaining,
     run_tensor_hooks,
 )
-from wend.transforms.quick import pass_segment
-from wend.transforms.reach import Reach, settle_ready, useful_entries
-from wend.transforms.walk import Walk, path_of, walk_of_segment
+from wend.transforms.reach import Reach, useful_entries
+from wend.transforms.walk import Walk, path_of
 
 Sink = Callable[[Any], None]
 
@@ -74,6 +87,7 @@ class BackwardPass:
         self.walked = False  # whether a region has been walked
         self.given = Given()
         self.ledger: Any = None  # the gradients that flushes run by groups have given leaves so far
+        self.asked: dict[tuple[str, str, str], int] = {}  # see `BackwardRow`
         self._start: Any = None
         self._reach: Reach | None = None
         self.anomaly = bool(trace.mode.key[5])
@@ -139,21 +153,15 @@ class BackwardPass:
         """
         while self.heap:
             # Where no nodes are walked (`PathGraph.later`), nothing is recorded.
-            if self.walked and self.segments[self.heap[0]].structure.later is None:
+            first = self.heap[0]
+            part = SegmentPart(self.segments[first], self.pending[first])
+            if self.walked and part.segment.structure.later is None:
                 _hot.flush(self.trace)
-                if self.plain() and _hot.slot("pass_segments")(
-                    self.trace, self.retain, self.heap, self.segments, self.pending, self.totals
-                ):
-                    break
+            if ask(LAUNCHER, self, part):
+                break
             key = heapq.heappop(self.heap)
-            segment, seeds = self.segments.pop(key), self.pending.pop(key)
-            later = segment.structure.later
-            if later is not None:
-                if later.pass_on(self, segment, seeds):
-                    continue
-                if self.walked:
-                    _hot.flush(self.trace)
-            self.walk(segment, seeds)
+            part = SegmentPart(self.segments.pop(key), self.pending.pop(key))
+            take((DEFERRED, ONE_STEP, NODES), self, part)
         if self.ledger is not None:
             for leaf, g in self.ledger.close():
                 have = self.totals.setdefault(id(leaf), [leaf, None])
@@ -166,25 +174,6 @@ class BackwardPass:
     def plain(self) -> bool:
         """Whether the pass only gives all leaves their gradients."""
         return self.inputs is None and not (self.create or self.sinks or self.anomaly)
-
-    def walk(self, segment: Segment, seeds: dict[int, Any]) -> None:
-        """Pass a single segment; as a single step where no users' code can be in the way."""
-        self.walked = True
-        if segment.hooks or self.sinks or self.anomaly or self.useful is not None:
-            walk_of_segment(self, segment).run(seeds)
-            return
-        inputs, totals = segment.inputs, self.totals
-        hooked = False
-        for i, g in reversed(pass_segment(self, segment, seeds)):
-            value = inputs[i]
-            leaf = value.leaf
-            if leaf is None or id(leaf) in totals:
-                self.contribute(value, g)
-            else:
-                totals[id(leaf)] = [leaf, g]
-                hooked = hooked or leaf.hooks or leaf.post_hooks or leaf.node
-        if hooked:
-            settle_ready(self, segment.structure, inputs.__getitem__, segment, 0)
 
     def path_here(self) -> PathGraph:
         """The graph of the pending trace."""
@@ -285,14 +274,10 @@ def run_backward(
             if owner.anomaly:
                 _hot.flush(trace)
             seeds, anchor = _seeds(owner, roots, gradients)
-            if seeds and _at_once(owner, seeds):
-                seeds = {}
-            walk = Walk(owner, anchor, None) if seeds else None
-            owner.start(walk, seeds)
-            if walk is not None:
-                walk.run(seeds)
-                owner.walked = True
-                _remember(walk, seeds)
+            if seeds:
+                take((KNOWN_STEP, GROUPS, STEP), owner, PendingPart(seeds, anchor))
+            else:
+                owner.start(None, {})
             owner.run()
     except BaseException as error:
         if owner is not None and cuts_short(error):
@@ -338,28 +323,9 @@ def go_on(
         _leave(owner)
 
 
-def _at_once(owner: BackwardPass, seeds: dict[int, Any]) -> bool:
-    """Whether the pending trace may not come back, and its backward pass has run by groups."""
-    trace = owner.trace
-    if owner.create or owner.retain or owner.inputs is not None:
-        return False
-    if owner.sinks or owner.anomaly or trace.extra or trace.symbolic is not None:
-        return False
-    roots = {i: trace.values[i] for i in seeds}
-    serial = trace.serial
-    pairs = _hot.slot("backward_at_once")(trace, seeds)
-    if pairs is None:
-        if trace.serial == serial:
-            return False
-        # The trace has been flushed, but not by groups: the roots are a segment's now.
-        pairs = [(v, ones_like(v) if seeds[i] is None else seeds[i]) for i, v in roots.items()]
-    for value, g in pairs:
-        owner.contribute(value, g)
-    return True
-
-
 def _leave(owner: BackwardPass) -> None:
-    owner._start = owner._reach = None  # both lead back to the owner
+    ROWS.append(BackwardRow(owner.asked))
+    owner._start = owner._reach = None  # they lead back to the owner
     key = _whose(owner.trace)
     stack = _PASSES.get(key)
     if stack and stack[-1] is owner:  # not so if the pass was cut short before this point
@@ -404,20 +370,6 @@ def _seeds(
         if value.leaf is not None or value.segment is not None:
             owner.contribute(value, ones_like(value) if g is None else g)
     return seeds, anchor
-
-
-def ones_like(value: Value) -> Any:
-    """A gradient of ones for a root."""
-    return ops.full(tuple(value.type.shape), 1.0, dtype=value.type.dtype)
-
-
-def _remember(walk: Walk, seeds: dict[int, Any]) -> None:
-    """Note a backward that was a single step and only added to gradients of leaves."""
-    simple = walk.simple
-    if simple is None or walk.owner.inputs is not None or walk.owner.create:
-        return
-    state = simple[0]
-    state.simple = 2 if walk.owner.retain else 1  # see backward_known in the core
 
 
 def accumulate_known(leaf: Any, g: Any) -> None:
