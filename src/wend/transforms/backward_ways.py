@@ -1,4 +1,4 @@
-"""The ways to run a backward pass (`BACKWARD`), in the order in which they are asked.
+"""The ways to run a backward pass (`BACKWARD`), in the order of asking.
 
 A pass has two kinds of parts: the ops that are pending, and the segments of earlier flushes. Each
 part is taken by the first way that does not decline.
@@ -20,7 +20,7 @@ PENDING, SEGMENT = "pending ops", "segments"
 
 
 class BackwardWay(NamedTuple):
-    """A way to run one part of a backward pass.
+    """A way to run a part of a backward pass.
 
     name: the way's name in reports
     part: the kind of part: PENDING or SEGMENT
@@ -39,8 +39,8 @@ class BackwardWay(NamedTuple):
 class PendingPart(NamedTuple):
     """The pending ops that gradients come to.
 
-    seeds: gradients of roots by their index, None for ones
-    anchor: the value of one of these roots
+    seeds: gradients of roots by index, None for ones
+    anchor: the value of such a root
     """
 
     seeds: dict[int, Any]
@@ -54,7 +54,7 @@ class SegmentPart(NamedTuple):
     seeds: dict[int, Any]
 
 
-# -- what is pending ----------------------------------------------------------------------------
+# -- pending ops --------------------------------------------------------------------------------
 
 
 def not_known(owner: Any, part: PendingPart) -> str:
@@ -72,7 +72,7 @@ def not_known(owner: Any, part: PendingPart) -> str:
 
 
 def not_plain(owner: Any, part: PendingPart) -> str:
-    """Return why a pass does more than give all leaves their gradients, or ""."""
+    """Return why a pass does more than give all leaves gradients, or ""."""
     if owner.create:
         return "create_graph=True"
     if owner.inputs is not None:
@@ -104,7 +104,7 @@ def run_by_groups(owner: Any, part: PendingPart) -> str:
     if pairs is None:
         if trace.serial == serial:
             return "the flush does not run by groups"
-        # It has been flushed, but not by groups: the roots are a segment's now.
+        # The trace has been flushed, but not by groups: the roots are a segment's now.
         pairs = [
             (v, ones_like(v) if part.seeds[i] is None else part.seeds[i]) for i, v in roots.items()
         ]
@@ -115,7 +115,7 @@ def run_by_groups(owner: Any, part: PendingPart) -> str:
 
 
 def run_as_step(owner: Any, part: PendingPart) -> str:
-    """Walk the nodes of what is pending; without hooks, they are recorded as one step."""
+    """Walk the nodes of the pending trace; without hooks, all are recorded as a step."""
     walk = Walk(owner, part.anchor, None)
     owner.start(walk, part.seeds)
     walk.run(part.seeds)
@@ -125,7 +125,7 @@ def run_as_step(owner: Any, part: PendingPart) -> str:
 
 
 def _remember(walk: Walk) -> None:
-    """If the whole backward was one step that only gave leaves their gradients, note it."""
+    """Note a backward that was a single step and only added to gradients of leaves."""
     simple = walk.simple
     if simple is None or walk.owner.inputs is not None or walk.owner.create:
         return
@@ -151,7 +151,7 @@ def not_by_launcher(owner: Any, part: SegmentPart) -> str:
 
 
 def run_by_launcher(owner: Any, part: SegmentPart) -> str:
-    """Let the launcher run known steps of segments, as many as it knows."""
+    """Let the launcher run known steps of segments, as many as there are."""
     done = _hot.slot("pass_segments")(
         owner.trace, owner.retain, owner.heap, owner.segments, owner.pending, owner.totals
     )
@@ -174,7 +174,7 @@ def run_grouped(owner: Any, part: SegmentPart) -> str:
 
 
 def not_one_step(owner: Any, part: SegmentPart) -> str:
-    """Return why a segment's backward pass cannot be recorded as one step, or ""."""
+    """Return why a segment's backward pass cannot be recorded as a step, or ""."""
     if part.segment.hooks:
         return "a node of the segment has hooks"
     if owner.sinks:
@@ -185,7 +185,7 @@ def not_one_step(owner: Any, part: SegmentPart) -> str:
 
 
 def run_one_step(owner: Any, part: SegmentPart) -> str:
-    """Record the backward pass of a segment as one step, keyed by the segment's structure."""
+    """Record the backward pass of a segment as a step, keyed by the segment's structure."""
     segment = part.segment
     inputs, totals = segment.inputs, owner.totals
     owner.walked = True
@@ -238,7 +238,7 @@ ONE_STEP = BackwardWay("new step", SEGMENT, "no user's code is called",
                        not_one_step, run_one_step)  # fmt: skip
 NODES = BackwardWay("node by node", SEGMENT, "hooks, chosen inputs, anomaly mode",
                     always, run_nodes)  # fmt: skip
-#: All ways, in the order in which they are asked; the first that does not decline takes a part.
+#: All ways, in the order of asking; the first way that does not decline takes a part.
 BACKWARD = (KNOWN_STEP, GROUPS, STEP, LAUNCHER, DEFERRED, ONE_STEP, NODES)
 
 

@@ -305,7 +305,7 @@ def go_on(
     pending: dict[int, dict[int, Any]],
     totals: dict[int, list[Any]],
 ) -> None:
-    """Finish a pass of which the launcher knows no further step (see its `pass_segments`)."""
+    """Finish a pass of which the launcher knows no further step (see `pass_segments`)."""
     owner = BackwardPass(trace, None, retain_graph, False, False)
     owner.heap, owner.segments, owner.pending, owner.totals = heap, segments, pending, totals
     owner.walked = True
@@ -325,7 +325,7 @@ def go_on(
 
 def _leave(owner: BackwardPass) -> None:
     ROWS.append(BackwardRow(owner.asked))
-    owner._start = owner._reach = None  # they lead back to the owner
+    owner._start = owner._reach = None  # both lead back to the owner
     key = _whose(owner.trace)
     stack = _PASSES.get(key)
     if stack and stack[-1] is owner:  # not so if the pass was cut short before this point
