@@ -614,7 +614,7 @@ def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def fix_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input without the fraction."""
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1, *, out: Tensor | None = None) -> Tensor:
-    """y = x with dims start_dim..end_dim merged into a single dim; a 0-d tensor becomes 1-d."""
+    """y = x with dims start_dim..end_dim merged; a 0-d tensor becomes 1-d."""
 @overload
 def flip(input: Tensor, dims: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with the order of elements reversed along each of dims."""
@@ -976,7 +976,7 @@ def rad2deg(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def rad2deg_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input * 180 / pi."""
 def ravel(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = x as a single dim, in row-major order."""
+    """y = x as one dim, in row-major order."""
 def reciprocal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = 1 / input."""
 def reciprocal_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -995,10 +995,10 @@ def renorm_(input: Tensor, p: Any, dim: _int, maxnorm: Tensor | _Number, *, out:
     """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm."""
 @overload
 def reshape(input: Tensor, shape: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
-    """y = x in the given shape; a single extent may be -1: it follows from the rest."""
+    """y = x in the given shape; an extent may be -1: it follows from the rest."""
 @overload
 def reshape(input: Tensor, *shape: _int, out: Tensor | None = None) -> Tensor:
-    """y = x in the given shape; a single extent may be -1: it follows from the rest."""
+    """y = x in the given shape; an extent may be -1: it follows from the rest."""
 def rms_norm(input: Tensor, normalized_shape: Sequence[_int] | _int, weight: Tensor | None = None, eps: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = x / sqrt(mean(x**2) + eps) * weight over the trailing dims; eps: the dtype's by default."""
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1196,10 +1196,10 @@ def trunc_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input without the fraction."""
 @overload
 def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
-    """y = x with dim `dim` split into dims of the given sizes; a single size may be -1."""
+    """y = x with dim `dim` split into dims of the given sizes; a size may be -1."""
 @overload
 def unflatten(input: Tensor, dim: _int, *sizes: _int, out: Tensor | None = None) -> Tensor:
-    """y = x with dim `dim` split into dims of the given sizes; a single size may be -1."""
+    """y = x with dim `dim` split into dims of the given sizes; a size may be -1."""
 def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
 def unsqueeze_(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:

@@ -100,7 +100,7 @@ def _filled(
 
 
 def _seeds(name: str, v: Any, like: Tensors, needed: bool) -> Tensors:
-    """The given vector, a tensor per tensor of `like`, checked; ones for a single scalar."""
+    """The given vector, a tensor per tensor of `like`, checked; ones for a scalar alone."""
     if v is None:
         if (len(like) != 1 or like[0].numel() != 1) and needed:
             raise GraphError(

@@ -125,7 +125,7 @@ class _Checker:
     # -- numbers ----------------------------------------------------------------------------
 
     def moved(self, x: Tensor, changed: Tensor) -> tuple[Tensor, ...]:
-        """The results with a single input replaced."""
+        """The results with an input replaced."""
         args = [
             changed if a is x else (a.detach() if isinstance(a, Tensor) else a) for a in self.inputs
         ]
@@ -163,7 +163,7 @@ class _Checker:
         ]
 
     def pull(self, out: Tensor, seed: Tensor) -> list[Tensor]:
-        """Gradients of the inputs for a single seed; zeros where there are none."""
+        """Gradients of the inputs for a seed; zeros where there are none."""
         if not out.requires_grad:
             return [ops.zeros_like(x) for x in self.variables]
         grads = grad(out, self.variables, seed, retain_graph=True, allow_unused=True)
@@ -172,7 +172,7 @@ class _Checker:
     # -- checks -----------------------------------------------------------------------------
 
     def check_gradients(self, fast: bool) -> None:
-        """Compare all elements, or along a single direction."""
+        """Compare all elements, or along a direction."""
         if not self.outs:
             return
         if fast:

@@ -757,7 +757,7 @@ class Tensor:
     def dsplit(self, indices_or_sections: Any) -> Any:
         """Views of parts along dim 2."""
     def element_size(self) -> _int:
-        """Bytes of a single element."""
+        """Bytes of an element."""
     def eq(self, other: Tensor | _Number) -> Tensor:
         """y = input == other."""
     def eq_(self, other: Tensor | _Number) -> Tensor:
@@ -807,7 +807,7 @@ class Tensor:
     def fix_(self) -> Tensor:
         """y = input without the fraction."""
     def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
-        """y = x with dims start_dim..end_dim merged into a single dim; a 0-d tensor becomes 1-d."""
+        """y = x with dims start_dim..end_dim merged; a 0-d tensor becomes 1-d."""
     @overload
     def flip(self, dims: Sequence[_int] | _int) -> Tensor:
         """y = x with the order of elements reversed along each of dims."""
@@ -1293,7 +1293,7 @@ class Tensor:
     def random_(self, *bounds: _int, generator: Any = None, **kw: Any) -> Tensor:
         """Fill with integers: random_(), random_(to), random_(from, to)."""
     def ravel(self) -> Tensor:
-        """y = x as a single dim, in row-major order."""
+        """y = x as one dim, in row-major order."""
     @property
     def real(self) -> Tensor: ...
     def reciprocal(self) -> Tensor:
@@ -1328,10 +1328,10 @@ class Tensor:
         """Make this leaf require grad, or not.  Raises GraphError for a tensor with a history."""
     @overload
     def reshape(self, shape: Sequence[_int] | _int) -> Tensor:
-        """y = x in the given shape; a single extent may be -1: it follows from the rest."""
+        """y = x in the given shape; an extent may be -1: it follows from the rest."""
     @overload
     def reshape(self, *shape: _int) -> Tensor:
-        """y = x in the given shape; a single extent may be -1: it follows from the rest."""
+        """y = x in the given shape; an extent may be -1: it follows from the rest."""
     def reshape_as(self, other: Any) -> Any:
         """self in the shape of other."""
     def resize_(self, *sizes: Any, memory_format: Any = None) -> Tensor:
@@ -1469,7 +1469,7 @@ class Tensor:
     def storage_offset(self) -> _int:
         """Position of the first element in the storage, in elements."""
     def stride(self, dim: _int | None = None) -> Any:
-        """Steps in elements from an index to the next, per dim or of a single dim."""
+        """Steps in elements from an index to the next, per dim or of a dim."""
     @overload
     def sub(self, other: Tensor | _Number) -> Tensor:
         """y = input - other. Raises DTypeError for bools."""
@@ -1568,10 +1568,10 @@ class Tensor:
         """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
     @overload
     def unflatten(self, dim: _int, sizes: Sequence[_int] | _int) -> Tensor:
-        """y = x with dim `dim` split into dims of the given sizes; a single size may be -1."""
+        """y = x with dim `dim` split into dims of the given sizes; a size may be -1."""
     @overload
     def unflatten(self, dim: _int, *sizes: _int) -> Tensor:
-        """y = x with dim `dim` split into dims of the given sizes; a single size may be -1."""
+        """y = x with dim `dim` split into dims of the given sizes; a size may be -1."""
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
         """y[..., w, ..., k] = x[..., w * step + k, ...]: the windows of `size` elements along a dim."""
     def uniform_(self, from_: _float = 0.0, to: _float = 1.0, *, generator: Any = None, **kw: Any) -> Tensor:
@@ -1597,7 +1597,7 @@ class Tensor:
     def vdot(self, other: Tensor) -> Tensor:
         """y = sum of conj(x) * v for two vectors of equal length."""
     def view(self, *args: Any, **kwargs: Any) -> Tensor:
-        """y = x in the given shape, sharing x's elements; a single extent may be -1."""
+        """y = x in the given shape, sharing x's elements; an extent may be -1."""
     def view_as(self, other: Tensor) -> Tensor:
         """This tensor viewed in the shape of `other`."""
     def vsplit(self, indices_or_sections: Any) -> Any:

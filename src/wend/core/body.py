@@ -1,6 +1,6 @@
 """Graphs as single ops: off the trie they stand for a composite, or for a gradient rule.
 
-A composite is a single node instead of a node per primitive in it. So there are several times fewer
+A composite is one node instead of a node per primitive in it. So there are several times fewer
 nodes to expand, to differentiate, to sort into groups, and a group runs the whole body at once.
 """
 
@@ -17,7 +17,7 @@ from wend.core.symbolic import ARG, Expr
 
 
 class Body(Composite, abstract=True):
-    """A graph as a single op.  The op returns all outputs of the graph; there are no size rules."""
+    """A graph as an op.  The op returns all outputs of the graph; there are no size rules."""
 
     grad_name = "BodyBackward0"
 

@@ -87,7 +87,7 @@ class Graph:
         self.used = frozenset(used)
         # of a gradient rule: the operands and results that the rule reads
         self.saved: tuple[int, ...] = ()
-        self.bundle: Any = None  # the graph as a single op (see `core.body`), once made
+        self.bundle: Any = None  # the graph as an op (see `core.body`), once made
         self.runner: Any = None  # the form in which an executor runs the graph, once made
 
     def __repr__(self) -> str:
@@ -148,7 +148,7 @@ class PathGraph:
 
     base: the graph of a path that this path continues; the work of `base` is not done again.
     Within a trace the lists are handed on: items beyond `n_nodes` (and `n_states`) belong to graphs
-    made later of the same trace.  Ids are never used twice there, so that looking up a single id
+    made later of the same trace.  Ids are never used twice there, so that looking up an id
     needs no care; going through all ids does.
     """
 

@@ -116,7 +116,7 @@ class Primitive(PrimitiveBase):
     pairs_batches: ClassVar[bool] = False  # leading dims of the operands belong together
     joins: ClassVar[bool] = False  # concatenates its operands
     adds_rows: bool = False  # sums rows of the first operand by the second, of whatever shape
-    of_one: ClassVar[str] = ""  # the op of a single example, where this op asks for a batch dim
+    of_one: ClassVar[str] = ""  # the op of an example, where this op asks for a batch dim
     of_number: ClassVar[Any] = None  # makes a tensor of the first operand, if all are numbers
     numbers_inside: ClassVar[bool] = False  # called with numbers by Wend's own rules, not by users
     differentiable: ClassVar[bool] = True
@@ -127,7 +127,7 @@ class Primitive(PrimitiveBase):
     operators: ClassVar[tuple[str, ...]] = ()
     reflected: ClassVar[bool] = False
     grad_name: ClassVar[str] = ""
-    cuts: bool = False  # part of several results that PyTorch makes by a single node
+    cuts: bool = False  # part of several results that PyTorch makes by one node
     grad_name_along: ClassVar[str] = ""  # where a `dim` is given, if that is another name
     result: ClassVar[Any] = None
     n_outputs: ClassVar[int] = 1
@@ -212,7 +212,7 @@ class Primitive(PrimitiveBase):
         if found is None:
             found = cls._interned[key] = cls(full, form)
             found.grad_name = grad_name  # type: ignore[misc]
-            found.cuts = cls.view  # PyTorch cuts such parts off together, by a single node
+            found.cuts = cls.view  # PyTorch cuts such parts off together, by one node
         return found
 
     # -- the type rule ----------------------------------------------------------------------
@@ -254,7 +254,7 @@ class Primitive(PrimitiveBase):
 
     @classmethod
     def result_wrap(cls) -> Any:
-        """The function from the list of results to the public result; None for a single tensor."""
+        """The function from the list of results to the public result; None for a tensor alone."""
         if cls.result is None:
             return None if cls.n_outputs == 1 else tuple
         if isinstance(cls.result, tuple):

@@ -66,7 +66,7 @@ def parse_signature(text: str) -> tuple[Param, ...]:
 
 @cache
 def _parameter(text: str, keyword_only: bool) -> Param:
-    """A single parameter, cached: ops have many in common."""
+    """A parameter, cached: ops have many in common."""
     head, assigned, default = text.partition("=")
     name, _, kind = head.partition(":")
     value = _literal(default.strip()) if assigned else EMPTY
@@ -270,7 +270,7 @@ class Binder:
     # -- parameters to a call ---------------------------------------------------------------
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """(primitive, tensors, run-time args, CallPlan or None) for a single call.
+        """(primitive, tensors, run-time args, CallPlan or None) for a call.
 
         Raises ArgumentTypeError for arguments that do not fit the signature.
         """
@@ -311,7 +311,7 @@ class Binder:
         return prim, tensors, call_args, plan
 
     def _bind_operands(self, args: tuple[Any, ...]) -> Any:
-        """As `bind`, for tensors and numbers that are operands, with at least a single tensor.
+        """As `bind`, for tensors and numbers that are operands, at least one of them a tensor.
 
         None if there is any other argument.
         """

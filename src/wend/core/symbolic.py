@@ -41,7 +41,7 @@ def evaluate(expr: Expr, dims: Any, args: Any) -> Any:
 
 
 def apply_binary(op: int, a: Any, b: Any) -> Any:
-    """A single arithmetic or comparison step of an expression."""
+    """An arithmetic or comparison step of an expression."""
     if op == ADD:
         return a + b
     if op == SUB:
@@ -143,7 +143,7 @@ def make(op: int, a: Expr, b: Expr) -> Expr:
 
 
 class Guards:
-    """The comparisons of a single run of a rule, with their outcomes: the pattern of the run."""
+    """The comparisons of a run of a rule, with their outcomes: the pattern of the run."""
 
     __slots__ = ("items",)
 

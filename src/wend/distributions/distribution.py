@@ -96,7 +96,7 @@ class Distribution:
 
     @property
     def event_shape(self) -> Size:
-        """The shape of a single sample of a single distribution."""
+        """The shape of a sample of each distribution."""
         return self._event_shape
 
     @property

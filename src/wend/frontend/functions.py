@@ -83,7 +83,7 @@ def real(input: Tensor) -> Tensor:
     return input.real  # type: ignore[no-any-return]
 
 
-# -- calls of known functions that do not come down to a single op --------------------------
+# -- calls of known functions that do not come down to one op -------------------------------
 
 
 def _where(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

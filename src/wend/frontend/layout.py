@@ -22,7 +22,7 @@ from wend.ops.views.reshapes import Reshape
 
 
 class View(Reshape):
-    """y = x in the given shape, sharing x's elements; a single extent may be -1.
+    """y = x in the given shape, sharing x's elements; an extent may be -1.
 
     Raises ShapeError if the strides of x do not allow the view: use reshape then.
     """
@@ -190,7 +190,7 @@ def is_view(self: Tensor) -> bool:
 
 
 def stride(self: Tensor, dim: int | None = None) -> Any:
-    """Steps in elements from an index to the next, per dim or of a single dim."""
+    """Steps in elements from an index to the next, per dim or of a dim."""
     strides, _ = layout_of(self)
     if dim is None:
         return strides

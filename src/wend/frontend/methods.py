@@ -314,7 +314,7 @@ def allclose(
 
 
 def element_size(self: Tensor) -> int:
-    """Bytes of a single element."""
+    """Bytes of an element."""
     return int(self.dtype.itemsize)
 
 

@@ -104,7 +104,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(obj: Any) -> bool:
-    """has_torch_function of a single argument."""
+    """has_torch_function of `obj` alone."""
     return has_torch_function((obj,))
 
 

@@ -3,7 +3,7 @@
 The rules, in the order of their effect:
 
 1. More than `threshold` elements: only `edgeitems` at either end of each dim are looked at.
-2. A single number format serves the whole tensor (`NumberFormat`), right-aligned: integral floats
+2. One number format serves the whole tensor (`NumberFormat`), right-aligned: integral floats
    print as `3.`; a range wider than 1e3, values above 1e8 or below 1e-4 give scientific notation.
 3. Rows wrap at `linewidth`; a dim of rank r is separated by r - 1 newlines.
 4. Facts that cannot be read off the numbers follow: size=, dtype=, grad_fn=, requires_grad=.

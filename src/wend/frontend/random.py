@@ -405,7 +405,7 @@ def _fill(self: Tensor, made: Tensor) -> Tensor:
 
 
 def _drawn(self: Tensor, op: Any, *parameters: Any, generator: Any) -> Tensor | None:
-    """A draw of a single step; None for dtypes but float32 and float64.
+    """A draw of one step; None for dtypes but float32 and float64.
 
     For those dtypes the one-step draws have other numbers than `rand` and `randn`, rounded later.
     """

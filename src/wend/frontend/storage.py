@@ -37,7 +37,7 @@ class UntypedStorage:
         return self.nbytes() // self.dtype.itemsize
 
     def element_size(self) -> int:
-        """Bytes of a single element."""
+        """Bytes of an element."""
         return int(self.dtype.itemsize)
 
     def data_ptr(self) -> int:

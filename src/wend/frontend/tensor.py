@@ -126,7 +126,7 @@ def contains(x: Tensor, element: Any) -> bool:
 
 
 def size_of_dim(x: Tensor, dim: Any) -> int:
-    """Extent of a single dim; raises DimError."""
+    """Extent of a dim; raises DimError."""
     return int(x.shape[normalize_dim(dim, x.dim(), "size")])
 
 

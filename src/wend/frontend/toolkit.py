@@ -1,4 +1,4 @@
-"""All that layers and optimizers use of the parts below them, in a single place."""
+"""All that layers and optimizers use of the parts below them, in one place."""
 
 from typing import Any
 

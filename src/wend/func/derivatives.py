@@ -293,7 +293,7 @@ def jacrev(
 
 
 def _basis(x: Tensor) -> Tensor:
-    """All tensors of x's shape with a single element 1, all else 0, stacked at dim 0."""
+    """All tensors of x's shape with one element 1, all else 0, stacked at dim 0."""
     n = int(x.numel())
     return ops.reshape(ops.cast(ops.eye(n), x.dtype), (n, *x.shape))  # type: ignore[no-any-return]
 

@@ -140,7 +140,7 @@ class _Call:
         return sizes[0]
 
     def chunks(self, chunk_size: int | None) -> list[tuple[int, int]]:
-        """Where chunks of the examples start and stop; a single chunk, if there are no examples."""
+        """Where chunks of the examples start and stop; an empty chunk, if there are no examples."""
         step = chunk_size or max(self.size, 1)
         starts = range(0, max(self.size, 1), step)
         return [(start, min(start + step, self.size)) for start in starts]
@@ -231,7 +231,7 @@ class _Call:
         return own if self.randomness == "different" else [own[0].clone() for _ in own]
 
     def _stacked(self, column: list[Tensor], dim: int | None) -> Tensor:
-        """A result of all examples as a single tensor."""
+        """A result of all examples as a tensor."""
         first = column[0]
         if dim is None:
             if any(x is not first and not bool((x == first).all()) for x in column):

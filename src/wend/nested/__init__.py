@@ -1,4 +1,4 @@
-"""torch.nested: several tensors of unlike sizes as a single tensor."""
+"""torch.nested: several tensors of unlike sizes as one tensor."""
 
 from wend.nested import dispatch as dispatch  # ops on ragged batches go there
 from wend.nested.creation import (

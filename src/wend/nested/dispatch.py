@@ -1,7 +1,7 @@
 """Ops on nested tensors: each component is treated as a tensor is.
 
 Dims are counted as in the nested tensor, whose dim 0 numbers the components.  Where all elements
-(or all rows) are computed alike, a single op works on the components as packed in memory.
+(or all rows) are computed alike, one op works on the components as packed in memory.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _each(func: Any, args: Any, kwargs: Any, nested: list[NestedTensor]) -> Any:
 
 
 def joined(results: list[Any], like: NestedTensor, stays: Any) -> Any:
-    """The results for all components in a single tensor: dense where no dim is ragged.
+    """The results for all components in a tensor: dense where no dim is ragged.
 
     stays: says whether tensors of equal shape are so by chance
     """
@@ -144,7 +144,7 @@ class _Call:
             return self._total(results)
         return joined(results, self._widest(), self._stays)
 
-    # -- a single component -----------------------------------------------------------------
+    # -- a component ------------------------------------------------------------------------
 
     def component(self, i: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments for component i."""
@@ -228,7 +228,7 @@ class _Call:
     # -- all at once ------------------------------------------------------------------------
 
     def _at_once(self) -> NestedTensor | None:
-        """The result of a single op on the packed components, if that gives the same."""
+        """The result of the op on the packed components, if that gives the same."""
         if self.dims or any(p.kind == "sizes" and p.name in WHOLE_SHAPES for p, _ in self.given):
             return None
         packs = [x.packed() for x in self.nested]
@@ -244,7 +244,7 @@ class _Call:
                 return None
             try:
                 program, _ = prim.typed(_types(tensors), values)
-            except WendError:  # the op of a single component may not raise this
+            except WendError:  # the op of a component may not raise this
                 return None
             if not _pointwise(prim, program):
                 return None

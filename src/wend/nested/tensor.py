@@ -1,4 +1,4 @@
-"""The ragged type: a list of tensors of equal rank, used as a single tensor.
+"""The ragged type: a list of tensors of equal rank, used as a tensor.
 
 The *components* are the examples; dim 0 numbers them.  Any dim after it may be ragged (of a
 different size in each component).  An op treats a nested tensor as it treats each component, with
@@ -115,7 +115,7 @@ class NestedTensor(Tensor):
         return self._ragged
 
     def packed(self) -> Packed | None:
-        """The components in a row; None if more than a single dim is ragged."""
+        """The components in a row; None if several dims are ragged."""
         if self._packed is None and sum(self._ragged) == 1 and self._count:
             dim = self._ragged.index(True)
             ends, at = [], 0
@@ -140,7 +140,7 @@ class NestedTensor(Tensor):
     def values(self) -> Tensor:
         """The components in a row along the ragged dim.
 
-        Raises ShapeError if more than a single dim is ragged.
+        Raises ShapeError if several dims are ragged.
         """
         return self._one_ragged("values").values
 
@@ -188,7 +188,7 @@ class NestedTensor(Tensor):
         return tuple.__new__(RaggedShape, sizes)
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or a single extent.  Raises ShapeError for a ragged dim."""
+        """The shape, or an extent.  Raises ShapeError for a ragged dim."""
         if dim is None:
             return self.shape
         found = self.shape[normalize_dim(dim, self.dim(), "size")]

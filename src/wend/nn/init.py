@@ -120,7 +120,7 @@ def trunc_normal_(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with a single value."""
+    """Fill with a value."""
     with no_grad():
         return tensor.fill_(val)
 

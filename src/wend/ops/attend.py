@@ -208,7 +208,7 @@ class Attend(Attention):
         return (*grads, ops.mul(p, ops.sub(change, _column(delta, p))))
 
     def batch(self, batched: Any, size: Any, q: Any, k: Any, v: Any, mask: Any, *rest: Any) -> Any:
-        # Positions of draws run on from example to example, as in a single draw over all examples.
+        # Positions of draws run on from example to example, as in a draw over all examples.
         found, mask = _batched(batched, size, (q, k, v), mask)
         return getattr(ops, self.name)(*found, mask, *rest, is_causal=self.is_causal)
 

@@ -1,8 +1,8 @@
 """The scalar instructions that `emit` rules are written in.
 
-The `emit(b, x, ...)` of an elementwise op computes a single element, through a builder `b`: the
-code generator's builder appends machine instructions, the NumPy builder computes on arrays (and
-shows that a rule is right before any code is generated).  Values are opaque to the rules.
+The `emit(b, x, ...)` of an elementwise op computes an element, through a builder `b`: the code
+generator's builder appends machine instructions, the NumPy builder computes on arrays (and shows
+that a rule is right before any code is generated).  Values are opaque to the rules.
 
 Operands of an instruction have the same type, unless its line says otherwise; `constant` makes a
 value of the type of a given value.  float16 and bfloat16 never enter a rule: they are widened to
@@ -22,7 +22,7 @@ Value = Any  # an element, in whatever form the builder keeps it
 
 
 class Builder(Protocol):
-    """Instructions for `emit` rules; each method appends a single instruction."""
+    """Instructions for `emit` rules; each method appends an instruction."""
 
     # fmt: off
     # types and constants

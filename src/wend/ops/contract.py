@@ -59,7 +59,7 @@ class Contract(Primitive):
         return batch_x, sum_x, free_x, batch_y, sum_y, free_y
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
-        """Dim 0 of the single operand with rows is kept and comes first."""
+        """Dim 0 of the operand with rows is kept and comes first."""
         batch, _, free_x, _, _, free_y = self.layout(*ranks)
         first = free_x if rows[0] else () if free_x else free_y
         return rows[0] != rows[1] and not batch and first[:1] == (0,)

@@ -1,6 +1,6 @@
 """Convolution over any number of spatial dims, and its two adjoints.
 
-All three come from a single trilinear form, the sum over images n, windows o and taps k of
+All three come from a trilinear form, the sum over images n, windows o and taps k of
 
     x[n, c, o * stride + k * dilation - padding] * w[f, c, k] * g[n, f, o]
 

@@ -284,7 +284,7 @@ class Flip(Primitive):
 class Roll(Primitive):
     """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims.
 
-    Without dims, x counts as a single row of elements.
+    Without dims, x counts as a row of elements.
 
     Raises ShapeError if shifts and dims differ in number.
     """

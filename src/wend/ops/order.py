@@ -230,7 +230,7 @@ class MedianAll(Primitive):
         y = getattr(ops, name)(flat, 1)[0]
         if not x.dtype.is_floating_point:
             return y
-        # Along a dim the gradient goes to a single element; here equal elements share the gradient.
+        # Along a dim the gradient goes to one element; here equal elements share the gradient.
         whole = ops.expand_to(ops.unsqueeze(y, 1), flat.shape, (1,))
         both_nan = ops.logical_and(ops.isnan(flat), ops.isnan(whole))
         hit = ops.logical_or(ops.eq(flat, whole), both_nan)

@@ -160,7 +160,7 @@ class PerElement(Primitive, abstract=True):
         return Spec(x.shape, x.dtype)
 
     def batch(self, batched: Any, size: Any, x: Any, seed: Any, offset: Any) -> Any:
-        # Positions run on from example to example, as in a single draw over all examples.
+        # Positions run on from example to example, as in a draw over all examples.
         return getattr(ops, self.name)(x, seed, offset)
 
 

@@ -2,7 +2,7 @@
 
 The family `Reduction` supplies type and batching rules.  A subclass gives the result type, the
 reference, the gradient, and for generated code `identity` (a number, "lowest" or "highest": the
-least or greatest value of the type) and `combine(b, a, x)` (a single step of the fold).
+least or greatest value of the type) and `combine(b, a, x)` (a step of the fold).
 Extremes and their places are in `extremes.py`, running folds (cumsum and similar) in `scan.py`,
 compositions of reductions (mean, var, norm, ...) in `composites/reduce.py`.
 """

@@ -18,7 +18,7 @@ from wend.optim.optimizer import Optimizer
 
 
 class AdamVariant(Optimizer):
-    """A method whose step is a single op over a parameter, a gradient and two running means."""
+    """A method whose step is an op over a parameter, a gradient and two running means."""
 
     _means = ("exp_avg", "exp_avg_sq")
     _op: Any

@@ -1,4 +1,4 @@
-"""Schedules given by a single formula."""
+"""Schedules given by a formula."""
 
 from __future__ import annotations
 

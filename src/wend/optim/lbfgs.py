@@ -48,7 +48,7 @@ class LBFGS(Optimizer):
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
         self._params = self.param_groups[0]["params"]
 
-    # -- parameters and gradients as a single vector ----------------------------------------
+    # -- parameters and gradients as a vector -----------------------------------------------
 
     def _flat_grad(self) -> Tensor:
         parts = [
@@ -68,7 +68,7 @@ class LBFGS(Optimizer):
         for p, value in zip(self._params, values, strict=True):
             p.copy_(value)
 
-    # -- a single step ---------------------------------------------------------------------
+    # -- a step ----------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Make up to max_iter quasi-Newton steps; returns the first loss."""

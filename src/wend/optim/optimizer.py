@@ -173,7 +173,7 @@ class Optimizer:
         """Whether a step of these parameters, by group, is a path that is going to be met again.
 
         Where examples decide which parameters are used, a set hardly comes back: each set would be
-        planned anew. A whole set is a single path, unless there are many sets.
+        planned anew. A whole set is one path, unless there are many sets.
         """
         sets = self._sets
         key = tuple([id(p) for parameters in given for p in parameters])
@@ -274,7 +274,7 @@ class Optimizer:
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group of parameters, with settings for the group.
 
-        Raises TypeError or ValueError for anything but leaf tensors in no other group.
+        Raises TypeError or ValueError for anything but leaf tensors that have no group yet.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")

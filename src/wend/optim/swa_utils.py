@@ -125,7 +125,7 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Compute the running statistics of all batch norms anew, in a single pass over the data."""
+    """Compute the running statistics of all batch norms anew, in a pass over the data."""
     momenta = {}
     for module in model.modules():
         if isinstance(module, _BatchNorm):

@@ -139,7 +139,7 @@ def arrange_flags(prim: Any, flags: Flags) -> tuple[Any, ...]:
 
 
 def example_types(tensors: Sequence[Any], flags: Flags) -> list[Any]:
-    """Types of a single example's operands (symbolic operands: their types when traced)."""
+    """Types of an example's operands (symbolic operands: their types when traced)."""
     types = []
     for x, flag in zip(tensors, flags, strict=True):
         shape = tuple([hint_of(n) for n in tuple(x.shape)[1 if flag else 0 :]])
@@ -225,7 +225,7 @@ def _evaluate(expr: Expr, tensors: Sequence[Any], flags: Flags, args: Sequence[A
 
 
 class BatchedBody(Composite, abstract=True):
-    """A graph over a leading batch axis of the inputs that `flags` names, as a single op.
+    """A graph over a leading batch axis of the inputs that `flags` names, as an op.
 
     There is a class per (graph, flags, kinds of args).  All results have the batch axis at dim 0.
     """
@@ -285,6 +285,6 @@ def batch_graph(
 def record_batched(
     graph: Graph, flags: Flags, tensors: Sequence[Tensor], args: Sequence[Any] = ()
 ) -> list[Tensor]:
-    """The results of the graph over a leading batch axis, recorded as a single step."""
+    """The results of the graph over a leading batch axis, recorded as a step."""
     prim = batched_body(graph, flags, args)
     return _hot.record_list(prim, list(tensors), list(args))  # type: ignore[no-any-return]

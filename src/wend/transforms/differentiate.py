@@ -307,7 +307,7 @@ def computed_anew(path: PathGraph) -> frozenset[int]:
 class Differentiator:
     """Builds the nodes of a stretch of a backward pass.
 
-    create: the nodes record gradients themselves     whole: each gradient rule is a single node,
+    create: the nodes record gradients themselves     whole: each gradient rule is one node,
     and so is each sum of gradients; for structure that does not come back     anew: ids that are
     not at hand, but computed again
     """
@@ -391,7 +391,7 @@ class Differentiator:
     def _bundled(
         self, graph: Graph, node: Node, seeds: tuple[int, ...], names: tuple[int, ...]
     ) -> list[int | None]:
-        """A gradient rule as a single node; returns the ids of the gradients."""
+        """A gradient rule as a node; returns the ids of the gradients."""
         bundle = graph.bundle
         if bundle is None:
             given = [o in seeds for o in node.outputs]
@@ -457,7 +457,7 @@ class Differentiator:
 
 
 def bundle_of(graph: Graph, program: Any, given: list[bool]) -> Bundle:
-    """The gradient rule of a pattern as a single op.  given: which results have a gradient"""
+    """The gradient rule of a pattern as an op.  given: which results have a gradient"""
     results = [row[1] for row in program.outs]
     dtypes = [t.dtype for t in program.sample_types] + results
     dtypes += [dtype for dtype, on in zip(results, given, strict=True) if on]
@@ -569,7 +569,7 @@ def segment_step(
     spent: Any,
     whole: bool = False,
 ) -> SegmentStep:
-    """Differentiate a stretch of a segment.  whole: each gradient rule as a single node"""
+    """Differentiate a stretch of a segment.  whole: each gradient rule as a node"""
     with CollectionPaused():
         base = len(path.types)  # seeds get ids that no value of the path has
         expander = Expander(path.inner, Layered(path.shapes))

@@ -28,7 +28,7 @@ class UserCode(Protocol):
 
 
 class NodeHooks:
-    """Hooks of a node of the graph, and the single object that shows the node to the user."""
+    """Hooks of a node of the graph, and the object that shows the node to the user."""
 
     __slots__ = ("after", "before", "facade", "metadata")
 
@@ -43,7 +43,7 @@ class NodeHooks:
 
 
 class Extra:
-    """Users' code on a single value of a trace or segment."""
+    """Users' code on a value of a trace or segment."""
 
     __slots__ = ("function", "hooks", "node")
 

@@ -1,7 +1,7 @@
 """A single call for all examples: a function runs once, on tensors that stand for an example each.
 
 A `Level` takes the place of a thread's trace while a mapped function runs.  The tensors that the
-function sees have a single example's shape.  Behind each is a tensor with the batch axis at dim 0,
+function sees have an example's shape.  Behind each is a tensor with the batch axis at dim 0,
 and every op is recorded on the latter, by the batching rule.  Levels nest; a tensor that a level
 does not know (a weight from outside, an outer level's tensor) is the same for all examples.
 """
@@ -47,7 +47,7 @@ class ValueNeeded(GraphError):
 
 
 class Level:
-    """The level of a single vmap: takes the place of the trace, as a rule's recorder does.
+    """The level of a vmap: takes the place of the trace, as a rule's recorder does.
 
     size: number of examples     randomness: 'error', 'different' or 'same' draws per example
     """
@@ -62,7 +62,7 @@ class Level:
         self.outer = self.trace.symbolic
         self.count = 0
 
-    # -- tensors of a single example --------------------------------------------------------
+    # -- tensors of an example --------------------------------------------------------------
 
     def wrap(self, x: Tensor) -> Tensor:
         """The tensor that stands for an example of x, whose dim 0 is the batch axis."""
@@ -121,7 +121,7 @@ class Level:
                 "vmap: an autograd.Function cannot be mapped over: it has no batch rule"
             )
         types = [_hint_type(t) for t in tensors]
-        # Also raises errors of the user in terms of a single example.
+        # Also raises errors of the user in terms of an example.
         program, _ = prim.typed(types, [hint_of(a) for a in args])
         before, self.trace.symbolic = self.trace.symbolic, self.outer
         try:

@@ -1,8 +1,8 @@
 """Gradients inside of vmap, and of many seeds at once.
 
 `gradients` is a backward pass: per example, where a level is active.  `many_gradients` pulls a
-stack of seeds back through a single graph (the rows of a Jacobian). Each segment's backward is
-batched over the seeds' axis and recorded as a single op.
+stack of seeds back through a graph (the rows of a Jacobian). Each segment's backward is batched
+over the seeds' axis and recorded as an op.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def many_gradients(
             found = many_gradients(size, rows[0], inner_inputs, turned, create_graph)
             _check_inside(found, in_on)
             found = [None if g is None else ops.movedim(g, 0, 1) for g in found]
-        elif True in seed_on:  # both axes as a single axis
+        elif True in seed_on:  # both axes as one
             stacked = [
                 with_batch_axis(g, on, n) for g, on in zip(inner_seeds, seed_on, strict=True)
             ]
@@ -162,7 +162,7 @@ def _one_by_one(
     seeds: Sequence[Tensor],
     create_graph: bool,
 ) -> Found:
-    """A backward pass per seed: hooks and users' functions see a single gradient at a time."""
+    """A backward pass per seed: hooks and users' functions see one gradient at a time."""
     rows = [
         gradients(outs, inputs, [ops.select(g, 0, k) for g in seeds], create_graph)
         for k in range(size)
@@ -178,7 +178,7 @@ def _one_by_one(
 
 
 class _UsersCode(Exception):
-    """A backward pass of many seeds has come to code that wants to see a single gradient."""
+    """A backward pass of many seeds has come to code that wants to see one gradient."""
 
 
 class _StackPass(BackwardPass):
@@ -202,14 +202,14 @@ class _StackPass(BackwardPass):
             self.settle(key)
 
     def settle(self, key: int) -> None:
-        """The gradient of a leaf is complete; its hooks want to see a single row at a time."""
+        """The gradient of a leaf is complete; its hooks want to see one row at a time."""
         if has_hooks(self.totals[key][0]):
             raise _UsersCode
         super().settle(key)
 
 
 class _StackWalk(Walk):
-    """A segment of such a pass: a backward as a single op, batched over the seeds."""
+    """A segment of such a pass: a backward as an op, batched over the seeds."""
 
     def stops(self) -> list[Any]:
         """There is no place here for users' code."""

@@ -1,4 +1,4 @@
-"""The backward pass of a whole segment as a single step: taken where no users' code is called.
+"""The backward pass of a whole segment as one step: taken where no users' code is called.
 
 The step also adds the gradients that leaves have got from later segments, so that nothing else is
 recorded per segment.

@@ -1,4 +1,4 @@
-"""Ops that work row by row: rows of several calls, stacked, can go through a single call.
+"""Ops that work row by row: rows of several calls, stacked, can go through one call.
 
 No batching rule is needed, and operands may have unlike numbers of rows.
 """
@@ -17,7 +17,7 @@ Flags = tuple[bool, ...]
 def row_wise(prim: Any, types: Sequence[Any], rows: Flags, args: list[Any]) -> bool:
     """Whether each row (dim 0) of the flagged operands gives a row of the results by itself.
 
-    types, args: of a single call
+    types, args: of one call
     """
     if True not in rows or prim.random or prim.calls_user:
         return False

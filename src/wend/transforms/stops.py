@@ -18,7 +18,7 @@ Pairs = list[tuple[int, Any]]
 
 
 class TensorStop:
-    """Hooks of a single value: called when the gradient is complete."""
+    """Hooks of a value: called when the gradient is complete."""
 
     rank = 0
 

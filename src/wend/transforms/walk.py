@@ -1,4 +1,4 @@
-"""Backward through a single region: the pending trace, or a segment that a flush has left.
+"""Backward through a region: the pending trace, or a segment that a flush has left.
 
 Ids are the same in both: if users' code flushes the trace in the middle of a walk, the walk goes on
 in the segment made by that flush.
@@ -91,7 +91,7 @@ def step_primitive(key: Any, differentiable: bool) -> StepPrimitive:
 
 
 class Walk:
-    """A backward pass through a single region.
+    """A backward pass through a region.
 
     anchor: a live root; it leads to the segment if the trace is flushed meanwhile
     segment: None for the pending trace
@@ -203,7 +203,7 @@ class Walk:
     def step(
         self, order: tuple[int, ...], seeds: dict[int, Any], high: int, low: int
     ) -> list[tuple[int, Any]]:
-        """Record a stretch as a single step; returns (id, gradient) pairs, latest entries first."""
+        """Record a stretch as a step; returns (id, gradient) pairs, latest entries first."""
         self.steps += 1
         if self.owner.anomaly:
             seeds = {i: self.explicit(i, g) for i, g in seeds.items()}

@@ -107,7 +107,7 @@ def _renamed(
 
 
 def whole(program: Program, grad: bool) -> Bundle | None:
-    """The composite of this pattern as a single op; None if it is better expanded.
+    """The composite of this pattern as an op; None if it is better expanded.
 
     grad: whether to hand out the values that a backward pass reads
     """

@@ -83,7 +83,7 @@ class MappedRecord:
         return getattr(self.record, name)
 
     def backward(self, gradients: list[Any], resolve: Callable[..., Any]) -> list[Any]:
-        """Run the user's `backward` for a single example; a gradient of the batch per operand."""
+        """Run the user's `backward` for an example; a gradient of the batch per operand."""
         level = self.level
         before, level.outer = level.outer, level.trace.symbolic
         try:

@@ -1,4 +1,4 @@
-"""The nodes that PyTorch makes of an op, where they are not a single node with an edge per operand.
+"""The nodes that PyTorch makes of an op, where they are not one node with an edge per operand.
 
 An op gives them by a rule `grad_nodes(n, *params)`, with the parameters of the op's signature
 (tensors as `Operand`s, absent ones as None) and a `Builder`:

@@ -121,7 +121,7 @@ class Region:
         return Operand(i, active, rank, shape, self)
 
     def edges_at(self, k: int) -> list[Operand | None]:
-        """The targets of the edges of the op at `k`, which is a single node."""
+        """The targets of the edges of the op at `k`, which is one node."""
         _, prim, inputs, _ = self.op_at(k)
         operands = [self.operand(i) for i in _differentiated(self, k, prim, inputs)]
         found = [x if x.active else None for x in operands]
@@ -168,7 +168,7 @@ class Node:
     def __init__(self, anchor: Value, low: int, made: Made | None = None) -> None:
         self._anchor = anchor
         self._low = low
-        self._made = made  # the node that PyTorch would make, where an op is not just a single node
+        self._made = made  # the node that PyTorch would make, where an op is not just one node
 
     def name(self) -> str:
         """The node's name, such as 'MulBackward0'."""

@@ -75,7 +75,7 @@ def _from_numpy(array: Any, dtype: DType | None, op: Op) -> Array:
 
 
 def _unnested(data: Any, op: Op) -> tuple[tuple[int, ...], list[Any] | Array]:
-    """(shape, leaves in row-major order); leaves that are ndarrays come back as a single array."""
+    """(shape, leaves in row-major order); leaves that are ndarrays come back as an array."""
     shape: tuple[int, ...] = ()
     level: list[Any] = [data]
     if type(data) is list and data and PYTHON_NUMBERS.keys() >= set(map(type, data)):
@@ -197,7 +197,7 @@ def _python_numbers(
 ) -> Array:
     """Python numbers, which promote to `found`, as an array of `dtype`, or else of `found`.
 
-    values: a list of numbers in row-major order; a single number where shape is ()
+    values: a list of numbers in row-major order; a number where shape is ()
     """
     target = dtype or found
     if found.category == COMPLEX and target.category < COMPLEX:

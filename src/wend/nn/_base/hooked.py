@@ -63,7 +63,7 @@ CALL_HOOKS = ("_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forw
 
 
 class CallHooks(HookTable):
-    """Hooks that the call of a single module runs; the module keeps their number in `n_hooks`."""
+    """Hooks that the call of a module runs; the module keeps their number in `n_hooks`."""
 
     def __init__(self, owner: Any, hooks: Any = ()) -> None:
         self._owner = weakref.ref(owner)

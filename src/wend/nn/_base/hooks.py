@@ -13,7 +13,7 @@ __all__ = ["RemovableHandle"]
 
 
 class HookTable(OrderedDict[int, Any]):
-    """The hooks of a single kind, in running order."""
+    """The hooks of a kind, in running order."""
 
     def _count(self, change: int) -> None:
         """Called with each change of the number of hooks; for tables that somebody counts."""
@@ -99,7 +99,7 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 class BackwardHooks:
-    """The backward hooks of a single call of a module, between its inputs and its outputs.
+    """The backward hooks of a call of a module, between its inputs and its outputs.
 
     `grad_output` reaches the pre-hooks first, then the module's operations, then `grad_input`
     together with `grad_output` reaches the hooks. Where no input needs a gradient the hooks run

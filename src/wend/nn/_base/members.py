@@ -41,7 +41,7 @@ def _pass_through(hooks: HookTable, module: Any, name: str, value: Any) -> Any:
     return value
 
 
-# Settled by a single look at the type; isinstance of three classes costs as much as the assignment.
+# Settled by a look at the type; isinstance of three classes costs as much as the assignment.
 _NEVER_MEMBERS = frozenset({bool, int, float, str, type(None), tuple, list, dict, Tensor})
 _set = object.__setattr__
 
@@ -79,7 +79,7 @@ def _is_module(value: Any) -> bool:
 
 
 def modules_of(module: Any) -> Mapping[str, Any]:
-    """`module._modules`, in a single step."""
+    """`module._modules`, in one step."""
     return registry(module, "_modules", _is_module)
 
 
@@ -177,7 +177,7 @@ class MembersMixin:
             _set(self, name, value)
 
     def _release(self, name: str, keep: str) -> None:
-        """Make a name free for a member of a single kind."""
+        """Make a name free for a member of a kind."""
         for key in ("_parameters", "_buffers", "_modules"):
             if key != keep:
                 getattr(self, key).pop(name, None)

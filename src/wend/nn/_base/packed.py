@@ -30,7 +30,7 @@ class PackedSequence(_Fields):
         sorted_indices: Tensor | None = None,
         unsorted_indices: Tensor | None = None,
     ) -> PackedSequence:
-        if batch_sizes is None:  # (data, batch_sizes) as a single argument
+        if batch_sizes is None:  # (data, batch_sizes) as one argument
             if not isinstance(data, (list, tuple)) or len(data) != 2:
                 raise ValueError("batch_sizes is needed, or (data, batch_sizes) as one argument")
             data, batch_sizes = data

@@ -1,7 +1,7 @@
 """The walk of a recurrent layer over a sequence.
 
-The input's part of all gates is a single product over the whole sequence; each step adds the
-state's part. A step is a single op.
+The input's part of all gates is one product over the whole sequence; each step adds the state's
+part. A step is an op.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ STEPS: dict[str, Step] = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _tanh, "RNN_RE
 def walk(
     mode: str, data: Tensor, sizes: list[int], state: State, weights: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
-    """A single layer in a single direction: (outputs (sum of sizes, hidden), last state).
+    """A layer in one direction: (outputs (sum of sizes, hidden), last state).
 
     data: (sum of sizes, features), step after step; sizes[t] sequences reach step t, never more
     than before: the sequences are sorted by length, longest first

@@ -2,7 +2,7 @@
 """`torch.nn.functional`: layers as functions.
 
 Most are the ops themselves: an op lists its names here in `functional`. The functions of this
-package's modules only sort arguments, or need more than a single op.
+package's modules only sort arguments, or need several ops.
 """
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING

@@ -158,7 +158,7 @@ class BatchNorm3d(_BatchNorm):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over all processes; in a single process, over the batch."""
+    """Batch normalization over all processes; in one process, over the batch."""
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Dims start_dim to end_dim as a single dim."""
+    """Dims start_dim to end_dim as one dim."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """A single dim as several, with sizes given by a tuple of ints."""
+    """A dim as several, with sizes given by a tuple of ints."""
 
     def __init__(self, dim: Any, unflattened_size: Any) -> None:
         super().__init__()

@@ -200,7 +200,7 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """`BCELoss` of sigmoid(x), in a single stable formula."""
+    """`BCELoss` of sigmoid(x), in a stable formula."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ def _shape_of(normalized_shape: Any) -> tuple[int, ...]:
 class LayerNorm(Module):
     """Mean 0 and variance 1 over the last dims, then scaled (Ba et al., 2016).
 
-    normalized_shape: sizes of these dims, an int for a single dim
+    normalized_shape: sizes of these dims, an int for the last dim only
     """
 
     def __init__(

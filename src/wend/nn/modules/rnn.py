@@ -181,7 +181,7 @@ class GRUCell(RNNCellBase):
 
 
 class RNNBase(Module):
-    """Layers of a single kind of cell, in a single direction or both.
+    """Layers of a kind of cell, in one direction or both.
 
     input: (T, N, input_size), or (N, T, input_size) with batch_first, or (T, input_size), or a
     PackedSequence. Weights are U(-b, b), b = 1 / √hidden_size.

@@ -1,4 +1,4 @@
-"""Arguments given as a single number or as a number per dimension."""
+"""Arguments given as a number or as a number per dimension."""
 
 from __future__ import annotations
 

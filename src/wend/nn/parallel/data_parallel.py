@@ -1,4 +1,4 @@
-"""Wrappers for several devices: with a single device they call the wrapped module."""
+"""Wrappers for several devices: with one device they call the wrapped module."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
-    """Calls the wrapped module: there is a single device for a batch."""
+    """Calls the wrapped module: the CPU is the only device."""
 
     def __init__(
         self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
@@ -33,7 +33,7 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """The module called with the inputs: there is a single device for a batch."""
+    """The module called with the inputs: the CPU is the only device."""
     if not isinstance(inputs, tuple):
         inputs = (inputs,) if inputs is not None else ()
     return module(*inputs, **(module_kwargs or {}))

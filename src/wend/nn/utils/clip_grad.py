@@ -27,7 +27,7 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The norm of all tensors as a single vector.
+    """The norm of all tensors as a vector.
 
     Raises RuntimeError for inf or nan if error_if_nonfinite (which waits for the value).
     """

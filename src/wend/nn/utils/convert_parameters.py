@@ -1,4 +1,4 @@
-"""Parameters as a single vector, and back."""
+"""Parameters as a vector, and back."""
 
 from __future__ import annotations
 

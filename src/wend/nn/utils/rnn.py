@@ -1,4 +1,4 @@
-"""Sequences of unlike lengths in a single tensor: padded, or packed step by step."""
+"""Sequences of unlike lengths in a tensor: padded, or packed step by step."""
 
 from __future__ import annotations
 

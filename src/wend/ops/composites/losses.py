@@ -63,7 +63,7 @@ def loss(
     `LEGACY`; the body's last is the reduction.
 
     nodes: of the losses (see Primitive.grad_nodes), before those of the reduction; a name alone
-    stands for a single node of the input, which reduces by itself
+    stands for a node of the input, which reduces by itself
     """
     names = [part.split(":")[0].strip() for part in signature.split(", ")]
 

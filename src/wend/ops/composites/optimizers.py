@@ -1,4 +1,4 @@
-"""An update of a parameter by an optimizer as a single step: (parameter, gradient, state) -> new.
+"""An update of a parameter by an optimizer as a step: (parameter, gradient, state) -> new.
 
 Learning rates, decay and step counts are run-time scalars, so that a schedule is no new structure.
 Changes of the algebra are structure (nesterov, amsgrad, maximize, the kinds of state, whether there

@@ -95,7 +95,7 @@ def lerp(input: V, end: V, weight: V) -> V:
     return ops.graft(y, input + weight * (end - input))  # the same slope, whichever end is nearer
 
 
-# -- functions of a single tensor ----------------------------------------------------------------
+# -- functions of a tensor -----------------------------------------------------------------------
 
 
 def _one_sample(rng: np.random.Generator) -> Samples:

@@ -108,14 +108,14 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     input, mask = ops.expand(input, shape), ops.expand(mask, shape)
     flat = ops.ravel(source)
     if flat.shape[0] == 0:
-        # Nothing to take from: a single element stands for the missing ones. All of mask is False.
+        # Nothing to take from: an element stands for the missing ones. All of mask is False.
         flat = ops.full((1,), 0, dtype=input.dtype)
     place = ops.cumsum(ops.cast(ops.ravel(mask), int64), 0) - 1
     taken = ops.index_select(flat, 0, ops.maximum(place, 0))
     return ops.where(mask, ops.reshape(taken, shape), input)
 
 
-# --- along a single dim ---------------------------------------------------------
+# --- along a dim ----------------------------------------------------------------
 
 
 def _index_fill_samples(rng: Any) -> Iterator[Sample]:

@@ -64,7 +64,7 @@ _hot.set_slot("even_parts", lambda count, dim: EvenParts.of(("T",), count=count,
 
 
 def _cut(name: str, input: Any, dim: int, lengths: Sequence[Any]) -> Parts:
-    """Views of parts of these lengths, which PyTorch makes by a single node of that name."""
+    """Views of parts of these lengths, which PyTorch makes by a node of that name."""
     parts: list[Any] = []
     start = 0
     for length in lengths:

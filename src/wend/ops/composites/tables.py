@@ -111,7 +111,7 @@ def histogram(
 
 
 def _bin_edges(input: Any, bins: int, range: Any) -> Any:
-    """The edges of equal bins; bins of width 1 around a range of a single point."""
+    """The edges of equal bins; bins of width 1 around a range that is a point."""
     if bins < 1:
         raise ShapeError(f"histogram: bins must be > 0, but got {bins}")
     if range is not None:

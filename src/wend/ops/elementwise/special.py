@@ -24,7 +24,7 @@ def _scipy(name: str) -> Any:
 
 
 class Special(Elementwise, abstract=True):
-    """A function of a single float."""
+    """A function of one float."""
 
     kind = "float"
 

@@ -13,7 +13,7 @@ from wend.ops.elementwise.family import FLOATING, LN2, LN10, Array, Elementwise,
 
 
 class Transcendental(Elementwise, abstract=True):
-    """A function of a single float."""
+    """A function of one float."""
 
     kind = "float"
     inplace = True

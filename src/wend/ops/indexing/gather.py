@@ -1,4 +1,4 @@
-"""Elementwise indexing along a single dim: gather and the scatters."""
+"""Elementwise indexing along a dim: gather and the scatters."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class _Elementwise1d(Primitive, abstract=True):
 
 
 def _columns(x: Any, rank: int) -> Any:
-    """A batched 0-d operand as a batch of vectors of a single element."""
+    """A batched 0-d operand as a batch of vectors of an element."""
     return ops.unsqueeze(x, 1) if len(x.shape) <= rank else x
 
 

@@ -1,4 +1,4 @@
-"""Indexing by a vector along a single dim: index_select and its adjoints, embedding."""
+"""Indexing by a vector along a dim: index_select and its adjoints, embedding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wend.ops.views.strided import arange
 
 
 class _AlongDim(Primitive, abstract=True):
-    """A 1-d (or 0-d) tensor of indices into a single dim; no index is negative."""
+    """A 1-d (or 0-d) tensor of indices into a dim; no index is negative."""
 
     supports = ANY_DTYPE
     fallible = True
@@ -329,7 +329,7 @@ class EmbeddingAdjoint(Primitive):
         return not self.scale_grad_by_freq
 
     def infer(self, g: Spec, indices: Spec, num_weights: Any, padding_idx: Any) -> Spec:
-        # Kernels go along both with a single loop.
+        # Kernels go along both with the same loop.
         if tuple(g.shape[:-1]) != tuple(indices.shape):
             raise ShapeError(
                 f"embedding: a gradient of shape {tuple(g.shape)} for indices of shape "

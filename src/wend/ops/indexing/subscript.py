@@ -60,7 +60,7 @@ def getitem(x: Any, key: Any) -> Any:
 
 
 def _run(step: Step, x: Any, values: Values) -> Any:
-    """The view of a single step."""
+    """The view of a step."""
     if step.op == "select":
         return _select(x, step.dim, values[step.slots[0]])
     if step.op == "slice":

@@ -1,6 +1,6 @@
 """Views that keep every element in the same dims: alias, detach and the permutations.
 
-The family derives all rules of a permutation from a single function, `order`.
+The family derives all rules of a permutation from a function, `order`.
 """
 
 from __future__ import annotations

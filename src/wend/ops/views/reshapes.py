@@ -1,6 +1,6 @@
 """Reshapes: views of the same elements, in row-major order, in another shape.
 
-The family derives all rules of a reshape from a single function, `target`.
+The family derives all rules of a reshape from a function, `target`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _nodes(n: Any, x: Any, *sizes: Any) -> Any:
 
 
 class Reshape(Reshaping):
-    """y = x in the given shape; a single extent may be -1: it follows from the rest.
+    """y = x in the given shape; an extent may be -1: it follows from the rest.
 
     shape: extents whose product is x's number of elements. Raises ShapeError otherwise.
     """
@@ -104,7 +104,7 @@ class ReshapeTo(Reshaping):
 
 
 class Flatten(Reshaping):
-    """y = x with dims start_dim..end_dim merged into a single dim; a 0-d tensor becomes 1-d."""
+    """y = x with dims start_dim..end_dim merged; a 0-d tensor becomes 1-d."""
 
     signature = "input, start_dim: int = 0, end_dim: int = -1"
     start_dim: int
@@ -133,7 +133,7 @@ class Flatten(Reshaping):
 
 
 class Unflatten(Reshaping):
-    """y = x with dim `dim` split into dims of the given sizes; a single size may be -1.
+    """y = x with dim `dim` split into dims of the given sizes; a size may be -1.
 
     Raises ShapeError if the sizes do not multiply up to the extent of that dim.
     """
@@ -161,7 +161,7 @@ class Unflatten(Reshaping):
 
 
 class Ravel(Reshaping):
-    """y = x as a single dim, in row-major order."""
+    """y = x as one dim, in row-major order."""
 
     signature = "input"
     functions = ("ravel",)
@@ -254,7 +254,7 @@ class Squeeze(Reshaping):
 
 
 def resolve_shape(op: str, shape: Shape, sizes: Shape) -> Shape:
-    """The extents that `sizes`, with at most a single -1, means for the elements of `shape`.
+    """The extents that `sizes`, with at most one -1, means for the elements of `shape`.
 
     Extents that must equal an extent of the operand are replaced by it: a symbolic extent then
     stays the operand's own. Raises ShapeError.

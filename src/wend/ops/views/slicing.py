@@ -1,4 +1,4 @@
-"""Views of a part along a single dim (slice, select, narrow), and expand.
+"""Views of a part along a dim (slice, select, narrow), and expand.
 
 The adjoint of a view of a part writes the part into zeros: the scatters of `scatters.py`.
 """

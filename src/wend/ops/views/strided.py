@@ -190,7 +190,7 @@ def arange(count: Any) -> Any:
 class AsStrided(View):
     """y[i, j, ...] = memory[storage_offset + i * stride[0] + j * stride[1] + ...].
 
-    memory is x, row-major and dense, seen as a single dim: the public `as_strided` passes the base
+    memory is x, row-major and dense, seen as one dim: the public `as_strided` passes the base
     of a view. Raises ShapeError if an element lies outside of the memory.
     """
 

@@ -1,4 +1,4 @@
-"""Scaled dot-product attention as a single step: scores, mask, softmax, dropout, mixture."""
+"""Scaled dot-product attention as a step: scores, mask, softmax, dropout, mixture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalization layers: each a single step, whose fused kernel keeps the row in cache.
+"""Normalization layers: each a step, whose fused kernel keeps the row in cache.
 
 Statistics and arithmetic are in float32 for float16 and bfloat16, rounded once at the end.
 Variances are biased (divided by the count), as the layers normalize.

@@ -120,7 +120,7 @@ def circular_pad(input: Any, pad: Any) -> Any:
 
 
 def _wrapped(x: Any, dim: int, n: Any, before: Any, after: Any) -> Any:
-    """x with the end put in front and the start behind, along a single dim."""
+    """x with the end put in front and the start behind, along a dim."""
     # The part that negative pads cut off is gone before the rest is continued.
     first, last = sym_max(-before, 0), sym_min(n + after, n)
     head = ops.slice(x, dim, last - sym_max(before, 0), last)

@@ -1,7 +1,7 @@
 """Pooling over windows: max, average, power mean; unpooling; unfold and fold.
 
 Kernel, stride, padding and dilation are run-time sizes, so pooling over a whole input of varying
-extent is a single structure.
+extent is one structure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Recurrent cells: a time step of a layer, as a single step of the graph.
+"""Recurrent cells: a time step of a layer, as a step of the graph.
 
 input: (N, I) or (I,)   hx: (N, H) or (H,)   w_ih: (G * H, I)   w_hh: (G * H, H), G gates
 """

@@ -54,7 +54,7 @@ def _softmax(x: V, dim: int) -> V:
     if len(x.shape) and x.shape[dim] == 0:  # no maximum to take
         return ops.exp(x)
     powers = ops.exp(_shifted(x, dim))
-    # A single quotient a row: here, and three times in the gradient.
+    # One quotient a row: here, and three times in the gradient.
     return powers * ops.reciprocal(ops.sum(powers, dim, True))
 
 

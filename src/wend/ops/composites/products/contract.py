@@ -114,7 +114,7 @@ def product(op: str, x: Any, w: Any) -> Any:
         return y
     front = broadcast_shapes(op, x.shape[:-2], w.shape[:-2])
     if rank_x == 2:
-        # (n, m) @ (..., m, p) = (n, ..., p), a single product instead of many.
+        # (n, m) @ (..., m, p) = (n, ..., p), one product instead of many.
         y = ops.contract(w, x, (rank_w - 2,), (1,))
         return ops.transpose(y, -1, -2)
     x = _expanded(x, front)

@@ -61,7 +61,7 @@ def _folded(n: Any, x: Any, w: Any) -> Any:
 
 
 def _stacked(x: Any, front: tuple[int, ...]) -> Any:
-    """x for all of the products, as a single stack of matrices."""
+    """x for all of the products, as a stack of matrices."""
     return x.expand((*front, *x.shape[-2:])).reshape((prod(front), *x.shape[-2:]))
 
 
