@@ -542,7 +542,7 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path, monkeypatch, limit):
     path = tmp_path / "a.pt"
     save({"a": wend.ones(10)}, path)
     before = path.read_bytes()
-    module = sys.modules["wend.serialization.save"]
+    module = sys.modules["wend.serialization._save"]
     plain_open = open
     monkeypatch.setattr(
         module, "open", lambda *a: BreaksAfter(plain_open(*a), limit), raising=False

@@ -21,10 +21,10 @@ from wend.base.dtypes import NAMES, DType
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.serialization.archive import CHUNK, FileSource
-from wend.serialization.errors import CheckpointError, short
-from wend.serialization.save import atomic_file
-from wend.serialization.tensors import tensor_from_array
+from wend.serialization._archive import CHUNK, FileSource
+from wend.serialization._errors import CheckpointError, short
+from wend.serialization._save import atomic_file
+from wend.serialization._tensors import tensor_from_array
 
 __all__ = ["SafeFile", "load", "load_file", "read_metadata", "save", "save_file"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wend.serialization.errors import CheckpointError
+from wend.serialization._errors import CheckpointError
 
 __all__ = ["Budget", "check_nesting"]
 

@@ -10,19 +10,19 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.serialization.archive import (
+from wend.serialization._archive import (
     ArchiveReader,
     FileSource,
     MappedSource,
     Source,
     looks_like_zip,
 )
-from wend.serialization.errors import CheckpointError
-from wend.serialization.interpreter import Interpreter, named_globals
-from wend.serialization.meanings import default_meanings
-from wend.serialization.names import Names
-from wend.serialization.renaming import wend_object
-from wend.serialization.storages import MapLocation, StorageLoader
+from wend.serialization._errors import CheckpointError
+from wend.serialization._interpreter import Interpreter, named_globals
+from wend.serialization._meanings import default_meanings
+from wend.serialization._names import Names
+from wend.serialization._renaming import wend_object
+from wend.serialization._storages import MapLocation, StorageLoader
 
 __all__ = ["get_unsafe_globals_in_checkpoint", "load"]
 

@@ -13,10 +13,10 @@ from wend.base.dtypes import ALL, DType
 from wend.base.shapes import Size, is_contiguous
 from wend.core._hot import Tensor
 from wend.nn.parameter import Parameter
-from wend.serialization.errors import CheckpointError, short
-from wend.serialization.names import Meaning
-from wend.serialization.storages import STORAGE_NAMES, Allowance, StorageKind, TypedStorage
-from wend.serialization.tensors import conjugated, tensor_from_array, view_of
+from wend.serialization._errors import CheckpointError, short
+from wend.serialization._names import Meaning
+from wend.serialization._storages import STORAGE_NAMES, Allowance, StorageKind, TypedStorage
+from wend.serialization._tensors import conjugated, tensor_from_array, view_of
 
 __all__ = ["default_meanings"]
 

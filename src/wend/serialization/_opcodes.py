@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from wend.serialization.errors import CheckpointError
+from wend.serialization._errors import CheckpointError
 
 __all__ = ["OPCODES", "Decoder", "Opcode"]
 

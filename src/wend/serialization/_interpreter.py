@@ -16,10 +16,10 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from wend.serialization.budget import MAX_NESTING, PER_ITEM, Budget, check_nesting
-from wend.serialization.errors import CheckpointError
-from wend.serialization.names import Names, full_name
-from wend.serialization.opcodes import OPCODES, Decoder
+from wend.serialization._budget import MAX_NESTING, PER_ITEM, Budget, check_nesting
+from wend.serialization._errors import CheckpointError
+from wend.serialization._names import Names, full_name
+from wend.serialization._opcodes import OPCODES, Decoder
 
 __all__ = ["Interpreter", "named_globals"]
 

@@ -16,9 +16,9 @@ from wend.core._hot import OpFunction, Tensor
 from wend.frontend.interop.exchange import user_attributes
 from wend.nn._base.hooks import HookTable
 from wend.nn.parameter import Parameter
-from wend.serialization.renaming import torch_path
-from wend.serialization.storages import STORAGE_NAMES
-from wend.serialization.tensors import StoredView, stored_view
+from wend.serialization._renaming import torch_path
+from wend.serialization._storages import STORAGE_NAMES
+from wend.serialization._tensors import StoredView, stored_view
 
 __all__ = ["StorageWriter", "TorchName", "checkpoint_pickler"]
 

@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from wend.serialization.errors import CheckpointError, short
+from wend.serialization._errors import CheckpointError, short
 
 __all__ = ["ArchiveReader", "ArchiveWriter", "FileSource", "Source", "looks_like_zip"]
 

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.serialization.errors import CheckpointError, UnsafeName, short
-from wend.serialization.renaming import torch_path
+from wend.serialization._errors import CheckpointError, UnsafeName, short
+from wend.serialization._renaming import torch_path
 
 __all__ = [
     "Meaning",

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import IO, Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.serialization.archive import ArchiveWriter
-from wend.serialization.pickler import checkpoint_pickler
+from wend.serialization._archive import ArchiveWriter
+from wend.serialization._pickler import checkpoint_pickler
 
 __all__ = ["atomic_file", "save"]
 

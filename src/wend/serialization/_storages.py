@@ -11,8 +11,8 @@ import numpy as np
 from wend.base.devices import device
 from wend.base.dtypes import NAMES, DType
 from wend.base.errors import ArgumentTypeError, DeviceError
-from wend.serialization.archive import ArchiveReader
-from wend.serialization.errors import CheckpointError, short
+from wend.serialization._archive import ArchiveReader
+from wend.serialization._errors import CheckpointError, short
 
 __all__ = [
     "STORAGE_NAMES",
