@@ -89,12 +89,12 @@ def planning(turns: int, gradient: bool) -> dict[str, float]:
     """Microseconds an op to plan a loop, and a kernel to bind the plan to new sizes."""
     from wend.base import config
     from wend.runtime.compiled import plan as cpu
-    from wend.runtime.flush_log import RECENT
+    from wend.runtime.flush_log import last_plans
 
     with config.override(compile=True, wait=True):
         visit(turns, gradient)
         visit(turns, gradient)
-    plan = max((row[0] for row in RECENT), key=lambda p: len(p.reference.steps))
+    plan = max(last_plans(), key=lambda p: len(p.reference.steps))
     reference, compiled = plan.reference, plan.compiled
     start = time.process_time()
     cpu.begin_recipe(reference, None)

@@ -5,7 +5,8 @@ import pytest
 
 import wend as torch
 from wend.base import config
-from wend.runtime.flush_log import RECENT
+from wend.core import step_log
+from wend.runtime.flush_log import last_plans
 
 RNG = np.random.default_rng(0)
 ROWS, WEIGHT = RNG.normal(size=(60, 8)), RNG.normal(size=(8, 8))
@@ -16,7 +17,7 @@ POSITIONS = [3, 7, 12, 40, 0]
 @pytest.fixture(autouse=True)
 def at_once(own_trie):
     """Plans are compiled before their first run."""
-    RECENT.clear()
+    step_log.ROWS.clear()
     with config.override(compile=True, wait=True):
         yield
 
@@ -43,7 +44,7 @@ def looked_up(m, x, w, kinds, k):
 
 def plans():
     """Compiled plans that ran, latest last."""
-    return [row[0].compiled for row in RECENT if getattr(row[0], "compiled", None)]
+    return [plan.compiled for plan in last_plans() if getattr(plan, "compiled", None)]
 
 
 @pytest.mark.parametrize("gradient", [False, True])

@@ -14,9 +14,10 @@ from wend.base import config
 from wend.compiler.kernels.conv.forward import keeps_turned
 from wend.compiler.kernels.matmul.matmul import tile_columns
 from wend.compiler.parallel.partition import MOST_PARTS
+from wend.core import step_log
 from wend.runtime.compiled import plan as cpu
 from wend.runtime.compiled.threads import default_threads
-from wend.runtime.flush_log import RECENT
+from wend.runtime.flush_log import last_plans
 from wend.runtime.native.launcher import launcher
 
 
@@ -25,7 +26,7 @@ def at_once(own_trie):
     """Plans are compiled before their first run, for two threads; their number is put back."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    RECENT.clear()
+    step_log.ROWS.clear()
     with config.override(compile=True, wait=True):
         yield
     torch.set_num_threads(before)
@@ -165,7 +166,7 @@ PROGRAMS = [
 
 def parts_of_last_step():
     """How many calls the stages of the last large flush have, most first."""
-    plan = max((entry[0] for entry in list(RECENT)[-6:]), key=lambda plan: len(plan.steps))
+    plan = max(last_plans()[-6:], key=lambda plan: len(plan.steps))
     frame = plan.compiled.track.frame
     schedules = launcher.owner_of(frame).skeleton.schedules.values()
     return sorted((len(s.blocks) for found in schedules for s in found.stages), reverse=True)
@@ -212,7 +213,7 @@ def test_whole_convolutions_by_one_weight_transform_it_once():
         torch.synchronize()
         results = [F.conv2d(F.conv2d(x, other, padding=1), w, padding=1).relu() for x in images]
         arrays = [y.numpy() for y in results]
-        plan = max((entry[0] for entry in list(RECENT)[-6:]), key=lambda plan: len(plan.steps))
+        plan = max(last_plans()[-6:], key=lambda plan: len(plan.steps))
         together = launcher.owner_of(plan.compiled.track.frame).skeleton.together
         assert [len(steps) for steps in together] == ([4, 4] if keeps_turned("float32") else [])
         for x, array in zip(images, arrays, strict=True):
@@ -237,7 +238,7 @@ def test_parts_follow_from_sizes():
 def test_two_threads_get_equal_shares_of_a_product(rows, columns):
     x, w = normal(rows, 900), normal(900, columns, seed=1)
     (x @ w).tolist()
-    plan = max((entry[0] for entry in list(RECENT)[-6:]), key=lambda plan: len(plan.steps))
+    plan = max(last_plans()[-6:], key=lambda plan: len(plan.steps))
     (form,) = launcher.owner_of(plan.compiled.track.frame).skeleton.forms.values()
     if form.how == "columns":  # which a processor's panels fill evenly
         assert columns % (form.parts * tile_columns("float32")) == 0
@@ -271,7 +272,7 @@ def test_sizes_that_are_cut_alike_share_a_skeleton(monkeypatch):
         np.testing.assert_allclose(
             y.numpy(), F.gelu(torch.tensor(x.numpy()[:n]) @ w).numpy(), atol=1e-4
         )
-        plan = max((entry[0] for entry in list(RECENT)[-6:]), key=lambda plan: len(plan.steps))
+        plan = max(last_plans()[-6:], key=lambda plan: len(plan.steps))
         skeletons.append(launcher.owner_of(plan.compiled.track.frame).skeleton)
         counts.append(sum(given[0].plan is plan.compiled for given in asked))
     assert skeletons[0] is skeletons[2] is not skeletons[1] is skeletons[3]
@@ -282,7 +283,7 @@ def test_sizes_that_are_cut_alike_share_a_skeleton(monkeypatch):
 def test_a_bound_plan_that_nobody_has_is_freed_at_once():
     w, x = normal(40, 40, seed=1), normal(30, 40)
     F.gelu(x @ w).tolist()
-    plan = RECENT[-1][0]
+    plan = last_plans()[-1]
     frame, path = plan.compiled.track.frame, plan.reference.path
     bound = cpu.BoundPlan(
         plan.compiled, list(path.types), list(path.args), frame.types, frame.sizes

@@ -13,7 +13,7 @@ from wend.compiler.pipeline import Recipe
 from wend.compiler.schedule.fuse import MOST_OPS
 from wend.runtime import tiers
 from wend.runtime.compiled import arena
-from wend.runtime.flush_log import RECENT
+from wend.runtime.flush_log import last_plans
 from wend.runtime.native.launcher import launcher
 from wend.transforms import quick
 
@@ -32,12 +32,12 @@ def chain(x, n):
 
 
 def last_plan():
-    return RECENT[-1][0]
+    return last_plans()[-1]
 
 
 def a_slice_each(monkeypatch):
     """Each flush plans a slice, as little as can be."""
-    monkeypatch.setattr(tiers, "SHARE", 1e-9)
+    monkeypatch.setattr(tiers, "share_of", lambda plan: 1e-9)
     monkeypatch.setattr(tiers, "MOST_REST", 0.0)
 
 
@@ -58,7 +58,7 @@ def test_planning_rests_after_what_has_taken_long(monkeypatch):
         monkeypatch.setattr(tiers, name, 0.0)
     while now[0] < 1.0:
         now[0] += 0.0003  # a flush
-        tiers.plan_a_slice(Slow(), tiers.LONGEST)
+        tiers.plan_a_slice(Slow(), tiers.LONGEST, tiers.SHARE)
     assert 0.08 <= sum(spent) <= 0.101
 
 
@@ -192,7 +192,9 @@ def test_known_segments_are_passed_without_python(weights, monkeypatch, wait):
                     np.testing.assert_allclose(mine, hand, rtol=1e-9, atol=1e-12)
     calls = []
     real = quick.pass_segment
-    monkeypatch.setattr("wend.transforms.grad.pass_segment", lambda *a: calls.append(1) or real(*a))
+    monkeypatch.setattr(
+        "wend.transforms.backward_ways.pass_segment", lambda *a: calls.append(1) or real(*a)
+    )
     gradients(w, x, 6)
     assert not calls
 

@@ -60,6 +60,11 @@ def last_passes() -> list[BackwardRow]:
     return [row for row in _last_rows() if isinstance(row, BackwardRow)]
 
 
+def last_plans() -> list[Any]:
+    """Return the plans of the flushes in the log, in order."""
+    return [row[0] for row in ROWS if not isinstance(row, BackwardRow) and row[0] is not None]
+
+
 def _last_rows() -> list[Flush | BackwardRow]:
     rows = [row if isinstance(row, BackwardRow) else _completed(row) for row in list(ROWS)]
     places = [k for k, row in enumerate(rows) if isinstance(row, Flush)]

@@ -56,6 +56,7 @@ class TieredPlan:
         self.fault: BaseException | None = None  # why there is no machine code
         self.visits = 0
         self.seconds = 0.0  # duration of the reference's last run
+        self.spent = 0.0  # duration of all runs of the reference
         self.hopeless = self.reference.n_ops > MAX_OPS
 
     def run(self, batch: FlushJob) -> None:
@@ -70,6 +71,7 @@ class TieredPlan:
         start = time.perf_counter()
         run_instead(lambda: self.reference.run(batch), batch, self.wanted)
         self.seconds = time.perf_counter() - start
+        self.spent += self.seconds
         if _to_tell:  # now that nothing is half done, should warnings be errors here
             warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
 
@@ -167,7 +169,8 @@ class TieredPlan:
                 self.compilation = Compilation(self.reference)
                 _under_way.add(self)
             if self.compilation is not None:
-                plan_a_slice(self.compilation, max(LONGEST, SHARE * self.seconds))
+                share = share_of(self)
+                plan_a_slice(self.compilation, max(LONGEST, share * self.seconds), share)
                 if self.compilation.ready:
                     self.compiled = self.compilation.finish()
         except CompileDeclined as reason:
@@ -188,8 +191,10 @@ class TieredPlan:
                 give_back()
 
 
-#: The share of all time that planning may take, and the most seconds at a time in short flushes.
+#: The least share of all time for planning, and the most seconds at a time in short flushes.
 SHARE, LONGEST = 0.1, 0.004
+#: Seconds that the reference may take for a plan until planning may take as long as the reference.
+PATIENCE = 0.5
 #: The most seconds that planning rests after a slice that has taken more than its share. A step
 #: within a slice is not divided, and may take as long as a short flush.
 MOST_REST = 0.2
@@ -197,8 +202,16 @@ _under_way: weakref.WeakSet[TieredPlan] = weakref.WeakSet()
 _planned_last = _rests_until = time.perf_counter()
 
 
-def plan_a_slice(compilation: Any, longest: float) -> None:
-    """Go on with planning, for a small share of the time since the last slice.
+def share_of(plan: TieredPlan) -> float:
+    """Return the share of all time for planning a plan: the more, the longer the reference ran.
+
+    So planning costs at most about as much as the reference has cost in vain.
+    """
+    return min(1.0, max(SHARE, plan.spent / PATIENCE))
+
+
+def plan_a_slice(compilation: Any, longest: float, share: float) -> None:
+    """Go on with planning, for a share of the time since the last slice.
 
     longest: seconds after which no further step of the slice begins
     """
@@ -207,10 +220,10 @@ def plan_a_slice(compilation: Any, longest: float) -> None:
     if compilation.planned or now < _rests_until:
         return
     try:
-        compilation.plan(min(SHARE * (now - _planned_last), longest))
+        compilation.plan(min(share * (now - _planned_last), longest))
     finally:
         _planned_last = time.perf_counter()
-        _rests_until = _planned_last + min((_planned_last - now) / SHARE, MOST_REST)
+        _rests_until = _planned_last + min((_planned_last - now) / share, MOST_REST)
 
 
 def passes(fault: BaseException) -> bool:

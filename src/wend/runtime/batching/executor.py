@@ -20,16 +20,18 @@ from wend.core._hot import FlushJob, LeafPrimitive, PrimitiveBase, Value
 from wend.runtime.batching.backward import Execution
 from wend.runtime.batching.per_op import PerOpExecution
 from wend.runtime.batching.report import note
-from wend.runtime.batching.signatures import BOOK, SINGLES
+from wend.runtime.batching.signatures import BOOK, SINGLES, ops_of
 from wend.runtime.batching.slabs import SMALL, Unsuited
 from wend.runtime.verify.flushes import check_gradients
 from wend.transforms.hooks import retaining
 
 #: A path of at least so many ops is run by groups the first time, as if off the trie.
 LONG = 200
-#: The key of the mean number of regions in a group, among the plans of a path; and the least number
-#: for which a path that comes back is run by groups again.
-MEMBERS, ENOUGH = "members", 4.0
+#: A group of at least so many regions is large.
+LARGE = 4
+#: The key, among the plans of a path, of the share of ops that ran in large groups; and the least
+#: share for which a path that comes back is run by groups again.
+SHARE, ENOUGH = "share in large groups", 0.5
 #: Backward passes that flushes are to run, by the id of the flush's list of values: (number of
 #: values, (execution, seeds, list for the gradients)).  The number is compared, because another
 #: thread or fiber may record more ops before the flush runs.
@@ -158,15 +160,19 @@ def suits_groups(state: Any, states: list[Any]) -> bool:
         return True
     if len(states) < LONG:
         return False
-    return state.passed == 0 or (state.plans or {}).get(MEMBERS, 0.0) >= ENOUGH
+    return bool(state.passed == 0 or (state.plans or {}).get(SHARE, 0.0) >= ENOUGH)
 
 
-def note_members(state: Any, groups: list[Any]) -> None:
-    """Keep with a path how many regions a group has had in the mean."""
+def note_share(state: Any, groups: list[Any], n_ops: int) -> None:
+    """Keep with a path which share of its ops ran in large groups.
+
+    n_ops: the number of all ops
+    """
     if state is not None and groups:
         if state.plans is None:
             state.plans = {}
-        state.plans[MEMBERS] = sum(group.count for group in groups) / len(groups)
+        large = [group.count * len(ops_of(group.node)) for group in groups if group.count >= LARGE]
+        state.plans[SHARE] = sum(large) / n_ops
 
 
 def allowed() -> bool:
@@ -223,7 +229,7 @@ def run_regions(batch: FlushJob, live: list[int]) -> str:
                     if config.settings.verify:
                         check_gradients(whole, seeds, gradients)
                 execution.finish(live)
-            note_members(batch.state, execution.groups)
+            note_share(batch.state, execution.groups, len(batch.states))
             groups, owners = execution.told()
             note(batch.states, batch.sites, groups, owners=owners)
             if asked is None and open_roots:

@@ -1,0 +1,83 @@
+"""Long paths that come back: run by groups if their groups are large, planned otherwise."""
+
+import numpy as np
+import pytest
+
+import wend as torch
+from tries import own_trie
+from wend.base import config
+from wend.core import _hot
+from wend.runtime.batching.executor import LONG, SHARE
+from wend.runtime.flush_log import last_step
+
+WIDTH = 6
+
+
+def calls(weight, inputs):
+    """One call for each input: the ops of all calls can run together."""
+    total = 0.0
+    for x in inputs:
+        total = total + torch.tanh(x @ weight).sum()
+    return total
+
+
+def chain(weight, inputs):
+    """Each op needs the one before: no two ops can run together."""
+    x = inputs[0]
+    for _ in range(LONG):
+        x = torch.tanh(x @ weight)
+    return x.sum()
+
+
+def by_hand(weight, inputs):
+    return sum(np.tanh(x @ weight).sum() for x in inputs)
+
+
+@pytest.fixture
+def numbers():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(WIDTH, WIDTH)), list(rng.normal(size=(LONG, 1, WIDTH)))
+
+
+def runs(function, numbers, visits, backward=False):
+    """(result, gradient, names of the executors that ran the last visit)"""
+    weight = torch.tensor(numbers[0], requires_grad=backward)
+    inputs = [torch.tensor(x) for x in numbers[1]]
+    with own_trie(), config.override(wait=False):
+        for _ in range(visits):
+            result = function(weight, inputs)
+            if backward:
+                weight.grad = None
+                result.backward()
+            found = result.item()
+        ran = [name for flush in last_step() for name, reason in flush.asked if not reason]
+    return found, weight.grad, ran
+
+
+def test_a_data_set_that_comes_back_is_run_by_groups(numbers):
+    found, _, ran = runs(calls, numbers, visits=4)
+    np.testing.assert_allclose(found, by_hand(*numbers))
+    assert ran == ["groups of regions"]
+
+
+def test_gradients_are_those_of_the_first_visit(numbers):
+    first = runs(calls, numbers, visits=1, backward=True)
+    last = runs(calls, numbers, visits=5, backward=True)
+    assert first[0] == last[0]
+    np.testing.assert_array_equal(first[1].numpy(), last[1].numpy())
+
+
+def test_a_chain_that_comes_back_is_planned(numbers):
+    found, _, ran = runs(chain, numbers, visits=2)
+    first, _, _ = runs(chain, numbers, visits=1)
+    np.testing.assert_allclose(found, first)
+    assert ran == ["plan"]
+
+
+def test_a_path_keeps_how_large_its_groups_were(numbers):
+    weight, inputs = torch.tensor(numbers[0]), [torch.tensor(x) for x in numbers[1]]
+    with own_trie():
+        total = calls(weight, inputs)
+        state = _hot.current_trace().state
+        total.item()
+    assert state.plans[SHARE] > 0.5
