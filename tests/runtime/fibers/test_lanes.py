@@ -13,10 +13,10 @@ import wend as torch
 from tries import own_trie
 from wend.base import config, random_state
 from wend.core import _hot
-from wend.runtime.batching import _slabs_select, deferred_backward, signatures
-from wend.runtime.fibers import fibers, flush_lanes, lane_backward, lanes
+from wend.runtime.batching import deferred_backward, signatures
+from wend.runtime.fibers import _lanes_select, fibers, flush_lanes, lane_backward, lanes
 
-slabs = _slabs_select.select()
+native = _lanes_select.select()
 
 Params = dict[str, "torch.Tensor"]
 
@@ -36,7 +36,7 @@ def woven(request, monkeypatch):
     # Its type is that of the others: the table may have forgotten the one it had at import.
     monkeypatch.setitem(globals(), "NOTHING", torch.zeros(1, 4, dtype=torch.float64))
     monkeypatch.setattr(lanes, "PASSED", 0)
-    monkeypatch.setattr(slabs, "run_lanes", counted("forward", slabs.run_lanes))
+    monkeypatch.setattr(native, "run_lanes", counted("forward", native.run_lanes))
     monkeypatch.setattr(
         lane_backward.LaneBatchBackward,
         "push",
@@ -233,13 +233,13 @@ def test_tensors_of_earlier_turns_that_are_joined(woven):
 
 
 def test_a_lane_that_has_nobody_to_go_with(woven, monkeypatch):
-    run, sizes = slabs.run_lanes, []
+    run, sizes = native.run_lanes, []
 
     def noted(weave, parts, n, dense):
         sizes.append(n)
         return run(weave, parts, n, dense)
 
-    monkeypatch.setattr(slabs, "run_lanes", noted)
+    monkeypatch.setattr(native, "run_lanes", noted)
     assert_same(steps, examples())
     assert 1 in sizes and max(sizes) > 1 and woven["nodes"] == 0
 
@@ -409,11 +409,11 @@ def test_length_and_number_of_a_tensor():
 
 
 def test_lanes_whose_kernel_cannot_run_are_run_by_others(woven, monkeypatch):
-    class Busy(slabs.TemplateKernel):
+    class Busy(native.LaneKernel):
         def run_in_block(self, operands, rows, gathered):
             return None, None
 
-    busy = Busy(None, (), (), None, (), (), None, None, (), ())
+    busy = Busy(None, (), (), None, (), (), None, None)
     monkeypatch.setattr(lanes, "kernel_if_ready", lambda *given: busy)
     assert_same(steps, examples())
     assert woven["forward"] > 0
@@ -471,7 +471,7 @@ def test_a_run_that_fails_without_need_is_told(woven, monkeypatch, planted_failu
     def broken(*args):
         raise ArithmeticError("broken")
 
-    monkeypatch.setattr(slabs, "run_lanes", broken)
+    monkeypatch.setattr(native, "run_lanes", broken)
     with pytest.warns(RuntimeWarning, match="broken.*a defect"):
         assert_same(numbers, examples())
 
@@ -645,13 +645,13 @@ def sentences() -> list[torch.Tensor]:
 @pytest.fixture
 def kinds(monkeypatch):
     """How many paths each run had lanes of."""
-    run, found = slabs.run_lanes, []
+    run, found = native.run_lanes, []
 
     def noted(weave, parts, n, dense):
         found.append(len(parts))
         return run(weave, parts, n, dense)
 
-    monkeypatch.setattr(slabs, "run_lanes", noted)
+    monkeypatch.setattr(native, "run_lanes", noted)
     return found
 
 

@@ -12,16 +12,15 @@ from wend.base.interrupts import is_interrupt
 from wend.core import _hot
 from wend.core._hot import FlushJob
 from wend.core.provenance import last_site
-from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.report import note
-from wend.runtime.fibers import lanes
+from wend.runtime.fibers import _lanes_select, lanes
 from wend.runtime.fibers.lane_backward import LaneBatchBackward, Paths
 from wend.runtime.fibers.lanes import KEY, LaneBatch, Part, Pattern
 from wend.runtime.repair import held_back
 from wend.runtime.verify.flushes import install
 from wend.transforms.hooks import retaining
 
-_slabs: Any = _slabs_select.select()
+_lanes: Any = _lanes_select.select()
 
 
 def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
@@ -73,7 +72,7 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
 def sorted_out(batches: list[FlushJob], lives: list[list[int]], faults: list[Exception]) -> Any:
     """Return the lanes by structure, and (batch, wanted values) of lanes that run otherwise."""
     try:
-        return _slabs.sort_lanes(batches, lives, lanes.PASSED, KEY, Pattern)
+        return _lanes.sort_lanes(batches, lives, lanes.PASSED, KEY, Pattern)
     except Exception as fault:
         faults.append(fault)
         return {}, [pair for pair in zip(batches, lives, strict=True) if pair[1]]
@@ -103,7 +102,7 @@ def run_woven(weave: LaneBatch, parts: list[Part], faults: list[Exception]) -> b
     """
     n = sum([len(members) for _, members in parts])
     try:
-        done = _slabs.run_lanes(weave, parts, n, np.ascontiguousarray)
+        done = _lanes.run_lanes(weave, parts, n, np.ascontiguousarray)
     except DefectError:
         raise
     except Exception as fault:  # if an op failed, running lanes alone tells which op, and its line
@@ -115,7 +114,7 @@ def run_woven(weave: LaneBatch, parts: list[Part], faults: list[Exception]) -> b
         return False
     pattern, members = parts[0]
     if weave.given or any(p.open_views for p, _ in parts):
-        _slabs.leave(weave, parts, n, done, LaneBatchBackward, Paths)
+        _lanes.leave(weave, parts, n, done, LaneBatchBackward, Paths)
     note(pattern.states, members[0].sites, [(weave.node, n, n, False, pattern.begins)])
     return True
 

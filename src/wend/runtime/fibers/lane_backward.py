@@ -20,12 +20,12 @@ from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import FlushJob, Record, Segment, Value
-from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.calls import kernel_if_ready
 from wend.runtime.batching.deferred_backward import LazyPath, ParameterGradients, compute_again
 from wend.runtime.batching.flat_rows import row_of
 from wend.runtime.batching.signatures import ops_of
 from wend.runtime.batching.slabs import MOST_CALLS
+from wend.runtime.fibers import _lanes_select
 from wend.runtime.fibers.lanes import LaneBatch, Pattern
 from wend.runtime.native import _launch_select
 from wend.runtime.verify.flushes import Shadow
@@ -34,7 +34,7 @@ from wend.transforms.history import note_history
 from wend.transforms.rows import is_smooth
 
 _launch: Any = _launch_select.select()
-_slabs: Any = _slabs_select.select()
+_lanes: Any = _lanes_select.select()
 
 
 class Backward:
@@ -70,7 +70,7 @@ class Backward:
             types = template.gradient_types(weave.lifted(n), weave.numbers)
             found = self.calls[n] = [types, None]
         if found[1] is None and function is not None and function.plan is not None:
-            found[1] = kernel_if_ready(function, found[0], weave.numbers)
+            found[1] = kernel_if_ready(function, found[0], weave.numbers, _lanes.LaneKernel)
         return found
 
     def compute(self, read: list[Any], types: list[Any], numbers: list[Any], kernel: Any) -> Any:
@@ -119,7 +119,7 @@ def reached_nodes(weave: LaneBatch, seeded: frozenset[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
+class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
     """The values that the lanes of one run keep for the backward pass (`PathGraph.later`).
 
     Results go by their local numbers (`Pattern.locals`), values of a lane by their indices.
@@ -302,7 +302,7 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
                 start += n
         elif left is None:
             data = _launch.address_of(g)
-            left = _slabs.scatter_rows(source, offsets, size, data, wide, owner)
+            left = _lanes.scatter_rows(source, offsets, size, data, wide, owner)
         elements = g.reshape(-1)
         for start, n, v, at in left or ():
             part = elements[start // g.itemsize : (start + n) // g.itemsize]
@@ -398,8 +398,8 @@ def lanes_of(
 ) -> Iterator[tuple[int, Pattern, list[Any], list[Value]]]:
     """Yield (number, pattern, types, leaves) of each lane.
 
-    parts: see `_slabs.SavedLanes`
-    leaves: see `_slabs.SavedLanes`
+    parts: see `_lanes.SavedLanes`
+    leaves: see `_lanes.SavedLanes`
     """
     for first, end, pattern, at, types in parts:
         n = len(pattern.leaves)
@@ -416,7 +416,7 @@ def content_of(
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """Return (steps, types, args) of the paths of several lanes, one behind the other.
 
-    The parameters are described in `_slabs.SavedLanes`.
+    The parameters are described in `_lanes.SavedLanes`.
     """
     found, patterns = [], []
     for r, pattern, types, entered in lanes_of(parts, leaves):

@@ -24,7 +24,7 @@ from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import FlushJob, LeafPrimitive
 from wend.ops.slicing import Select
-from wend.runtime.batching import _grouper_select, _slabs_select
+from wend.runtime.batching import _grouper_select
 from wend.runtime.batching.calls import block_of, kernel_if_ready
 from wend.runtime.batching.forward import structure_key
 from wend.runtime.batching.signatures import (
@@ -39,12 +39,13 @@ from wend.runtime.batching.signatures import (
 from wend.runtime.batching.slabs import MOST_CALLS, wideness
 from wend.runtime.batching.templates import Template
 from wend.runtime.compiled.arena import aligned
+from wend.runtime.fibers import _lanes_select
 from wend.runtime.native import _launch_select
 from wend.transforms.rows import batches as has_batching_rules
 
 _grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
-_slabs: Any = _slabs_select.select()
+_lanes: Any = _lanes_select.select()
 
 #: How often a path must have been taken before: a rare path is not worth a `LaneBatch`.
 PASSED = 8
@@ -61,7 +62,7 @@ MOST_REPEATED = 1 << 12
 Part = tuple["Pattern", list[FlushJob]]
 
 
-class LaneOperand(_slabs.Source):  # type: ignore[misc]
+class LaneOperand(_lanes.Source):  # type: ignore[misc]
     """An operand from outside: a leaf, rows of a leaf that a view shows, or leaves joined by an op.
 
     Rows that a view shows are read at an address inside of the leaf.  Joined leaves are copied one
@@ -98,7 +99,7 @@ class LaneOperand(_slabs.Source):  # type: ignore[misc]
         return base.reshape(-1)[at : at + count].reshape(type_.dims)
 
 
-class Pattern(_slabs.Path):  # type: ignore[misc]
+class Pattern(_lanes.Path):  # type: ignore[misc]
     """A path and its wanted values: everything but types that lanes of the path have in common.
 
     locals     by index of a value that the path makes: the value's number in a `LaneBatch`
@@ -242,7 +243,7 @@ class SharedProgram:
                 flags = zip(pattern.single, roles, strict=True)
                 shared = tuple([at >= 0 and role == PARAMETER for at, role in flags])
         else:
-            shared = _slabs.shared_by(parts)
+            shared = _lanes.shared_by(parts)
         last = self.last  # comparing with the last key takes much less time than hashing a key
         known = last[0] == signature and last[1] == roles and last[2] == shared
         large = last[4] if known else self.large_of(signature, shared)
@@ -278,7 +279,7 @@ def repeats_much(large: list[int], parts: list[Part]) -> bool:
     """Whether running parts as one copies large operands that a part alone would read in place."""
     for part in parts:
         if len(part[1]) > 1:
-            own = _slabs.shared_by([part])
+            own = _lanes.shared_by([part])
             if any(own[k] for k in large):
                 return True
     return False
@@ -365,9 +366,9 @@ class BoundLanes:
         #: The (make, shape, dtype) of the operands' block.
         self.gathered = block_of(space)
         self.kernel: Any = None
-        self.inner: tuple[Any, ...] = ()  # places of results in a block, see `TemplateKernel`
-        self.slots: Any = None  # see `_slabs.SavedLanes`
-        self.room: Any = None  # see `_slabs.SavedLanes`
+        self.inner: tuple[Any, ...] = ()  # places of results in a block, see `LaneKernel`
+        self.slots: Any = None  # see `_lanes.SavedLanes`
+        self.room: Any = None  # see `_lanes.SavedLanes`
 
     def find_slots(self, weave: LaneBatch, results: list[Any]) -> None:
         """Lay out the memory for gradients of results: sets `slots` and `room`."""
@@ -385,13 +386,32 @@ class BoundLanes:
     def ready(self, weave: LaneBatch) -> Any:
         """Return the kernel; None as long as there is no machine code."""
         if self.kernel is None:
-            forward, own = weave.template.forward, len(weave.exported)
-            self.kernel = kernel_if_ready(forward, self.types, weave.numbers, own)
-            if self.kernel is None:
+            forward = weave.template.forward
+            kernel = kernel_if_ready(forward, self.types, weave.numbers, _lanes.LaneKernel)
+            if kernel is None:
                 return None
-            n, inner = len(self.types), self.kernel.inner
-            self.inner = tuple([inner[k - n] if k >= n else None for k in self.kernel.picks])
+            inner = self.lay_out_block(kernel, set(kernel.picks[: len(weave.exported)]))
+            n = len(self.types)
+            self.inner = tuple([inner[k - n] if k >= n else None for k in kernel.picks])
+            self.kernel = kernel
         return self.kernel
+
+    def lay_out_block(self, kernel: Any, apart: set[int]) -> tuple[Any, ...]:
+        """Let the arrays that a kernel makes lie in one block; return `LaneKernel.inner`.
+
+        apart: the numbers of those that are arrays of their own, behind the operands
+        """
+        inner: list[Any] = []
+        space = 0
+        for k, (_, shape, dtype) in enumerate(kernel.makes, len(self.types)):
+            if k in apart:
+                inner.append(None)
+                continue
+            array = np.empty(shape, dtype)
+            inner.append((space, shape, dtype, array.strides))
+            space += aligned(array.nbytes)
+        kernel.use_block(tuple(inner), block_of(space))
+        return tuple(inner)
 
 
 class LaneBatch:
@@ -456,7 +476,7 @@ class LaneBatch:
         return found
 
     def compute(self, at: BoundLanes, operands: list[Any]) -> tuple[list[Any] | None, Any]:
-        """Return (results, None) like `TemplateKernel.run_in_block`, without machine code."""
+        """Return (results, None) like `LaneKernel.run_in_block`, without machine code."""
         with np.errstate(all="ignore"):
             found: list[Any] = self.template.forward(operands, at.types, self.numbers)
         return [np.ascontiguousarray(a).reshape(a.shape) for a in found], None
