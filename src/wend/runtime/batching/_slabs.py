@@ -199,7 +199,7 @@ class Rows:
         for local, k in self.given:
             at = self.places + 16 * k
             size = get(at + 8)
-            address = get(at) + first * size + 1  # see `put_first`
+            address = get(at) + first * size + 1  # see `_grouper.NEW`
             sorter.place(start, count, local, size, address, self.by_rows, True)
         self.used += group.n
         group.family = self

@@ -29,7 +29,11 @@ from wend.runtime.batching.calls import block_of, kernel_if_ready
 from wend.runtime.batching.forward import structure_key
 from wend.runtime.batching.signatures import (
     BOOK,
+    GRAD,
     LARGEST_OPERAND,
+    LEAF,
+    OUTSIDE,
+    PARAMETER,
     SHARED,
     STACK,
     code,
@@ -51,8 +55,6 @@ _lanes: Any = _lanes_select.select()
 PASSED = 8
 #: The key of a state's `Pattern`s among the plans of the state.
 KEY = "weaves"
-#: The role of a parameter: from outside of the trace (2), requires grad (1), a user's leaf (4).
-PARAMETER = 7
 #: Most `LaneBatch`es that a `SharedProgram` keeps, by types, sizes and shared operands.
 MOST_WEAVES = 64
 #: Larger operands (bytes) that are the same for all lanes of a part are not repeated for each lane.
@@ -135,20 +137,24 @@ class Pattern(_lanes.Path):  # type: ignore[misc]
             if isinstance(prim, LeafPrimitive):
                 value = batch.values[first]
                 leaves.append(first)
-                roles[first] = 2 | value.requires_grad | (4 if value.leaf is not None else 0)
+                roles[first] = (
+                    OUTSIDE
+                    | (GRAD if value.requires_grad else 0)
+                    | (LEAF if value.leaf is not None else 0)
+                )
                 continue
             if state.is_step or state.mode.recompute or code(prim, state) == _grouper.UNSUITED:
                 return False
             ins = state.operand_indices()
             if ins and ins[0] in roles and is_leading(prim):
-                view = LaneOperand(first, (ins[0],), roles[ins[0]] & 3, state)
+                view = LaneOperand(first, (ins[0],), roles[ins[0]] & ~LEAF, state)
                 if view.place(batch.values[ins[0]], batch.args) >= 0:
                     views[first] = view
                     if first in live:
                         self.views[first] = view
                     continue
             if first not in live and all(i in roles for i in ins) and lays_out(state, batch):
-                role = 2 | any(roles[i] & 1 for i in ins)
+                role = OUTSIDE | (GRAD if any(roles[i] & GRAD for i in ins) else 0)
                 views[first] = LaneOperand(first, tuple(ins), role)
                 continue
             if not has_batching_rules(prim, state.program):
@@ -183,7 +189,7 @@ class Pattern(_lanes.Path):  # type: ignore[misc]
         known: set[int] = set()
         for k, e in enumerate((*self.entries, *self.views.values())):
             for at, i in enumerate(e.leaves):
-                if e.role & 1 and i not in known:
+                if e.role & GRAD and i not in known:
                     known.add(i)
                     gathered = k < len(self.entries)
                     self.reads.append(
@@ -299,7 +305,7 @@ def kin_of(pattern: Pattern) -> SharedProgram:
     key = (
         tuple([(op.prim, op.program, op.mode, op.requires_grad, refs) for op, refs in ops]),
         tuple([pattern.locals[i] for i in pattern.made]),
-        tuple([(e.role if e.role & 4 else 0, len(e.leaves)) for e in pattern.entries]),
+        tuple([(e.role if e.role & LEAF else 0, len(e.leaves)) for e in pattern.entries]),
     )
     found = KINS.get(key)
     if found is None:
@@ -434,7 +440,7 @@ class LaneBatch:
         self.node = region_of(pattern, batch, roles, shared)
         self.programs = [state.program for state in pattern.ops]
         self.types = [batch.values[entry.index].type for entry in pattern.entries]
-        self.leafy = [k for k, role in enumerate(roles) if role & 4]
+        self.leafy = [k for k, role in enumerate(roles) if role & LEAF]
         self.exported = [pattern.locals[i] for i in pattern.made]
         mask = sum(1 << k for k in self.exported)
         grad = any(batch.values[i].requires_grad for i in pattern.made)
@@ -498,7 +504,7 @@ def region_of(
                 continue
             entered.add(ref)
             k = -1 - ref
-            kinds.append((SHARED if shared[k] else STACK) | roles[k] << 2)
+            kinds.append((SHARED if shared[k] else STACK) | roles[k] << _grouper.ROLE_SHIFT)
             types.append(batch.values[i].type)
         args = batch.args[state.arg0 : state.arg0 + len(state.prim.size_mask)]
         node = _grouper.GroupNode(
