@@ -83,7 +83,7 @@ def report(flush: Flush) -> FlushReport:
     found = FlushReport(why_new(flush), tier_of(plan), flush.n_ops, plan=plan, asked=flush.asked)
     if isinstance(plan, TieredPlan) and plan.compiled is not None:
         compiled = plan.compiled
-        frame = compiled.track.frame
+        frame = compiled.native_plan.frame
         value = None if frame is None else launcher.owner_of(frame).value
         found.arena = None if frame is None else frame.arena_bytes
         found.steps = [

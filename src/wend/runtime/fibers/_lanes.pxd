@@ -15,7 +15,7 @@ cdef Py_ssize_t MOST_RECENT
 
 cdef class SavedLanes
 
-cdef class Source:
+cdef class OperandFields:
     cdef readonly Py_ssize_t index
     cdef readonly tuple leaves
     cdef readonly Py_ssize_t leaf
@@ -25,7 +25,7 @@ cdef class Source:
     cdef readonly Py_ssize_t n_args
     cdef bint picks
 
-cdef class Path:
+cdef class PatternFields:
     cdef public Py_ssize_t stride
     cdef public tuple indices
     cdef public list args
@@ -51,7 +51,7 @@ cdef bint is_like(FlushJob batch, FlushJob other, tuple indices, list places) ex
 @cython.locals(v=Value, i=Py_ssize_t, k=Py_ssize_t, values=list, found=list, numbers=list,
                whole=bint)
 cdef tuple signature_of(FlushJob batch, tuple indices, list places)
-@cython.locals(batch=FlushJob, v=Value, pattern=Path, part=tuple, begun=tuple, members=list, first=list, on=bint,
+@cython.locals(batch=FlushJob, v=Value, pattern=PatternFields, part=tuple, begun=tuple, members=list, first=list, on=bint,
                i=Py_ssize_t, n=Py_ssize_t, found=list)
 cpdef tuple shared_by(list parts)
 cdef class LaneKernel(TemplateKernel):
@@ -67,9 +67,9 @@ cdef class LaneKernel(TemplateKernel):
                    gathered="long long", kind=tuple, v=Value, values=list, n=Py_ssize_t, outs=list,
                    found=list, slot=tuple, given=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t,
                    place="long long")
-    cpdef list run_back(self, SavedLanes left, list seeds)
+    cpdef list run_back(self, SavedLanes lanes, list seeds)
 
-@cython.locals(batch=FlushJob, v=Value, pattern=Path, entry=Source, members=list, part=tuple, row=tuple, size=Py_ssize_t,
+@cython.locals(batch=FlushJob, v=Value, pattern=PatternFields, entry=OperandFields, members=list, part=tuple, row=tuple, size=Py_ssize_t,
                i=Py_ssize_t, k=Py_ssize_t, start="long long", offset="long long",
                target="long long", rows=list, operands=list, sources=list, places=list, found=list,
                offsets=list)
@@ -81,34 +81,34 @@ cdef list as_arrays(list operands, list rows, object block)
 @cython.locals(batch=FlushJob, v=Value, i=Py_ssize_t, size=Py_ssize_t, source="long long")
 cdef gather_rows(list members, tuple leaves, long long target, object dense, list found)
 @cython.locals(batch=FlushJob, v=Value, source="long long", place=Py_ssize_t)
-cdef gather_parts(list members, Py_ssize_t i, Source entry, Py_ssize_t size,
+cdef gather_parts(list members, Py_ssize_t i, OperandFields entry, Py_ssize_t size,
                   long long target, object dense, list found, list offsets)
 @cython.locals(arg0=Py_ssize_t, n=Py_ssize_t, at=Py_ssize_t)
-cdef Py_ssize_t place_in(Source entry, Value v, list args) except? -1
-@cython.locals(members=list, part=tuple, pattern=Path, i=Py_ssize_t, k=Py_ssize_t, first=Py_ssize_t)
+cdef Py_ssize_t place_in(OperandFields entry, Value v, list args) except? -1
+@cython.locals(members=list, part=tuple, pattern=PatternFields, i=Py_ssize_t, k=Py_ssize_t, first=Py_ssize_t)
 cdef hand_out(list parts, list results)
 @cython.locals(batch=FlushJob, v=Value, r=Py_ssize_t)
 cdef hand_rows(list members, Py_ssize_t i, object array, Py_ssize_t first)
-@cython.locals(operands=list, code=LaneKernel, results=list, row=tuple, pattern=Path, members=list,
+@cython.locals(operands=list, code=LaneKernel, results=list, row=tuple, pattern=PatternFields, members=list,
                rows=list, first=Py_ssize_t, batch=FlushJob, v=Value, i=Py_ssize_t)
-cpdef tuple run_lanes(object weave, list parts, Py_ssize_t n, object dense)
-@cython.locals(woven=SavedLanes, segment=Segment, given=tuple, row=tuple, pattern=Path,
+cpdef tuple run_lanes(object lane_batch, list parts, Py_ssize_t n, object dense)
+@cython.locals(saved=SavedLanes, segment=Segment, given=tuple, row=tuple, pattern=PatternFields,
                members=list, first=Py_ssize_t, found=tuple, batch=FlushJob)
-cpdef leave(object weave, list parts, Py_ssize_t n, tuple done, object kind, object lazy)
+cpdef save_lanes(object lane_batch, list parts, Py_ssize_t n, tuple done, object kind, object lazy)
 @cython.locals(batch=FlushJob, v=Value, values=list, i=Py_ssize_t, at=Py_ssize_t)
-cdef leave_rows(list members, Segment segment, tuple given, Py_ssize_t stride, Py_ssize_t first)
+cdef set_segment(list members, Segment segment, tuple given, Py_ssize_t stride, Py_ssize_t first)
 cpdef bint park(Trace trace) except -1
 
 cdef class Inputs:
-    cdef SavedLanes left
+    cdef SavedLanes lanes
     cdef readonly Py_ssize_t stride
     cdef readonly list parts
     cdef list columns
 
-    @cython.locals(left=SavedLanes, k=Py_ssize_t, each=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t,
-                   end=Py_ssize_t, start=Py_ssize_t, pattern=Path)
+    @cython.locals(lanes=SavedLanes, k=Py_ssize_t, each=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t,
+                   end=Py_ssize_t, start=Py_ssize_t, pattern=PatternFields)
     cdef object column(self, tuple row, tuple part)
-    @cython.locals(found=list, columns=dict, part=tuple, pattern=Path, row=tuple)
+    @cython.locals(found=list, columns=dict, part=tuple, pattern=PatternFields, row=tuple)
     cdef list all_columns(self)
     @cython.locals(r=Py_ssize_t, first=Py_ssize_t, k=Py_ssize_t, known=list, columns=dict,
                    part=tuple)
@@ -116,14 +116,14 @@ cdef class Inputs:
     @cython.locals(found=list, known=list, columns=dict, first=Py_ssize_t, end=Py_ssize_t,
                    r=Py_ssize_t, k=Py_ssize_t, part=tuple)
     cpdef list items(self)
-    @cython.locals(kept=dict, known=list, found=list, values=list, k=Py_ssize_t, pattern=Path,
+    @cython.locals(kept=dict, known=list, found=list, values=list, k=Py_ssize_t, pattern=PatternFields,
                    part=tuple, row=tuple, last=Value, thin=Value)
     cpdef slim_down(self)
 
 cdef class SavedLanes:
     cdef readonly Py_ssize_t stride
     cdef readonly Py_ssize_t n
-    cdef readonly object weave
+    cdef readonly object lane_batch
     cdef readonly list operands
     cdef readonly list results
     cdef readonly object saved
@@ -146,18 +146,18 @@ cdef class SavedLanes:
     cdef object owner
     cdef long long start
 
-    @cython.locals(batch=FlushJob, v=Value, part=tuple, pattern=Path, first=Py_ssize_t,
+    @cython.locals(batch=FlushJob, v=Value, part=tuple, pattern=PatternFields, first=Py_ssize_t,
                    end=Py_ssize_t, entered=list, values=list, types=list, shown=list, i=Py_ssize_t,
                    members=list)
     cdef take(self, list parts)
     @cython.locals(part=tuple, end=Py_ssize_t)
     cdef tuple part_of(self, Py_ssize_t r)
-    @cython.locals(part=tuple, pattern=Path)
+    @cython.locals(part=tuple, pattern=PatternFields)
     cdef Py_ssize_t number_of(self, Py_ssize_t r, Py_ssize_t i) except? -1
     @cython.locals(v=Value, k=Py_ssize_t, segment=Segment, last=Segment)
     cdef bint goes_on_from_spent(self) except -1
     @cython.locals(v=Value, k=Py_ssize_t, at=Py_ssize_t, first=Py_ssize_t, part=tuple,
-                   pattern=Path, shown=tuple)
+                   pattern=PatternFields, shown=tuple)
     cpdef tuple shown(self, Py_ssize_t i, Py_ssize_t r)
     cdef bytearray marks_of(self, Py_ssize_t i)
     @cython.locals(slot=tuple)
@@ -179,19 +179,19 @@ cdef class SavedLanes:
     @cython.locals(n=Py_ssize_t, row=tuple)
     cdef long long place_of(self, Py_ssize_t k) except -1
     @cython.locals(n=Py_ssize_t, k=Py_ssize_t, i=Py_ssize_t, made=Py_ssize_t, seeds=list,
-                   call=list, read=list, found=list, targets=tuple, left=list,
+                   call=list, read=list, found=list, targets=tuple, rest=list,
                    kept=list, whole=list, values=list, key=list, name=tuple, slabs=list)
     cpdef push(self, object owner, object known, object rows, object reached)
-    @cython.locals(left=list, target=tuple, number=Py_ssize_t, k=Py_ssize_t, data="long long", rows=list)
+    @cython.locals(rest=list, target=tuple, number=Py_ssize_t, k=Py_ssize_t, data="long long", rows=list)
     cdef list hand_back(self, object owner, tuple targets, list found, list sizes)
 
 @cython.locals(v=Value, start="long long", n=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t,
-               r=Py_ssize_t, i=Py_ssize_t, row=Py_ssize_t, left=list, place=Py_ssize_t,
-               segment=Segment, last=Segment, woven=SavedLanes, marks=bytearray, slot=tuple,
+               r=Py_ssize_t, i=Py_ssize_t, row=Py_ssize_t, rest=list, place=Py_ssize_t,
+               segment=Segment, last=Segment, saved=SavedLanes, marks=bytearray, slot=tuple,
                number=Py_ssize_t)
 cpdef list scatter_rows(list values, list offsets, Py_ssize_t size, long long source, bint wide,
                         object owner)
 @cython.locals(given=Inputs)
-cdef SavedLanes left_of(Segment segment)
+cdef SavedLanes saved_lanes_of(Segment segment)
 @cython.locals(value=Value, leaf=Leaf, k=Py_ssize_t)
 cdef bint is_hooked(list sources, list leafy) except -1

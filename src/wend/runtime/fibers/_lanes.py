@@ -17,7 +17,7 @@ MOST_RECENT = 8  # groups of lanes that the next ones are compared with
 NOTHING = frozenset()
 
 
-class Source:
+class OperandFields:
     """The fields of an operand from outside that running lanes reads: see `lanes.LaneOperand`."""
 
     def __init__(self, *given):
@@ -28,7 +28,7 @@ class Source:
         ) = given  # fmt: skip
 
 
-class Path:
+class PatternFields:
     """The common properties of lanes of one path that running lanes reads: see `lanes.Pattern`."""
 
 
@@ -37,7 +37,7 @@ def sort_lanes(batches, lives, least, key, new):
 
     least: how often a path must have been taken     key: where a state keeps its patterns
     new: makes the `Pattern` of a batch and what is wanted of it
-    Returns ({(kin, signature): {pattern: members}}, [(batch, what is wanted)])
+    Returns ({(program, signature): {pattern: members}}, [(batch, what is wanted)])
     """
     groups = {}
     rest = []
@@ -74,7 +74,7 @@ def sort_lanes(batches, lives, least, key, new):
         if not pattern.suited:
             rest.append((batch, live))
             continue
-        name = pattern.kin, signature_of(batch, pattern.indices, pattern.args)
+        name = pattern.shared_program, signature_of(batch, pattern.indices, pattern.args)
         parts = groups.get(name)
         if parts is None:
             parts = groups[name] = {}
@@ -225,8 +225,8 @@ class LaneKernel(TemplateKernel):
             found.append(x)
         return found, block
 
-    def run_back(self, left, seeds):
-        """As `run`, for what lanes have left (a `SavedLanes`) and gradients of these results.
+    def run_back(self, lanes, seeds):
+        """As `run`, for the values that lanes keep (`SavedLanes`) and gradients of these results.
 
         Nor is it done where results lie in others.
         """
@@ -234,28 +234,28 @@ class LaneKernel(TemplateKernel):
             return None
         start = at = address_of(self.words)
         values = []
-        inside = 0 if left.saved is None else address_of(left.saved)
-        gathered = address_of(left.gathered)
-        n = len(left.operands)
-        for k in range(n + len(left.results)):
-            x = left.operands[k] if k < n else left.results[k - n]
+        inside = 0 if lanes.saved is None else address_of(lanes.saved)
+        gathered = address_of(lanes.gathered)
+        n = len(lanes.operands)
+        for k in range(n + len(lanes.results)):
+            x = lanes.operands[k] if k < n else lanes.results[k - n]
             v = x if isinstance(x, Value) else None
             values.append(v)
             if x is not None:
                 data = address_of(x if v is None else v.buffer)
             else:
-                place = left.place_of(k)
+                place = lanes.place_of(k)
                 data = place + (gathered if k < n else inside)
             if data == -1:
                 return None
             put(at, data)
             at += 8
         for i in seeds:
-            left.marks_of(i)
-            slot = left.slots[i]
+            lanes.marks_of(i)
+            slot = lanes.slots[i]
             place = slot[0]
             values.append(None)
-            put(at, left.start + place)
+            put(at, lanes.start + place)
             at += 8
         given = len(values)
         outs = []
@@ -270,7 +270,7 @@ class LaneKernel(TemplateKernel):
             return None
         found = []
         for k in self.picks:
-            found.append(outs[k - given] if k >= given else left.read(k, seeds))
+            found.append(outs[k - given] if k >= given else lanes.read(k, seeds))
         return found
 
 
@@ -410,22 +410,22 @@ def hand_rows(members, i, array, first):
         r += 1
 
 
-def run_lanes(weave, parts, n, dense):
+def run_lanes(lane_batch, parts, n, dense):
     """Compute the wanted values of n lanes; None if others have to.
 
     parts: (pattern, members)     dense: a copy of an array that is C-contiguous
-    Returns what a backward pass reads: see `leave`.
+    Returns what a backward pass reads: see `save_lanes`.
     """
-    at = weave.bound.get(n)
+    at = lane_batch.bound.get(n)
     if at is None:
-        at = weave.bound_to(n)
+        at = lane_batch.bound_to(n)
     operands, sources, places, block = gather_operands(parts, at, dense)
     rows = at.rows
     kernel = at.kernel
     if kernel is None:
-        kernel = at.ready(weave)
+        kernel = at.ready(lane_batch)
     if kernel is None:
-        results, saved = weave.compute(at, as_arrays(operands, rows, block))
+        results, saved = lane_batch.compute(at, as_arrays(operands, rows, block))
     else:
         code = kernel
         results, saved = code.run_in_block(operands, rows, block)
@@ -451,7 +451,7 @@ def run_lanes(weave, parts, n, dense):
     return at, operands, sources, places, block, results, saved
 
 
-def leave(weave, parts, n, done, kind, lazy):
+def save_lanes(lane_batch, parts, n, done, kind, lazy):
     """Let a later backward pass find its way from the wanted values of n lanes.
 
     done: what `run_lanes` has returned     kind: of `SavedLanes`
@@ -459,27 +459,27 @@ def leave(weave, parts, n, done, kind, lazy):
     """
     at = done[0]
     if at.slots is None:
-        at.find_slots(weave, done[5])
-    woven = kind(weave, parts, n, at, done)
-    segment = Segment(fresh_serial(), lazy(woven))
-    segment.inputs = Inputs(woven)
+        at.find_slots(lane_batch, done[5])
+    saved = kind(lane_batch, parts, n, at, done)
+    segment = Segment(fresh_serial(), lazy(saved))
+    segment.inputs = Inputs(saved)
     segment.saved = {}
-    given = weave.given
+    given = lane_batch.given
     first = 0
     for row in parts:
         pattern, members = row
         found = pattern.opens.get(given)
         if found is None:
             found = pattern.open_from(given)
-        leave_rows(members, segment, found, woven.stride, first)
-        first += len(members) * woven.stride
+        set_segment(members, segment, found, saved.stride, first)
+        first += len(members) * saved.stride
     batch = members[len(members) - 1]
     segment.origin = batch.serial
-    if woven.goes_on_from_spent():
-        woven.note_depth(segment, batch)
+    if saved.goes_on_from_spent():
+        saved.note_depth(segment, batch)
 
 
-def leave_rows(members, segment, given, stride, first):
+def set_segment(members, segment, given, stride, first):
     """Note in the values `given` that they are results of a segment.
 
     first: number of the first value of the first member
@@ -509,16 +509,16 @@ def park(trace):
 class Inputs:
     """The values that a batch of lanes read, and gradients may flow to: `Segment.inputs`.
 
-    left: the lanes' `SavedLanes`, until nothing can be computed from `left` any more
-    parts: the parts of `left`
+    lanes: the `SavedLanes`, until nothing can be computed from these any more
+    parts: the parts of `lanes`
     columns: per part, by index of a leaf: the leaf's value, if all lanes of the part have the
     same, else the list of the lanes' values; None until somebody asks
     """
 
-    def __init__(self, left):
-        self.left = left
-        self.stride = left.stride
-        self.parts = left.parts
+    def __init__(self, lanes):
+        self.lanes = lanes
+        self.stride = lanes.stride
+        self.parts = lanes.parts
         self.columns = None
 
     def column(self, row, part):
@@ -527,19 +527,19 @@ class Inputs:
         row: the leaf's row of `Pattern.reads`
         """
         _, k, each, at = row
-        left = self.left
+        lanes = self.lanes
         first = part[0]
         end = part[1]
         if k < 0:
-            source = left.leaves
+            source = lanes.leaves
             pattern = part[2]
             each = len(pattern.leaves)
             start = part[3]
             start -= first * each
         else:
-            source = left.sources[k]
+            source = lanes.sources[k]
             start = 0
-            if not isinstance(source, list) or (each == 1 and end - first == left.n):
+            if not isinstance(source, list) or (each == 1 and end - first == lanes.n):
                 return source
         return source[start + first * each + at : start + end * each : each]
 
@@ -617,7 +617,7 @@ class Inputs:
                     kept[row[0]] = slim(column)
             found.append(kept)
         self.columns = found
-        self.left = None
+        self.lanes = None
 
 
 class SavedLanes:
@@ -625,7 +625,7 @@ class SavedLanes:
 
     stride    how many numbers are set apart for the values of each lane
     n         the number of lanes
-    weave     the `LaneBatch` that ran the lanes
+    lane_batch     the `LaneBatch` that ran the lanes
     operands, results     the arrays that the functions of the `LaneBatch` read
     gathered, rows     the block that holds the operands that are None here, and the place of each
     saved, inner       the block that holds the results that are None here, and the place of each
@@ -646,9 +646,9 @@ class SavedLanes:
     loose     the types of loose views, by lane if the lane has any
     """
 
-    def __init__(self, weave, parts, n, at, done):
+    def __init__(self, lane_batch, parts, n, at, done):
         """at: of `LaneBatch.bound`     done: what `run_lanes` returns"""
-        self.weave = weave
+        self.lane_batch = lane_batch
         self.n = n
         self.slots = at.slots
         self.room = at.room
@@ -714,7 +714,7 @@ class SavedLanes:
             if segment is None or segment is last:
                 continue
             last = segment
-            if left_of(segment) is None and segment.structure.later is None:
+            if saved_lanes_of(segment) is None and segment.structure.later is None:
                 return True
         return False
 
@@ -797,9 +797,9 @@ class SavedLanes:
 
     def pass_on(self, owner, segment, seeds):
         """Push gradients of results back to what the lanes read; False if nodes are needed."""
-        weave = self.weave
-        if segment.hooks or is_hooked(self.sources, weave.leafy) or not owner.plain():
-            self.unravel(segment, seeds)
+        lane_batch = self.lane_batch
+        if segment.hooks or is_hooked(self.sources, lane_batch.leafy) or not owner.plain():
+            self.pass_by_nodes(segment, seeds)
             return False
         if owner.ledger is None:
             owner.ledger = self.new_ledger(owner, segment, seeds)
@@ -809,7 +809,7 @@ class SavedLanes:
             self.check_in(owner, segment)
         known = None
         if self.marks and not self.spent and not self.spent_in:
-            known = weave.backward.get(frozenset(self.marks))
+            known = lane_batch.backward.get(frozenset(self.marks))
             if known is not None and not self.goes_on_alike(known.smooth):
                 known = None
         if known is None:
@@ -818,7 +818,7 @@ class SavedLanes:
             self.push(owner, known, None, None)
             if not owner.retain:
                 self.spent = known.nodes
-                if len(self.spent) == weave.n_differentiable:
+                if len(self.spent) == lane_batch.n_differentiable:
                     self.let_go(segment)
         self.forget()
         return True
@@ -866,14 +866,14 @@ class SavedLanes:
 
         known: how gradients flow     rows, reached: numbers of lanes, None for all of them
         """
-        weave = self.weave
+        lane_batch = self.lane_batch
         template = known.template
-        numbers = weave.numbers
+        numbers = lane_batch.numbers
         seeds = known.seeds
         n = self.n if rows is None else len(rows)
         call = known.calls.get(n)
         if call is None or call[1] is None:
-            call = known.bound_to(weave, n)
+            call = known.bound_to(lane_batch, n)
         types, kernel = call
         read = None
         found = None
@@ -888,12 +888,12 @@ class SavedLanes:
             found = known.compute(read, types, numbers, kernel)
         targets = known.targets
         if rows is None and reached is None:
-            left = self.hand_back(owner, targets, found, weave.sizes)
+            rest = self.hand_back(owner, targets, found, lane_batch.sizes)
         else:
-            left = []
+            rest = []
             for k in range(len(targets)):
-                left.append((targets[k][0], found[k], None))
-        for k, g, parts in left:
+                rest.append((targets[k][0], found[k], None))
+        for k, g, parts in rest:
             self.hand_on(owner, k, g, rows, reached, parts)
         late = template.late
         if not late:
@@ -931,9 +931,10 @@ class SavedLanes:
         """Add gradients of operands, a row for each lane, to those of what they show.
 
         targets: (operand, whether its gradient is of float64; None if others have to add it)
-        Returns what is left to others: (operand, gradient, None, or rows as `scatter_rows` does).
+        Returns the rest, which others have to add: (operand, gradient, None, or rows as
+        `scatter_rows` does).
         """
-        left = []
+        rest = []
         number = 0
         for target in targets:
             k, wide = target
@@ -941,24 +942,24 @@ class SavedLanes:
             number += 1
             source = self.sources[k]
             if wide is None or not isinstance(source, list):
-                left.append((k, g, None))
+                rest.append((k, g, None))
                 continue
             data = address_of(g)
             if data == -1:
-                left.append((k, g, None))
+                rest.append((k, g, None))
                 continue
             rows = scatter_rows(source, self.places[k], sizes[k], data, wide, owner)
             if rows:
-                left.append((k, g, rows))
-        return left
+                rest.append((k, g, rows))
+        return rest
 
 
-def left_of(segment):
+def saved_lanes_of(segment):
     """Return the `SavedLanes` of a segment of lanes, kept for a backward pass; None if none are."""
     inputs = segment.inputs
     if isinstance(inputs, Inputs):
         given = inputs
-        return given.left
+        return given.lanes
     return None
 
 
@@ -967,13 +968,13 @@ def scatter_rows(values, offsets, size, source, wide, owner):
 
     offsets: where in the value a part of `size` bytes begins; None if each is a whole value
     owner: the pass, which comes by where gradients come to
-    Returns what is left to others: (bytes before it, bytes, value, offset in that).
+    Returns the rest, which others have to add: (bytes before it, bytes, value, offset in that).
     """
-    left = []
+    rest = []
     start = source
     n = size
     last = None
-    woven = None
+    saved = None
     for k in range(len(values)):
         v = values[k]
         at = 0
@@ -985,33 +986,33 @@ def scatter_rows(values, offsets, size, source, wide, owner):
             segment = v.segment
             if segment is None:
                 if v.leaf is not None and v.requires_grad:
-                    left.append((source - start, n, v, at))
+                    rest.append((source - start, n, v, at))
                 break
             if segment is not last:
                 last = segment
-                woven = left_of(segment)
-                if woven is not None and woven.owner is not owner:
+                saved = saved_lanes_of(segment)
+                if saved is not None and saved.owner is not owner:
                     owner.come_by(segment)
-                    woven.owner = owner
-            if woven is None:
-                left.append((source - start, n, v, at))
+                    saved.owner = owner
+            if saved is None:
+                rest.append((source - start, n, v, at))
                 break
-            r = v.seg_index // woven.stride
-            i = v.seg_index - r * woven.stride
-            number = woven.number_of(r, i)
+            r = v.seg_index // saved.stride
+            i = v.seg_index - r * saved.stride
+            number = saved.number_of(r, i)
             if number < 0:  # it shows rows of another
-                v, more = woven.shown(i, r)
+                v, more = saved.shown(i, r)
                 at += more
                 continue
-            slot = woven.slots[number]
-            marks = woven.marks_of(number)
+            slot = saved.slots[number]
+            marks = saved.marks_of(number)
             marks[r] = 1
             place = slot[0]
             row = slot[1]
-            add_bytes(woven.start + place + r * row + at, source, n, wide)
+            add_bytes(saved.start + place + r * row + at, source, n, wide)
             break
         source += n
-    return left
+    return rest
 
 
 def is_hooked(sources, leafy):

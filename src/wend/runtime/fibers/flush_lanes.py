@@ -43,7 +43,7 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
     else:
         groups, rest = sorted_out(batches, lives, faults)
     failure: Exception | None = None
-    for (kin, signature), found in groups.items():
+    for (program, signature), found in groups.items():
         parts = list(found.items())
         pattern, members = parts[0]
         # Without a backward pass to come, the path's own plan is the quickest way.
@@ -54,8 +54,8 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
         ):
             failure = attempt(members[0], pattern.live) or failure
             continue
-        for weave, own in weaves_of(kin, signature, parts, faults):
-            if weave is None or not run_woven(weave, own, faults):
+        for lane_batch, own in lane_batches_of(program, signature, parts, faults):
+            if lane_batch is None or not run_lane_batch(lane_batch, own, faults):
                 rest += [(batch, pattern.live) for pattern, members in own for batch in members]
     try:
         if rest or failure is not None:
@@ -78,31 +78,31 @@ def sorted_out(batches: list[FlushJob], lives: list[list[int]], faults: list[Exc
         return {}, [pair for pair in zip(batches, lives, strict=True) if pair[1]]
 
 
-def weaves_of(
-    kin: Any, signature: Any, parts: list[Part], faults: list[Exception]
+def lane_batches_of(
+    program: Any, signature: Any, parts: list[Part], faults: list[Exception]
 ) -> list[tuple[LaneBatch | None, list[Part]]]:
     """Return (`LaneBatch`, parts) pairs that run lanes of one structure, as one or path by path.
 
     The `LaneBatch` is None where another executor has to run the parts.
     """
     try:
-        weave = kin.weave(signature, parts)
-        if weave is None and len(parts) > 1:
-            return [(kin.weave(signature, [part]), [part]) for part in parts]
+        lane_batch = program.lane_batch(signature, parts)
+        if lane_batch is None and len(parts) > 1:
+            return [(program.lane_batch(signature, [part]), [part]) for part in parts]
     except Exception as fault:
         faults.append(fault)
-        weave = None
-    return [(weave, parts)]
+        lane_batch = None
+    return [(lane_batch, parts)]
 
 
-def run_woven(weave: LaneBatch, parts: list[Part], faults: list[Exception]) -> bool:
+def run_lane_batch(lane_batch: LaneBatch, parts: list[Part], faults: list[Exception]) -> bool:
     """Run lanes of one structure as one; return False if another executor has to run the lanes.
 
     faults: a list that gets the error if running has failed
     """
     n = sum([len(members) for _, members in parts])
     try:
-        done = _lanes.run_lanes(weave, parts, n, np.ascontiguousarray)
+        done = _lanes.run_lanes(lane_batch, parts, n, np.ascontiguousarray)
     except DefectError:
         raise
     except Exception as fault:  # if an op failed, running lanes alone tells which op, and its line
@@ -113,9 +113,9 @@ def run_woven(weave: LaneBatch, parts: list[Part], faults: list[Exception]) -> b
     if done is None:
         return False
     pattern, members = parts[0]
-    if weave.given or any(p.open_views for p, _ in parts):
-        _lanes.leave(weave, parts, n, done, LaneBatchBackward, Paths)
-    note(pattern.states, members[0].sites, [(weave.node, n, n, False, pattern.begins)])
+    if lane_batch.given or any(p.open_views for p, _ in parts):
+        _lanes.save_lanes(lane_batch, parts, n, done, LaneBatchBackward, Paths)
+    note(pattern.states, members[0].sites, [(lane_batch.node, n, n, False, pattern.begins)])
     return True
 
 
@@ -149,13 +149,13 @@ def may_merge(batch: FlushJob, live: list[int]) -> bool:
     if any(values[i].requires_grad and values[i].leaf is None for i in live):
         return True  # a backward pass would go through many small segments one by one
     plan = plan_of(batch, live)
-    return plan is None or plan.track is None
+    return plan is None or plan.native_plan is None
 
 
 def goes_alone(batch: FlushJob, live: list[int]) -> bool:
     """Whether a path by itself has machine code, or may have machine code later."""
     plan = plan_of(batch, live)
-    return plan is None or plan.track is not None or not getattr(plan, "hopeless", True)
+    return plan is None or plan.native_plan is not None or not getattr(plan, "hopeless", True)
 
 
 def plan_of(batch: FlushJob, live: list[int]) -> Any:

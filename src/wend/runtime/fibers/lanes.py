@@ -1,15 +1,15 @@
 """Turns of many fibers, run together: turns that took the same path are one batch.
 
 The ops that a fiber records between two stops are a path in the trie, a *lane*.  Lanes that end in
-one state ran the same ops, on operands of the same types.  A `LaneBatch` (a *weave* in the code)
-runs such lanes as one: the batching rules put the path over an axis of lanes.  Finding the
-`LaneBatch` is one lookup per lane, whatever the number of ops.  Operands that are the same for all
-lanes (parameters) are read in place.
+one state ran the same ops, on operands of the same types.  A `LaneBatch` runs such lanes as one:
+the batching rules put the path over an axis of lanes.  Finding the `LaneBatch` is one lookup per
+lane, whatever the number of ops.  Operands that are the same for all lanes (parameters) are read in
+place.
 
 Paths may run the same ops and differ only in where operands come from.  A constant in one path may
 be a row of an earlier turn's result in another path, or a row that a view shows.  The `Pattern`s of
-such paths are *kin* and have one `SharedProgram`, with the `LaneBatch`es in common.  Their lanes
-run as one: the lanes of each path, a *part*, lie behind the lanes of the part before.
+such paths have one `SharedProgram`, with the `LaneBatch`es in common.  Their lanes run as one: the
+lanes of each path, a *part*, lie behind the lanes of the part before.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _lanes: Any = _lanes_select.select()
 #: How often a path must have been taken before: a rare path is not worth a `LaneBatch`.
 PASSED = 8
 #: The key of a state's `Pattern`s among the plans of the state.
-KEY = "weaves"
+KEY = "patterns of lanes"
 #: Most `LaneBatch`es that a `SharedProgram` keeps, by types, sizes and shared operands.
-MOST_WEAVES = 64
+MOST_LANE_BATCHES = 64
 #: Larger operands (bytes) that are the same for all lanes of a part are not repeated for each lane.
 MOST_REPEATED = 1 << 12
 
@@ -64,7 +64,7 @@ MOST_REPEATED = 1 << 12
 Part = tuple["Pattern", list[FlushJob]]
 
 
-class LaneOperand(_lanes.Source):  # type: ignore[misc]
+class LaneOperand(_lanes.OperandFields):  # type: ignore[misc]
     """An operand from outside: a leaf, rows of a leaf that a view shows, or leaves joined by an op.
 
     Rows that a view shows are read at an address inside of the leaf.  Joined leaves are copied one
@@ -101,7 +101,7 @@ class LaneOperand(_lanes.Source):  # type: ignore[misc]
         return base.reshape(-1)[at : at + count].reshape(type_.dims)
 
 
-class Pattern(_lanes.Path):  # type: ignore[misc]
+class Pattern(_lanes.PatternFields):  # type: ignore[misc]
     """A path and its wanted values: everything but types that lanes of the path have in common.
 
     locals     by index of a value that the path makes: the value's number in a `LaneBatch`
@@ -124,7 +124,7 @@ class Pattern(_lanes.Path):  # type: ignore[misc]
         #: Whether a backward pass may start from the wanted values of a lane.
         self.open = any(batch.values[i].requires_grad for i in live)
         if self.suited:
-            self.kin = kin_of(self)
+            self.shared_program = shared_program_of(self)
 
     def _read(self, batch: FlushJob, live: set[int]) -> bool:
         """Sort the steps into operands and ops; False if another executor has to run them."""
@@ -226,14 +226,14 @@ class SharedProgram:
     """The `LaneBatch`es of patterns that run the same ops, wherever their operands come from."""
 
     def __init__(self) -> None:
-        self.weaves: dict[Any, LaneBatch | None] = {}
-        #: The `LaneBatch` of the last call of `weave`: (*its key, the batch, its row of `large`).
+        self.lane_batches: dict[Any, LaneBatch | None] = {}
+        #: The result of the last call of `lane_batch`: (*its key, the result, its row of `large`).
         self.last: tuple[Any, ...] = (None, None, None, None, ())
         self.usual: dict[Any, tuple[bool, ...]] = {}  # shared operands, by signature and roles
         #: Large operands that are repeated for each lane, by signature and shared operands.
         self.large: dict[Any, list[int]] = {}
 
-    def weave(self, signature: Any, parts: list[Part]) -> LaneBatch | None:
+    def lane_batch(self, signature: Any, parts: list[Part]) -> LaneBatch | None:
         """Return the `LaneBatch` that runs the lanes of these parts as one.
 
         None if each part has to run by itself, or another executor has to run the lanes.
@@ -258,13 +258,13 @@ class SharedProgram:
         if known:
             return last[3]  # type: ignore[no-any-return]
         key = (signature, roles, shared)
-        found = self.weaves.get(key, self)
+        found = self.lane_batches.get(key, self)
         if found is self:
-            if len(self.weaves) >= MOST_WEAVES:
-                self.weaves.clear()
+            if len(self.lane_batches) >= MOST_LANE_BATCHES:
+                self.lane_batches.clear()
                 self.usual.clear()
             with CollectionPaused():
-                found = self.weaves[key] = make_weave(pattern, members, roles, shared)
+                found = self.lane_batches[key] = make_lane_batch(pattern, members, roles, shared)
             self.usual[signature, roles] = shared
         self.last = (*key, found, large)
         return found  # type: ignore[return-value]
@@ -273,7 +273,7 @@ class SharedProgram:
         """Return the operands that are large, and not shared by the lanes."""
         large = self.large.get((signature, shared))
         if large is None:
-            if len(self.large) >= MOST_WEAVES:
+            if len(self.large) >= MOST_LANE_BATCHES:
                 self.large.clear()
             pairs = zip(signature, shared, strict=False)
             large = [k for k, (t, on) in enumerate(pairs) if not on and t.nbytes > MOST_REPEATED]
@@ -292,10 +292,10 @@ def repeats_much(large: list[int], parts: list[Part]) -> bool:
 
 
 #: The `SharedProgram`s by the key of their patterns, as long as one of these patterns exists.
-KINS: weakref.WeakValueDictionary[Any, SharedProgram] = weakref.WeakValueDictionary()
+SHARED_PROGRAMS: weakref.WeakValueDictionary[Any, SharedProgram] = weakref.WeakValueDictionary()
 
 
-def kin_of(pattern: Pattern) -> SharedProgram:
+def shared_program_of(pattern: Pattern) -> SharedProgram:
     """Return the `SharedProgram` of all patterns with the same ops, on operands of the same kinds.
 
     The kind of an operand says whether it is a user's leaf, and how many leaves it joins.  Whether
@@ -307,9 +307,9 @@ def kin_of(pattern: Pattern) -> SharedProgram:
         tuple([pattern.locals[i] for i in pattern.made]),
         tuple([(e.role if e.role & LEAF else 0, len(e.leaves)) for e in pattern.entries]),
     )
-    found = KINS.get(key)
+    found = SHARED_PROGRAMS.get(key)
     if found is None:
-        found = KINS[key] = SharedProgram()
+        found = SHARED_PROGRAMS[key] = SharedProgram()
     return found
 
 
@@ -339,7 +339,7 @@ def lays_out(state: Any, batch: FlushJob) -> bool:
     )
 
 
-def make_weave(
+def make_lane_batch(
     pattern: Pattern, members: list[FlushJob], roles: tuple[int, ...], shared: tuple[bool, ...]
 ) -> LaneBatch | None:
     """Return a new `LaneBatch`; None if an operand is too large or empty, or all are shared."""
@@ -356,13 +356,13 @@ def make_weave(
 class BoundLanes:
     """The kernel and memory layout of a `LaneBatch` for a certain number of lanes."""
 
-    def __init__(self, weave: LaneBatch, n: int) -> None:
-        self.types = weave.lifted(n)
+    def __init__(self, lane_batch: LaneBatch, n: int) -> None:
+        self.types = lane_batch.lifted(n)
         #: By operand, its place in one block: (offset, bytes of each lane, shape, dtype, strides);
         #: None for operands that are the same for all lanes.
         self.rows: list[Any] = []
         space = 0
-        for t, on, size in zip(self.types, weave.shared, weave.sizes, strict=True):
+        for t, on, size in zip(self.types, lane_batch.shared, lane_batch.sizes, strict=True):
             if on:
                 self.rows.append(None)
                 continue
@@ -376,12 +376,12 @@ class BoundLanes:
         self.slots: Any = None  # see `_lanes.SavedLanes`
         self.room: Any = None  # see `_lanes.SavedLanes`
 
-    def find_slots(self, weave: LaneBatch, results: list[Any]) -> None:
+    def find_slots(self, lane_batch: LaneBatch, results: list[Any]) -> None:
         """Lay out the memory for gradients of results: sets `slots` and `room`."""
-        self.slots = [None] * (max(weave.given, default=-1) + 1)
+        self.slots = [None] * (max(lane_batch.given, default=-1) + 1)
         space = 0
-        for k, array in zip(weave.exported, results, strict=False):
-            if k not in weave.given:
+        for k, array in zip(lane_batch.exported, results, strict=False):
+            if k not in lane_batch.given:
                 continue
             row = array.nbytes // array.shape[0]
             wide = wideness(array.dtype)
@@ -389,14 +389,14 @@ class BoundLanes:
             space += aligned(array.nbytes)
         self.room = block_of(space)
 
-    def ready(self, weave: LaneBatch) -> Any:
+    def ready(self, lane_batch: LaneBatch) -> Any:
         """Return the kernel; None as long as there is no machine code."""
         if self.kernel is None:
-            forward = weave.template.forward
-            kernel = kernel_if_ready(forward, self.types, weave.numbers, _lanes.LaneKernel)
+            forward = lane_batch.template.forward
+            kernel = kernel_if_ready(forward, self.types, lane_batch.numbers, _lanes.LaneKernel)
             if kernel is None:
                 return None
-            inner = self.lay_out_block(kernel, set(kernel.picks[: len(weave.exported)]))
+            inner = self.lay_out_block(kernel, set(kernel.picks[: len(lane_batch.exported)]))
             n = len(self.types)
             self.inner = tuple([inner[k - n] if k >= n else None for k in kernel.picks])
             self.kernel = kernel
