@@ -84,6 +84,8 @@ def _head(flush: FlushReport) -> Iterator[str]:
     for name, reason in flush.asked:
         if reason:
             yield f"  declined: {name}: {reason}"
+    for name, count, reason in flush.lanes:
+        yield f"  {count} by {name}" + (f": not as one, because {reason}" if reason else "")
     if flush.steps:
         n, hosts = len(flush.kernels), len(flush.host_steps)
         yield f"  {n} kernels, {hosts} host steps, {_number(flush.arena)}B of temporaries"

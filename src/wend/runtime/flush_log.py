@@ -22,6 +22,8 @@ class Flush(NamedTuple):
     planned: bool  # a plan was made for it
     n_ops: int
     asked: tuple[tuple[str, str], ...]  # (executor, why it declined, or "" for the one that ran)
+    #: Of a flush of fibers: (executor of lanes, number of lanes, why not one run, or "").
+    lanes: tuple[tuple[str, int, str], ...] = ()
 
 
 #: `Flush.asked` of a flush that the launcher runs by a ready plan.
@@ -53,12 +55,22 @@ def note_grouped(batch: FlushJob, asked: Iterable[tuple[str, str]]) -> None:
     RECENT.append((None, None, batch.sites, None, False, len(batch.states), tuple(asked)))
 
 
+def note_lanes(batches: list[FlushJob], lanes: Iterable[tuple[str, int, str]]) -> None:
+    """Remember a flush of the lanes of several fibers.
+
+    lanes: see `Flush.lanes`
+    """
+    n_ops = sum([len(batch.states) for batch in batches])
+    first = batches[0]
+    RECENT.append((None, first.state, first.sites, None, False, n_ops, (), tuple(lanes)))
+
+
 def last_step() -> list[Flush]:
     """Return the flushes since the last flush's path was computed before; at least the last."""
     flushes = [
         Flush(plan, state, sites, parted, planned, plan.n_ops if n_ops is None else n_ops, *asked)
         for plan, state, sites, parted, planned, n_ops, *asked in [
-            row if len(row) == 7 else (*row, _READY) for row in list(RECENT)
+            (*row, _READY) if len(row) == 6 else row for row in list(RECENT)
         ]
     ]
     if not flushes:

@@ -53,6 +53,7 @@ class FlushReport:
     arena: int | None = None  # bytes of temporaries
     plan: Any = None
     asked: tuple[tuple[str, str], ...] = ()  # (executor, why it declined, or "")
+    lanes: tuple[tuple[str, int, str], ...] = ()  # see `flush_log.Flush.lanes`
 
     @property
     def kernels(self) -> list[StepReport]:
@@ -77,6 +78,10 @@ class PassText:
 def report(flush: Flush) -> FlushReport:
     """Return the report of one flush."""
     plan = flush.plan
+    if flush.lanes:
+        n = sum(count for _, count, _ in flush.lanes)
+        path = f"lanes of {n} fibers" if n > 1 else "the lane of one fiber"
+        return FlushReport(path, "executors of lanes", flush.n_ops, lanes=flush.lanes)
     if plan is None:
         return FlushReport(why_new(flush), "group by group", flush.n_ops, asked=flush.asked)
     lines = Lines(plan.reference.path if isinstance(plan, TieredPlan) else plan.path, flush.sites)

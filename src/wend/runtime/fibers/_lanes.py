@@ -16,6 +16,11 @@ from wend.runtime.native._launch import address_of, launch_at, new_array, part_a
 MOST_RECENT = 8  # groups of lanes that the next ones are compared with
 NOTHING = frozenset()
 
+# Why sorting leaves out a lane: see also `lanes.Pattern.unsuited`.
+OFF_TRIE = "its path is off the trie"
+SELDOM = "its path has not been taken often enough"
+HOOKED = "hooks hang on its values"
+
 
 class OperandFields:
     """The fields of an operand from outside that running lanes reads: see `lanes.LaneOperand`."""
@@ -37,7 +42,7 @@ def sort_lanes(batches, lives, least, key, new):
 
     least: how often a path must have been taken     key: where a state keeps its patterns
     new: makes the `Pattern` of a batch and what is wanted of it
-    Returns ({(program, signature): {pattern: members}}, [(batch, what is wanted)])
+    Returns ({(program, signature): {pattern: members}}, [(batch, what is wanted, why left out)])
     """
     groups = {}
     rest = []
@@ -58,8 +63,14 @@ def sort_lanes(batches, lives, least, key, new):
         if members is not None:
             members.append(batch)
             continue
-        if state is None or state.passed < least or batch.extra is not None:
-            rest.append((batch, live))
+        if state is None:
+            rest.append((batch, live, OFF_TRIE))
+            continue
+        if state.passed < least:
+            rest.append((batch, live, SELDOM))
+            continue
+        if batch.extra is not None:
+            rest.append((batch, live, HOOKED))
             continue
         plans = state.plans
         if plans is None:
@@ -71,8 +82,8 @@ def sort_lanes(batches, lives, least, key, new):
         pattern = known.get(wanted)
         if pattern is None:
             pattern = known[wanted] = new(batch, live)
-        if not pattern.suited:
-            rest.append((batch, live))
+        if pattern.unsuited:
+            rest.append((batch, live, pattern.unsuited))
             continue
         name = pattern.shared_program, signature_of(batch, pattern.indices, pattern.args)
         parts = groups.get(name)

@@ -27,6 +27,7 @@ from wend.ops.slicing import Select
 from wend.runtime.batching import _grouper_select
 from wend.runtime.batching.calls import block_of, kernel_if_ready
 from wend.runtime.batching.forward import structure_key
+from wend.runtime.batching.report import why_unsuited
 from wend.runtime.batching.signatures import (
     BOOK,
     GRAD,
@@ -107,7 +108,7 @@ class Pattern(_lanes.PatternFields):  # type: ignore[misc]
     locals     by index of a value that the path makes: the value's number in a `LaneBatch`
     numbers    by number in a `LaneBatch`: the index of the value
     entries    the operands from outside
-    suited     whether lanes of the path can run as one
+    unsuited   why lanes of the path cannot run as one, or ""
     """
 
     def __init__(self, batch: FlushJob, live: list[int]) -> None:
@@ -120,14 +121,14 @@ class Pattern(_lanes.PatternFields):  # type: ignore[misc]
         self.views: dict[int, LaneOperand] = {}  # the wanted views, by index
         self.locals: dict[int, int] = {}
         self.opens: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self.suited = self._read(batch, set(live))
+        self.unsuited = self._read(batch, set(live))
         #: Whether a backward pass may start from the wanted values of a lane.
         self.open = any(batch.values[i].requires_grad for i in live)
-        if self.suited:
+        if not self.unsuited:
             self.shared_program = shared_program_of(self)
 
-    def _read(self, batch: FlushJob, live: set[int]) -> bool:
-        """Sort the steps into operands and ops; False if another executor has to run them."""
+    def _read(self, batch: FlushJob, live: set[int]) -> str:
+        """Sort the steps into operands and ops; return why another executor has to run them."""
         leaves: list[int] = []
         roles: dict[int, int] = {}
         views: dict[int, LaneOperand] = {}
@@ -143,8 +144,10 @@ class Pattern(_lanes.PatternFields):  # type: ignore[misc]
                     | (LEAF if value.leaf is not None else 0)
                 )
                 continue
-            if state.is_step or state.mode.recompute or code(prim, state) == _grouper.UNSUITED:
-                return False
+            if state.is_step or code(prim, state) == _grouper.UNSUITED:
+                return why_unsuited([state])
+            if state.mode.recompute:
+                return "its backward pass recomputes values"
             ins = state.operand_indices()
             if ins and ins[0] in roles and is_leading(prim):
                 view = LaneOperand(first, (ins[0],), roles[ins[0]] & ~LEAF, state)
@@ -158,7 +161,7 @@ class Pattern(_lanes.PatternFields):  # type: ignore[misc]
                 views[first] = LaneOperand(first, tuple(ins), role)
                 continue
             if not has_batching_rules(prim, state.program):
-                return False
+                return f"{prim.name} has no batching rule"
             for i in ins:
                 if i in entered or (i not in roles and i not in views):
                     continue
@@ -201,7 +204,7 @@ class Pattern(_lanes.PatternFields):  # type: ignore[misc]
         self.open_views = tuple([i for i in self.views if batch.values[i].requires_grad])
         #: The first value of the first op.
         self.begins = self.ops[0].first if self.ops else -1
-        return bool(self.made)
+        return "" if self.made else "it has no op whose result is wanted"
 
     def open_from(self, given: tuple[int, ...]) -> tuple[int, ...]:
         """Return the indices of the values of a lane that a backward pass may begin with.
@@ -226,17 +229,18 @@ class SharedProgram:
     """The `LaneBatch`es of patterns that run the same ops, wherever their operands come from."""
 
     def __init__(self) -> None:
-        self.lane_batches: dict[Any, LaneBatch | None] = {}
+        self.lane_batches: dict[Any, LaneBatch | str] = {}
         #: The result of the last call of `lane_batch`: (*its key, the result, its row of `large`).
         self.last: tuple[Any, ...] = (None, None, None, None, ())
         self.usual: dict[Any, tuple[bool, ...]] = {}  # shared operands, by signature and roles
         #: Large operands that are repeated for each lane, by signature and shared operands.
         self.large: dict[Any, list[int]] = {}
 
-    def lane_batch(self, signature: Any, parts: list[Part]) -> LaneBatch | None:
+    def lane_batch(self, signature: Any, parts: list[Part]) -> LaneBatch | str:
         """Return the `LaneBatch` that runs the lanes of these parts as one.
 
-        None if each part has to run by itself, or another executor has to run the lanes.
+        If there is none, return why: each part has to run by itself, or another executor has to
+        run the lanes.
         """
         pattern, members = parts[0]
         roles = pattern.roles
@@ -254,12 +258,12 @@ class SharedProgram:
         known = last[0] == signature and last[1] == roles and last[2] == shared
         large = last[4] if known else self.large_of(signature, shared)
         if large and len(parts) > 1 and repeats_much(large, parts):
-            return None
+            return "lanes of several paths would need copies of a large operand"
         if known:
             return last[3]  # type: ignore[no-any-return]
         key = (signature, roles, shared)
-        found = self.lane_batches.get(key, self)
-        if found is self:
+        found = self.lane_batches.get(key)
+        if found is None:
             if len(self.lane_batches) >= MOST_LANE_BATCHES:
                 self.lane_batches.clear()
                 self.usual.clear()
@@ -267,7 +271,7 @@ class SharedProgram:
                 found = self.lane_batches[key] = make_lane_batch(pattern, members, roles, shared)
             self.usual[signature, roles] = shared
         self.last = (*key, found, large)
-        return found  # type: ignore[return-value]
+        return found
 
     def large_of(self, signature: Any, shared: tuple[bool, ...]) -> list[int]:
         """Return the operands that are large, and not shared by the lanes."""
@@ -341,15 +345,19 @@ def lays_out(state: Any, batch: FlushJob) -> bool:
 
 def make_lane_batch(
     pattern: Pattern, members: list[FlushJob], roles: tuple[int, ...], shared: tuple[bool, ...]
-) -> LaneBatch | None:
-    """Return a new `LaneBatch`; None if an operand is too large or empty, or all are shared."""
+) -> LaneBatch | str:
+    """Return a new `LaneBatch`; if there can be none, return why."""
     values = members[0].values
     for entry, on in zip(pattern.entries, shared, strict=True):
         type_ = values[entry.index].type
-        if type_.nbytes == 0 or (not on and type_.nbytes > LARGEST_OPERAND):
-            return None
-    if False not in shared or any(values[i].type.nbytes == 0 for i in pattern.live):
-        return None
+        if type_.nbytes == 0:
+            return "an operand is empty"
+        if not on and type_.nbytes > LARGEST_OPERAND:
+            return f"an operand of more than {LARGEST_OPERAND >> 10} KB is not copied"
+    if False not in shared:
+        return "all lanes read the same operands"
+    if any(values[i].type.nbytes == 0 for i in pattern.live):
+        return "a wanted value is empty"
     return LaneBatch(pattern, members[0], roles, shared, len(members))
 
 
