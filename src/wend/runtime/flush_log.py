@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from wend.core._hot import FlushJob, State
@@ -23,7 +23,7 @@ class Flush(NamedTuple):
     n_ops: int
     asked: tuple[tuple[str, str], ...]  # (executor, why it declined, or "" for the one that ran)
     #: Of a flush of fibers: (executor of lanes, number of lanes, why not one run, or "").
-    lanes: tuple[tuple[str, int, str], ...] = ()
+    lanes: Sequence[tuple[str, int, str]] = ()
 
 
 #: `Flush.asked` of a flush that the launcher runs by a ready plan.
@@ -55,14 +55,14 @@ def note_grouped(batch: FlushJob, asked: Iterable[tuple[str, str]]) -> None:
     RECENT.append((None, None, batch.sites, None, False, len(batch.states), tuple(asked)))
 
 
-def note_lanes(batches: list[FlushJob], lanes: Iterable[tuple[str, int, str]]) -> None:
+def note_lanes(first: FlushJob, n_ops: int, lanes: list[tuple[str, int, str]]) -> None:
     """Remember a flush of the lanes of several fibers.
 
+    first: the first lane
+    n_ops: the number of ops of all lanes
     lanes: see `Flush.lanes`
     """
-    n_ops = sum([len(batch.states) for batch in batches])
-    first = batches[0]
-    RECENT.append((None, first.state, first.sites, None, False, n_ops, (), tuple(lanes)))
+    RECENT.append((None, first.state, first.sites, None, False, n_ops, (), lanes))
 
 
 def last_step() -> list[Flush]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +53,7 @@ class FlushReport:
     arena: int | None = None  # bytes of temporaries
     plan: Any = None
     asked: tuple[tuple[str, str], ...] = ()  # (executor, why it declined, or "")
-    lanes: tuple[tuple[str, int, str], ...] = ()  # see `flush_log.Flush.lanes`
+    lanes: Sequence[tuple[str, int, str]] = ()  # see `flush_log.Flush.lanes`
 
     @property
     def kernels(self) -> list[StepReport]:

@@ -47,7 +47,7 @@ OWN_PLAN = LaneExecutor(
     "own plans", "lanes that cannot be one run, with machine code for their paths, or with hooks"
 )
 MERGED = LaneExecutor("one flush off the trie", "the other lanes: regions may group them there")
-#: All executors of lanes, in the order in which they are asked.  `why_several` says why the first
+#: All executors of lanes, in the order in which they are asked.  `why_not_lone` says why the first
 #: one declines; `sort_lanes`, `lane_batches_of` and `run_lane_batch` say why the second one does;
 #: `why_merged` says why the third one does.
 LANE_EXECUTORS = (LONE, TOGETHER, OWN_PLAN, MERGED)
@@ -81,24 +81,29 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
     rest: list[LeftOut]
     groups, rest = sorted_out(batches, lives, faults)
     failure: Exception | None = None
+    n_ops = 0
     for (program, signature), found in groups.items():
         parts = list(found.items())
-        if not why_several(parts):
-            pattern, members = parts[0]
+        pattern, members = parts[0]
+        if len(parts) == len(members) == 1 and not why_not_lone(pattern, members[0]):
             failure = attempt(members[0], pattern.live) or failure
             ran.append((LONE.name, 1, ALONE))
+            n_ops += len(pattern.states)
             continue
         for lane_batch, own in lane_batches_of(program, signature, parts, faults):
-            n = sum([len(members) for _, members in own])
-            why = (
-                lane_batch
-                if isinstance(lane_batch, str)
-                else run_lane_batch(lane_batch, own, n, faults)
-            )
+            n = ops = 0
+            for pattern, members in own:
+                n += len(members)
+                ops += len(members) * len(pattern.states)
+            if isinstance(lane_batch, str):
+                why = lane_batch
+            else:
+                why = run_lane_batch(lane_batch, own, n, faults)
             if why:
                 rest += [(job, pattern.live, why) for pattern, members in own for job in members]
             else:
                 ran.append((TOGETHER.name, n, ""))
+                n_ops += ops
     try:
         if rest or failure is not None:
             run_left_out(rest, ran, failure)
@@ -108,7 +113,9 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
         raise
     finally:
         if ran:
-            note_lanes(batches, ran)
+            if rest:
+                n_ops += sum([len(batch.states) for batch, *_ in rest])
+            note_lanes(batches[0], n_ops, ran)
         for fault in faults:
             defects.note(fault, site=last_site(batches[0].states, batches[0].sites))
 
@@ -127,14 +134,11 @@ def sorted_out(
     return {}, [(batch, live, why) for batch, live in zip(batches, lives, strict=True) if live]
 
 
-def why_several(parts: list[Part]) -> str:
-    """Return why lanes of one structure are not left to the plan of a lone lane, or ""."""
-    pattern, members = parts[0]
-    if len(parts) > 1 or len(members) > 1:
-        return "several lanes are alike"
+def why_not_lone(pattern: Pattern, batch: FlushJob) -> str:
+    """Return why a lane that no other is like is not left to its plan, or ""."""
     if pattern.open:
         return "a backward pass may come, which a run of lanes serves best"
-    if not goes_alone(members[0], pattern.live):
+    if not goes_alone(batch, pattern.live):
         return "its plan will have no machine code"
     return ""
 
