@@ -1,8 +1,8 @@
 """The walls of the house: who imports whom, and which libraries are named where.
 
 base < core < ops < transforms < compiler < runtime < frontend < tools. A module imports its own
-layer or a lower one, imports inside functions included. The thin public packages (wend.nn,
-wend.optim, ...) count as frontend; wend/__init__.py alone is exempt.
+layer or a lower one, imports inside functions included. The public packages (wend.nn, ...) count
+as frontend; wend/__init__.py alone is exempt. Folders import each other in one direction.
 """
 
 import ast
@@ -10,6 +10,8 @@ import fnmatch
 import re
 import subprocess
 import sys
+from collections import Counter, defaultdict
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -26,11 +28,11 @@ ALLOWED = {
         "base/dtypes.py",
         "ops/*",
         "runtime/*",
-        "frontend/aliasing*",
-        "frontend/interop*",
+        "frontend/aliasing/*",
+        "frontend/interop/*",
         "frontend/printing*",
-        "frontend/data*",
-        "frontend/serialize*",
+        "utils/data/*",
+        "serialization/*",
         "tools/draws.py",  # numbers for Wend and PyTorch alike
     ],
     "llvmlite": ["compiler/llvm_ir/jit.py"],
@@ -38,6 +40,7 @@ ALLOWED = {
     "torch": ["tools/journal.py"],  # of a run that Wend is compared with
 }
 ALLOWED["ml_dtypes"] = ALLOWED["numpy"]
+MOST_MODULES = 25  # in one folder, its __init__.py included
 # Heavy libraries load when first needed, never with `import wend`.
 LAZY = ("llvmlite", "scipy", "torch", "sklearn", "greenlet")
 
@@ -171,6 +174,36 @@ def cycles(graph):
         yield from walk(module)
 
 
+def circles_of_folders(graph):
+    """Circles among the children of a package in which a folder takes part, type imports included.
+
+    Modules that lie side by side in one folder may know each other's types.
+    """
+    edges = defaultdict(set)
+    folders = {module.rpartition(".")[0] for module in graph}
+    for module, (_, imports) in graph.items():
+        for _, target, _ in imports:
+            if target not in graph or "wend" in (module, target):
+                continue
+            own, other = module.split("."), target.split(".")
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(own, other)))
+            if same < min(len(own), len(other)):
+                edges[".".join(own[: same + 1])].add(".".join(other[: same + 1]))
+    for child in sorted(folders & edges.keys()):
+        seen, todo = set(), [child]
+        while todo:
+            for target in edges[todo.pop()] - seen:
+                seen.add(target)
+                todo.append(target)
+        if child in seen:
+            yield child
+
+
+def sizes_of_folders(package=PACKAGE):
+    """{folder: how many modules lie directly in it}."""
+    return Counter(path.parent.relative_to(package).as_posix() for path in package.rglob("*.py"))
+
+
 def forbidden_libraries(graph, package=PACKAGE):
     for path, imports in graph.values():
         relative = path.relative_to(package).as_posix()
@@ -205,6 +238,16 @@ def test_every_room_is_there(graph):
 
 def test_no_cycles(graph):
     assert list(cycles(graph)) == []
+
+
+def test_folders_import_each_other_in_one_direction(graph):
+    assert list(circles_of_folders(graph)) == []
+
+
+def test_a_folder_has_at_most_25_modules():
+    sizes = sizes_of_folders()
+    assert len(sizes) > 40
+    assert {folder: n for folder, n in sizes.items() if n > MOST_MODULES} == {}
 
 
 def test_libraries_are_named_where_they_may_be(graph):
@@ -294,6 +337,20 @@ def test_a_cycle_is_seen(tmp_path):
     assert list(cycles(graph)) == ["wend.core.a -> wend.core.b -> wend.core.c -> wend.core.a"]
     files["core/c.py"] = "if TYPE_CHECKING:\n    import wend.core.a"
     assert list(cycles(made_package(tmp_path, files)[0])) == []
+
+
+def test_a_circle_of_folders_is_seen(tmp_path):
+    """Also between a folder and a module beside it, and where only a type checker sees it."""
+    files = {
+        "core/a/x.py": "import wend.core.b",
+        "core/b.py": "if TYPE_CHECKING:\n    from wend.core.a.y import z",
+        "core/a/y.py": "",
+        "core/c.py": "import wend.core.d",
+        "core/d.py": "import wend.core.c",
+    }
+    graph, package = made_package(tmp_path, files)
+    assert list(circles_of_folders(graph)) == ["wend.core.a"]
+    assert sizes_of_folders(package)["core/a"] == 3
 
 
 # --- nothing of one machine in the project ---------------------------------------

@@ -42,11 +42,6 @@ def test_the_taste_runs(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_programs_about_batching_run():
-    """They build on one another."""
-    exec("\n".join(blocks("docs/batching.md", "python")), {"__name__": "docs"})
-
-
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")

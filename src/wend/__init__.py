@@ -21,13 +21,13 @@ from wend.core._hot import Tensor
 from wend.core.primitive import PUBLIC as _PUBLIC
 from wend import ops as _ops
 from wend.runtime import flush as _plans
-from wend.frontend import aliasing as _aliasing
+from wend.frontend.aliasing import rebinding as _aliasing
 from wend.frontend import tensor as _tensor
 from wend.frontend import layout as _layout
-from wend.frontend import interop as _interop
+from wend.frontend.interop import exchange as _interop
 from wend.frontend import methods as _methods
 from wend.frontend.formats import *
-from wend.frontend.interop import from_dlpack
+from wend.frontend.interop.exchange import from_dlpack
 from wend.frontend.printing import set_printoptions, get_printoptions
 from wend.frontend.creation import *
 from wend.frontend.typed import *
@@ -37,7 +37,7 @@ from wend.frontend.random import *
 from wend.frontend.api import *
 from wend.frontend import overrides as _overrides
 from wend.frontend.storage import TypedStorage, UntypedStorage
-from wend.frontend.autograd import (
+from wend.frontend.autograd.backward import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -58,8 +58,8 @@ _ELSEWHERE = {
     "load": "wend.serialization",
     "save": "wend.serialization",
     "vmap": "wend.func",
-    "autobatch": "wend.frontend.batched",
-    "batched": "wend.frontend.batched",
+    "autobatch": "wend.frontend.batching.batched",
+    "batched": "wend.frontend.batching.batched",
     "set_anomaly_enabled": "wend.autograd",
     "is_anomaly_enabled": "wend.autograd",
     "is_anomaly_check_nan_enabled": "wend.autograd",

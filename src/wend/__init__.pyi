@@ -38,14 +38,14 @@ from wend.frontend.api import set_memory_budget as set_memory_budget
 from wend.frontend.api import set_num_threads as set_num_threads
 from wend.frontend.api import synchronize as synchronize
 from wend.frontend.api import use_deterministic_algorithms as use_deterministic_algorithms
-from wend.frontend.autograd import enable_grad as enable_grad
-from wend.frontend.autograd import inference_mode as inference_mode
-from wend.frontend.autograd import is_grad_enabled as is_grad_enabled
-from wend.frontend.autograd import is_inference_mode_enabled as is_inference_mode_enabled
-from wend.frontend.autograd import no_grad as no_grad
-from wend.frontend.autograd import set_grad_enabled as set_grad_enabled
-from wend.frontend.batched import autobatch as autobatch
-from wend.frontend.batched import batched as batched
+from wend.frontend.autograd.backward import enable_grad as enable_grad
+from wend.frontend.autograd.backward import inference_mode as inference_mode
+from wend.frontend.autograd.backward import is_grad_enabled as is_grad_enabled
+from wend.frontend.autograd.backward import is_inference_mode_enabled as is_inference_mode_enabled
+from wend.frontend.autograd.backward import no_grad as no_grad
+from wend.frontend.autograd.backward import set_grad_enabled as set_grad_enabled
+from wend.frontend.batching.batched import autobatch as autobatch
+from wend.frontend.batching.batched import batched as batched
 from wend.frontend.creation import arange as arange
 from wend.frontend.creation import as_tensor as as_tensor
 from wend.frontend.creation import asarray as asarray
@@ -105,7 +105,7 @@ from wend.frontend.functions import resolve_neg as resolve_neg
 from wend.frontend.functions import set_float32_matmul_precision as set_float32_matmul_precision
 from wend.frontend.functions import set_num_interop_threads as set_num_interop_threads
 from wend.frontend.functions import zero_ as zero_
-from wend.frontend.interop import from_dlpack as from_dlpack
+from wend.frontend.interop.exchange import from_dlpack as from_dlpack
 from wend.frontend.methods import allclose as allclose
 from wend.frontend.methods import equal as equal
 from wend.frontend.methods import is_nonzero as is_nonzero
@@ -276,7 +276,7 @@ def amax(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool
 def amin(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = min of x over `dim`. Ties share the gradient evenly; NaN wins."""
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False) -> _min_max:
-    """(min, max) of x along `dim`, or of all its elements."""
+    """(min, max) of x along `dim`, or of all elements of x."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = pi where input is negative, else 0; NaN of NaN."""
 def any(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -367,10 +367,10 @@ def bitwise_xor_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tenso
     """y = input ^ other."""
 @overload
 def block_diag(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """y = a matrix with the given ones on its diagonal; vectors count as rows."""
+    """y = a matrix with the given matrices on the diagonal; vectors count as rows."""
 @overload
 def block_diag(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
-    """y = a matrix with the given ones on its diagonal; vectors count as rows."""
+    """y = a matrix with the given matrices on the diagonal; vectors count as rows."""
 def bmm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[b] = x[b] @ w[b]. x: (b, n, m)   mat2: (b, m, p)   ->   (b, n, p)."""
 @overload
@@ -380,11 +380,11 @@ def broadcast_to(input: Tensor, size: Sequence[_int] | _int, *, out: Tensor | No
 def broadcast_to(input: Tensor, *size: _int, out: Tensor | None = None) -> Tensor:
     """y = x repeated, without a copy, along dims of extent 1 and along new leading dims."""
 def bucketize(input: Tensor | _Number, boundaries: Tensor, *, out_int32: _bool = False, right: _bool = False, out: Tensor | None = None) -> Tensor:
-    """y = the number of boundaries below each element (right: not above it)."""
+    """y = the number of boundaries below each element (right: not above the element)."""
 def cat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = the tensors, one behind the other along dim `dim`."""
+    """y = the tensors in a row along dim `dim`."""
 def cdist(x1: Tensor, x2: Tensor, p: Any = ..., compute_mode: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """y[..., i, j] = p-norm of x1[..., i, :] - x2[..., j, :]; its gradient at 0 is 0."""
+    """y[..., i, j] = p-norm of x1[..., i, :] - x2[..., j, :]; the gradient at 0 is 0."""
 def ceil(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the smallest integer that is not below input."""
 def ceil_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -393,36 +393,36 @@ def celu(input: Tensor, alpha: Tensor | _Number = ..., *, out: Tensor | None = N
     """y = x if x > 0 else alpha * (exp(x / alpha) - 1)."""
 @overload
 def chain_matmul(matrices: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """y = the product of matrices, in the order that multiplies least; of one, itself."""
+    """y = the product of matrices, in the order that multiplies least; a single matrix gives"""
 @overload
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """y = the product of matrices, in the order that multiplies least; of one, itself."""
+    """y = the product of matrices, in the order that multiplies least; a single matrix gives"""
 def channel_shuffle(input: Tensor, groups: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with channel (g, c) at (c, g): the channels of `groups` groups interleaved."""
 @overload
 def clamp(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clamp(input: Tensor, min: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clamp(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clamp(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clamp_(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clamp_(input: Tensor, min: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clamp_(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clamp_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 def clamp_max(input: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = min(input, max)."""
 def clamp_max_(input: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -433,30 +433,30 @@ def clamp_min_(input: Tensor, min: Tensor | _Number, *, out: Tensor | None = Non
     """y = max(input, min)."""
 @overload
 def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clip(input: Tensor, min: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clip(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clip(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clip_(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clip_(input: Tensor, min: Tensor, max: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clip_(input: Tensor, min: Tensor | _Number, max: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 @overload
 def clip_(input: Tensor, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y = min(max(input, min), max) for tensors, one of which may be None."""
+    """y = min(max(input, min), max) for tensors; either bound may be None."""
 def clone(input: Tensor, *, memory_format: Any = None, out: Tensor | None = None) -> Tensor:
-    """y = x, in memory of its own."""
+    """y = x, in new memory."""
 @overload
 def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """y = the tensors side by side: along dim 1, vectors and numbers as columns."""
@@ -464,11 +464,11 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
 def column_stack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
     """y = the tensors side by side: along dim 1, vectors and numbers as columns."""
 def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = the tensors, one behind the other along dim `dim`."""
+    """y = the tensors in a row along dim `dim`."""
 def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = the tensors, one behind the other along dim `dim`."""
+    """y = the tensors in a row along dim `dim`."""
 def constant_pad_nd(input: Tensor, pad: Sequence[_int] | _int, value: Tensor | _Number = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = x with `value` put around it: pad = (before, after) of the last dim, then of the one"""
+    """y = x with `value` put around: pad = (before, after) of the last dim, then of the dim before."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Any = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """y[n, f] = sum over c of x[n, c] correlated with weight[f, c], plus bias[f]."""
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Any = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
@@ -494,11 +494,11 @@ def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, 
 def conv_transpose3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Sequence[_int] | _int = 0, output_padding: Sequence[_int] | _int = ..., groups: _int = 1, *dilation: _int, out: Tensor | None = None) -> Tensor:
     """The adjoint of conv3d with the same weight, plus bias."""
 def copysign(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = |input| with the sign of other; gradient 0 where input is 0, NaN where it is infinite."""
+    """y = |input| with the sign of other; gradient 0 where input is 0, NaN where infinite."""
 def copysign_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = |input| with the sign of other; gradient 0 where input is 0, NaN where it is infinite."""
+    """y = |input| with the sign of other; gradient 0 where input is 0, NaN where infinite."""
 def corrcoef(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y[i, j] = the correlation of rows i and j over the observations, one per column."""
+    """y[i, j] = the correlation of rows i and j over the observations, given by columns."""
 def cos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = cos(input), of radians."""
 def cos_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -516,11 +516,11 @@ def count_nonzero(input: Tensor, dim: Sequence[_int] | _int | None = None, *, ou
 def count_nonzero(input: Tensor, *dim: _int, out: Tensor | None = None) -> Tensor:
     """y = number of elements over `dim` that are not 0 (int64)."""
 def cov(input: Tensor, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """y[i, j] = the covariance of rows i and j over the observations, one per column."""
+    """y[i, j] = the covariance of rows i and j over the observations, given by columns."""
 def cummax(input: Tensor, dim: _int | None) -> _values_indices:
-    """(values, indices): greatest element so far along `dim`, and where it was last met."""
+    """(values, indices): greatest element so far along `dim`, and the last place of that value."""
 def cummin(input: Tensor, dim: _int | None) -> _values_indices:
-    """(values, indices): least element so far along `dim`, and where it was last met."""
+    """(values, indices): least element so far along `dim`, and the last place of that value."""
 def cumprod(input: Tensor, dim: _int | None, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """y[i] = x[0] * ... * x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
 def cumprod_(input: Tensor, dim: _int | None, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
@@ -534,17 +534,17 @@ def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def deg2rad_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input * pi / 180."""
 def detach(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = x, as a variable of its own: no gradient passes."""
+    """y = x, as a separate variable: no gradient passes."""
 def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = a matrix with input on its diagonal, or the diagonal of a matrix."""
+    """y = a matrix with input on the diagonal, or the diagonal of a matrix."""
 def diag_embed(input: Tensor, offset: _int = 0, dim1: _int = -2, dim2: _int = -1, *, out: Tensor | None = None) -> Tensor:
     """y = zeros with the last dim of input on the diagonal of two new dims dim1 and dim2."""
 def diagflat(input: Tensor, offset: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = a matrix with all elements of input, in row-major order, on its diagonal."""
+    """y = a matrix with all elements of input, in row-major order, on the diagonal."""
 def diagonal(input: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
     """y[..., k] = x[..., k - min(offset, 0), ..., k + max(offset, 0), ...] over dims dim1, dim2."""
 def diagonal_scatter(input: Tensor, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1, *, out: Tensor | None = None) -> Tensor:
-    """y = input, with its diagonal over dims dim1 and dim2 replaced by src."""
+    """y = input, with the diagonal over dims dim1 and dim2 replaced by src."""
 def diff(input: Tensor, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """y[i] = x[i + 1] - x[i] along `dim`, n times over; of bool: whether they differ."""
 def digamma(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -566,13 +566,13 @@ def divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | No
 def divide(input: Tensor | _Number, other: Tensor | _Number, *, rounding_mode: Any, out: Tensor | None = None) -> Tensor:
     """y = input / other, the true quotient: ints are divided as floats."""
 def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = sum of x * v for two vectors of one length."""
+    """y = sum of x * v for two vectors of equal length."""
 @overload
 def dstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """y = the tensors behind one another: along dim 2."""
+    """y = the tensors stacked in depth: along dim 2."""
 @overload
 def dstack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
-    """y = the tensors behind one another: along dim 2."""
+    """y = the tensors stacked in depth: along dim 2."""
 @overload
 def einsum(equation: _str, operands: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """y = sum of products of the operands' elements over the letters not in the output."""
@@ -610,21 +610,21 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def expm1_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = e ** input - 1, exact near 0."""
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input without its fraction."""
+    """y = input without the fraction."""
 def fix_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input without its fraction."""
+    """y = input without the fraction."""
 def flatten(input: Tensor, start_dim: _int = 0, end_dim: _int = -1, *, out: Tensor | None = None) -> Tensor:
-    """y = x with dims start_dim..end_dim merged into one; a 0-d tensor becomes 1-d."""
+    """y = x with dims start_dim..end_dim merged; a 0-d tensor becomes 1-d."""
 @overload
 def flip(input: Tensor, dims: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
-    """y = x with the order of its elements reversed along each of dims. Raises ShapeError if a"""
+    """y = x with the order of elements reversed along each of dims."""
 @overload
 def flip(input: Tensor, *dims: _int, out: Tensor | None = None) -> Tensor:
-    """y = x with the order of its elements reversed along each of dims. Raises ShapeError if a"""
+    """y = x with the order of elements reversed along each of dims."""
 def fliplr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input with its columns in reverse order. Raises ShapeError below 2 dims."""
+    """y = input with columns in reverse order. Raises ShapeError below 2 dims."""
 def flipud(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input with its rows in reverse order. Raises ShapeError for a 0-d tensor."""
+    """y = input with rows in reverse order. Raises ShapeError for a 0-d tensor."""
 def float_power(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input ** exponent, computed in float64."""
 def float_power_(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -638,9 +638,9 @@ def floor_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tenso
 def floor_divide_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = floor(input / other), in Python's sense. Raises ExecutionError for ints over 0."""
 def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = the larger of input and other; the other one if one is NaN. A tie goes to input."""
+    """y = the larger of input and other; a NaN gives the number beside it. A tie goes to input."""
 def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = the smaller of input and other; the other one if one is NaN. A tie goes to input."""
+    """y = the smaller of input and other; a NaN gives the number beside it. A tie goes to input."""
 def fmod(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input - trunc(input / other) * other: the remainder with the sign of input."""
 def fmod_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -650,7 +650,7 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def frac_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input - trunc(input)."""
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
-    """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and so on for the others."""
+    """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and alike for every dim."""
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the greatest common divisor of input and other, at least 0."""
 def gcd_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -687,10 +687,10 @@ def histc(input: Tensor, bins: _int = 100, min: Tensor | _Number = 0, max: Tenso
     """y[b] = how many elements fall into the b-th of `bins` equal parts of [min, max]."""
 @overload
 def hstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """y = the tensors side by side: along dim 1, vectors along their only dim."""
+    """y = the tensors side by side: along dim 1, vectors along the only dim."""
 @overload
 def hstack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
-    """y = the tensors side by side: along dim 1, vectors along their only dim."""
+    """y = the tensors side by side: along dim 1, vectors along the only dim."""
 def hypot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sqrt(input^2 + other^2), without overflow in between."""
 def hypot_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -720,7 +720,7 @@ def index_reduce_(input: Tensor, dim: _int, index: Tensor, source: Tensor, reduc
 def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[..., k, ...] = input[..., index[k], ...] along dim `dim`."""
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = sum over the last dims of both; plain multiplication if one is 0-d."""
+    """y = sum over the last dims of both; plain multiplication if either is 0-d."""
 def isclose(input: Tensor, other: Tensor, rtol: Tensor | _Number = ..., atol: Tensor | _Number = ..., equal_nan: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = |input - other| <= atol + rtol * |other|; equal infinities are close."""
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -806,9 +806,9 @@ def logical_or(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Te
 def logical_or_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input != 0 or other != 0."""
 def logical_xor(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = exactly one of input and other is not 0."""
+    """y = either input or other, and not both, is not 0."""
 def logical_xor_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = exactly one of input and other is not 0."""
+    """y = either input or other, and not both, is not 0."""
 def logit(input: Tensor, eps: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given."""
 def logit_(input: Tensor, eps: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -826,9 +826,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Tensor | _Number, *, out: Te
 def masked_fill_(input: Tensor, mask: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = value where mask is True, else input; mask and input broadcast together."""
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input, with its elements where mask is True replaced by those of source, in order."""
+    """y = input, with elements where mask is True replaced by those of source, in order."""
 def masked_scatter_(input: Tensor, mask: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input, with its elements where mask is True replaced by those of source, in order."""
+    """y = input, with elements where mask is True replaced by those of source, in order."""
 def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector."""
 def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor:
@@ -854,10 +854,10 @@ def mean(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool
     """y = sum of x over `dim` / number of elements summed."""
 @overload
 def median(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = the median of all elements, the lower of the two in the middle; NaN if there is one."""
+    """y = the median of all elements, the lower in the middle; NaN beside any NaN."""
 @overload
 def median(input: Tensor, dim: _int, keepdim: _bool = False) -> _values_indices:
-    """y = the median of all elements, the lower of the two in the middle; NaN if there is one."""
+    """y = the median of all elements, the lower in the middle; NaN beside any NaN."""
 @overload
 def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
@@ -872,19 +872,19 @@ def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tenso
 def mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = x @ w for matrices. x: (n, m)   mat2: (m, p)   ->   (n, p)."""
 def mode(input: Tensor, dim: _int = -1, keepdim: _bool = False) -> _values_indices:
-    """(values, indices): the most frequent element along `dim`, the least of those on a tie, and"""
+    """(values, indices): the most frequent element along `dim`, and the last place of it."""
 @overload
 def moveaxis(input: Tensor, source: Sequence[_int] | _int | None, destination: Sequence[_int] | _int | None, *, out: Tensor | None = None) -> Tensor:
-    """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+    """y = x with dims `source` moved to positions `destination`; all else keeps the order."""
 @overload
 def moveaxis(input: Tensor, source: Sequence[_int] | _int | None, *destination: _int, out: Tensor | None = None) -> Tensor:
-    """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+    """y = x with dims `source` moved to positions `destination`; all else keeps the order."""
 @overload
 def movedim(input: Tensor, source: Sequence[_int] | _int | None, destination: Sequence[_int] | _int | None, *, out: Tensor | None = None) -> Tensor:
-    """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+    """y = x with dims `source` moved to positions `destination`; all else keeps the order."""
 @overload
 def movedim(input: Tensor, source: Sequence[_int] | _int | None, *destination: _int, out: Tensor | None = None) -> Tensor:
-    """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+    """y = x with dims `source` moved to positions `destination`; all else keeps the order."""
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the elements in order along dim 0."""
 def mul(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -947,10 +947,10 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: Any = ..., eps: Tensor | _Numbe
     """y = the p-norm of x1 - x2 + eps over the last dim."""
 @overload
 def permute(input: Tensor, dims: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
-    """y = x with its dims in the order `dims`: dim k of y is dim dims[k] of x."""
+    """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x."""
 @overload
 def permute(input: Tensor, *dims: _int, out: Tensor | None = None) -> Tensor:
-    """y = x with its dims in the order `dims`: dim k of y is dim dims[k] of x."""
+    """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x."""
 def pixel_shuffle(input: Tensor, upscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
     """y: (..., C * r * r, H, W) rearranged to (..., C, H * r, W * r)."""
 def pixel_unshuffle(input: Tensor, downscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
@@ -990,15 +990,15 @@ def remainder(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor |
 def remainder_(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input - floor(input / other) * other: the remainder with the sign of other."""
 def renorm(input: Tensor, p: Any, dim: _int, maxnorm: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = input, each slice along `dim` whose p-norm is above maxnorm scaled down to it."""
+    """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm."""
 def renorm_(input: Tensor, p: Any, dim: _int, maxnorm: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = input, each slice along `dim` whose p-norm is above maxnorm scaled down to it."""
+    """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm."""
 @overload
 def reshape(input: Tensor, shape: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
-    """y = x in the given shape; one extent may be -1: it follows from the others."""
+    """y = x in the given shape; an extent may be -1: it follows from the rest."""
 @overload
 def reshape(input: Tensor, *shape: _int, out: Tensor | None = None) -> Tensor:
-    """y = x in the given shape; one extent may be -1: it follows from the others."""
+    """y = x in the given shape; an extent may be -1: it follows from the rest."""
 def rms_norm(input: Tensor, normalized_shape: Sequence[_int] | _int, weight: Tensor | None = None, eps: Tensor | _Number | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = x / sqrt(mean(x**2) + eps) * weight over the trailing dims; eps: the dtype's by default."""
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -1007,10 +1007,10 @@ def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: T
     """h' = tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh)."""
 @overload
 def roll(input: Tensor, shifts: Sequence[_int] | _int, dims: Sequence[_int] | _int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims; without dims, of x as"""
+    """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims."""
 @overload
 def roll(input: Tensor, shifts: Sequence[_int] | _int, *dims: _int, out: Tensor | None = None) -> Tensor:
-    """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims; without dims, of x as"""
+    """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims."""
 @overload
 def rot90(input: Tensor, k: _int = 1, dims: Sequence[_int] | _int = ..., *, out: Tensor | None = None) -> Tensor:
     """y = input turned k times by 90 degrees, from dims[0] towards dims[1]. Raises ShapeError."""
@@ -1019,22 +1019,22 @@ def rot90(input: Tensor, k: _int = 1, *dims: _int, out: Tensor | None = None) ->
     """y = input turned k times by 90 degrees, from dims[0] towards dims[1]. Raises ShapeError."""
 @overload
 def round(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = the nearest integer, halves to the even one."""
+    """y = the nearest integer, halves to the even integer."""
 @overload
 def round(input: Tensor, *, decimals: _int, out: Tensor | None = None) -> Tensor:
-    """y = the nearest integer, halves to the even one."""
+    """y = the nearest integer, halves to the even integer."""
 @overload
 def round_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = the nearest integer, halves to the even one."""
+    """y = the nearest integer, halves to the even integer."""
 @overload
 def round_(input: Tensor, *, decimals: _int, out: Tensor | None = None) -> Tensor:
-    """y = the nearest integer, halves to the even one."""
+    """y = the nearest integer, halves to the even integer."""
 @overload
 def row_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """y = the tensors on top of one another: along dim 0, vectors as rows."""
+    """y = the tensors stacked vertically: along dim 0, vectors as rows."""
 @overload
 def row_stack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
-    """y = the tensors on top of one another: along dim 0, vectors as rows."""
+    """y = the tensors stacked vertically: along dim 0, vectors as rows."""
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = 1 / sqrt(input)."""
 def rsqrt_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1043,23 +1043,23 @@ def rsub(input: Tensor | _Number, other: Tensor | _Number, alpha: Tensor | _Numb
     """y = other - alpha * input."""
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and alike for every dim."""
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, value: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and alike for every dim."""
 @overload
 def scatter(input: Tensor, dim: _int, index: Tensor, src: Tensor | _Number, *, reduce: _str, out: Tensor | None = None) -> Tensor:
-    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+    """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and alike for every dim."""
 def scatter_add(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others."""
+    """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and alike for every dim."""
 def scatter_add_(input: Tensor, dim: _int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others."""
+    """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and alike for every dim."""
 def scatter_reduce(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
     """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ..."""
 def scatter_reduce_(input: Tensor, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True, out: Tensor | None = None) -> Tensor:
     """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ..."""
 def searchsorted(sorted_sequence: Tensor, input: Tensor | _Number, *, out_int32: _bool = False, right: _bool = False, side: Any = None, sorter: Tensor | None = None, out: Tensor | None = None) -> Tensor:
-    """y = where in the sorted rows each value would have to go for them to stay sorted."""
+    """y = the place in the sorted rows for each value, so that the rows stay sorted."""
 def select(input: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x[..., index, ...] along dim `dim`, which goes; a negative index counts from the end."""
 def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int, *, out: Tensor | None = None) -> Tensor:
@@ -1108,18 +1108,18 @@ def square_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input ** 2; an int64 of bools."""
 @overload
 def squeeze(input: Tensor, dim: Sequence[_int] | _int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y = x without its dims of extent 1: all of them, or those among `dim`."""
+    """y = x without dims of extent 1: all such dims, or those among `dim`."""
 @overload
 def squeeze(input: Tensor, *dim: _int, out: Tensor | None = None) -> Tensor:
-    """y = x without its dims of extent 1: all of them, or those among `dim`."""
+    """y = x without dims of extent 1: all such dims, or those among `dim`."""
 @overload
 def squeeze_(input: Tensor, dim: Sequence[_int] | _int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y = x without its dims of extent 1: all of them, or those among `dim`."""
+    """y = x without dims of extent 1: all such dims, or those among `dim`."""
 @overload
 def squeeze_(input: Tensor, *dim: _int, out: Tensor | None = None) -> Tensor:
-    """y = x without its dims of extent 1: all of them, or those among `dim`."""
+    """y = x without dims of extent 1: all such dims, or those among `dim`."""
 def stack(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = the tensors, all of one shape, along a new dim `dim`. Raises ShapeError."""
+    """y = the tensors, all of equal shape, along a new dim `dim`. Raises ShapeError."""
 def std(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
     """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
 def std_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> tuple[Tensor, ...]:
@@ -1151,9 +1151,9 @@ def t(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def t_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
 def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y[...] = input.ravel()[index[...]]: elements by their place in row-major order."""
+    """y[...] = input.ravel()[index[...]]: elements by place in row-major order."""
 def take_along_dim(input: Tensor, indices: Tensor, dim: _int | None = None, *, out: Tensor | None = None) -> Tensor:
-    """y[i, j] = input[indices[i, j], j] for dim 0, and so on; the other dims broadcast."""
+    """y[i, j] = input[indices[i, j], j] for dim 0, and so on; all dims but `dim` broadcast."""
 def tan(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = tan(input), of radians."""
 def tan_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1181,25 +1181,25 @@ def transpose(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = Non
 def transpose_(input: Tensor, dim0: _int, dim1: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with dims dim0 and dim1 swapped."""
 def tril(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = input on and below a diagonal of its last two dims, zero above."""
+    """y = input on and below a diagonal of the last two dims, zero above."""
 def tril_(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = input on and below a diagonal of its last two dims, zero above."""
+    """y = input on and below a diagonal of the last two dims, zero above."""
 def triu(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = input on and above a diagonal of its last two dims, zero below."""
+    """y = input on and above a diagonal of the last two dims, zero below."""
 def triu_(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
-    """y = input on and above a diagonal of its last two dims, zero below."""
+    """y = input on and above a diagonal of the last two dims, zero below."""
 def true_divide(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input / other, the true quotient: ints are divided as floats."""
 def trunc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input without its fraction."""
+    """y = input without the fraction."""
 def trunc_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = input without its fraction."""
+    """y = input without the fraction."""
 @overload
 def unflatten(input: Tensor, dim: _int, sizes: Sequence[_int] | _int, *, out: Tensor | None = None) -> Tensor:
-    """y = x with dim `dim` split into dims of the given sizes; one may be -1."""
+    """y = x with dim `dim` split into dims of the given sizes; a size may be -1."""
 @overload
 def unflatten(input: Tensor, dim: _int, *sizes: _int, out: Tensor | None = None) -> Tensor:
-    """y = x with dim `dim` split into dims of the given sizes; one may be -1."""
+    """y = x with dim `dim` split into dims of the given sizes; a size may be -1."""
 def unsqueeze(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
 def unsqueeze_(input: Tensor, dim: _int, *, out: Tensor | None = None) -> Tensor:
@@ -1209,13 +1209,13 @@ def var(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = F
 def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> tuple[Tensor, ...]:
     """(var(x), mean(x)) over `dim`."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = sum of conj(x) * v for two vectors of one length."""
+    """y = sum of conj(x) * v for two vectors of equal length."""
 @overload
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
-    """y = the tensors on top of one another: along dim 0, vectors as rows."""
+    """y = the tensors stacked vertically: along dim 0, vectors as rows."""
 @overload
 def vstack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
-    """y = the tensors on top of one another: along dim 0, vectors as rows."""
+    """y = the tensors stacked vertically: along dim 0, vectors as rows."""
 def where(condition: Tensor, input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input where condition, else other."""
 def xlogy(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:

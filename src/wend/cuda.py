@@ -1,4 +1,4 @@
-"""wend.cuda: there is no CUDA device, and every question about one is answered so."""
+"""wend.cuda: there is no CUDA device, and every function here says so."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""torch.distributed: not available so far; questions are answered so, and calls that need it fail.
+"""torch.distributed: not available so far; questions are answered so, and further calls fail.
 
-Programs that import its names and use them only when started in many processes run.
+Programs that import these names and use them only when started in many processes run.
 """
 
 from wend.frontend.platform import is_available

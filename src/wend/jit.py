@@ -1,4 +1,4 @@
-"""torch.jit: Wend compiles what it runs, so a scripted function is the function itself."""
+"""torch.jit: Wend compiles all programs, so a scripted function is the function itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""wend.multiprocessing: Python's own, whose processes get their tensors by value."""
+"""wend.multiprocessing: Python's own, with tensors sent by value."""
 
 from multiprocessing import *  # noqa: F403
 from multiprocessing import get_context, set_start_method

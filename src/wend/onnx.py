@@ -1,4 +1,4 @@
-"""torch.onnx: there is no exporter yet, and calling it says so."""
+"""torch.onnx: there is no exporter yet, and a call says so."""
 
 from wend.frontend.platform import onnx_export as export
 

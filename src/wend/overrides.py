@@ -1,4 +1,4 @@
-"""torch.overrides: which calls a class with a `__torch_function__` of its own is asked about."""
+"""torch.overrides: the calls that a class with its own `__torch_function__` is asked about."""
 
 from wend.frontend.methods import DisableTorchFunctionSubclass
 from wend.frontend.overrides import (

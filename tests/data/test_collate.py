@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import wend
-from wend.frontend.data.collate import MissingField, UnlikeSamples
 from wend.utils.data import DataLoader, default_collate, default_convert
-from wend.utils.data._utils.collate import collate
+from wend.utils.data._utils.collate import MissingField, UnlikeSamples, collate
 
 Point = collections.namedtuple("Point", "x y")
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import wend
-from wend.frontend.data import channel, workers
-from wend.frontend.data.failure import WorkerDied, WorkerError
 from wend.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
+from wend.utils.data._utils import channel, workers
+from wend.utils.data._utils.failure import WorkerDied, WorkerError
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="forks"),
@@ -293,7 +293,7 @@ def _special(code, hint):
         (ValueError("bad pixel"), ValueError),
         (KeyError("bad pixel"), KeyError),
         (FileNotFoundError(2, "bad pixel", "a.png"), FileNotFoundError),
-        (wend.frontend.data.collate.MissingField("bad pixel"), KeyError),
+        (wend.utils.data._utils.collate.MissingField("bad pixel"), KeyError),
         (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad pixel"), UnicodeDecodeError),
     ],
 )

@@ -387,8 +387,8 @@ def limit() -> None:
 
 def outcome_of(data: bytes) -> str:
     """What reading a file gives: "read", or the text of its CheckpointError."""
-    from wend.frontend.serialize import CheckpointError, load
-    from wend.frontend.serialize import safetensors as safe
+    from wend.serialization import CheckpointError, load
+    from wend.serialization import safetensors as safe
 
     try:
         if data[8:9] in (b"{", b"["):

@@ -13,7 +13,7 @@ import wend
 from wend.base import config
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core import _hot
-from wend.frontend.weighing import FIRST_PAUSE, TRIALS, Weighing, weighing_of
+from wend.frontend.batching.choice import FIRST_PAUSE, TRIALS, Weighing, weighing_of
 from wend.runtime.fibers import fibers
 
 WAYS = [True, False]

@@ -19,7 +19,8 @@ from wend.base.errors import (
     ValueRefused,
 )
 from wend.core._hot import Tensor
-from wend.frontend import creation, formats, interop  # noqa: F401 (interop gives Tensor methods)
+from wend.frontend import creation, formats
+from wend.frontend.interop import exchange as interop  # noqa: F401 (interop gives Tensor methods)
 
 torch = pytest.importorskip("torch")
 

@@ -16,7 +16,7 @@ LAYERS = "base core ops transforms compiler runtime frontend tools".split()
 MODULES = [
     info.name
     for info in pkgutil.walk_packages(wend.__path__, "wend.")
-    if info.name.split(".")[1] not in (*LAYERS, "__main__")
+    if info.name.split(".")[1] not in LAYERS and "._" not in info.name
 ]
 
 

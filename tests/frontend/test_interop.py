@@ -14,8 +14,8 @@ import wend
 from tries import own_trie
 from wend.base import config, dtypes
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.frontend.interop import from_dlpack, to_dlpack, user_attributes
-from wend.frontend.nn.parameter import Parameter
+from wend.frontend.interop.exchange import from_dlpack, to_dlpack, user_attributes
+from wend.nn.parameter import Parameter
 
 torch = pytest.importorskip("torch")
 NUMBERS = [dtype.name for dtype in dtypes.ALL]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from wend.base import dtypes
 from wend.base.errors import ArgumentError, ArgumentTypeError, ValueRefused
-from wend.frontend.interop_arrays import Op, array_from_data
+from wend.frontend.interop.arrays import Op, array_from_data
 
 torch = pytest.importorskip("torch")
 

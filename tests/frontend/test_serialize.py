@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import wend
 from wend.base import dtypes
 from wend.base.errors import ArgumentError, ArgumentTypeError, DeviceError
-from wend.frontend.nn.parameter import Parameter
-from wend.frontend.serialize import (
+from wend.nn.parameter import Parameter
+from wend.serialization import (
     CheckpointError,
     UnsafeName,
     add_safe_globals,
@@ -542,7 +542,7 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path, monkeypatch, limit):
     path = tmp_path / "a.pt"
     save({"a": wend.ones(10)}, path)
     before = path.read_bytes()
-    module = sys.modules["wend.frontend.serialize.save"]
+    module = sys.modules["wend.serialization._save"]
     plain_open = open
     monkeypatch.setattr(
         module, "open", lambda *a: BreaksAfter(plain_open(*a), limit), raising=False
@@ -564,7 +564,7 @@ def test_a_real_limit_on_file_sizes(tmp_path):
     before = path.read_bytes()
     program = (
         "import resource, signal, sys, wend\n"
-        "from wend.frontend.serialize import save\n"
+        "from wend.serialization import save\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))\n"
         "try:\n    save({'a': wend.zeros(100_000)}, sys.argv[1])\n"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wend.frontend.serialize import archive as archive_module
-from wend.frontend.serialize.archive import (
+from wend.serialization import _archive as archive_module
+from wend.serialization._archive import (
     CENTRAL,
     END,
     LOCAL,
@@ -23,7 +23,7 @@ from wend.frontend.serialize.archive import (
     MappedSource,
     looks_like_zip,
 )
-from wend.frontend.serialize.errors import CheckpointError
+from wend.serialization._errors import CheckpointError
 
 RECORDS = {"data.pkl": b"pickle", "data/0": bytes(range(256)) * 3, "data/1": b"", "version": b"3\n"}
 

@@ -13,13 +13,8 @@ from tests.frontend import hostile_files
 from tests.frontend.hostile_files import FILES, HEADERS, PICKLES, checkpoint, tensor
 
 import wend
-from wend.frontend.serialize import (
-    CheckpointError,
-    get_unsafe_globals_in_checkpoint,
-    load,
-    safetensors,
-)
-from wend.frontend.serialize.budget import Budget
+from wend.serialization import CheckpointError, get_unsafe_globals_in_checkpoint, load, safetensors
+from wend.serialization._budget import Budget
 
 #: Kinds that ask for no more than their size accounts for, and are read.
 HARMLESS = {

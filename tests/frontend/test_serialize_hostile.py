@@ -15,12 +15,8 @@ from tests.frontend.hostile_files import checkpoint, number, row, storage, tenso
 
 import wend
 from wend.base.errors import DeviceError
-from wend.frontend.serialize import (
-    CheckpointError,
-    load,
-    save,
-)
-from wend.frontend.serialize.storages import Allowance
+from wend.serialization import CheckpointError, load, save
+from wend.serialization._storages import Allowance
 
 torch = pytest.importorskip("torch")
 

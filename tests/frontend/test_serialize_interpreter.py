@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wend.frontend.serialize import interpreter as machine
-from wend.frontend.serialize.errors import CheckpointError, UnsafeName
-from wend.frontend.serialize.interpreter import Interpreter, named_globals
-from wend.frontend.serialize.names import (
+from wend.serialization import _interpreter as machine
+from wend.serialization._errors import CheckpointError, UnsafeName
+from wend.serialization._interpreter import Interpreter, named_globals
+from wend.serialization._names import (
     Meaning,
     Names,
     add_safe_globals,
@@ -25,7 +25,7 @@ from wend.frontend.serialize.names import (
     get_safe_globals,
     safe_globals,
 )
-from wend.frontend.serialize.opcodes import OPCODES
+from wend.serialization._opcodes import OPCODES
 
 TABLE = {
     "collections.OrderedDict": Meaning(

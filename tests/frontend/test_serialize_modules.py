@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.frontend.serialize import UnsafeName, get_unsafe_globals_in_checkpoint, safe_globals
+from wend.serialization import UnsafeName, get_unsafe_globals_in_checkpoint, safe_globals
 
 torch = pytest.importorskip("torch")
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import wend
 from wend.base import dtypes
-from wend.frontend.serialize import CheckpointError, safetensors
+from wend.serialization import CheckpointError, safetensors
 
 reference = pytest.importorskip("safetensors.torch")
 torch = pytest.importorskip("torch")

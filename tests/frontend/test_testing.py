@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import wend
 from wend.base import dtypes
 from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.frontend.nn.parameter import Parameter
+from wend.nn.parameter import Parameter
 from wend.testing import assert_allclose, assert_close, make_tensor
 
 torch = pytest.importorskip("torch")

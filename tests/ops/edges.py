@@ -201,7 +201,7 @@ class Library(NamedTuple):
 
 def wend_library() -> Library:
     """Wend."""
-    from wend.frontend.autograd import grad
+    from wend.frontend.autograd.backward import grad
 
     return Library(harness.tensor, harness.value, grad)
 

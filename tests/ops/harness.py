@@ -483,7 +483,7 @@ class Unused(Exception):
 
 def gradients(op: Any, sample: Sample, arrays: list[np.ndarray], twice: bool = False) -> Any:
     """Gradients of the weighted sum of the results; with `twice`, of those gradients' sum."""
-    from wend.frontend.autograd import grad
+    from wend.frontend.autograd.backward import grad
 
     inputs = [tensor(a, requires_grad=True) for a in arrays]
     outs = [r for r in floating(call(op, sample, inputs)) if r.requires_grad]

@@ -188,7 +188,7 @@ def run(op: Any) -> tuple[int, list[str]]:
 
 def _wrapped(op: Any, name: str, function: Any) -> Any:
     if name == "reference" and op.elementwise:
-        from wend.ops.elementwise import _with_casts
+        from wend.ops.elementwise.family import _with_casts
 
         return _with_casts(function)
     return function

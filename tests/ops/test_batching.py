@@ -11,8 +11,8 @@ import wend
 from wend.base import dtypes
 from wend.base.errors import GraphError
 from wend.core.primitive import NO_GRADIENT, Composite
-from wend.frontend.autograd import grad
-from wend.frontend.mapping import vmap
+from wend.frontend.autograd.backward import grad
+from wend.func.mapping import vmap
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SIZE = 2

@@ -15,7 +15,7 @@ from wend.base.errors import (
     ValueRefused,
 )
 from wend.core.primitive import ops
-from wend.ops.selection import Where
+from wend.ops.elementwise.selection import Where
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")

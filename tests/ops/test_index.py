@@ -17,9 +17,9 @@ from wend.base.errors import (
     IndexOutOfRange,
     ShapeError,
 )
-from wend.ops import indexing
-from wend.ops.indexing import Source, Step, plan_getitem, plan_of
-from wend.ops.subscript import getitem, setitem
+from wend.ops.indexing import keys as indexing
+from wend.ops.indexing.keys import Source, Step, plan_getitem, plan_of
+from wend.ops.indexing.subscript import getitem, setitem
 
 torch = importlib.import_module("torch") if harness.HAS_TORCH else None
 needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")

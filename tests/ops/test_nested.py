@@ -14,8 +14,8 @@ import wend
 from wend.base import dtypes, tree
 from wend.core import _hot
 from wend.core.signature import Binder
-from wend.frontend.nested.dispatch import WHOLE_SHAPES
-from wend.frontend.nested.tensor import NestedTensor, nest
+from wend.nested.dispatch import WHOLE_SHAPES
+from wend.nested.tensor import NestedTensor, nest
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SIZE = 2

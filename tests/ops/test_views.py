@@ -16,7 +16,7 @@ from wend.core import _hot
 from wend.core.primitive import REGISTRY, Composite, Primitive, ops
 from wend.core.symbolic import Guards, SymInt, evaluate
 from wend.ops.joining import Cat
-from wend.ops.reshapes import resolve_shape, view_strides
+from wend.ops.views.reshapes import resolve_shape, view_strides
 
 torch = importlib.import_module("torch") if harness.HAS_TORCH else None
 needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")

@@ -8,7 +8,7 @@ import wend
 from tries import own_trie
 from wend import nn, optim
 from wend.core.primitive import REGISTRY
-from wend.frontend.optim.optimizer import MOST_SETS, OFTEN
+from wend.optim.optimizer import MOST_SETS, OFTEN
 
 
 def parameter(*values):

@@ -13,7 +13,7 @@ from wend import nn
 from wend.base import config, defects
 from wend.base.errors import DefectError, KernelFailure
 from wend.compiler.llvm_ir import jit
-from wend.ops.transcendental import Tanh
+from wend.ops.elementwise.transcendental import Tanh
 from wend.runtime.batching import signatures
 from wend.runtime.numpy_executor import runners
 

@@ -30,7 +30,7 @@ for step in range(5):
 
 #: Code whose instructions for tanh are wrong; the rules of the reference are right.
 WRONG_CODE = """\
-from wend.ops.transcendental import Tanh
+from wend.ops.elementwise.transcendental import Tanh
 Tanh.emit = lambda self, b, x: b.mul(b.tanh(x), b.constant(1.25, x))
 """
 
@@ -93,7 +93,7 @@ def test_a_lost_update_is_found_at_its_step(tmp_path):
 
 WRONG_GRADIENT = """\
 if torch.__name__ == "wend":
-    from wend.ops.transcendental import Tanh
+    from wend.ops.elementwise.transcendental import Tanh
     real = Tanh.vjp
     Tanh.vjp = lambda self, g, y, x: tuple(part * 1.5 for part in real(self, g, y, x))
 """

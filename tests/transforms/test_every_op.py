@@ -13,7 +13,7 @@ from wend.core import _hot
 from wend.core.primitive import NO_GRADIENT, Composite
 from wend.core.signature import Binder
 from wend.core.symtrace import template
-from wend.frontend.autograd import grad
+from wend.frontend.autograd.backward import grad
 from wend.transforms.batch import batch_graph, interpret
 from wend.transforms.levels import run_mapped
 

@@ -18,7 +18,7 @@ from wend.core.primitive import NO_GRADIENT
 from wend.core.signature import Binder
 from wend.core.symbolic import Guards, compare, evaluate
 from wend.core.types import Number, Spec
-from wend.frontend.autograd import grad
+from wend.frontend.autograd.backward import grad
 from wend.frontend.creation import full, ones
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -1,4 +1,4 @@
-"""torch.autograd: gradients, and what users do with the graph."""
+"""torch.autograd: gradients, and tools to work with the graph."""
 
 from wend.autograd import functional, grad_mode, graph, profiler
 from wend.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -12,8 +12,8 @@ from wend.autograd.grad_mode import (
 )
 from wend.autograd.gradcheck import gradcheck, gradgradcheck
 from wend.autograd.variable import Variable
-from wend.frontend.autograd import backward, grad
-from wend.frontend.grad_modes import (
+from wend.frontend.autograd.backward import backward, grad
+from wend.frontend.autograd.grad_modes import (
     is_anomaly_check_nan_enabled,
     is_anomaly_enabled,
     set_anomaly_enabled,

@@ -1,6 +1,11 @@
-"""torch.autograd.function: operations with a backward pass of their own."""
+"""torch.autograd.function: operations with a user-defined backward pass."""
 
-from wend.frontend.function import Function, FunctionCtx, NestedIOFunction, once_differentiable
+from wend.frontend.autograd.function import (
+    Function,
+    FunctionCtx,
+    NestedIOFunction,
+    once_differentiable,
+)
 
 BackwardCFunction = FunctionCtx
 InplaceFunction = Function

@@ -1,5 +1,290 @@
-"""torch.autograd.functional: Jacobians, Hessians, and products with them."""
+"""wend.autograd.functional: products with Jacobians and Hessians, and these matrices themselves."""
 
-from wend.frontend.functional_gradients import hessian, hvp, jacobian, jvp, vhp, vjp
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.frontend.autograd.backward import grad
+from wend.frontend.autograd.grad_modes import enable_grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+Tensors = tuple[Tensor, ...]
+
+
+def _as_tuple(given: Any, what: str, name: str) -> tuple[bool, Tensors]:
+    """(whether the argument was a tuple, the tensors)."""
+    is_tuple = isinstance(given, (tuple, list))
+    found = tuple(given) if is_tuple else (given,)
+    for i, t in enumerate(found):
+        if not isinstance(t, Tensor):
+            where = f" {i}" if is_tuple else ""
+            raise ArgumentTypeError(
+                f"{name}: the {what}{where} must be a Tensor or a tuple of Tensors, "
+                f"but has type {type(t).__name__}"
+            )
+    return is_tuple, found
+
+
+def _variables(inputs: Tensors, create_graph: bool) -> Tensors:
+    """Fresh variables for the inputs; connected to the inputs if a graph is wanted."""
+    if create_graph:
+        return tuple(x.view_as(x) if x.requires_grad else _leaf(x) for x in inputs)
+    return tuple(_leaf(x) for x in inputs)
+
+
+def _leaf(x: Tensor) -> Tensor:
+    return x.detach().requires_grad_()
+
+
+def _call(
+    name: str, func: Callable[..., Any], inputs: Any, create_graph: bool
+) -> tuple[bool, Tensors, bool, Tensors]:
+    """(inputs were a tuple, fresh inputs, outputs were a tuple, outputs)."""
+    is_tuple, given = _as_tuple(inputs, "inputs given to it", name)
+    variables = _variables(given, create_graph)
+    outputs = func(*variables)
+    outs_tuple, outs = _as_tuple(outputs, "outputs of the function", name)
+    return is_tuple, variables, outs_tuple, outs
+
+
+def _gradients(
+    outs: Sequence[Tensor], inputs: Tensors, seeds: Sequence[Tensor | None], create_graph: bool
+) -> tuple[Tensor | None, ...]:
+    live = [(o, g) for o, g in zip(outs, seeds) if o is not None and o.requires_grad]
+    if not live:
+        return (None,) * len(inputs)
+    return grad(
+        [o for o, _ in live],
+        inputs,
+        [g for _, g in live],
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,
+    )
+
+
+def _strict_outputs(name: str, outs: Tensors) -> None:
+    for i, out in enumerate(outs):
+        if not out.requires_grad:
+            raise GraphError(
+                f"{name}: output {i} of the user-provided function does not require gradients: "
+                "it must depend on the inputs in a differentiable way when strict=True"
+            )
+
+
+def _filled(
+    name: str, grads: Sequence[Tensor | None], inputs: Tensors, strict: bool, create_graph: bool
+) -> Tensors:
+    """Zeros in the place of None; errors if strict."""
+    out = []
+    for i, (g, x) in enumerate(zip(grads, inputs)):
+        if g is None:
+            if strict:
+                raise GraphError(
+                    f"{name}: the output of the user-provided function is independent of input "
+                    f"{i}. This is not allowed in strict mode."
+                )
+            g = ops.zeros_like(x)
+        elif strict and create_graph and not g.requires_grad:
+            raise GraphError(
+                f"{name}: the derivative with respect to input {i} is independent of the inputs. "
+                "This is not allowed in strict mode when create_graph=True."
+            )
+        out.append(g)
+    return tuple(out)
+
+
+def _seeds(name: str, v: Any, like: Tensors, needed: bool) -> Tensors:
+    """The given vector, a tensor per tensor of `like`, checked; ones for a scalar alone."""
+    if v is None:
+        if (len(like) != 1 or like[0].numel() != 1) and needed:
+            raise GraphError(
+                f"{name}: the vector v can only be None if there is a single element to "
+                "multiply it with"
+            )
+        return tuple(ops.ones_like(x) for x in like)
+    _, given = _as_tuple(v, "vector v", name)
+    if len(given) != len(like):
+        raise GraphError(f"{name}: v has {len(given)} tensors, {len(like)} are needed")
+    for i, (a, b) in enumerate(zip(given, like)):
+        if tuple(a.shape) != tuple(b.shape):
+            raise GraphError(
+                f"{name}: v has the wrong shape in entry {i}: {tuple(a.shape)} in the place of "
+                f"{tuple(b.shape)}"
+            )
+    return given
+
+
+def _finish(is_tuple: bool, tensors: Tensors, create_graph: bool) -> Any:
+    found = tensors if create_graph else tuple(t.detach() for t in tensors)
+    return found if is_tuple else found[0]
+
+
+def vjp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """(func(*inputs), v-transposed times the Jacobian): v is shaped as the outputs."""
+    with enable_grad():
+        is_tuple, xs, outs_tuple, outs = _call("vjp", func, inputs, create_graph)
+        if strict:
+            _strict_outputs("vjp", outs)
+        seeds = _seeds("vjp", v, outs, True)
+        grads = _gradients(outs, xs, seeds, create_graph)
+        found = _filled("vjp", grads, xs, strict, create_graph)
+    return _finish(outs_tuple, outs, create_graph), _finish(is_tuple, found, create_graph)
+
+
+def jvp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """(func(*inputs), the Jacobian times v): v is shaped as the inputs.
+
+    The product is the gradient of the gradient with respect to the seed (the double-backward
+    trick).
+    """
+    with enable_grad():
+        _, xs, outs_tuple, outs = _call("jvp", func, inputs, create_graph)
+        if strict:
+            _strict_outputs("jvp", outs)
+        vs = _seeds("jvp", v, xs, True)
+        dummies = tuple(ops.zeros_like(o).requires_grad_() for o in outs)
+        firsts = _filled("jvp", _gradients(outs, xs, dummies, True), xs, strict, False)
+        found = _gradients(firsts, dummies, vs, create_graph)
+        products = _filled("jvp", found, outs, strict, create_graph)
+    return _finish(outs_tuple, outs, create_graph), _finish(outs_tuple, products, create_graph)
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """Jacobian of func: out shape + in shape; nested tuples (per output, per input) for several.
+
+    vectorize and strategy change the way of computation, not the result: accepted and not needed.
+    """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise ArgumentError(
+            f"jacobian: expected strategy 'forward-mode' or 'reverse-mode', got {strategy!r}"
+        )
+    if strategy == "forward-mode" and not vectorize:
+        raise NotImplementedError(
+            "jacobian: strategy='forward-mode' is to be used with vectorize=True"
+        )
+    with enable_grad():
+        is_tuple, xs, outs_tuple, outs = _call("jacobian", func, inputs, create_graph)
+        if strict:
+            _strict_outputs("jacobian", outs)
+        rows = tuple(_jacobian_of(o, xs, create_graph, strict) for o in outs)
+    result = tuple(row if is_tuple else row[0] for row in rows)
+    return result if outs_tuple else result[0]
+
+
+def _jacobian_of(out: Tensor, xs: Tensors, create_graph: bool, strict: bool) -> Tensors:
+    flat = out.reshape(-1)
+    n = int(flat.shape[0])
+    columns: list[list[Tensor]] = [[] for _ in xs]
+    for k in range(n):
+        grads = _gradients([flat[k]], xs, [None], create_graph)
+        filled = _filled("jacobian", grads, xs, strict, create_graph)
+        for column, g in zip(columns, filled):
+            column.append(g)
+    found = []
+    for column, x in zip(columns, xs):
+        shape = (*out.shape, *x.shape)
+        stacked = ops.stack(column, 0) if column else x.new_zeros((0, *x.shape))
+        found.append(stacked.reshape(shape) if create_graph else stacked.reshape(shape).detach())
+    return tuple(found)
+
+
+def _scalar(name: str, outs_tuple: bool, outs: Tensors) -> None:
+    if outs_tuple or not isinstance(outs[0], Tensor):
+        raise GraphError(f"{name}: the function should return a single Tensor")
+    if outs[0].numel() != 1:
+        raise GraphError(
+            f"{name}: the Tensor returned by the function should contain a single element, "
+            f"and has shape {tuple(outs[0].shape)}"
+        )
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """Hessian of a scalar function: in shape + in shape; nested tuples for several inputs."""
+    is_tuple, given = _as_tuple(inputs, "inputs given to it", "hessian")
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise ArgumentError(
+            "hessian: expected outer_jacobian_strategy 'forward-mode' or 'reverse-mode', "
+            f"got {outer_jacobian_strategy!r}"
+        )
+
+    def first(*xs: Tensor) -> Tensors:
+        out = func(*xs)
+        outs_tuple, outs = _as_tuple(out, "outputs of the function", "hessian")
+        _scalar("hessian", outs_tuple, outs)
+        if strict:
+            _strict_outputs("hessian", outs)
+        grads = _gradients([outs[0].reshape(())], xs, [None], True)
+        return _filled("hessian", grads, xs, strict, False)
+
+    found = jacobian(first, given, create_graph=create_graph, strict=strict)
+    return found if is_tuple else found[0][0]
+
+
+def vhp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """(func(*inputs), v-transposed times the Hessian) of a scalar function."""
+    return _hessian_product("vhp", func, inputs, v, create_graph, strict)
+
+
+def hvp(
+    func: Callable[..., Any],
+    inputs: Any,
+    v: Any = None,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Any, Any]:
+    """(func(*inputs), the Hessian times v) of a scalar function; the same as `vhp`, by symmetry."""
+    return _hessian_product("hvp", func, inputs, v, create_graph, strict)
+
+
+def _hessian_product(
+    name: str, func: Callable[..., Any], inputs: Any, v: Any, create_graph: bool, strict: bool
+) -> tuple[Any, Any]:
+    with enable_grad():
+        is_tuple, xs, outs_tuple, outs = _call(name, func, inputs, create_graph)
+        _scalar(name, outs_tuple, outs)
+        if strict:
+            _strict_outputs(name, outs)
+        vs = _seeds(name, v, xs, True)
+        firsts = _gradients([outs[0].reshape(())], xs, [None], True)
+        filled = _filled(name, firsts, xs, strict, False)
+        found = _gradients(filled, xs, vs, create_graph)
+        products = _filled(name, found, xs, strict, create_graph)
+    return _finish(False, outs, create_graph), _finish(is_tuple, products, create_graph)

@@ -1,6 +1,6 @@
 """torch.autograd.grad_mode: the switches of gradient recording."""
 
-from wend.frontend.grad_modes import (
+from wend.frontend.autograd.grad_modes import (
     enable_grad,
     inference_mode,
     no_grad,

@@ -1,12 +1,18 @@
-"""torch.autograd.gradcheck: gradients against finite differences."""
+"""gradcheck: gradients compared with finite differences, to first and second order."""
 
-from wend.frontend.gradcheck import (
-    GradcheckError,
-    get_analytical_jacobian,
-    get_numerical_jacobian,
-    gradcheck,
-    gradgradcheck,
-)
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from wend.base import dtypes
+from wend.base.errors import ArgumentError, GraphError
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.frontend.autograd.backward import grad
+from wend.frontend.autograd.grad_modes import enable_grad, no_grad
+from wend.frontend.creation import tensor
 
 __all__ = [
     "GradcheckError",
@@ -15,3 +21,344 @@ __all__ = [
     "gradcheck",
     "gradgradcheck",
 ]
+
+
+class GradcheckError(RuntimeError):
+    """Raised by gradcheck and gradgradcheck: the gradients are not those of the function."""
+
+
+def _outputs(given: Any) -> tuple[Tensor, ...]:
+    found = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    return tuple(t for t in found if isinstance(t, Tensor) and t.dtype.category >= 2)
+
+
+def _differentiable(inputs: Sequence[Any]) -> list[Tensor]:
+    return [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
+
+
+def _flat(x: Tensor) -> list[Any]:
+    found: list[Any] = x.detach().reshape(-1).tolist()
+    return found
+
+
+def gradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_batched_forward_grad: bool = False,
+    check_forward_ad: bool = False,
+    check_backward_ad: bool = True,
+    fast_mode: bool = False,
+    masked: bool | None = None,
+    is_masked: bool | None = None,
+) -> bool:
+    """Whether |analytical - numerical| <= atol + rtol * |numerical| for all elements.
+
+    inputs: tensors (and other arguments of func); those that require grad are checked, and should
+    be float64     eps: step of the central differences
+    fast_mode: compare along one random direction     check_undefined_grad: also with missing
+    gradients of results     nondet_tol: how much two backward passes may differ
+    Raises GradcheckError (or returns False if raise_exception is False).
+    """
+    given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    checker = _Checker(func, given, eps, atol, rtol, nondet_tol)
+    try:
+        checker.check_inputs()
+        if check_backward_ad:
+            checker.check_gradients(fast_mode)
+            checker.check_types(check_grad_dtypes)
+            checker.check_determinism()
+            if check_undefined_grad:
+                checker.check_undefined()
+        return True
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+
+
+class _Checker:
+    """A function, the inputs, and the tolerances."""
+
+    def __init__(
+        self,
+        func: Any,
+        inputs: tuple[Any, ...],
+        eps: float,
+        atol: float,
+        rtol: float,
+        nondet: float,
+    ) -> None:
+        self.func = func
+        self.inputs = inputs
+        self.eps = eps
+        self.atol = atol
+        self.rtol = rtol
+        self.nondet = nondet
+
+    def check_inputs(self) -> None:
+        """Raise ArgumentError if nothing is to be differentiated; warn of low precision."""
+        self.variables = _differentiable(self.inputs)
+        if not self.variables:
+            raise ArgumentError(
+                "gradcheck expects at least one input tensor to require gradient, but none of "
+                "them have requires_grad=True."
+            )
+        for i, x in enumerate(self.variables):
+            if x.dtype not in (dtypes.float64, dtypes.complex128):
+                warnings.warn(
+                    f"gradcheck: input #{i} requires gradient and is not a double precision "
+                    "tensor. This check will likely fail.",
+                    stacklevel=4,
+                )
+        with enable_grad():
+            self.outs = _outputs(self.func(*self.inputs))
+
+    # -- numbers ----------------------------------------------------------------------------
+
+    def moved(self, x: Tensor, changed: Tensor) -> tuple[Tensor, ...]:
+        """The results with an input replaced."""
+        args = [
+            changed if a is x else (a.detach() if isinstance(a, Tensor) else a) for a in self.inputs
+        ]
+        with no_grad():
+            return tuple(o.detach().clone() for o in _outputs(self.func(*args)))
+
+    def slopes(self, x: Tensor, direction: Tensor) -> list[Tensor]:
+        """Central differences of all results along a direction of x."""
+        base = x.detach()
+        up = self.moved(x, base + direction * self.eps)
+        down = self.moved(x, base - direction * self.eps)
+        return [(u - d) / (2 * self.eps) for u, d in zip(up, down)]
+
+    def numerical(self, x: Tensor) -> list[list[list[float]]]:
+        """Per result: rows by elements of x, columns by elements of the result."""
+        table: list[list[list[float]]] = [[] for _ in self.outs]
+        n = x.numel()
+        for k in range(n):
+            unit = ops.reshape(_unit(n, k, x.dtype), tuple(x.shape))
+            for rows, slope in zip(table, self.slopes(x, unit)):
+                rows.append(_flat(slope))
+        return table
+
+    def analytical(self, out: Tensor) -> list[list[list[float]]]:
+        """Per input: rows by elements of the input, columns by elements of `out`."""
+        n = out.numel()
+        columns: list[list[list[float]]] = [[] for _ in self.variables]
+        for k in range(n):
+            seed = ops.reshape(_unit(n, k, out.dtype), tuple(out.shape))
+            for column, g in zip(columns, self.pull(out, seed)):
+                column.append(_flat(g))
+        return [
+            [[column[k][j] for k in range(n)] for j in range(x.numel())]
+            for column, x in zip(columns, self.variables)
+        ]
+
+    def pull(self, out: Tensor, seed: Tensor) -> list[Tensor]:
+        """Gradients of the inputs for a seed; zeros where there are none."""
+        if not out.requires_grad:
+            return [ops.zeros_like(x) for x in self.variables]
+        grads = grad(out, self.variables, seed, retain_graph=True, allow_unused=True)
+        return [ops.zeros_like(x) if g is None else g for x, g in zip(self.variables, grads)]
+
+    # -- checks -----------------------------------------------------------------------------
+
+    def check_gradients(self, fast: bool) -> None:
+        """Compare all elements, or along a direction."""
+        if not self.outs:
+            return
+        if fast:
+            self._check_direction()
+            return
+        analytical = [self.analytical(out) for out in self.outs]
+        for i, x in enumerate(self.variables):
+            numerical = self.numerical(x)
+            for j in range(len(self.outs)):
+                self._compare(i, j, analytical[j][i], numerical[j])
+
+    def _compare(self, i: int, j: int, found: Any, wanted: Any) -> None:
+        for found_row, wanted_row in zip(found, wanted):
+            for a, n in zip(found_row, wanted_row):
+                if not self._close(a, n):
+                    raise GradcheckError(
+                        f"Jacobian mismatch for output {j} with respect to input {i},\n"
+                        f"numerical: {wanted}\nanalytical: {found}\n"
+                    )
+
+    def _close(self, a: Any, n: Any) -> bool:
+        return a == n or abs(a - n) <= self.atol + self.rtol * abs(n) or (a != a and n != n)
+
+    def _check_direction(self) -> None:
+        for i, x in enumerate(self.variables):
+            direction = _spread(x)
+            slopes = self.slopes(x, direction)
+            for j, (out, slope) in enumerate(zip(self.outs, slopes)):
+                weights = _spread(out)
+                numerical = _dot(weights, slope)
+                analytical = _dot(direction, self.pull(out, weights)[i])
+                scale = max(1.0, float(x.numel()) ** 0.5)
+                allowed = scale * self.atol + self.rtol * abs(numerical)
+                if not abs(analytical - numerical) <= allowed:
+                    raise GradcheckError(
+                        f"Jacobian mismatch for output {j} with respect to input {i},\n"
+                        f"numerical: {numerical}\nanalytical: {analytical}\n"
+                        "(along a random direction: fast_mode=True)"
+                    )
+
+    def check_types(self, with_dtypes: bool) -> None:
+        """Gradients have the shape of the inputs (and the dtype)."""
+        for out in self.outs:
+            if not out.requires_grad:
+                continue
+            seed = ops.ones_like(out.detach())
+            for x, g in zip(self.variables, self.pull(out, seed)):
+                if tuple(g.shape) != tuple(x.shape):
+                    raise GradcheckError("grad is of another shape than the input")
+                if with_dtypes and g.dtype is not x.dtype:
+                    raise GradcheckError(
+                        f"grad is {g.dtype}, the input {x.dtype}: check_grad_dtypes"
+                    )
+
+    def check_determinism(self) -> None:
+        """Two backward passes give the same."""
+        for j, out in enumerate(self.outs):
+            seed = _spread(out)
+            for i, (a, b) in enumerate(zip(self.pull(out, seed), self.pull(out, seed))):
+                worst = max([abs(p - q) for p, q in zip(_flat(a), _flat(b)) if p == p], default=0.0)
+                if worst > self.nondet:
+                    raise GradcheckError(
+                        "Backward is not reentrant, i.e., running backward with same input and "
+                        f"grad_output multiple times gives different values (output {j}, input "
+                        f"{i}, by {worst}), although analytical gradient matches numerical "
+                        f"gradient. The tolerance for nondeterminism was {self.nondet}."
+                    )
+
+    def check_undefined(self) -> None:
+        """Missing gradients of results must be taken for zeros."""
+        with enable_grad():
+            outs = [o for o in _outputs(self.func(*self.inputs)) if o.requires_grad]
+        for keep in range(len(outs)) if len(outs) > 1 else ():
+            try:
+                grad(
+                    outs[keep],
+                    self.variables,
+                    _spread(outs[keep]),
+                    allow_unused=True,
+                    retain_graph=True,
+                )
+            except (GraphError, TypeError, AttributeError) as error:
+                raise GradcheckError(
+                    "Expected backward function to handle undefined output grads. Please look at "
+                    "'Notes about undefined output gradients' in autograd.Function: materialize "
+                    f"them ({error})"
+                ) from error
+
+
+def _unit(n: int, k: int, dtype: Any) -> Tensor:
+    row = ops.full((n,), 0.0, dtype=dtype)
+    one = ops.full((1,), 1.0, dtype=dtype)
+    found: Tensor = ops.slice_scatter(row, one, 0, k, k + 1, 1)
+    return found
+
+
+def _spread(x: Tensor) -> Tensor:
+    """Fixed values in (-1, 1) of x's shape, without a pattern that an error could share."""
+    n = x.numel()
+    numbers = [((k * 7919 + 104729) % 10007) / 5003.5 - 1.0 for k in range(n)]
+    made: Tensor = tensor(numbers, dtype=x.dtype)
+    return made.reshape(tuple(x.shape))
+
+
+def _dot(a: Tensor, b: Tensor) -> float:
+    return sum(p * q for p, q in zip(_flat(a), _flat(b)))
+
+
+def gradgradcheck(
+    func: Callable[..., Any],
+    inputs: Any,
+    grad_outputs: Any = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    gen_non_contig_grad_outputs: bool = False,
+    raise_exception: bool = True,
+    nondet_tol: float = 0.0,
+    check_undefined_grad: bool = True,
+    check_grad_dtypes: bool = False,
+    check_batched_grad: bool = False,
+    check_fwd_over_rev: bool = False,
+    check_rev_over_rev: bool = True,
+    fast_mode: bool = False,
+    masked: bool = False,
+) -> bool:
+    """`gradcheck` of the gradient of func, with respect to the inputs and to grad_outputs."""
+    given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    with enable_grad():
+        outs = [o for o in _outputs(func(*given)) if o.requires_grad]
+    if grad_outputs is None:
+        seeds = tuple(_spread(o).requires_grad_() for o in outs)
+    else:
+        seeds = tuple(grad_outputs) if isinstance(grad_outputs, (tuple, list)) else (grad_outputs,)
+    n = len(seeds)
+
+    def gradient(*args: Any) -> Any:
+        xs, gs = args[:-n] if n else args, args[len(args) - n :]
+        with enable_grad():
+            xs = tuple(
+                x
+                if not isinstance(x, Tensor) or x.requires_grad or not old.requires_grad
+                else x.detach().requires_grad_()
+                for x, old in zip(xs, given)
+            )
+            results = [o for o in _outputs(func(*xs)) if o.requires_grad]
+            wanted = _differentiable(xs)
+            found = grad(results, wanted, gs, create_graph=True, allow_unused=True)
+        return tuple(g for g in found if g is not None)
+
+    return gradcheck(
+        gradient,
+        given + seeds,
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        fast_mode=fast_mode,
+    )
+
+
+def get_numerical_jacobian(
+    fn: Callable[..., Any],
+    inputs: Any,
+    target: Any = None,
+    eps: float = 1e-3,
+    grad_out: float = 1.0,
+) -> Any:
+    """Per input: the matrix (elements of the input, elements of the first result)."""
+    given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    checker = _Checker(fn, given, eps, 0.0, 0.0, 0.0)
+    checker.check_inputs()
+    return tuple(tensor(checker.numerical(x)[0], dtype=x.dtype) for x in checker.variables)
+
+
+def get_analytical_jacobian(
+    inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
+) -> Any:
+    """(per input the matrix, reentrant, right sizes, right dtypes)."""
+    given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    checker = _Checker(None, given, 0.0, 0.0, 0.0, nondet_tol)
+    checker.variables = _differentiable(given)
+    rows = checker.analytical(output)
+    jacobians = tuple(tensor(r, dtype=x.dtype) for r, x in zip(rows, checker.variables))
+    return jacobians, True, True, True

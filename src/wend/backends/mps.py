@@ -1,4 +1,4 @@
-"""Settings of a backend that Wend does not use: they may be set, and change nothing."""
+"""Settings of a backend that Wend does not use: accepted, without effect."""
 
 from wend.frontend.platform import is_available
 

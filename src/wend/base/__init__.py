@@ -1,4 +1,4 @@
 """The lowest layer: errors, element types, shapes, devices, settings, trees.
 
-It imports nothing of Wend's other layers.
+The layer imports nothing of Wend's upper layers.
 """

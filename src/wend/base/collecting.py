@@ -7,10 +7,10 @@ import threading
 
 
 class CollectionPaused:
-    """No cyclic collection inside of a `with` block, if there was any before it.
+    """No cyclic collection inside of a `with` block; a collector that was on resumes behind it.
 
-    For building graphs and plans, where no users' code runs: thousands of objects come into being
-    that refer to no garbage, and the collector would look at them, and at all else, time and again.
+    For building graphs and plans, where no users' code runs. Thousands of objects come into being
+    that refer to no garbage, and the collector would look through all objects time and again.
     """
 
     _resume = False  # whether there was any, while inside
@@ -37,17 +37,18 @@ OFTEN_ENOUGH = 20_000
 class CollectionSeldom:
     """Context: the cyclic garbage collector looks through young objects less often.
 
-    What waits for others to go on is no garbage, and looking through it again and again takes time.
-    Nor is it behind the block, where a backward pass takes most of it away: if many young objects
-    are there then, it stays so until the next collection.
+    Objects that wait for each other are no garbage, and looking through them repeatedly takes
+    time. The same holds behind the block, where a backward pass removes most of the objects. If
+    many young objects are there then, collection stays seldom until the next collection.
     """
 
     __slots__ = ()
-    # A collection may begin wherever something is made, and asks for it in the same thread.
+    # A collection may begin wherever an object is made, and asks for the lock in the same thread.
     _lock = threading.RLock()
-    _inside = 0  # of all threads: the first one in changes the process, the last one out restores
+    # of all threads: the first thread in changes the process, the last thread out restores
+    _inside = 0
     _before = (0, 0, 0)
-    _raised: tuple[int, ...] | None = None  # what is in force, if it is ours
+    _raised: tuple[int, ...] | None = None  # the thresholds in force, if they are ours
 
     def __enter__(self) -> None:
         cls = CollectionSeldom
@@ -84,7 +85,7 @@ class CollectionSeldom:
     @classmethod
     def _restore(cls) -> None:
         if cls._inside == 0 and cls._raised is not None:
-            if gc.get_threshold() == cls._raised:  # nobody else has changed it
+            if gc.get_threshold() == cls._raised:  # nobody else has changed the thresholds
                 gc.set_threshold(*cls._before)
             cls._raised = None
 

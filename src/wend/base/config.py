@@ -1,13 +1,13 @@
-"""Settings of the process, and the environment variables that set them.
+"""Settings of the process, and environment variables for them.
 
     WEND_EAGER=1    compute after each op (as `with wend.eager():` everywhere)
     WEND_VERIFY=1   check every flush and backward pass against the reference executor
     WEND_STRICT=1   raise a failure inside Wend, although it was repaired
     WEND_PURE=1     use the uncompiled hot core (read once, when the core is imported)
-    WEND_COMPILE=0  never run machine code (unset: once it is ready); force: wait for it
+    WEND_COMPILE=0  never run machine code (unset: once the code is ready); force: wait for the code
 
 Reading a setting takes no lock: a rebinding of an attribute is atomic. Changes take the lock, so
-that two `override` blocks in two threads do not lose one another's values halfway.
+that of two `override` blocks in two threads neither loses its values halfway.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def flag(name: str, environment: Mapping[str, str] | None = None) -> bool:
 
 
 class Settings:
-    """What the whole process shares. Change it with `settings.set(name=value)` or `override`.
+    """Settings of the whole process, changed by `settings.set(name=value)` or `override`.
 
     eager: compute after each op     verify: check plans against the reference
     strict: raise failures inside Wend that were repaired
     pure: the uncompiled core was asked for     deterministic: bit-equal from run to run
     compile: run plans as machine code     wait: compile at once, before a plan's first run
     autobatch: ops of like structure, and calls of `wend.batched`, run together
-    weigh: the latter only where that is quicker
+    weigh: calls of `wend.batched` run together only where that is quicker
     """
 
     __slots__ = (
@@ -94,7 +94,7 @@ class Settings:
         self.compile = not asked or self.wait or flag("WEND_COMPILE", environment)
 
     def set(self, **changes: bool) -> dict[str, bool]:
-        """Change settings by name, all or none; returns what they were before."""
+        """Change settings by name, all or none; returns the former values of those changed."""
         for name, value in changes.items():
             if name.startswith("_") or name not in self.__slots__:
                 raise NotAvailable(f"settings: there is no setting named {name!r}")
@@ -112,7 +112,7 @@ class Settings:
         return before
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener()` after each change (the core keeps copies where it may not look up)."""
+        """Call `listener()` after each change (the core has copies where a lookup is too slow)."""
         with self._lock:
             self._listeners.append(listener)
 

@@ -1,13 +1,13 @@
-"""Failures inside Wend: counted, logged, told once, and raised where that is asked for.
+"""Failures inside Wend: counted, logged, told once, and raised where a setting asks for that.
 
-An error is the user's if an op fails by a rule of its own, on the user's values. Every other
+An error is the user's if an op fails by a rule of its own, on the user's values. Any further
 exception of an executor, a plan, a kernel, the planner or a background thread is a *defect*. The
-program goes on: another executor computes the same from inputs that nobody has written to. So a
-defect costs time, never a result, and it must not stay unseen:
+program goes on: another executor computes the same from inputs that nobody has written to. A defect
+costs time, never a result, and must not stay unseen:
 
-- `note` counts and logs it, with the user's line. It never raises, and any thread may call it.
-- `tell` speaks of what was noted, where nothing is half done: it raises DefectError under
-  `WEND_STRICT=1` or `WEND_VERIFY=1`, else it warns, once per kind of defect.
+- `note` counts and logs a defect, with the user's line. No error is raised; any thread may call.
+- `tell` speaks of noted defects, where nothing is half done: by DefectError under `WEND_STRICT=1`
+  or `WEND_VERIFY=1`, else by a warning, once per kind of defect.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = [
     "tell",
 ]
 
-#: So many kinds of defects are kept with their texts; all are counted.
+#: At most so many kinds of defects are kept with their texts; all are counted.
 MOST_KINDS = 64
 _LOGGER = "wend.defects"
 
 
 @dataclass
 class Defect:
-    """One kind of failure: how often it was met, and where first.
+    """A kind of failure: the number of occurrences, and the first place.
 
     error: type and text     where: the part of Wend that failed     site: the user's line
     repaired: whether the results were computed in another way
@@ -71,9 +71,9 @@ _count = 0
 
 
 def by_rule(error: BaseException) -> bool:
-    """Whether an exception is one that ops raise by their own rules: of the values, not of Wend.
+    """Whether ops raise such an exception by their own rules: a fault of the values, not of Wend.
 
-    Running out of memory or of stack is no defect either: it depends on the machine.
+    Running out of memory or of stack is no defect either: both depend on the machine.
     """
     if isinstance(error, (MemoryError, RecursionError)):
         return True
@@ -83,9 +83,9 @@ def by_rule(error: BaseException) -> bool:
 def note(
     fault: BaseException, where: str = "", site: object = None, repaired: bool = True
 ) -> Defect:
-    """Count and log a failure inside. Raises nothing; `tell` speaks of it later.
+    """Count and log a failure inside. Raises nothing; `tell` speaks of the failure later.
 
-    where: the part of Wend; as a rule it is found in the traceback     site: the user's line
+    where: the part of Wend; as a rule found in the traceback     site: the user's line
     Running out of memory or of stack is no defect, and is not counted.
     """
     global _count
@@ -103,7 +103,7 @@ def note(
             if config.settings.strict:
                 _untold.append(found)
             return found
-        # The traceback would keep the frames of this flush, and the arrays they know.
+        # The traceback would keep the frames of this flush, and all arrays of these frames.
         found = Defect(text, where, place, repaired, fault=_bare(fault))
         if len(_kinds) < MOST_KINDS:
             _kinds[text, where, place] = found
@@ -125,9 +125,9 @@ def part_of(fault: BaseException) -> str:
     return found
 
 
-#: Packages that Wend calls: what they raise, they raise for their caller.
+#: Packages that Wend calls: errors there are raised for the caller.
 _CALLED = frozenset({"numpy", "scipy", "llvmlite", "ml_dtypes", "greenlet"})
-#: Layers that meet a user only through errors of Wend's own: what else they raise is a defect.
+#: Layers that meet a user only through errors of Wend's own: any other error is a defect.
 _INNER = frozenset({"base", "core", "ops", "transforms", "compiler", "runtime"})
 
 
@@ -148,7 +148,7 @@ def came_from_inside(fault: BaseException) -> bool:
 
 
 def _bare(fault: BaseException) -> BaseException:
-    """The exception by itself, but for its traceback where it is going to be raised."""
+    """The exception by itself; with its traceback only where it is going to be raised."""
     if config.settings.strict or config.settings.verify:
         return fault
     fault.__context__ = fault.__cause__ = None
@@ -165,7 +165,7 @@ def _log(found: Defect, fault: BaseException) -> None:
 
 
 def tell(stacklevel: int = 2) -> None:
-    """Raise or warn of what was noted and not told yet. To be called where nothing is half done.
+    """Raise or warn of defects noted and not told yet. To be called where nothing is half done.
 
     Raises DefectError under WEND_STRICT=1 or WEND_VERIFY=1.
     """
@@ -190,13 +190,13 @@ def count() -> int:
 
 
 def known() -> list[Defect]:
-    """The kinds of failures that this process has met, first ones first."""
+    """The kinds of failures that this process has met, oldest first."""
     with _lock:
         return list(_kinds.values())
 
 
 def summary() -> str:
-    """One line for reports: how many, and of what kinds."""
+    """A line for reports: how many, and of which kinds."""
     kinds = known()
     if not kinds:
         return "none"

@@ -1,5 +1,8 @@
-"""Devices. Only 'cpu' can be used; the names of PyTorch's others construct, so that a program may
-ask `torch.device("cuda" if torch.cuda.is_available() else "cpu")`, and answer clearly when used."""
+"""Devices. Only 'cpu' can be used.
+
+PyTorch's names of further devices construct, so that a program may ask `torch.device("cuda" if
+torch.cuda.is_available() else "cpu")`, and answer clearly when used.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ class device:
     """device('cpu'), device('cuda:1'), device('cuda', 1), device(another device).
 
     type: str     index: int or None. Raises DeviceError for a bad name or index.
-    As a context manager (or decorator) it makes itself the default device, which only 'cpu' can be.
+    As a context manager (or decorator) a device becomes the default device, which only 'cpu' can
+    be.
     """
 
     __slots__ = ("index", "type")
@@ -125,7 +129,7 @@ def usable(given: object, op: str) -> device:
     """The device that an op is asked for, checked. None means the CPU.
 
     given: device, str or None     op: public name, for the message
-    Raises DeviceError if Wend cannot compute there, ArgumentTypeError if it is no device.
+    Raises DeviceError if Wend cannot compute there, ArgumentTypeError if `given` is no device.
     """
     if given is None:
         return CPU

@@ -25,9 +25,9 @@ CATEGORY_NAMES: Final = ("bool", "int", "float", "complex")
 
 
 class DType:
-    """An element type. There is exactly one instance of each: compare with `is`.
+    """An element type. There is a single instance of each: compare with `is`.
 
-    name: as in PyTorch     numpy: its np.dtype     itemsize: bytes     id: dense, from 0
+    name: as in PyTorch     numpy: the np.dtype     itemsize: bytes     id: dense, from 0
     category: 0 bool, 1 int, 2 float, 3 complex
     """
 
@@ -76,7 +76,7 @@ class DType:
         return _COMPLEX_OF.get(self, complex64)
 
     def to_real(self) -> DType:
-        """The type of the real part; a real type is its own."""
+        """The type of the real part; a real type gives itself."""
         return {complex64: float32, complex128: float64}.get(self, self)
 
 
@@ -94,7 +94,7 @@ def _define(id: int, name: str, abbr: str, scalar: Any, category: int) -> DType:
     return dtype
 
 
-# The order is the one in which promotion climbs, the two irregular pairs aside.
+# The order is that in which promotion climbs, the two irregular pairs aside.
 bool_ = _define(0, "bool", "b8", np.bool_, BOOL)
 uint8 = _define(1, "uint8", "u8", np.uint8, INT)
 int8 = _define(2, "int8", "i8", np.int8, INT)
@@ -154,11 +154,11 @@ def named(name: str) -> DType:
 
 
 def from_numpy(given: Any) -> DType:
-    """The type of a NumPy dtype (or what np.dtype() takes). Raises ArgumentTypeError."""
+    """The type of a NumPy dtype (or of anything np.dtype() takes). Raises ArgumentTypeError."""
     array_type = np.dtype(given)
     dtype = _FROM_NUMPY.get(array_type)
     if dtype is None and array_type.isnative:
-        # NumPy has several integer types of one size (long, longlong).
+        # NumPy has several integer types of equal size (long, longlong).
         dtype = _FROM_KIND.get((array_type.kind, array_type.itemsize))
     if dtype is not None:
         return dtype
@@ -187,9 +187,9 @@ def of_python(number_type: type) -> DType:
 
 
 def dtype_of_scalar_category(category: int, default: DType | None = None) -> DType:
-    """What a Python number of this category becomes by itself.
+    """The type that a Python number of this category becomes by itself.
 
-    category: 0 bool, 1 int, 2 float, 3 complex     default: the float type, if not the current one
+    category: 0 bool, 1 int, 2 float, 3 complex     default: the float type; None: the current
     """
     if category <= INT:
         return bool_ if category == BOOL else int64
@@ -205,9 +205,9 @@ def _promote(a: DType, b: DType) -> DType:
     if a is b:
         return a
     if a is uint8 and b is int8:
-        return int16  # neither holds the other's range
+        return int16  # neither holds the range of the second
     if a is float16 and b is bfloat16:
-        return float32  # neither holds the other's range or precision
+        return float32  # neither holds the range or precision of the second
     if a is float64 and b is complex64:
         return complex128
     return b
@@ -219,7 +219,7 @@ _PROMOTED: Final[tuple[tuple[DType, ...], ...]] = tuple(
 
 
 def promote_types(a: DType, b: DType) -> DType:
-    """The smallest type that both convert to without losing category, as PyTorch's table has it."""
+    """The smallest type that both convert to without losing category, as in PyTorch's table."""
     try:
         return _PROMOTED[a.id][b.id]
     except AttributeError:
@@ -241,7 +241,7 @@ def _merge(a: DType | None, b: DType | None) -> DType | None:
 
 
 def _outrank(high: DType | None, low: DType | None) -> DType | None:
-    """What the higher rank of operands becomes when the lower one joins it."""
+    """The type that the higher rank of operands becomes when the lower rank joins it."""
     if high is None or low is None:
         return high or low
     if high.category == COMPLEX:
@@ -258,8 +258,9 @@ def result_dtype(
 ) -> DType:
     """The common type of an op's operands.
 
-    entries: (dtype, is it 0-d, is it a Python number) of each operand. Of a Python number only the
-    category counts: a float counts as the default type. Raises ArgumentTypeError if there are none.
+    entries: (dtype, 0-d or not, Python number or not) of each operand. From a Python number only
+    the category counts: a float counts as the default type. Raises ArgumentTypeError for no
+    entries.
     """
     dims: DType | None = None
     zero: DType | None = None
@@ -289,7 +290,9 @@ def get_default_dtype() -> DType:
 
 
 def set_default_dtype(dtype: DType) -> None:
-    """Set the type that Python floats become. Raises ArgumentTypeError unless it is floating."""
+    """Set the type that Python floats become. Raises ArgumentTypeError for a type that is not
+    floating.
+    """
     global _default
     if not isinstance(dtype, DType) or dtype.category != FLOAT:
         raise ArgumentTypeError(
@@ -302,7 +305,7 @@ def set_default_dtype(dtype: DType) -> None:
         listener()
 
 
-#: Called after a change of the default type: type rules may have answered for the old one.
+#: Called after a change of the default type: type rules may have answered for the former type.
 DEFAULT_LISTENERS: list[Callable[[], None]] = []
 
 
@@ -326,10 +329,10 @@ def _limits(real: DType) -> tuple[float, float, float, float, float]:
 
 
 class finfo:
-    """Limits of a float type (of the real part for a complex one; of the default type if none).
+    """Limits of a float type (complex: of the real part; no type given: of the default type).
 
     bits, eps (distance from 1 to the next number), min, max, smallest_normal (= tiny),
-    resolution (10**-digits), dtype (its name). Raises ArgumentTypeError for bool and ints.
+    resolution (10**-digits), dtype (the name). Raises ArgumentTypeError for bool and ints.
     """
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
@@ -359,9 +362,9 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer type: bits, min, max, dtype (its name).
+    """Limits of an integer type: bits, min, max, dtype (the name).
 
-    Raises ArgumentTypeError for the other types.
+    Raises ArgumentTypeError for all other types.
     """
 
     __slots__ = ("bits", "dtype", "max", "min")

@@ -1,6 +1,6 @@
 """Exception classes. Each derives from the built-in type that PyTorch raises in its place.
 
-A message reads `op: what was given: the exact fault; the remedy`, and the user's line follows:
+A message reads `op: given values: the exact fault; the remedy`, and the user's line follows:
 
     ShapeError: mul: shapes (3, 4) and (3, 5) do not broadcast: dim -1 has sizes 4 and 5
       at model.py:34 in Attention.forward (encoder.layers.2.attn)
@@ -12,9 +12,9 @@ from __future__ import annotations
 class WendError(Exception):
     """Base of all of Wend's exceptions.
 
-    `site` is the user's line, for an error that surfaces elsewhere than where it was caused
-    (an index found out of range when the value is computed). Whoever knows it fills it in;
-    str() then shows it on a second line.
+    `site` is the user's line, for an error that surfaces elsewhere than at its cause: an index
+    found out of range when the value is computed, say. Whoever knows the line fills it in; str()
+    then shows it on a second line.
     """
 
     site: object | None = None
@@ -25,7 +25,7 @@ class WendError(Exception):
 
 
 class ShapeError(WendError, RuntimeError):
-    """Shapes do not fit the op or each other."""
+    """The shapes do not fit the op, or do not fit together."""
 
 
 class DTypeError(WendError, RuntimeError):
@@ -49,11 +49,11 @@ class GraphError(WendError, RuntimeError):
 
 
 class LinAlgError(WendError, RuntimeError):
-    """A matrix that an algorithm of linear algebra cannot handle: a singular one, say."""
+    """A matrix that an algorithm of linear algebra cannot handle: a singular matrix, say."""
 
 
 class ExecutionError(WendError, RuntimeError):
-    """An op failed while its value was computed."""
+    """An op failed while a value was computed."""
 
 
 class KernelFailure(ExecutionError):
@@ -81,7 +81,7 @@ class SymbolicError(WendError, RuntimeError):
 
 
 class FormatError(WendError, RuntimeError):
-    """A file is not what it claims to be: truncated, of another format, or hostile."""
+    """A file is not of the claimed kind: truncated, of another format, or hostile."""
 
 
 class ArgumentTypeError(WendError, TypeError):
@@ -97,19 +97,19 @@ class ValueRefused(ArgumentError, RuntimeError):
 
 
 class DataRefused(ArgumentTypeError, ValueRefused):
-    """What is no number or array; PyTorch's error is TypeError, ValueError or RuntimeError."""
+    """An argument is no number or array; PyTorch raises TypeError, ValueError or RuntimeError."""
 
 
 class ValuesRefused(ExecutionError, ValueError):
-    """Values out of an op's range, found when they are computed."""
+    """Values out of an op's range, found at computation."""
 
 
 class IndexOutOfRange(WendError, IndexError):
-    """An index beyond the extent it indexes."""
+    """An index beyond the extent of the indexed dim."""
 
 
 class ElementOutOfRange(IndexOutOfRange, RuntimeError):
-    """An index along a dim (gather, scatter, index_select): PyTorch raises one or the other."""
+    """An index along a dim (gather, scatter, index_select): PyTorch raises either class."""
 
 
 class DimError(WendError, IndexError):
@@ -121,14 +121,14 @@ class NotAvailable(WendError, AttributeError):
 
 
 class ModuleNotAvailable(WendError, ModuleNotFoundError):
-    """A module of PyTorch's that Wend does not have (yet). `except ImportError` catches it."""
+    """A module of PyTorch's that Wend does not have (yet), caught by `except ImportError`."""
 
     def __init__(self, message: str, *, name: str | None = None) -> None:
         super().__init__(message)
         self.name = name
 
     def __str__(self) -> str:
-        # ImportError.__str__ would hide the second line: it returns its own `msg`.
+        # ImportError.__str__ would hide the second line: the method returns its own `msg`.
         text = str(self.msg)
         return text if self.site is None else f"{text}\n  at {self.site}"
 

@@ -1,10 +1,10 @@
-"""Locks that the compiler and its callers hold, at a fork.
+"""Locks that the compiler and callers of the compiler hold, at a fork.
 
-A fork must find nobody inside them, and the child needs fresh ones: the threads that may hold them
-do not exist there.  Whoever flushes takes the lock of its trace first, then the one of planning,
-then LLVM's; a fork takes them in the same order, or it would wait for a thread that waits for it.
-This module is imported before the core, as handlers that run before a fork run last registered
-first: the core's, which takes the traces' locks, comes before these.
+A fork must find nobody inside of these locks, and the child needs fresh ones: the threads that may
+hold them do not exist there.  A flush takes the lock of its trace first, then the lock of planning,
+then LLVM's. A fork takes the locks in the same order, or the fork would wait for a thread that
+waits for the fork. This module is imported before the core, as handlers that run before a fork run
+last registered first: the core's handler, which takes the traces' locks, comes before these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _registered: list[_Handlers] = []
 
 
 def at_fork(before: Handler, in_parent: Handler, in_child: Handler) -> None:
-    """Call these around each fork: what is registered first is taken first."""
+    """Call these around each fork: the lock that is registered first is taken first."""
     _registered.append(_Handlers(before, in_parent, in_child))
 
 

@@ -1,8 +1,9 @@
-"""What interrupts a program, told from what fails in it.
+"""Interrupts of a program, told apart from its failures.
 
-An interrupt (Ctrl-C, a notebook's stop button, an exception of a signal handler or a timer, one
-that another thread asked for) may come between any two instructions. It says nothing of the work
-that it cuts short: what was being computed stays pending, and the exception goes on to the user.
+An interrupt may come between any two instructions: Ctrl-C, a notebook's stop button, an exception
+of a signal handler or a timer, or an exception that another thread asked for. The interrupt says
+nothing about the interrupted work. The computation stays pending, and the exception goes on to the
+user.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ _INSIDE = frozenset({"builtins", "wend", "numpy", "llvmlite", "scipy", *sys.stdl
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an exception came from outside while Wend was at work, and nothing in it raised it.
+    """Whether an exception came from outside while Wend was at work, raised by nothing within.
 
-    So it is if it is no Exception, if what raised it was called as signal handlers are,
-    or if it is of a kind that nothing inside knows and no function raised it: another thread did.
+    An interrupt is no Exception, or was raised by a function called as signal handlers are. Or it
+    is of a kind unknown inside and raised by no function: another thread did so.
     """
     if not isinstance(error, Exception):
         return True

@@ -1,13 +1,13 @@
-"""Random number state: a seed, and how many numbers have been drawn from it.
+"""Random number state: a seed, and the count of numbers drawn so far.
 
 All of Wend's random numbers are Philox4x32-10 of (seed, position): element i of a draw depends on
-(seed, offset + i) and on nothing else, so results do not depend on fusion, batching, dead code or
+(seed, offset + i) and on nothing else. So results do not depend on fusion, batching, dead code or
 thread count.  A `RandomState` only hands out ranges of positions; the ops compute the numbers.
 
     seed, offset = state.reserve(x.numel())     # run-time scalars of a random op
 
 Fibers and parallel calls get substreams: `state.substream(call, example)` depends on the seed and
-the two numbers only, never on what else was drawn or in which order.
+the two numbers only, never on the content or the order of earlier draws.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[in
 def normalize_seed(seed: object, op: str = "manual_seed") -> int:
     """`seed` as an unsigned 64-bit number; negative seeds count from 2**64, as in PyTorch.
 
-    Raises ArgumentTypeError unless it is an int, ArgumentError beyond 64 bits.
+    Raises ArgumentTypeError for a seed that is no int, ArgumentError beyond 64 bits.
     """
     if isinstance(seed, bool) or not hasattr(seed, "__index__"):
         if not (isinstance(seed, float) and seed.is_integer()):
@@ -68,7 +68,7 @@ def as_signed(number: int) -> int:
 
 
 class RandomState:
-    """One stream of random numbers: `seed` names it, `offset` counts what was drawn from it."""
+    """A stream of random numbers: `seed` names the stream, `offset` counts the numbers drawn."""
 
     __slots__ = ("_lock", "offset", "seed")
 
@@ -93,7 +93,7 @@ class RandomState:
         return number
 
     def reserve(self, count: int) -> tuple[int, int]:
-        """(seed, offset) for a draw of `count` numbers, as int64: no later draw uses them again."""
+        """(seed, offset) for a draw of `count` numbers, as int64: no later draw uses these."""
         with self._lock:
             offset = self.offset
             # Draws start at even positions: normal numbers come in pairs.
@@ -106,7 +106,7 @@ class RandomState:
             return self.seed.to_bytes(8, "little") + self.offset.to_bytes(8, "little")
 
     def set_state(self, state: bytes) -> None:
-        """Go back to a state from `get_state`. Raises ArgumentError for other bytes."""
+        """Go back to a state from `get_state`. Raises ArgumentError for bytes that are no state."""
         if len(state) != STATE_BYTES:
             raise ArgumentError(
                 f"set_state: a random state has {STATE_BYTES} bytes, and {len(state)} were given; "
@@ -134,7 +134,7 @@ class RandomState:
 
 
 class _Substream(RandomState):
-    """A stream whose seed is found out when somebody asks for it: most examples draw nothing."""
+    """A stream whose seed is computed when somebody asks: most examples draw nothing."""
 
     __slots__ = ("_origin", "_seed")
 
@@ -173,7 +173,7 @@ def _restore(state: bytes) -> RandomState:
 
 
 class _Current(threading.local):
-    """What a thread, or its running fiber, draws from, where that is not the process's default."""
+    """The stream that a thread, or its running fiber, draws from, if not the process's."""
 
     state: RandomState | None = None
 
@@ -188,7 +188,7 @@ def current() -> RandomState:
 
 
 def swap(state: RandomState | None) -> RandomState | None:
-    """Make this thread draw from `state` (None: the process's); returns what it replaces."""
+    """Make this thread draw from `state` (None: the process's); returns the former state."""
     before = here.state
     here.state = state
     return before

@@ -10,9 +10,9 @@ __all__ = ["Record"]
 
 @dataclass_transform(frozen_default=True)
 class Record:
-    """What `dataclass(frozen=True)` makes of a class, written once for all of them.
+    """The methods that `dataclass(frozen=True)` makes for a class, written once for all classes.
 
-    That compiles six methods for each class, as long as it takes to import a module.
+    The decorator compiles six methods for each class, as long as it takes to import a module.
     """
 
     _names: ClassVar[tuple[str, ...]] = ()

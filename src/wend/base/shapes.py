@@ -16,7 +16,7 @@ class Size(tuple[int, ...]):
     """A shape: a tuple of ints that stays a Size when sliced, added to or repeated.
 
     Size(iterable of ints). Raises ArgumentTypeError for other items, ArgumentError beyond 64 bits.
-    Code that has checked its ints already builds one with `tuple.__new__(Size, ints)`.
+    Code with checked ints builds a Size with `tuple.__new__(Size, ints)`.
     """
 
     __slots__ = ()
@@ -90,10 +90,10 @@ def int_of(value: Any) -> int:
 
 
 def normalize_dim(dim: int, rank: int, op: str = "dim") -> int:
-    """dim counted from 0. A 0-d tensor counts as having one dim.
+    """dim counted from 0. A 0-d tensor counts as having a single dim.
 
     op: the public name of the op, for the message
-    Raises DimError if it is out of range, ArgumentTypeError if it is no int.
+    Raises DimError for a dim out of range, ArgumentTypeError for a dim that is no int.
     """
     bound = rank or 1
     if type(dim) is not int:
@@ -113,8 +113,10 @@ def normalize_dim(dim: int, rank: int, op: str = "dim") -> int:
 
 
 def normalize_dims(dims: int | Sequence[int] | None, rank: int, op: str = "dim") -> tuple[int, ...]:
-    """dims counted from 0, in the given order; None means all. Raises DimError, ShapeError if one
-    appears twice."""
+    """dims counted from 0, in the given order; None means all.
+
+    Raises DimError, and ShapeError if a dim appears twice.
+    """
     if dims is None:
         return tuple(range(rank))
     if isinstance(dims, int):
@@ -155,16 +157,17 @@ def numel(shape: Iterable[int]) -> int:
 
 
 def broadcast(op: str, *shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that all of these broadcast to. Raises ShapeError naming the first bad dim.
+    """The shape that all shapes broadcast to. Raises ShapeError naming the first bad dim.
 
-    Extents may be symbolic: equality is asked before 'is it 1', which assumes least.
+    Extents may be symbolic: equality is asked before 'is this 1', as equality assumes least.
     """
     result: tuple[int, ...] = ()
     for shape in shapes:
         rank = max(len(result), len(shape))
         a = (1,) * (rank - len(result)) + tuple(result)
         b = (1,) * (rank - len(shape)) + tuple(shape)
-        # A dim that one side lacks is taken as it is: nothing is asked of it.
+        # A dim that a shape lacks takes the extent of the longer shape: nothing is asked of the
+        # dim.
         missing = rank - min(len(result), len(shape))
         longer = a if len(result) == rank else b
         result = longer[:missing] + tuple(
@@ -174,7 +177,7 @@ def broadcast(op: str, *shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _broadcast_extent(op: str, shapes: Sequence[Sequence[int]], a: int, b: int, dim: int) -> int:
-    # A guard is recorded for each question: ask the one that assumes least first.
+    # A guard is recorded for each question: ask the question that assumes least first.
     if a == b:
         return a
     if a == 1:

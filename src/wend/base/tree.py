@@ -1,7 +1,7 @@
-"""Trees of lists, tuples, named tuples and dicts: take the leaves out, put others in.
+"""Trees of lists, tuples, named tuples and dicts: take the leaves out, put new leaves in.
 
-Only exact types are nodes: a subclass of dict is a leaf unless it is registered, and so are None,
-strings and `Size`. A dict's leaves come in its own order.
+Only exact types are nodes: a subclass of dict is a leaf unless registered, and so are None,
+strings and `Size`. The leaves of a dict come in the order of the dict.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ LEAF_KIND = None
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """The shape of a tree: hashable, and equal where trees differ in their leaves only.
+    """The shape of a tree: hashable, and equal for trees that differ in leaves only.
 
-    kind: type of the node, None for a leaf     context: what else makes it (a dict's keys)
+    kind: type of the node, None for a leaf     context: further content of a node (a dict's keys)
     """
 
     kind: type | None
@@ -46,8 +46,11 @@ _nodes_lock = threading.Lock()
 
 
 def register(kind: type, flatten: Flatten, unflatten: Unflatten) -> None:
-    """Make a class a node. flatten(node) -> (children, hashable context);
-    unflatten(children, context) -> node. Raises ArgumentError if it is one already."""
+    """Make a class a node.
+
+    flatten(node) -> (children, hashable context); unflatten(children, context) -> node.
+    Raises ArgumentError if the class is a node already.
+    """
     if not isinstance(kind, type):
         raise ArgumentTypeError(f"tree.register: takes a class, not {kind!r}")
     with _nodes_lock:

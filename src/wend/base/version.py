@@ -17,7 +17,7 @@ _PRE_RANK = {"a": 0, "alpha": 0, "b": 1, "beta": 1}
 
 
 def _key(version: Any) -> tuple[Any, ...] | None:
-    """Sort key by the rules of PEP 440; None if it is no version. A tuple is joined by dots."""
+    """Sort key by the rules of PEP 440; None for no version. A tuple is joined by dots."""
     text = ".".join(map(str, version)) if isinstance(version, tuple | list) else version
     match = _PATTERN.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
@@ -28,7 +28,7 @@ def _key(version: Any) -> tuple[Any, ...] | None:
     if match["pre"]:
         pre = (_PRE_RANK.get(match["pre"].lower(), 2), int(match["pre_number"] or 0))
     else:
-        # A development version without a pre-release tag precedes all of them.
+        # A development version without a pre-release tag precedes all pre-releases.
         pre = (-1, 0) if match["dev"] and not match["post"] else (3, 0)
     post = int(match["post"]) if match["post"] else -1
     dev = int(match["dev_number"] or 0) if match["dev"] else float("inf")
@@ -40,7 +40,7 @@ def _key(version: Any) -> tuple[Any, ...] | None:
 class Version(str):
     """A version string; compared with a string or a tuple of numbers by the rules of PEP 440.
 
-    What is no version (`"nightly"`) is compared as text, as PyTorch's does.
+    A string that is no version (`"nightly"`) is compared as text, as PyTorch's does.
     """
 
     __slots__ = ()

@@ -337,15 +337,15 @@ class Tensor:
     def H(self) -> Tensor: ...
     T: Tensor
     def __array__(self, dtype: Any = None, copy: _bool | None = None) -> Any:
-        """What `np.asarray(tensor)` calls: the array that shares memory, or one of another dtype."""
+        """The call behind `np.asarray(tensor)`: an array in shared memory, or of another dtype."""
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: _bool = False) -> Tensor:
-        """What NumPy's functions make of their result when they were given a tensor: a tensor."""
+        """The result of a NumPy function with a tensor among its arguments: a tensor."""
     def __buffer__(self, flags: _int) -> Any:
         """The buffer protocol (`memoryview(tensor)`), which Python offers to classes from 3.12 on."""
     def __copy__(self) -> Tensor:
-        """What `copy.copy(tensor)` gives: another tensor in the same memory."""
+        """The result of `copy.copy(tensor)`: another tensor in the same memory."""
     def __deepcopy__(self, memo: dict[Any, Any]) -> Tensor:
-        """A copy of the values; tensors that share memory share it in the copy too."""
+        """A copy of the values; tensors that share memory share memory in the copy too."""
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[_int, _int] | None = None, dl_device: tuple[_int, _int] | None = None, copy: _bool | None = None) -> Any:
         """A DLPack capsule of this tensor's memory."""
     def __dlpack_device__(self) -> tuple[_int, _int]:
@@ -358,7 +358,7 @@ class Tensor:
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         """Pickled by value. `wend.save` has a way of its own, which keeps shared memory shared."""
     def __reversed__(self) -> Tensor:
-        """The tensor with its first dim in reverse order, for `reversed`."""
+        """The tensor with the first dim in reverse order, for `reversed`."""
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = ..., kwargs: Any = None) -> Any:
         """Call the op on plain tensors; results become instances of the subclass."""
@@ -367,11 +367,11 @@ class Tensor:
     @property
     def _base(self) -> Tensor | None: ...
     def _is_view(self) -> _bool:
-        """Whether this tensor is a view of another one."""
+        """Whether this tensor is a view of another tensor."""
     def _repr_html_(self) -> _str:
-        """What a notebook shows of a tensor."""
+        """The HTML of a tensor in a notebook."""
     def _typed_storage(self) -> Any:
-        """The memory that this tensor lies in, as elements of its dtype."""
+        """The memory of this tensor, as elements of the tensor's dtype."""
     def abs(self) -> Tensor:
         """y = |input|; gradient 0 at 0."""
     def abs_(self) -> Tensor:
@@ -457,7 +457,7 @@ class Tensor:
     def amin(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
         """y = min of x over `dim`. Ties share the gradient evenly; NaN wins."""
     def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> _min_max:
-        """(min, max) of x along `dim`, or of all its elements."""
+        """(min, max) of x along `dim`, or of all elements of x."""
     def angle(self) -> Tensor:
         """y = pi where input is negative, else 0; NaN of NaN."""
     def any(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
@@ -503,11 +503,11 @@ class Tensor:
     def as_strided(self, size: Any, stride: Any, storage_offset: Any = None) -> Any:
         """A view of the memory that input lies in, with the given extents and steps between elements."""
     def as_strided_(self, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
-        """Make this tensor the view that `as_strided` gives of its memory. Raises GraphError for one"""
+        """Make this tensor the view that `as_strided` gives of its memory."""
     def as_strided_scatter(self, src: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
         """input, with the elements that as_strided would view replaced by src."""
     def as_subclass(self, cls: _builtins.type) -> Any:
-        """This tensor as an instance of a subclass of Tensor; it shares the value."""
+        """This tensor as an instance of a subclass of Tensor, with the same value."""
     def asin(self) -> Tensor:
         """y = arcsin(input), in radians; NaN outside [-1, 1]."""
     def asin_(self) -> Tensor:
@@ -539,7 +539,7 @@ class Tensor:
     def bfloat16(self) -> Tensor:
         """This tensor as torch.bfloat16."""
     def bincount(self, weights: Any = None, minlength: _int = 0) -> Any:
-        """y[k] = how often k occurs in input, or the sum of its weights."""
+        """y[k] = how often k occurs in input, or the sum of the weights there."""
     def bitwise_and(self, other: Tensor | _Number) -> Tensor:
         """y = input & other."""
     def bitwise_and_(self, other: Tensor | _Number) -> Tensor:
@@ -588,28 +588,28 @@ class Tensor:
         """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
     @overload
     def clamp(self, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clamp(self, min: Tensor, max: Tensor | _Number) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clamp(self, min: Tensor | _Number, max: Tensor) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clamp(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clamp_(self, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clamp_(self, min: Tensor, max: Tensor | _Number) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clamp_(self, min: Tensor | _Number, max: Tensor) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clamp_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     def clamp_max(self, max: Tensor | _Number) -> Tensor:
         """y = min(input, max)."""
     def clamp_max_(self, max: Tensor | _Number) -> Tensor:
@@ -620,46 +620,46 @@ class Tensor:
         """y = max(input, min)."""
     @overload
     def clip(self, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clip(self, min: Tensor, max: Tensor | _Number) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clip(self, min: Tensor | _Number, max: Tensor) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clip(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clip_(self, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clip_(self, min: Tensor, max: Tensor | _Number) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clip_(self, min: Tensor | _Number, max: Tensor) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     @overload
     def clip_(self, min: Tensor | _Number | None = None, max: Tensor | _Number | None = None) -> Tensor:
-        """y = min(max(input, min), max) for tensors, one of which may be None."""
+        """y = min(max(input, min), max) for tensors; either bound may be None."""
     def clone(self, *args: Any, **kwargs: Any) -> Tensor:
-        """y = x, in memory of its own."""
+        """y = x, in new memory."""
     def coalesce(self, *args: Any) -> Tensor:
-        """This tensor: it is real and dense, and nothing about it is put off."""
+        """This tensor: real and dense, with nothing put off."""
     def combinations(self, r: _int = 2, with_replacement: _bool = False) -> Any:
-        """(count, r): all choices of r elements of a vector, in order of their places."""
+        """(count, r): all choices of r elements of a vector, in the order of places."""
     def conj(self, *args: Any) -> Tensor:
-        """This tensor: it is real and dense, and nothing about it is put off."""
+        """This tensor: real and dense, with nothing put off."""
     def contiguous(self, memory_format: Any = None) -> Tensor:
         """This tensor if its elements lie in row-major (or the given) order, else a copy that does."""
     def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
         """Overwrite this tensor by `src`, broadcast and cast.  Gradients flow to `src`."""
     def copysign(self, other: Tensor | _Number) -> Tensor:
-        """y = |input| with the sign of other; gradient 0 where input is 0, NaN where it is infinite."""
+        """y = |input| with the sign of other; gradient 0 where input is 0, NaN where infinite."""
     def copysign_(self, other: Tensor | _Number) -> Tensor:
-        """y = |input| with the sign of other; gradient 0 where input is 0, NaN where it is infinite."""
+        """y = |input| with the sign of other; gradient 0 where input is 0, NaN where infinite."""
     def corrcoef(self) -> Tensor:
-        """y[i, j] = the correlation of rows i and j over the observations, one per column."""
+        """y[i, j] = the correlation of rows i and j over the observations, given by columns."""
     def cos(self) -> Tensor:
         """y = cos(input), of radians."""
     def cos_(self) -> Tensor:
@@ -675,17 +675,17 @@ class Tensor:
     def count_nonzero(self, *dim: _int) -> Tensor:
         """y = number of elements over `dim` that are not 0 (int64)."""
     def cov(self, *, correction: _int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None) -> Tensor:
-        """y[i, j] = the covariance of rows i and j over the observations, one per column."""
+        """y[i, j] = the covariance of rows i and j over the observations, given by columns."""
     def cpu(self, memory_format: Any = None) -> Tensor:
-        """This tensor: it is on the CPU."""
+        """This tensor: already on the CPU."""
     def cross(self, other: Any, dim: _int | None = None) -> Any:
         """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
     def cuda(self, device: Any = None, non_blocking: _bool = False) -> Tensor:
         """Raises DeviceError: no CUDA device is available."""
     def cummax(self, dim: _int | None) -> _values_indices:
-        """(values, indices): greatest element so far along `dim`, and where it was last met."""
+        """(values, indices): greatest element so far along `dim`, and the last place of that value."""
     def cummin(self, dim: _int | None) -> _values_indices:
-        """(values, indices): least element so far along `dim`, and where it was last met."""
+        """(values, indices): least element so far along `dim`, and the last place of that value."""
     def cumprod(self, dim: _int | None, *, dtype: _dtype | None = None) -> Tensor:
         """y[i] = x[0] * ... * x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
     def cumprod_(self, dim: _int | None, *, dtype: _dtype | None = None) -> Tensor:
@@ -699,25 +699,25 @@ class Tensor:
     @data.setter
     def data(self, value: Any) -> None: ...
     def data_ptr(self) -> _int:
-        """Address of the first element, 0 if there is none; the memory is shared until it is freed."""
+        """Address of the first element, 0 without elements; the memory stays shared until freed."""
     def deg2rad(self) -> Tensor:
         """y = input * pi / 180."""
     def deg2rad_(self) -> Tensor:
         """y = input * pi / 180."""
     def detach(self) -> Tensor:
-        """y = x, as a variable of its own: no gradient passes."""
+        """y = x, as a separate variable: no gradient passes."""
     def detach_(self) -> Tensor:
         """Cut this tensor from its history."""
     def diag(self, diagonal: _int = 0) -> Tensor:
-        """y = a matrix with input on its diagonal, or the diagonal of a matrix."""
+        """y = a matrix with input on the diagonal, or the diagonal of a matrix."""
     def diag_embed(self, offset: _int = 0, dim1: _int = -2, dim2: _int = -1) -> Tensor:
         """y = zeros with the last dim of input on the diagonal of two new dims dim1 and dim2."""
     def diagflat(self, offset: _int = 0) -> Tensor:
-        """y = a matrix with all elements of input, in row-major order, on its diagonal."""
+        """y = a matrix with all elements of input, in row-major order, on the diagonal."""
     def diagonal(self, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
         """y[..., k] = x[..., k - min(offset, 0), ..., k + max(offset, 0), ...] over dims dim1, dim2."""
     def diagonal_scatter(self, src: Tensor, offset: _int = 0, dim1: _int = 0, dim2: _int = 1) -> Tensor:
-        """y = input, with its diagonal over dims dim1 and dim2 replaced by src."""
+        """y = input, with the diagonal over dims dim1 and dim2 replaced by src."""
     def diff(self, n: _int = 1, dim: _int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
         """y[i] = x[i + 1] - x[i] along `dim`, n times over; of bool: whether they differ."""
     def digamma(self) -> Tensor:
@@ -751,13 +751,13 @@ class Tensor:
     def divide_(self, other: Tensor | _Number, *, rounding_mode: Any) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     def dot(self, tensor: Tensor) -> Tensor:
-        """y = sum of x * v for two vectors of one length."""
+        """y = sum of x * v for two vectors of equal length."""
     def double(self) -> Tensor:
         """This tensor as torch.float64."""
     def dsplit(self, indices_or_sections: Any) -> Any:
         """Views of parts along dim 2."""
     def element_size(self) -> _int:
-        """Bytes of one element."""
+        """Bytes of an element."""
     def eq(self, other: Tensor | _Number) -> Tensor:
         """y = input == other."""
     def eq_(self, other: Tensor | _Number) -> Tensor:
@@ -803,21 +803,21 @@ class Tensor:
     def fill_diagonal_(self, fill_value: Any, wrap: _bool = False) -> Tensor:
         """Overwrite the main diagonal."""
     def fix(self) -> Tensor:
-        """y = input without its fraction."""
+        """y = input without the fraction."""
     def fix_(self) -> Tensor:
-        """y = input without its fraction."""
+        """y = input without the fraction."""
     def flatten(self, start_dim: _int = 0, end_dim: _int = -1) -> Tensor:
-        """y = x with dims start_dim..end_dim merged into one; a 0-d tensor becomes 1-d."""
+        """y = x with dims start_dim..end_dim merged; a 0-d tensor becomes 1-d."""
     @overload
     def flip(self, dims: Sequence[_int] | _int) -> Tensor:
-        """y = x with the order of its elements reversed along each of dims. Raises ShapeError if a"""
+        """y = x with the order of elements reversed along each of dims."""
     @overload
     def flip(self, *dims: _int) -> Tensor:
-        """y = x with the order of its elements reversed along each of dims. Raises ShapeError if a"""
+        """y = x with the order of elements reversed along each of dims."""
     def fliplr(self) -> Tensor:
-        """y = input with its columns in reverse order. Raises ShapeError below 2 dims."""
+        """y = input with columns in reverse order. Raises ShapeError below 2 dims."""
     def flipud(self) -> Tensor:
-        """y = input with its rows in reverse order. Raises ShapeError for a 0-d tensor."""
+        """y = input with rows in reverse order. Raises ShapeError for a 0-d tensor."""
     def float(self) -> Tensor:
         """This tensor as torch.float32."""
     def float_power(self, exponent: Tensor | _Number) -> Tensor:
@@ -833,9 +833,9 @@ class Tensor:
     def floor_divide_(self, other: Tensor | _Number) -> Tensor:
         """y = floor(input / other), in Python's sense. Raises ExecutionError for ints over 0."""
     def fmax(self, other: Tensor) -> Tensor:
-        """y = the larger of input and other; the other one if one is NaN. A tie goes to input."""
+        """y = the larger of input and other; a NaN gives the number beside it. A tie goes to input."""
     def fmin(self, other: Tensor) -> Tensor:
-        """y = the smaller of input and other; the other one if one is NaN. A tie goes to input."""
+        """y = the smaller of input and other; a NaN gives the number beside it. A tie goes to input."""
     def fmod(self, other: Tensor | _Number) -> Tensor:
         """y = input - trunc(input / other) * other: the remainder with the sign of input."""
     def fmod_(self, other: Tensor | _Number) -> Tensor:
@@ -845,7 +845,7 @@ class Tensor:
     def frac_(self) -> Tensor:
         """y = input - trunc(input)."""
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
-        """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and so on for the others."""
+        """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and alike for every dim."""
     def gcd(self, other: Tensor) -> Tensor:
         """y = the greatest common divisor of input and other, at least 0."""
     def gcd_(self, other: Tensor) -> Tensor:
@@ -885,7 +885,7 @@ class Tensor:
     def histc(self, bins: _int = 100, min: Tensor | _Number = 0, max: Tensor | _Number = 0) -> Tensor:
         """y[b] = how many elements fall into the b-th of `bins` equal parts of [min, max]."""
     def histogram(self, bins: Any, *, range: Any = None, weight: Any = None, density: _bool = False) -> Any:
-        """(hist, bin_edges): how many elements (or the sum of their weights) lie in each bin."""
+        """(hist, bin_edges): the number of elements (or the sum of their weights) in each bin."""
     def hsplit(self, indices_or_sections: Any) -> Any:
         """Views of parts along dim 1 (of a vector along dim 0)."""
     def hypot(self, other: Tensor) -> Tensor:
@@ -927,7 +927,7 @@ class Tensor:
     def index_select(self, dim: _int, index: Tensor) -> Tensor:
         """y[..., k, ...] = input[..., index[k], ...] along dim `dim`."""
     def inner(self, other: Tensor) -> Tensor:
-        """y = sum over the last dims of both; plain multiplication if one is 0-d."""
+        """y = sum over the last dims of both; plain multiplication if either is 0-d."""
     def int(self) -> Tensor:
         """This tensor as torch.int32."""
     def is_coalesced(self) -> _bool:
@@ -945,7 +945,7 @@ class Tensor:
     def is_distributed(self) -> _bool:
         """False: there are no such tensors here."""
     def is_floating_point(self) -> _bool:
-        """Whether the dtype is a floating-point one."""
+        """Whether the dtype is a floating-point dtype."""
     def is_inference(self) -> _bool:
         """Whether this tensor was made in inference mode."""
     @property
@@ -1003,7 +1003,7 @@ class Tensor:
     def isreal(self) -> Tensor:
         """y = True: every tensor here is real."""
     def item(self) -> Any:
-        """The value of a tensor with one element, as a Python number.  Raises RuntimeError."""
+        """The value of a tensor with a single element, as a Python number.  Raises RuntimeError."""
     @property
     def itemsize(self) -> _int: ...
     def kron(self, other: Tensor) -> Tensor:
@@ -1079,9 +1079,9 @@ class Tensor:
     def logical_or_(self, other: Tensor) -> Tensor:
         """y = input != 0 or other != 0."""
     def logical_xor(self, other: Tensor) -> Tensor:
-        """y = exactly one of input and other is not 0."""
+        """y = either input or other, and not both, is not 0."""
     def logical_xor_(self, other: Tensor) -> Tensor:
-        """y = exactly one of input and other is not 0."""
+        """y = either input or other, and not both, is not 0."""
     def logit(self, eps: Tensor | _Number | None = None) -> Tensor:
         """y = log(input / (1 - input)); input is clamped to [eps, 1 - eps] first if eps is given."""
     def logit_(self, eps: Tensor | _Number | None = None) -> Tensor:
@@ -1105,9 +1105,9 @@ class Tensor:
     def masked_fill_(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
         """y = value where mask is True, else input; mask and input broadcast together."""
     def masked_scatter(self, mask: Tensor, source: Tensor) -> Tensor:
-        """y = input, with its elements where mask is True replaced by those of source, in order."""
+        """y = input, with elements where mask is True replaced by those of source, in order."""
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
-        """y = input, with its elements where mask is True replaced by those of source, in order."""
+        """y = input, with elements where mask is True replaced by those of source, in order."""
     def masked_select(self, mask: Any) -> Any:
         """(count,): the elements of input where mask is True, in row-major order."""
     def matmul(self, other: Tensor) -> Tensor:
@@ -1129,10 +1129,10 @@ class Tensor:
         """y = sum of x over `dim` / number of elements summed."""
     @overload
     def median(self) -> Tensor:
-        """y = the median of all elements, the lower of the two in the middle; NaN if there is one."""
+        """y = the median of all elements, the lower in the middle; NaN beside any NaN."""
     @overload
     def median(self, dim: _int, keepdim: _bool = False) -> _values_indices:
-        """y = the median of all elements, the lower of the two in the middle; NaN if there is one."""
+        """y = the median of all elements, the lower in the middle; NaN beside any NaN."""
     @overload
     def min(self) -> Tensor:
         """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
@@ -1147,19 +1147,19 @@ class Tensor:
     def mm(self, mat2: Tensor) -> Tensor:
         """y = x @ w for matrices. x: (n, m)   mat2: (m, p)   ->   (n, p)."""
     def mode(self, dim: _int = -1, keepdim: _bool = False) -> _values_indices:
-        """(values, indices): the most frequent element along `dim`, the least of those on a tie, and"""
+        """(values, indices): the most frequent element along `dim`, and the last place of it."""
     @overload
     def moveaxis(self, source: Sequence[_int] | _int | None, destination: Sequence[_int] | _int | None) -> Tensor:
-        """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+        """y = x with dims `source` moved to positions `destination`; all else keeps the order."""
     @overload
     def moveaxis(self, source: Sequence[_int] | _int | None, *destination: _int) -> Tensor:
-        """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+        """y = x with dims `source` moved to positions `destination`; all else keeps the order."""
     @overload
     def movedim(self, source: Sequence[_int] | _int | None, destination: Sequence[_int] | _int | None) -> Tensor:
-        """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+        """y = x with dims `source` moved to positions `destination`; all else keeps the order."""
     @overload
     def movedim(self, source: Sequence[_int] | _int | None, *destination: _int) -> Tensor:
-        """y = x with dims `source` moved to the positions `destination`; the others keep their order."""
+        """y = x with dims `source` moved to positions `destination`; all else keeps the order."""
     def msort(self) -> Tensor:
         """y = the elements in order along dim 0."""
     def mul(self, other: Tensor | _Number) -> Tensor:
@@ -1219,9 +1219,9 @@ class Tensor:
     def new(self, *args: Any, **kwargs: Any) -> Tensor:
         """A tensor of this dtype from sizes or data."""
     def new_empty(self, *size: Any, **keywords: Any) -> Tensor:
-        """A tensor of this one's type, its elements not chosen by anybody."""
+        """A tensor of this tensor's type, with arbitrary elements."""
     def new_empty_strided(self, size: Any, stride: Any, **keywords: Any) -> Tensor:
-        """A tensor of this one's type and of these strides, its elements not chosen by anybody."""
+        """A tensor of this tensor's type and of these strides, with arbitrary elements."""
     def new_full(self, size: Any, fill_value: Any, **keywords: Any) -> Tensor:
         """A constant of this tensor's type."""
     def new_ones(self, *size: Any, **keywords: Any) -> Tensor:
@@ -1249,17 +1249,17 @@ class Tensor:
     def numel(self) -> _int:
         """Number of elements."""
     def numpy(self, *, force: _bool = False) -> Any:
-        """The array that shares this tensor's memory: writes on either side show on the other."""
+        """The array that shares this tensor's memory: writes to either show in both."""
     def outer(self, vec2: Tensor) -> Tensor:
         """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
     @property
     def output_nr(self) -> _int: ...
     @overload
     def permute(self, dims: Sequence[_int] | _int) -> Tensor:
-        """y = x with its dims in the order `dims`: dim k of y is dim dims[k] of x."""
+        """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x."""
     @overload
     def permute(self, *dims: _int) -> Tensor:
-        """y = x with its dims in the order `dims`: dim k of y is dim dims[k] of x."""
+        """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x."""
     def pin_memory(self, device: Any = None) -> Tensor:
         """There is no accelerator to pin memory for: this tensor."""
     def positive(self) -> Tensor:
@@ -1301,7 +1301,7 @@ class Tensor:
     def reciprocal_(self) -> Tensor:
         """y = 1 / input."""
     def register_hook(self, hook: Any) -> Any:
-        """Call `hook(grad)` when this tensor's gradient is known; it may return another one."""
+        """Call `hook(grad)` when this tensor's gradient is known; a result replaces the gradient."""
     def register_post_accumulate_grad_hook(self, hook: Any) -> Any:
         """Call `hook(tensor)` after the gradient has been added to this leaf's `.grad`."""
     def relu(self) -> Tensor:
@@ -1313,9 +1313,9 @@ class Tensor:
     def remainder_(self, other: Tensor | _Number) -> Tensor:
         """y = input - floor(input / other) * other: the remainder with the sign of other."""
     def renorm(self, p: Any, dim: _int, maxnorm: Tensor | _Number) -> Tensor:
-        """y = input, each slice along `dim` whose p-norm is above maxnorm scaled down to it."""
+        """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm."""
     def renorm_(self, p: Any, dim: _int, maxnorm: Tensor | _Number) -> Tensor:
-        """y = input, each slice along `dim` whose p-norm is above maxnorm scaled down to it."""
+        """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm."""
     @overload
     def repeat(self, repeats: Sequence[_int] | _int) -> Tensor:
         """y = input, repeats[d] times over along dim d; there may be more repeats than dims."""
@@ -1328,30 +1328,30 @@ class Tensor:
         """Make this leaf require grad, or not.  Raises GraphError for a tensor with a history."""
     @overload
     def reshape(self, shape: Sequence[_int] | _int) -> Tensor:
-        """y = x in the given shape; one extent may be -1: it follows from the others."""
+        """y = x in the given shape; an extent may be -1: it follows from the rest."""
     @overload
     def reshape(self, *shape: _int) -> Tensor:
-        """y = x in the given shape; one extent may be -1: it follows from the others."""
+        """y = x in the given shape; an extent may be -1: it follows from the rest."""
     def reshape_as(self, other: Any) -> Any:
         """self in the shape of other."""
     def resize_(self, *sizes: Any, memory_format: Any = None) -> Tensor:
-        """Give this tensor another shape; elements are kept in row-major order, new ones are 0."""
+        """Give this tensor a new shape; elements are kept in row-major order, new elements are 0."""
     def resize_as_(self, other: Tensor, memory_format: Any = None) -> Tensor:
         """resize_ to the shape of `other`."""
     def resolve_conj(self, *args: Any) -> Tensor:
-        """This tensor: it is real and dense, and nothing about it is put off."""
+        """This tensor: real and dense, with nothing put off."""
     def resolve_neg(self, *args: Any) -> Tensor:
-        """This tensor: it is real and dense, and nothing about it is put off."""
+        """This tensor: real and dense, with nothing put off."""
     def retain_grad(self) -> None:
-        """Let backward passes set `.grad` of this tensor, although it is no leaf."""
+        """Let backward passes set `.grad` of this tensor, although the tensor is no leaf."""
     @property
     def retains_grad(self) -> _bool: ...
     @overload
     def roll(self, shifts: Sequence[_int] | _int, dims: Sequence[_int] | _int | None = None) -> Tensor:
-        """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims; without dims, of x as"""
+        """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims."""
     @overload
     def roll(self, shifts: Sequence[_int] | _int, *dims: _int) -> Tensor:
-        """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims; without dims, of x as"""
+        """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims."""
     @overload
     def rot90(self, k: _int = 1, dims: Sequence[_int] | _int = ...) -> Tensor:
         """y = input turned k times by 90 degrees, from dims[0] towards dims[1]. Raises ShapeError."""
@@ -1360,42 +1360,42 @@ class Tensor:
         """y = input turned k times by 90 degrees, from dims[0] towards dims[1]. Raises ShapeError."""
     @overload
     def round(self) -> Tensor:
-        """y = the nearest integer, halves to the even one."""
+        """y = the nearest integer, halves to the even integer."""
     @overload
     def round(self, *, decimals: _int) -> Tensor:
-        """y = the nearest integer, halves to the even one."""
+        """y = the nearest integer, halves to the even integer."""
     @overload
     def round_(self) -> Tensor:
-        """y = the nearest integer, halves to the even one."""
+        """y = the nearest integer, halves to the even integer."""
     @overload
     def round_(self, *, decimals: _int) -> Tensor:
-        """y = the nearest integer, halves to the even one."""
+        """y = the nearest integer, halves to the even integer."""
     def rsqrt(self) -> Tensor:
         """y = 1 / sqrt(input)."""
     def rsqrt_(self) -> Tensor:
         """y = 1 / sqrt(input)."""
     @overload
     def scatter(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and alike for every dim."""
     @overload
     def scatter(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
-        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and alike for every dim."""
     @overload
     def scatter(self, dim: _int, index: Tensor, src: Tensor | _Number, *, reduce: _str) -> Tensor:
-        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and alike for every dim."""
     @overload
     def scatter_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and alike for every dim."""
     @overload
     def scatter_(self, dim: _int, index: Tensor, value: Tensor | _Number) -> Tensor:
-        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and alike for every dim."""
     @overload
     def scatter_(self, dim: _int, index: Tensor, src: Tensor | _Number, *, reduce: _str) -> Tensor:
-        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and so on for the others."""
+        """y = input, with y[index[i, j], j] = src[i, j] for dim 0, and alike for every dim."""
     def scatter_add(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others."""
+        """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and alike for every dim."""
     def scatter_add_(self, dim: _int, index: Tensor, src: Tensor) -> Tensor:
-        """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and so on for the others."""
+        """y = input, with y[index[i, j], j] += src[i, j] for dim 0, and alike for every dim."""
     def scatter_reduce(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
         """y = input, with y[index[i, j], j] reduced with all src[i, j] that go there, for dim 0, ..."""
     def scatter_reduce_(self, dim: _int, index: Tensor, src: Tensor, reduce: _str, *, include_self: _bool = True) -> Tensor:
@@ -1443,9 +1443,9 @@ class Tensor:
     def sort(self, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
         """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]]."""
     def split(self, split_size_or_sections: Any, dim: _int = 0) -> Any:
-        """Views of parts along `dim`: of one size (the last may be smaller), or of the sizes given."""
+        """Views of parts along `dim`: of equal size (the last may be smaller), or of the sizes given."""
     def split_with_sizes(self, split_sizes: Sequence[Any], dim: _int = 0) -> Any:
-        """Views of parts of the given sizes along `dim`. Raises ShapeError if they do not add up."""
+        """Views of parts of the given sizes along `dim`. Raises ShapeError for sizes of another sum."""
     def sqrt(self) -> Tensor:
         """y = the square root of input; NaN below 0; gradient inf at 0."""
     def sqrt_(self) -> Tensor:
@@ -1456,20 +1456,20 @@ class Tensor:
         """y = input ** 2; an int64 of bools."""
     @overload
     def squeeze(self, dim: Sequence[_int] | _int | None = None) -> Tensor:
-        """y = x without its dims of extent 1: all of them, or those among `dim`."""
+        """y = x without dims of extent 1: all such dims, or those among `dim`."""
     @overload
     def squeeze(self, *dim: _int) -> Tensor:
-        """y = x without its dims of extent 1: all of them, or those among `dim`."""
+        """y = x without dims of extent 1: all such dims, or those among `dim`."""
     def squeeze_(self, *args: Any, **kwargs: Any) -> Tensor:
-        """y = x without its dims of extent 1: all of them, or those among `dim`."""
+        """y = x without dims of extent 1: all such dims, or those among `dim`."""
     def std(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
     def storage(self) -> Any:
-        """The memory that this tensor lies in, as elements of its dtype."""
+        """The memory of this tensor, as elements of the tensor's dtype."""
     def storage_offset(self) -> _int:
         """Position of the first element in the storage, in elements."""
     def stride(self, dim: _int | None = None) -> Any:
-        """Steps in elements from one index to the next, per dim or of one dim."""
+        """Steps in elements from an index to the next, per dim or of a dim."""
     @overload
     def sub(self, other: Tensor | _Number) -> Tensor:
         """y = input - other. Raises DTypeError for bools."""
@@ -1497,7 +1497,7 @@ class Tensor:
     def sum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """y = sum of x over `dim`."""
     def sum_to_size(self, *size: Any) -> Any:
-        """self summed over the dims that broadcasting `size` to its shape would repeat."""
+        """self summed over the dims that broadcasting `size` to self's shape would repeat."""
     def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
         """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
     def swapaxes_(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -1511,9 +1511,9 @@ class Tensor:
     def t_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
     def take(self, index: Tensor) -> Tensor:
-        """y[...] = input.ravel()[index[...]]: elements by their place in row-major order."""
+        """y[...] = input.ravel()[index[...]]: elements by place in row-major order."""
     def take_along_dim(self, indices: Tensor, dim: _int | None = None) -> Tensor:
-        """y[i, j] = input[indices[i, j], j] for dim 0, and so on; the other dims broadcast."""
+        """y[i, j] = input[indices[i, j], j] for dim 0, and so on; all dims but `dim` broadcast."""
     def tan(self) -> Tensor:
         """y = tan(input), of radians."""
     def tan_(self) -> Tensor:
@@ -1533,7 +1533,7 @@ class Tensor:
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
     def to_dense(self, *args: Any) -> Tensor:
-        """This tensor: it is real and dense, and nothing about it is put off."""
+        """This tensor: real and dense, with nothing put off."""
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; a number for a 0-d tensor."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _values_indices:
@@ -1545,21 +1545,21 @@ class Tensor:
     def transpose_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
     def tril(self, diagonal: _int = 0) -> Tensor:
-        """y = input on and below a diagonal of its last two dims, zero above."""
+        """y = input on and below a diagonal of the last two dims, zero above."""
     def tril_(self, diagonal: _int = 0) -> Tensor:
-        """y = input on and below a diagonal of its last two dims, zero above."""
+        """y = input on and below a diagonal of the last two dims, zero above."""
     def triu(self, diagonal: _int = 0) -> Tensor:
-        """y = input on and above a diagonal of its last two dims, zero below."""
+        """y = input on and above a diagonal of the last two dims, zero below."""
     def triu_(self, diagonal: _int = 0) -> Tensor:
-        """y = input on and above a diagonal of its last two dims, zero below."""
+        """y = input on and above a diagonal of the last two dims, zero below."""
     def true_divide(self, other: Tensor | _Number) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     def true_divide_(self, other: Tensor | _Number) -> Tensor:
         """y = input / other, the true quotient: ints are divided as floats."""
     def trunc(self) -> Tensor:
-        """y = input without its fraction."""
+        """y = input without the fraction."""
     def trunc_(self) -> Tensor:
-        """y = input without its fraction."""
+        """y = input without the fraction."""
     def type(self, dtype: Any = None, non_blocking: _bool = False) -> Any:
         """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
     def type_as(self, other: Tensor) -> Tensor:
@@ -1568,10 +1568,10 @@ class Tensor:
         """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
     @overload
     def unflatten(self, dim: _int, sizes: Sequence[_int] | _int) -> Tensor:
-        """y = x with dim `dim` split into dims of the given sizes; one may be -1."""
+        """y = x with dim `dim` split into dims of the given sizes; a size may be -1."""
     @overload
     def unflatten(self, dim: _int, *sizes: _int) -> Tensor:
-        """y = x with dim `dim` split into dims of the given sizes; one may be -1."""
+        """y = x with dim `dim` split into dims of the given sizes; a size may be -1."""
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
         """y[..., w, ..., k] = x[..., w * step + k, ...]: the windows of `size` elements along a dim."""
     def uniform_(self, from_: _float = 0.0, to: _float = 1.0, *, generator: Any = None, **kw: Any) -> Tensor:
@@ -1579,7 +1579,7 @@ class Tensor:
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
         """The different elements (or slices along `dim`) in order, each once."""
     def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
-        """The first element (or slice along `dim`) of each run of equal ones, in place order."""
+        """The first element (or slice along `dim`) of each run of equal elements, in place order."""
     def unsafe_chunk(self, chunks: _int, dim: _int = 0) -> Any:
         """As `chunk`."""
     def unsafe_split(self, split_size: Any, dim: _int = 0) -> Any:
@@ -1595,9 +1595,9 @@ class Tensor:
     def var(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sum((x - mean)**2) / max(0, n - correction) over `dim`."""
     def vdot(self, other: Tensor) -> Tensor:
-        """y = sum of conj(x) * v for two vectors of one length."""
+        """y = sum of conj(x) * v for two vectors of equal length."""
     def view(self, *args: Any, **kwargs: Any) -> Tensor:
-        """y = x in the given shape, sharing x's elements; one extent may be -1."""
+        """y = x in the given shape, sharing x's elements; an extent may be -1."""
     def view_as(self, other: Tensor) -> Tensor:
         """This tensor viewed in the shape of `other`."""
     def vsplit(self, indices_or_sections: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Graphs as single ops: what off the trie stands for a composite, or for a gradient rule.
+"""Graphs as single ops: off the trie they stand for a composite, or for a gradient rule.
 
-A node per composite instead of one per primitive in it: there are several times fewer nodes to
-expand, to differentiate, to sort into groups, and a group runs the whole body at once.
+A composite is one node instead of a node per primitive in it. So there are several times fewer
+nodes to expand, to differentiate, to sort into groups, and a group runs the whole body at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wend.core.symbolic import ARG, Expr
 
 
 class Body(Composite, abstract=True):
-    """A graph as one op.  Its results are all outputs of the graph; there are no size rules."""
+    """A graph as an op.  The op returns all outputs of the graph; there are no size rules."""
 
     grad_name = "BodyBackward0"
 
@@ -26,7 +26,7 @@ class Body(Composite, abstract=True):
         self.attrs = {}
         self.graph = graph
         self.setup(("T",) * graph.n_inputs, False, False, True)
-        #: Whether each op of it has a batching rule, so that many bodies can run as one.
+        #: Whether each op of the graph has a batching rule, so that many bodies can run as one.
         self.batches = all(node.prim.batch is not None for node in graph.nodes)
 
     def result_wrap(self) -> Any:  # type: ignore[override]
@@ -35,7 +35,7 @@ class Body(Composite, abstract=True):
 
 
 class Total(Composite, abstract=True):
-    """The sum of any number of tensors of one type."""
+    """The sum of any number of tensors of the same type."""
 
     name = "total"
     grad_name = "TotalBackward0"
@@ -46,11 +46,11 @@ class Total(Composite, abstract=True):
 
 
 class Bundle:
-    """A graph as a `Body`, and how a node with it is made of the graph's operands.
+    """A graph as a `Body`, and how a node with the body is made of the graph's operands.
 
-    inputs: which inputs of the graph it reads     outputs: ids, in the graph, of its results
-    exprs: its run-time args, over the graph's extents and args; the first `n_args` of the graph's
-    own come before them
+    inputs: which inputs of the graph the body reads     outputs: ids, in the graph, of the results
+    exprs: the body's run-time args, over the graph's extents and args; the first `n_args` args of
+    the graph come before them
     """
 
     __slots__ = ("exprs", "inputs", "outputs", "prim", "program")
@@ -98,7 +98,7 @@ def _placed(expr: Expr, exprs: dict[str, tuple[int, Expr]]) -> Expr:
     """The run-time arg that stands for an expression."""
     if type(expr) is not tuple:
         return expr
-    # By its text: 2 and 2.0 in it are equal, and not the same.
+    # By the text: 2 and 2.0 are equal, and not the same.
     return (ARG, exprs.setdefault(repr(expr), (len(exprs), expr))[0])
 
 

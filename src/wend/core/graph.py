@@ -1,9 +1,9 @@
-"""Graphs: what a path or the body of a rule computes, as a flat list of nodes.
+"""Graphs: the computation of a path or of the body of a rule, as a flat list of nodes.
 
 Ids: in a `Graph` (the body of a composite, a gradient rule, a segment's backward) inputs come
 first, then temporaries.  In a `PathGraph` ids >= 0 are the dense indices of the trace's values and
-ids < 0 are temporaries inside composites and steps; -1 is the first of them, so that one Python
-list addressed from both ends holds them all.
+ids < 0 are temporaries inside composites and steps. The first temporary is -1, so that a single
+Python list addressed from both ends holds all.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Shapes = dict[int, Any]
 
 
 class Node:
-    """One primitive applied: operand ids, result ids, run-time args as expressions.
+    """A primitive applied: operand ids, result ids, run-time args as expressions.
 
-    grad: whether gradients flow through it (as recorded, and by the op and its result's dtype)
+    grad: whether gradients flow through the node (as recorded, by op and dtype of the result)
     """
 
     __slots__ = ("args", "grad", "inputs", "outputs", "prim", "program", "state")
@@ -58,7 +58,7 @@ class Node:
 
 
 class Graph:
-    """A body with inputs 0..n_inputs-1: nodes in order, the ids of its outputs (or None)."""
+    """A body with inputs 0..n_inputs-1: nodes in order, the ids of the outputs (or None)."""
 
     __slots__ = (
         "bundle",
@@ -85,9 +85,10 @@ class Graph:
         used = {i for node in self.nodes for i in node.inputs if i < n_inputs}
         used |= {i for i in outputs if i is not None and i < n_inputs}
         self.used = frozenset(used)
-        self.saved: tuple[int, ...] = ()  # of a gradient rule: operands and results it reads
-        self.bundle: Any = None  # the graph as one op (see `core.body`), once made
-        self.runner: Any = None  # how an executor runs it, once made
+        # of a gradient rule: the operands and results that the rule reads
+        self.saved: tuple[int, ...] = ()
+        self.bundle: Any = None  # the graph as an op (see `core.body`), once made
+        self.runner: Any = None  # the form in which an executor runs the graph, once made
 
     def __repr__(self) -> str:
         return "\n".join(map(repr, self.nodes)) + f"\nreturn {self.outputs}"
@@ -109,19 +110,19 @@ def live_nodes(nodes: Iterable[Node], needed: set[int]) -> list[Node]:
 
 
 class Step:
-    """What a step stands for: nodes with path ids."""
+    """The content of a recorded step: nodes with path ids."""
 
     __slots__ = ("flags", "inner", "nodes", "remake", "shapes", "spent")
 
     def __init__(
         self, nodes: list[Node], inner: int, shapes: Shapes, spent: frozenset[int]
     ) -> None:
-        self.flags: Any = None  # per result whether it has a history, if a graph is created
+        self.flags: Any = None  # per result whether there is a history, if a graph is created
         self.nodes: list[Node] | None = nodes
         self.inner = inner  # temporaries in use after this step
         self.shapes = shapes
         self.spent = spent  # results whose node a backward pass has used up
-        #: Makes the same step again of the path before it; None if it cannot be made again.
+        #: Makes the same step again from the path before; None if the step cannot be made again.
         self.remake: Callable[[PathGraph], Step] | None = None
 
     def drop(self) -> None:
@@ -131,7 +132,7 @@ class Step:
             self.shapes = {}
 
     def content(self, path: PathGraph) -> tuple[list[Node], Shapes]:
-        """Nodes and shapes; `path` is the one before the step."""
+        """Nodes and shapes; `path` is the path before the step."""
         nodes, shapes = self.nodes, self.shapes
         if nodes is None:
             assert self.remake is not None
@@ -145,10 +146,10 @@ class Step:
 class PathGraph:
     """The nodes of a recorded path, composites and backward steps expanded.
 
-    base: the graph of a path that this one continues; its work is not done again.  Within one
-    trace the lists are handed on: what they hold beyond `n_nodes` (and `n_states`) belongs to
-    graphs made later of the same trace.  Ids are never used twice there, so that looking one up
-    needs no care; going through all of them does.
+    base: the graph of a path that this path continues; the work of `base` is not done again.
+    Within a trace the lists are handed on: items beyond `n_nodes` (and `n_states`) belong to graphs
+    made later of the same trace.  Ids are never used twice there, so that looking up an id
+    needs no care; going through all ids does.
     """
 
     __slots__ = (
@@ -189,11 +190,12 @@ class PathGraph:
         """short: whether new composites may stay whole where no gradient flows through them"""
         self.states = states
         self.args = args
-        self.anew: frozenset[int] | None = None  # what backward computes again, once chosen
-        self.caches: dict[Any, Any] = {}  # what differentiation has found out about this path
-        self.asked: list[Any] = []  # (guards, operands, shifts, args): what else is known of sizes
+        self.anew: frozenset[int] | None = None  # the ids that backward computes again, once chosen
+        self.caches: dict[Any, Any] = {}  # results of differentiation for this path
+        self.asked: list[Any] = []  # (guards, operands, shifts, args): further facts known of sizes
         self.same: list[int] = []  # leaves of as many rows
-        self.known: list[Any] = []  # backward passes from its results, see `quick.KnownPass`
+        # backward passes from the results of this path, see `quick.KnownPass`
+        self.known: list[Any] = []
         self.short = short
         self.n_states = len(states)
         done = 0 if base is None else base.n_states
@@ -203,9 +205,10 @@ class PathGraph:
             self.inner = 0
             self.spent: set[int] = set()
             self.leaves: list[tuple[int, int]] = []  # (dense id, gradient role)
-            self.roles: dict[int, int] = {}  # of the leaves that have one
-            self.node_of_state: list[int] = []  # per state, how many nodes before it
-            self.producer: dict[int, int] = {}  # id -> position of its node; none for leaves
+            self.roles: dict[int, int] = {}  # of the leaves that have a role
+            self.node_of_state: list[int] = []  # per state, how many nodes before the state
+            # id -> position of the node that makes it; none for leaves
+            self.producer: dict[int, int] = {}
             self.block_at: dict[int, int] = {}  # position -> checkpoint block
             self.calls: list[int] = []  # positions of user-defined functions
             self.types: list[TensorType] = [v.type for v in values]
@@ -217,7 +220,7 @@ class PathGraph:
         self.n_nodes = len(self.nodes)
 
     def _continue(self, base: PathGraph, values: list[Any]) -> None:
-        """Take over what the latest graph of the same trace has, to append to it."""
+        """Take over the lists of the latest graph of the same trace, to append to these lists."""
         self.nodes = base.nodes
         self.shapes = base.shapes
         self.inner = base.inner
@@ -233,7 +236,7 @@ class PathGraph:
         base.caches = {}  # a trace that has gone on seldom asks again
 
     def _copy(self, base: PathGraph, values: list[Any]) -> None:
-        """Begin with a copy of what the graph of another trace holds."""
+        """Begin with a copy of the content of another trace's graph."""
         at, inner = base.n_nodes, base.inner
         self.nodes = base.nodes[:at]
         self.inner = inner
@@ -246,7 +249,7 @@ class PathGraph:
         self.leaves = base.leaves.copy()
         self.calls = base.calls.copy()
         self.types = [v.type for v in values]
-        if len(base.node_of_state) > base.n_states:  # the other trace has gone on from there
+        if len(base.node_of_state) > base.n_states:  # the trace of `base` has gone on from there
             last = self.states[base.n_states - 1]
             n = last.first + last.n_out
             self.producer = {i: k for i, k in self.producer.items() if k < at}
@@ -324,7 +327,8 @@ class PathGraph:
         outputs: tuple[int, ...],
         grad: bool,
     ) -> None:
-        """A composite off the trie: one node, which also hands out what a gradient rule reads."""
+        """A composite off the trie: a node that also hands out the values that a gradient rule
+        reads."""
         shapes, inner, path = self.shapes, self.inner, whole.prim.path
         known: Known = {}
         for local in whole.outputs[len(outputs) :]:
@@ -367,20 +371,20 @@ class PathGraph:
 
 
 def alone(state: State | None) -> bool:
-    """Whether a state (None for one off the trie) stands for structure that does not come back.
+    """Whether a state (None for a state off the trie) stands for structure that does not come back.
 
-    Where runs must be bit-equal it may not matter whether it does.
+    False where runs must be bit-equal: results may not depend on this.
     """
     off = state is None or state.parent is None
     return off and not config.settings.deterministic
 
 
 def stays_whole(state: State) -> bool:
-    """Whether a composite may be one node where a path is run for the first time.
+    """Whether a composite may be a single node where a path is run for the first time.
 
-    Its body is prepared once for all calls of one pattern: an optimizer's step is that of each
-    parameter. Not if a gradient rule may ask for what is inside, or a failure or a write concerns
-    a part of it.
+    The body is prepared once for all calls of a pattern: an optimizer's step is the same for each
+    parameter. Not if a gradient rule may ask for values inside, or a failure or a write concerns a
+    part of the body.
     """
     program = state.program
     mode = state.mode
@@ -395,10 +399,10 @@ def stays_whole(state: State) -> bool:
 
 
 def runs_whole(body: Graph) -> bool:
-    """Whether running a body at once changes nothing but the time it takes.
+    """Whether running a body at once changes nothing but the time.
 
-    Not if ops of it can fail at the user's values, write into an operand that is let go, or draw
-    random numbers (of which no two are alike, so that bodies with them never make a group).
+    Not if its ops can fail at the user's values, write into an operand that is let go, or draw
+    random numbers: no two draws are alike, so that bodies with draws never make a group.
     """
     made = {o for node in body.nodes for o in node.outputs}
     if len(made.intersection(body.outputs)) != len(body.outputs):
@@ -415,7 +419,7 @@ def n_ops(node: Node) -> int:
     return 1 if graph is None else len(graph.nodes)
 
 
-#: The graph last made of each pending trace, by the id of its list of states.
+#: The latest graph of each pending trace, by the id of the trace's list of states.
 PENDING: dict[int, PathGraph] = {}
 MOSTPENDING = 32  # traces; those that are flushed without being computed leave theirs behind
 
@@ -423,10 +427,10 @@ MOSTPENDING = 32  # traces; those that are flushed without being computed leave 
 def path_at(
     states: list[State], values: list[Any], args: list[Any], short: bool = False
 ) -> PathGraph:
-    """The graph of what has been recorded; where a path has come back, it is kept on its state.
+    """The graph of the recorded steps; where a path has come back, the graph is kept on its state.
 
     short: see `PathGraph`
-    Keeps the lists `states` and `args`: those of a trace, which only ever grow.
+    Keeps the lists `states` and `args`: both belong to a trace, and only ever grow.
     """
     n = len(states)
     last = states[n - 1]
@@ -484,7 +488,7 @@ def extents(shapes: Shapes, i: int) -> tuple[Expr, ...]:
 def place(
     expr: Expr, inputs: tuple[int, ...], args: tuple[Expr, ...], shapes: Shapes, known: Known
 ) -> Expr:
-    """An expression over a graph's inputs and args, over those of the path it was put into."""
+    """An expression over a graph's inputs and args, over those of the path around it."""
     if type(expr) is not tuple:
         return expr
     op = expr[0]
@@ -508,7 +512,8 @@ def place_all(
     shapes: Shapes,
     known: Known,
 ) -> tuple[Expr, ...]:
-    """`place` for several; `known` is for those of one graph with the same inputs and args."""
+    """`place` for several; `known` is shared by expressions of a graph with the same inputs and
+    args."""
     out: list[Expr] = []
     for e in exprs:
         if type(e) is tuple and e[0] == DIM:  # nearly all are
@@ -541,7 +546,7 @@ class Expander:
         grad: bool,
         outputs: tuple[int | None, ...] | None = None,
     ) -> list[int | None]:
-        """Append the graph's nodes; returns the path ids of its outputs.
+        """Append the graph's nodes; returns the path ids of the graph's outputs.
 
         `outputs`, if given, are the ids that the results must get.
         """
@@ -591,7 +596,7 @@ _IDENTITY: list[Any] = []
 
 
 def identity_program() -> Any:
-    """(primitive, program) of the identity; its pattern holds for every rank."""
+    """(primitive, program) of the identity; the pattern holds for every rank."""
     if not _IDENTITY:
         from wend.base.devices import CPU
         from wend.base.dtypes import float32

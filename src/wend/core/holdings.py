@@ -1,4 +1,4 @@
-"""Who holds memory, and where in the user's program it came to be: what an error tells of it."""
+"""Holders of memory, and the places in the user's program that made them, for errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def describe_holdings(site_of: Any) -> str:
         if type(thing) is Segment and thing.saved:
             for i, (_, array) in thing.saved.items():
                 note(held, seen, array, f"kept for backward, {place(thing, i, site_of)}")
-        elif issubclass(type(thing), _hot.Tensor):  # asking the thing itself may wake it
+        elif issubclass(type(thing), _hot.Tensor):  # asking the thing itself may wake a lazy object
             value = thing.value
             if value is None or value.buffer is None:
                 continue

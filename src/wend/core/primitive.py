@@ -63,7 +63,7 @@ NO_GRADIENT: Any = _no_gradient
 
 
 class Sample:
-    """Arguments of one public call, for the tests that come from the registry."""
+    """Arguments of a public call, for the tests that come from the registry."""
 
     __slots__ = ("args", "kwargs")
 
@@ -110,15 +110,15 @@ class Primitive(PrimitiveBase):
     rises: ClassVar[bool] = False  # the result never falls where operands rise, as rounded
     checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it
     picks_rows: ClassVar[bool] = False  # all that `checked` asks: operand 1 names rows of operand 0
-    must_view: ClassVar[bool] = False  # and an error where they do not
+    must_view: ClassVar[bool] = False  # and an error where the strides do not
     rows_of: ClassVar[str] = ""  # the operand of which each row is computed by itself,
     row_dims: ClassVar[int] = 1  # and how many dims a row has at least
     pairs_batches: ClassVar[bool] = False  # leading dims of the operands belong together
-    joins: ClassVar[bool] = False  # puts its operands behind one another
-    adds_rows: bool = False  # sums the first operand's rows by the second, whatever its shape
-    of_one: ClassVar[str] = ""  # the op of one example, where this one asks for a batch dim
+    joins: ClassVar[bool] = False  # concatenates its operands
+    adds_rows: bool = False  # sums rows of the first operand by the second, of whatever shape
+    of_one: ClassVar[str] = ""  # the op of an example, where this op asks for a batch dim
     of_number: ClassVar[Any] = None  # makes a tensor of the first operand, if all are numbers
-    numbers_inside: ClassVar[bool] = False  # Wend's own rules call it with numbers, users do not
+    numbers_inside: ClassVar[bool] = False  # called with numbers by Wend's own rules, not by users
     differentiable: ClassVar[bool] = True
     supports: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float"})
     functions: ClassVar[tuple[str, ...]] = ()
@@ -127,7 +127,7 @@ class Primitive(PrimitiveBase):
     operators: ClassVar[tuple[str, ...]] = ()
     reflected: ClassVar[bool] = False
     grad_name: ClassVar[str] = ""
-    cuts: bool = False  # one of several results that PyTorch makes by one node
+    cuts: bool = False  # part of several results that PyTorch makes by one node
     grad_name_along: ClassVar[str] = ""  # where a `dim` is given, if that is another name
     result: ClassVar[Any] = None
     n_outputs: ClassVar[int] = 1
@@ -145,11 +145,12 @@ class Primitive(PrimitiveBase):
     strides: Any = None
     reference: Any = None
     reference_inplace: Any = None
-    overwrites: ClassVar[bool] = False  # its runner may be given an operand as `out`
+    overwrites: ClassVar[bool] = False  # the runner may be given an operand as `out`
     turns: ClassVar[bool] = (
-        False  # its runner may be told that the result is read `matmul.transposed`
+        False  # the runner may be told that the result is read `matmul.transposed`
     )
-    grad_nodes: Any = None  # (n, *params): the nodes that PyTorch makes of it, if not just one
+    # (n, *params): the nodes that PyTorch makes of the op, if more or fewer than one
+    grad_nodes: Any = None
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -189,7 +190,7 @@ class Primitive(PrimitiveBase):
 
     @classmethod
     def intern(cls, attrs: dict[str, Any], form: tuple[Any, ...]) -> Any:
-        """The one instance with these attributes and this form of operands."""
+        """The single instance with these attributes and this form of operands."""
         key = (form, tuple((k, exact_key(v)) for k, v in attrs.items()))
         found = cls._interned.get(key)
         if found is None:
@@ -204,7 +205,7 @@ class Primitive(PrimitiveBase):
 
     @classmethod
     def named(cls, grad_name: str, form: tuple[Any, ...], **attrs: Any) -> Any:
-        """The op under another name for its node: the same op in all but this."""
+        """The op with another name for the graph node: the same op in all but this."""
         full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
         key = (grad_name, form, *full.items())
         found = cls._interned.get(key)
@@ -240,19 +241,20 @@ class Primitive(PrimitiveBase):
         return out
 
     def joined(self, arrays: list[Any]) -> Any:
-        """The result of many arrays of one shape and dtype, if the op does no more than join them.
+        """The result of many arrays of equal shape and dtype, if the op does no more than join
+        them.
 
-        None if the rule has to say what is wrong with them.
+        None if the rule has to say why the arrays do not fit.
         """
         return None
 
     def joins_rows(self) -> bool:
-        """Whether the result is the operands' elements, one tensor's behind the other's."""
+        """Whether the result is the operands' elements, tensor after tensor."""
         return False
 
     @classmethod
     def result_wrap(cls) -> Any:
-        """What makes the public result of the list of results; None for a single tensor."""
+        """The function from the list of results to the public result; None for a tensor alone."""
         if cls.result is None:
             return None if cls.n_outputs == 1 else tuple
         if isinstance(cls.result, tuple):
@@ -289,14 +291,14 @@ def symbolic_spec(operand: int, type_: Any, guards: Guards) -> Spec:
 
 
 def make_program(prim: Any, types: list[Any], outs: Any, guards: Guards) -> Program:
-    """The pattern of one run of a rule: its guards and the extents of its results."""
+    """The pattern of a run of a rule: guards and the extents of the results."""
     rows = tuple([(tuple([expr_of(n) for n in out.shape]), out.dtype) for out in outs])
     tests = tuple([(*compared, outcome) for compared, outcome in guards.items.items()])
     return Program(prim, tests, rows)
 
 
 class Composite(Primitive, abstract=True):
-    """An op defined by a Python function over tensors; its rules follow from the body."""
+    """An op defined by a Python function over tensors; all rules follow from the body."""
 
     body: ClassVar[Callable[..., Any]]
     tracer: ClassVar[Any] = None  # set by core.symtrace
@@ -362,7 +364,7 @@ def make_function(name: str, binder: Any, cls: Any, inplace: bool = False) -> Op
 
 
 def signature_of(function: Any) -> Any:
-    """What inspect.signature shows of an op."""
+    """The signature that inspect.signature shows for an op."""
     binder = function.binder
     if isinstance(binder, OverloadBinder):
         binder = binder.binders[0]
@@ -380,7 +382,7 @@ def overload(
     inplace: bool = False,
     doc: str | None = None,
 ) -> OpFunction:
-    """One public name for several ops: the first whose signature fits the call is taken.
+    """A public name for several ops: the first op whose signature fits the call is taken.
 
     Alternatives are Primitive classes or op callables.
     """
@@ -403,7 +405,7 @@ PUBLIC: dict[str, Any] = {}
 
 
 def publish(function: Any, functions: tuple[str, ...], methods: tuple[str, ...]) -> None:
-    """Bind an op under its public function and method names."""
+    """Bind an op under all public function and method names."""
     for public in functions:
         if public in PUBLIC:
             raise TypeError(f"two ops are published as {public!r}")
@@ -430,7 +432,7 @@ def _publish_inplace(cls: type[Primitive]) -> None:
 
 
 def _becoming(method: str) -> Any:
-    """How a view op works in place: it writes nothing, its operand becomes the view."""
+    """How a view op works in place: nothing is written, the operand becomes the view."""
 
     def becoming(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         view = getattr(Tensor, method)(*positional, **keywords)
@@ -454,8 +456,8 @@ DEFAULT_LISTENERS.append(_hot.new_epoch)
 def check_held(prim: Any, tensors: list[Any], args: list[Any] | None) -> None:
     """Let an op look at the indices that are computed already (slot of the core).
 
-    The primitive's `checked` gets the first operand's type, the arrays of held integer operands
-    and None for the others; it raises the user's error while the line is recorded.
+    The primitive's `checked` gets the first operand's type, the arrays of held integer operands and
+    None for further operands. It raises the user's error while the line is recorded.
     """
     first, *others = [_hot.value_of(t) for t in tensors]
     held = [v.buffer if v.type.dtype.category == INT else None for v in others]

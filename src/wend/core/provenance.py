@@ -13,7 +13,7 @@ from wend.core.holdings import describe_holdings
 
 
 class Site:
-    """One place in the user's program."""
+    """A place in the user's program."""
 
     __slots__ = ("code", "lasti", "module")
 
@@ -74,7 +74,7 @@ def current_site() -> Site:
 
 
 def module_path(trace: Any) -> str:
-    """Dotted names of the modules being called, outermost first, as far as they can be found."""
+    """Dotted names of the modules being called, outermost first, as far as known."""
     names: list[str] = []
     for outer, inner in zip(trace.modules, trace.modules[1:], strict=False):
         name = next((k for k, m in outer._modules.items() if m is inner), None)

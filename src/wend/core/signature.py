@@ -1,8 +1,8 @@
 """Declared signatures: how the arguments of a call become operands, attributes, sizes, scalars.
 
-Binding runs in Python the first time a call has a certain form (how many arguments, which
-keywords, which of them are tensors, numbers, lists).  It leaves a `CallPlan`, by which the core
-takes the next call of the same form apart natively.
+Binding runs in Python the first time a call has a certain form (how many arguments, which keywords,
+which of them are tensors, numbers, lists).  A `CallPlan` remains, by which the core takes the next
+call of the same form apart natively.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ARG_KINDS = frozenset({"size", "size?", "sizes", "sizes?", "scalar", "scalar?"})
 
 
 class Param:
-    """One declared parameter of an op.
+    """A declared parameter of an op.
 
     is_attr: whether the value is structure and lives on the instance
     """
@@ -66,7 +66,7 @@ def parse_signature(text: str) -> tuple[Param, ...]:
 
 @cache
 def _parameter(text: str, keyword_only: bool) -> Param:
-    """One parameter: ops have many in common."""
+    """A parameter, cached: ops have many in common."""
     head, assigned, default = text.partition("=")
     name, _, kind = head.partition(":")
     value = _literal(default.strip()) if assigned else EMPTY
@@ -79,7 +79,7 @@ _WORDS: dict[str, Any] = {"None": None, "True": True, "False": False, "()": ()}
 
 
 def _literal(text: str) -> Any:
-    """What a Python literal stands for; words and numbers need no parser."""
+    """The value of a Python literal; words and numbers need no parser."""
     if text in _WORDS:
         return _WORDS[text]
     for number in (int, float):
@@ -94,7 +94,7 @@ def _literal(text: str) -> Any:
 
 
 def python_signature(params: tuple[Param, ...]) -> inspect.Signature:
-    """What help() and IDEs show."""
+    """The signature that help() and IDEs show."""
     rows = []
     for p in params:
         kind = (
@@ -180,13 +180,13 @@ def _as_attr(name: str, p: Param, value: Any) -> Any:
 _PYTHON_DTYPES = {float: float64, int: int64, bool: bool_}
 # How a raw argument is read again by the core (see CallPlan in _hot.py).
 TENSOR, FLOAT, INT, BOOL, TENSORS, INTS, COMPLEX, DEFAULT = range(8)
-ANEW = -1  # of what each call is to be bound with
+ANEW = -1  # of an argument that each call is to be bound with anew
 #: How numbers are read.
 ROLES = {int: INT, float: FLOAT, bool: BOOL, complex: COMPLEX, SymInt: ANEW, SymNumber: ANEW}
 
 
 class Binder:
-    """Binds calls of one signature to primitives of one class."""
+    """Binds calls of a signature to primitives of a class."""
 
     def __init__(self, name: str, cls: Any, tensors_only: bool = False) -> None:
         self.name = name
@@ -214,7 +214,7 @@ class Binder:
 
     @cached_property
     def plain_operands(self) -> int:
-        """How many operands there are; -1 if other things are given beside them."""
+        """The number of operands; -1 if a signature has further kinds of parameters."""
         plain = all(p.kind in ("tensor", "tensor?", "operand") for p in self.positional)
         return len(self.params) if plain and len(self.params) == len(self.positional) else -1
 
@@ -270,7 +270,7 @@ class Binder:
     # -- parameters to a call ---------------------------------------------------------------
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """(primitive, tensors, run-time args, CallPlan or None) for one call.
+        """(primitive, tensors, run-time args, CallPlan or None) for a call.
 
         Raises ArgumentTypeError for arguments that do not fit the signature.
         """
@@ -311,9 +311,9 @@ class Binder:
         return prim, tensors, call_args, plan
 
     def _bind_operands(self, args: tuple[Any, ...]) -> Any:
-        """As `bind`, of tensors and numbers that are operands, at least one of them a tensor.
+        """As `bind`, for tensors and numbers that are operands, at least one of them a tensor.
 
-        None if there is something else.
+        None if there is any other argument.
         """
         form: list[Any] = []
         tensors: list[Any] = []
@@ -341,7 +341,7 @@ class Binder:
         return prim, tensors, numbers, plan
 
     def _operand(self, p: Param, value: Any, tensors: list[Any], args: list[Any]) -> Any:
-        """Append what `value` contributes at run time; returns its entry in the form."""
+        """Append the run-time content of `value`; returns the entry in the form."""
         kind = p.kind
         if value is None:
             if kind.endswith("?") or p.default is None:
@@ -351,7 +351,7 @@ class Binder:
             if isinstance(value, Tensor):
                 tensors.append(value)
                 return "T"
-            # A 0-d array is no number: unlike one, it takes part in the promotion.
+            # A 0-d array is no number: unlike a number, it takes part in the promotion.
             takes = kind == "operand" and not (self.tensors_only or hasattr(value, "__setitem__"))
             number = _as_number(value) if takes else None
             if number is None:
@@ -395,7 +395,7 @@ class Binder:
 
 
 def _as_number(value: Any) -> Any:
-    """`value` as an exact Python (or symbolic) number, or None if it is not a number."""
+    """`value` as an exact Python (or symbolic) number, or None for anything else."""
     if type(value) in (int, float, bool, complex) or isinstance(value, (SymInt, SymNumber)):
         return value
     if isinstance(value, Tensor):
@@ -419,7 +419,7 @@ def _is_constant(value: Any) -> bool:
 
 
 def _kept(value: Any) -> Any:
-    """A constant that stays: the user may change a list, and give it again."""
+    """A constant that stays: the user may change a list, and give the same list again."""
     if type(value) is list or (
         type(value) is tuple and any(type(v) in (list, tuple) for v in value)
     ):

@@ -1,10 +1,10 @@
 """Integers and numbers whose value is known only when a plan is bound.
 
-Type rules, gradient rules and composite bodies run once per structure.  They see extents as
-`SymInt` and scalars as `SymNumber`: both remember how they were computed, as an expression over
-the operands' dims and the call's run-time arguments.  Every comparison that a rule makes of two
-`SymInt` is kept as a guard.  The guards with their outcomes are the *pattern* of the call: for
-new sizes the core evaluates guards and result extents natively, and the rule does not run again.
+Type rules, gradient rules and composite bodies run once per structure.  Extents are given as
+`SymInt` and scalars as `SymNumber`: both remember their computation, as an expression over the
+operands' dims and the call's run-time arguments.  Every comparison that a rule makes of two
+`SymInt` is kept as a guard.  The guards with outcomes are the *pattern* of the call: for new sizes
+the core evaluates guards and result extents natively, and the rule does not run again.
 
 An expression is an int, a float, or a tuple that starts with one of the opcodes below.
 """
@@ -20,7 +20,7 @@ DIM, ARG, ADD, SUB, MUL, FLOORDIV, MOD, NEG, MIN, MAX, DIV, POW = range(12)
 EQ, NE, LT, LE, GT, GE = range(20, 26)
 # fmt: on
 Expr = Any  # int | float | tuple[int, ...]
-#: By id() of an expression: itself, so that the id stays its own, and what it has become.
+#: By id() of an expression: the expression, so that the id stays taken, and the replacement.
 Known = dict[int, tuple[Expr, Expr]]
 
 
@@ -41,7 +41,7 @@ def evaluate(expr: Expr, dims: Any, args: Any) -> Any:
 
 
 def apply_binary(op: int, a: Any, b: Any) -> Any:
-    """One arithmetic or comparison step of an expression."""
+    """An arithmetic or comparison step of an expression."""
     if op == ADD:
         return a + b
     if op == SUB:
@@ -79,10 +79,10 @@ def compare(op: int, a: Any, b: Any) -> bool:
 
 
 def substitute(expr: Expr, dim_of: Any, arg_of: Any, known: Known | None = None) -> Expr:
-    """`expr` with every DIM and ARG leaf replaced: dim_of(id, axis) and arg_of(k) give the new.
+    """`expr` with every DIM and ARG leaf replaced: dim_of(id, axis) and arg_of(k) give new leaves.
 
-    known: what parts that expressions share have become, where several get the same leaves. Where
-    the parts of a tensor begin are sums of which each holds those before.
+    known: replacements of shared parts, where several expressions get the same leaves. Offsets of a
+    tensor's parts, say, are sums, and each sum contains the sums before.
     """
     if type(expr) is not tuple:
         return expr
@@ -143,7 +143,7 @@ def make(op: int, a: Expr, b: Expr) -> Expr:
 
 
 class Guards:
-    """The comparisons made by one run of a rule, with their outcomes: its pattern."""
+    """The comparisons of a run of a rule, with their outcomes: the pattern of the run."""
 
     __slots__ = ("items",)
 
@@ -151,7 +151,7 @@ class Guards:
         self.items: dict[tuple[int, Expr, Expr], bool] = {}
 
     def add(self, op: int, a: Expr, b: Expr, outcome: bool) -> None:
-        """Keep one comparison; comparisons of constants tell nothing and are dropped."""
+        """Keep a comparison; comparisons of constants tell nothing and are dropped."""
         if type(a) is tuple or type(b) is tuple:
             self.items[(op, a, b)] = outcome
 
@@ -160,7 +160,7 @@ class SymNumber:
     """A run-time Python number inside a rule: arithmetic builds an expression, nothing else works.
 
     `category` is bool, int, float or complex as in dtypes (0..3).  A rule cannot branch on the
-    value: what must be decided while recording is to be declared as an attribute of the op.
+    value: a choice that is made while recording is to be declared as an attribute of the op.
     """
 
     __slots__ = ("category", "expr", "hint")
@@ -323,7 +323,7 @@ def category_of(number: Any) -> int:
 
 
 def hint_of(value: Any) -> Any:
-    """The concrete value that a symbolic number had when it was traced; others unchanged."""
+    """The concrete value of a symbolic number at the time of its tracing; all else unchanged."""
     return value.hint if isinstance(value, (SymInt, SymNumber)) else value
 
 

@@ -28,7 +28,8 @@ from wend.core.symbolic import (
 
 
 def over_rule(expr: Expr, shapes: list[Any], args: Sequence[Any]) -> Expr:
-    """An expression over an op's operands and args, over those of the rule that calls it."""
+    """An expression over an op's operands and args, as an expression over those of the calling
+    rule."""
     if type(expr) is not tuple:
         return expr
     op = expr[0]
@@ -52,7 +53,7 @@ class Recorder:
         self.hints: list[TensorType] = []  # concrete types, by id
 
     def tensor(self, shape: tuple[Any, ...], hint: TensorType) -> Any:
-        """A tensor that stands for the next input, or is the next result; `hint` is its type."""
+        """A tensor that stands for the next input, or for the next result; `hint` is its type."""
         type_ = _hot.symbolic_type(shape, hint.dtype, hint.device)
         value = _hot.symbolic_value(type_, self.serial, self.n)
         self.hints.append(hint)
@@ -67,7 +68,7 @@ class Recorder:
         return int(value.index)
 
     def record(self, prim: Any, tensors: list[Any], args: list[Any]) -> Any:
-        """One op of the body; composites are inlined."""
+        """Record an op of the body; composites are inlined."""
         if prim.is_composite:
             result = prim.call_body(tensors, args)
             wrap = prim.result_wrap()
@@ -154,16 +155,16 @@ Composite.tracer = staticmethod(trace_composite)
 
 
 def template(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
-    """The gradient rule of one op as a graph, made once per pattern.
+    """The gradient rule of an op as a graph, made once per pattern.
 
-    needs: which operands want a gradient     given: which results have one
+    needs: which operands want a gradient     given: which results have a gradient
     Inputs of the graph: operands, results, then the gradients given.  Outputs: per operand the
-    id of its gradient, or None.
+    id of the gradient, or None.
     """
     key = (needs, given)
     found: Graph | None = program.templates.get(key)
     if found is None:
-        rule = getattr(program.prim, "gradient_graph", None)  # of a composite as one op
+        rule = getattr(program.prim, "gradient_graph", None)  # of a composite as a single op
         found = _trace_vjp(program, needs, given) if rule is None else rule(needs, given)
         program.templates[key] = found
     return found
@@ -212,7 +213,7 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
 
 
 def align_gradients(prim: Any, grads: Any, n: int) -> list[Any]:
-    """What a gradient rule returned, one entry per tensor operand."""
+    """The result of a gradient rule, as an entry per tensor operand."""
     if not isinstance(grads, (tuple, list)):
         raise TypeError(f"{prim.name}: vjp must return a tuple")
     flat: list[Any] = []

@@ -1,4 +1,4 @@
-"""What type rules see of their operands."""
+"""Operands as type rules see them."""
 
 from __future__ import annotations
 

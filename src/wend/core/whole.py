@@ -1,4 +1,4 @@
-"""Work that is done as a whole or not at all, should an interrupt come in the middle of it."""
+"""Work that is done as a whole or not at all, should an interrupt come in the middle."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _WRITING, _ALONE = _hot.WriteBlock(), nullcontext()
 
 
 def one_at_a_time() -> AbstractContextManager[None]:
-    """Where several threads record: what reads tensors and then writes to them takes turns."""
+    """Where several threads record: code that reads tensors and then writes to them takes turns."""
     return _WRITING if _hot.several() else _ALONE
 
 
 def cuts_short(error: BaseException) -> bool:
-    """Whether an exception may come anywhere: then what it has cut short is to be as before."""
+    """Whether an exception may come anywhere: then the work cut short is to be as before."""
     return isinstance(error, (MemoryError, RecursionError)) or is_interrupt(error)
 
 
 class Headroom:
-    """Context with more room on the stack, to tidy up what a RecursionError has cut short."""
+    """Context with more room on the stack, to tidy up after a RecursionError."""
 
     __slots__ = ("limit",)
 
@@ -63,7 +63,7 @@ def position(trace: Trace) -> int:
 
 
 def take_back(trace: Trace, start: int) -> None:
-    """Give handles and storages back what they held when `position` was `start`."""
+    """Give handles and storages back the values that they held when `position` was `start`."""
     journal, touched = journal_of(trace), trace.touched
     kept = max(start - len(journal), 0)
     for handle, old, _ in reversed(touched[kept:]):
@@ -75,9 +75,9 @@ def take_back(trace: Trace, start: int) -> None:
 
 
 def last_rebinding(trace: Trace) -> tuple[Any, Any] | None:
-    """What was rebound last among what is pending, and to what; None if nothing was.
+    """The last pending rebinding, as (handle or storage, its new value); None if there is none.
 
-    Not what it held before: memory that nobody refers to can take the result.
+    The former value is not part: memory that nobody refers to can take the result.
     """
     if not trace.touched:
         return None
@@ -95,7 +95,7 @@ def _held_by(handle: Any) -> Any:
 
 
 class Whole(_hot.WholeBlock):
-    """Context: what is rebound inside of it is so as a whole, or if it is cut short, not at all."""
+    """Context: rebindings inside happen as a whole, or if the block is cut short, not at all."""
 
     __slots__ = ()
 

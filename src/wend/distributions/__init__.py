@@ -1,11 +1,13 @@
-"""torch.distributions: a few distributions so far, and their divergences."""
+"""torch.distributions: a few distributions so far, and divergences between them."""
 
 from wend.distributions import constraints, kl
-from wend.frontend.distributions.continuous import Normal, Uniform
-from wend.frontend.distributions.discrete import Bernoulli, Categorical
-from wend.frontend.distributions.distribution import Distribution, ExponentialFamily
-from wend.frontend.distributions.gaussian import MultivariateNormal
-from wend.frontend.distributions.kl import kl_divergence, register_kl
+from wend.distributions.bernoulli import Bernoulli
+from wend.distributions.categorical import Categorical
+from wend.distributions.distribution import Distribution, ExponentialFamily
+from wend.distributions.kl import kl_divergence, register_kl
+from wend.distributions.multivariate_normal import MultivariateNormal
+from wend.distributions.normal import Normal
+from wend.distributions.uniform import Uniform
 
 __all__ = [
     "Bernoulli",

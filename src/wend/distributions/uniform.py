@@ -1,5 +1,76 @@
-"""torch.distributions.uniform."""
+"""The uniform distribution."""
 
-from wend.frontend.distributions.continuous import Uniform
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.distributions import constraints
+from wend.distributions.distribution import (
+    Distribution,
+    broadcast_all,
+)
+from wend.frontend.random import rand
 
 __all__ = ["Uniform"]
+
+
+class Uniform(Distribution):
+    """Equally likely anywhere in [low, high)."""
+
+    has_rsample = True
+    low: Tensor
+    high: Tensor
+
+    # low < high is checked below: `low` bounds `high`, and the other way round.
+    arg_constraints: ClassVar[dict[str, Any]] = {"low": constraints.real, "high": constraints.real}
+
+    def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
+        self.low, self.high = broadcast_all(low, high)
+        super().__init__(self.low.shape, validate_args=validate_args)
+        if self._validate_args and not bool(ops.all(self.low < self.high)):
+            raise ValueError("Uniform is not defined when low >= high")
+
+    @property
+    def support(self) -> Any:  # type: ignore[override]
+        """The interval between low and high."""
+        return constraints.interval(self.low, self.high)
+
+    @property
+    def mean(self) -> Tensor:
+        return (self.low + self.high) / 2
+
+    @property
+    def mode(self) -> Tensor:
+        """NaN: no value is most likely."""
+        return self.high * float("nan")
+
+    @property
+    def variance(self) -> Tensor:
+        return ops.square(self.high - self.low) / 12
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        unit = rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        return self.low + unit * (self.high - self.low)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        inside = (value >= self.low) & (value < self.high)
+        width = ops.log(self.high - self.low)
+        return ops.where(inside, -width, float("-inf"))
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return ops.clamp((value - self.low) / (self.high - self.low), min=0, max=1)
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self.low + value * (self.high - self.low)
+
+    def entropy(self) -> Tensor:
+        return ops.log(self.high - self.low)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Uniform:
+        return self._expanded(("low", "high"), batch_shape)

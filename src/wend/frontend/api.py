@@ -12,7 +12,7 @@ from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.frontend.interop_memory import is_array
+from wend.frontend.interop.memory import is_array
 from wend.runtime.compiled import threads
 
 __all__ = [
@@ -71,7 +71,7 @@ def is_storage(obj: Any) -> bool:
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype is a floating-point one."""
+    """Whether the dtype is a floating-point dtype."""
     return input.dtype.is_floating_point
 
 
@@ -96,14 +96,14 @@ def get_default_dtype() -> DType:
 
 
 def set_default_dtype(d: DType) -> None:
-    """Make `d` (a floating-point dtype) the default one."""
-    _hot.synchronize()  # what is pending was typed under the old one
+    """Make `d` (a floating-point dtype) the default dtype."""
+    _hot.synchronize()  # pending ops were typed under the old dtype
     config.set_default_dtype(d)
     _renew_modes()
 
 
 def _renew_modes() -> None:
-    """Let all traces see the settings as they are."""
+    """Let all traces see the present settings."""
     for trace in _hot.traces():
         grad, inference, autocast, _, _, *rest = trace.mode.key
         trace.mode = _hot.intern_mode(
@@ -117,7 +117,7 @@ def _renew_modes() -> None:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """Old form of set_default_dtype: takes a typed constructor or its name."""
+    """Old form of set_default_dtype: takes a typed constructor or the name of a constructor."""
     name = t if isinstance(t, str) else t.__name__
     words = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16"}
     word = words.get(name.rsplit(".", 1)[-1])
@@ -132,7 +132,7 @@ def get_default_device() -> device:
 
 
 def set_default_device(device: Any) -> None:
-    """Only 'cpu' is available; raises DeviceError for others."""
+    """Only 'cpu' is available; raises DeviceError for any other device."""
     usable(device, "set_default_device")
 
 
@@ -172,9 +172,9 @@ def are_deterministic_algorithms_enabled() -> bool:
 def set_memory_budget(size: int | None) -> None:
     """Bound the bytes that a training step takes; None: no bound.
 
-    Where what is kept for a backward pass would take more than a quarter of it, products that are
-    larger than their operands are computed again as well. Paths planned before keep what they
-    keep. It is a target, not a limit: what cannot be computed again is kept.
+    The kept values of a backward pass may take a quarter of the budget. Beyond that, products that
+    are larger than their operands are computed again as well. Paths planned before are not planned
+    anew. The budget is a target, not a limit: values that cannot be computed again are kept.
     Raises ArgumentTypeError for anything but a positive int or None.
     """
     memory.set_budget(size)
@@ -186,12 +186,12 @@ def get_memory_budget() -> int | None:
 
 
 def get_num_threads() -> int:
-    """Threads that share the parts of a kernel (the reference uses what NumPy's BLAS uses)."""
+    """Threads that share the parts of a kernel (the reference uses the threads of NumPy's BLAS)."""
     return threads.threads()
 
 
 def set_num_threads(number: int) -> None:
-    """Set how many threads share the parts of a kernel; results do not depend on it."""
+    """Set how many threads share the parts of a kernel; results do not depend on the number."""
     if type(number) is not int or number < 1:
         raise ArgumentTypeError(f"set_num_threads: expects a positive integer, got {number!r}")
     threads.set_threads(number)

@@ -1,7 +1,7 @@
 """Functions that make tensors: of data, of constants, of ranges.
 
-Data becomes a held value (`tensor`, `as_tensor`); constants and ranges are recorded as ops, so
-that a `zeros` in a loop costs a step and no memory until somebody looks at it.
+Data becomes a held value (`tensor`, `as_tensor`); constants and ranges are recorded as ops. A
+`zeros` in a loop costs a step and no memory until somebody looks at the value.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from wend.base.shapes import int_of
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend import interop_arrays
-from wend.frontend.aliasing_memory import adopt
+from wend.frontend.aliasing.outside_memory import adopt
 from wend.frontend.formats import check_layout
-from wend.frontend.interop_memory import (
+from wend.frontend.interop import arrays as interop_arrays
+from wend.frontend.interop.memory import (
     array_from_dlpack,
     array_of_buffer,
     is_array,
@@ -167,9 +167,9 @@ def tensor(
 ) -> Tensor:
     """A tensor with a copy of the data: a number, a (nested) sequence, an array or a tensor.
 
-    dtype: by default bool, int64 or the default float type, as the numbers ask for; that of arrays
-    and of NumPy's numbers stays. Raises ArgumentError naming the position where sequences are
-    ragged, ArgumentTypeError for what is no number.
+    dtype: by default bool, int64 or the default float type, as the numbers ask for; arrays and
+    NumPy's numbers keep their type. Raises ArgumentError naming the position where sequences are
+    ragged, ArgumentTypeError for data that is no number.
     """
     options = Options("tensor", dtype, device, None, requires_grad, pin_memory)
     if isinstance(data, Tensor):
@@ -198,7 +198,7 @@ def _copy(source: Tensor, dtype: DType | None) -> Tensor:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor of the data, without a copy where it is a tensor or an array of the right type.
+    """A tensor of the data, without a copy for a tensor or an array of the right type.
 
     A tensor keeps its history, an array shares its memory.
     """
@@ -227,8 +227,8 @@ def asarray(
 ) -> Tensor:
     """A tensor of any data, an array, or an object with DLPack or the buffer protocol.
 
-    copy: True always copies, False raises ArgumentError if that cannot be avoided, None copies
-    where it must.
+    copy: True always copies, False raises ArgumentError if a copy cannot be avoided, None copies
+    where needed.
     """
     options = Options("asarray", dtype, device, None, requires_grad)
     given = obj
@@ -253,7 +253,7 @@ def _dtype_of(source: Any) -> DType:
 
 
 def from_numpy(ndarray: Any) -> Tensor:
-    """The tensor that shares an array's memory: writes on either side show on the other.
+    """The tensor that shares an array's memory: writes to either show in both.
 
     Raises ArgumentTypeError for anything but an ndarray of a type that tensors have,
     ArgumentError for negative strides. A read-only array is copied.
@@ -327,7 +327,7 @@ def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ..
 
 
 def is_index(value: Any) -> bool:
-    """Whether a value can stand for one extent: an int, or a 0-d tensor or array."""
+    """Whether a value can stand for an extent: an int, or a 0-d tensor or array."""
     if isinstance(value, Tensor) or is_array(value):
         return bool(value.ndim == 0)
     return hasattr(value, "__index__") and not isinstance(value, bool)
@@ -338,7 +338,7 @@ def _is_iterable(value: Any) -> bool:
 
 
 def _number(op: str, value: Any) -> Any:
-    """A fill value: a Python number; one-element tensors and NumPy's numbers become one."""
+    """A fill value as a Python number, also from one-element tensors and NumPy's numbers."""
     if type(value) in (int, float, bool, complex):
         return value
     if hasattr(value, "item"):
@@ -349,21 +349,21 @@ def _number(op: str, value: Any) -> Any:
 
 
 def empty(*size: Any, **keywords: Any) -> Tensor:
-    """A tensor of a size, its elements not chosen by anybody (zeros, in fact).
+    """A tensor of a size, with arbitrary elements (zeros, in fact).
 
-    size: ints, or one sequence of them. dtype, device, layout, requires_grad, pin_memory, out,
+    size: ints, or a sequence of ints. dtype, device, layout, requires_grad, pin_memory, out,
     memory_format: as in PyTorch.
     """
     return _constant("empty", size, 0, keywords)
 
 
 def zeros(*size: Any, **keywords: Any) -> Tensor:
-    """y[...] = 0. size: ints, or one sequence of them; keywords as in `empty`."""
+    """y[...] = 0. size: ints, or a sequence of ints; keywords as in `empty`."""
     return _constant("zeros", size, 0, keywords)
 
 
 def ones(*size: Any, **keywords: Any) -> Tensor:
-    """y[...] = 1. size: ints, or one sequence of them; keywords as in `empty`."""
+    """y[...] = 1. size: ints, or a sequence of ints; keywords as in `empty`."""
     return _constant("ones", size, 1, keywords)
 
 
@@ -382,7 +382,7 @@ KEYWORDS = frozenset(Options.__init__.__code__.co_varnames[2:9])
 
 
 def checked_keywords(op: str, keywords: dict[str, Any]) -> dict[str, Any]:
-    """`keywords`, if they are ones that creation functions take. Raises ArgumentTypeError."""
+    """`keywords`, if creation functions take all of them. Raises ArgumentTypeError."""
     for name in keywords:
         if name not in KEYWORDS:
             raise ArgumentTypeError(f"{op}: got an unexpected keyword argument '{name}'")
@@ -390,7 +390,7 @@ def checked_keywords(op: str, keywords: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_fits(op: str, value: Any, dtype: DType) -> None:
-    """Raise ValueRefused for a number beyond what `dtype` holds; minus a uint's is wrapped."""
+    """Raise ValueRefused for a number beyond the range of `dtype`; minus a uint's is wrapped."""
     if value == 0 or value == 1:  # which all types hold
         return
     if dtype.category == dtypes.INT and not isinstance(value, complex):
@@ -417,7 +417,7 @@ def full(size: Any, fill_value: Any, **keywords: Any) -> Tensor:
 
 
 def empty_strided(size: Any, stride: Any, **keywords: Any) -> Tensor:
-    """A tensor of a size with the given strides, its elements not chosen by anybody."""
+    """A tensor of a size with the given strides, with arbitrary elements."""
     options = Options("empty_strided", **checked_keywords("empty_strided", keywords))
     extents, steps = sizes_of("empty_strided", (size,)), sizes_of("empty_strided", (stride,))
     if len(extents) != len(steps):
@@ -448,24 +448,24 @@ def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
 
 
 def empty_like(input: Tensor, **keywords: Any) -> Tensor:
-    """A tensor of input's size and type, its elements not chosen by anybody."""
+    """A tensor of input's size and type, with arbitrary elements."""
     return _like("empty_like", input, 0, keywords)
 
 
 def zeros_like(input: Tensor, **keywords: Any) -> Tensor:
-    """y[...] = 0, of input's size and type; not part of its history."""
+    """y[...] = 0, of input's size and type; not part of input's history."""
     if not keywords and type(input) is Tensor:
         return ops.full(input.shape, 0, dtype=input.dtype)
     return _like("zeros_like", input, 0, keywords)
 
 
 def ones_like(input: Tensor, **keywords: Any) -> Tensor:
-    """y[...] = 1, of input's size and type; not part of its history."""
+    """y[...] = 1, of input's size and type; not part of input's history."""
     return _like("ones_like", input, 1, keywords)
 
 
 def full_like(input: Tensor, fill_value: Any, **keywords: Any) -> Tensor:
-    """y[...] = fill_value, of input's size and type; not part of its history."""
+    """y[...] = fill_value, of input's size and type; not part of input's history."""
     return _like("full_like", input, _number("full_like", fill_value), keywords)
 
 
@@ -476,7 +476,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tenso
     """start, start + step, ... below end. `arange(end)` begins at 0.
 
     dtype: int64 if all three are ints, else the default float type.
-    Raises ArgumentError for a step of 0, or one that leads away from the end.
+    Raises ArgumentError for a step of 0, or a step that leads away from the end.
     """
     if end is None:
         start, end = 0, start
@@ -568,7 +568,7 @@ def new_ones(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
 
 
 def new_empty(self: Tensor, *size: Any, **keywords: Any) -> Tensor:
-    """A tensor of this one's type, its elements not chosen by anybody."""
+    """A tensor of this tensor's type, with arbitrary elements."""
     return _new("new_empty", self, size, 0, keywords)
 
 

@@ -1,4 +1,4 @@
-"""`wend.debug.explain()`: what became of the last step, as text and as a table."""
+"""`wend.debug.explain()`: how the last step was computed, as text and as a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from html import escape
 
 from wend.base import defects
 from wend.core import _hot
-from wend.runtime.flush_log import last_step
+from wend.core.step_log import BackwardRow
+from wend.runtime.flush_log import last_passes, last_step
 from wend.runtime.report import FlushReport, PassText, StepReport, passes_of, report
 
 __all__ = ["Explanation", "explain"]
@@ -16,30 +17,32 @@ _UNITS = ("", "k", "M", "G", "T")
 
 
 def explain() -> Explanation:
-    """What became of the last step: computes what is pending, and says how.
+    """How the last step was computed: computes pending values first.
 
-    The step is what was computed since its path was last taken: an iteration of a loop. Per flush:
-    why its path was new, what ran it, each kernel with the ops that it fuses and the user's lines,
-    bytes read and written, operations, host steps and why they are none.
+    The step is all that was computed since its path was last taken: an iteration of a loop. Per
+    flush: why the path was new, the executor, each kernel with the fused ops and the user's lines,
+    bytes and operations, host steps with reasons. Per backward pass: the ways that ran its parts,
+    and why others declined.
 
-    Printing shows the text; notebooks show a table; `passes()` what each pass made.
+    Printing shows the text; notebooks show a table; `passes()` the result of each pass.
     """
     _hot.synchronize()
-    return Explanation([report(flush) for flush in last_step()])
+    return Explanation([report(flush) for flush in last_step()], last_passes())
 
 
 class Explanation:
-    """What became of a step; `flushes` has it in parts.
+    """How a step was computed; `flushes` and `backward` have the parts.
 
-    failures: those inside Wend that this process has met and repaired, or "none"
+    failures: failures inside Wend that this process has met and repaired, or "none"
     """
 
-    def __init__(self, flushes: list[FlushReport]) -> None:
+    def __init__(self, flushes: list[FlushReport], backward: list[BackwardRow]) -> None:
         self.flushes = flushes
+        self.backward = backward
         self.failures = defects.summary()
 
     def passes(self, flush: int = -1) -> list[PassText]:
-        """What each pass made of the path of a flush, in order: before a pass is after the last."""
+        """The path of a flush after each pass, in order (before a pass: the entry before)."""
         return passes_of(self.flushes[flush].plan)
 
     def __str__(self) -> str:
@@ -51,10 +54,18 @@ class Explanation:
                 lines += [f"        {names}: {line}" for line, names in _by_line(step)]
                 if step.reason:
                     lines.append(f"        on the host: {step.reason}")
+        lines += self._backward_lines()
         lines.append(f"failures inside Wend so far: {self.failures}")
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _backward_lines(self) -> Iterator[str]:
+        for k, row in enumerate(self.backward):
+            yield f"backward pass {k + 1} of {len(self.backward)}, not known as one step:"
+            for (part, way, reason), n in row.asked.items():
+                found = f"declined: {way}: {reason}" if reason else f"run by: {way}"
+                yield f"  {part}: {found}" + (f" ({n} times)" if n > 1 else "")
 
     def _repr_html_(self) -> str:
         parts = ["<div>"]
@@ -73,6 +84,8 @@ class Explanation:
                 row = (f"{j} {escape(step.kind)}", ops + more, escape(_amounts(step)))
                 parts.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>")
             parts.append("</table>")
+        passes = "<br>".join(escape(line) for line in self._backward_lines())
+        parts.append(f"<p>{passes}</p>" if passes else "")
         parts.append(f"<p>failures inside Wend so far: {escape(self.failures)}</p></div>")
         return "".join(parts)
 
@@ -87,8 +100,14 @@ def _head(flush: FlushReport) -> Iterator[str]:
     for name, count, reason in flush.lanes:
         yield f"  {count} by {name}" + (f": not as one, because {reason}" if reason else "")
     if flush.steps:
-        n, hosts = len(flush.kernels), len(flush.host_steps)
-        yield f"  {n} kernels, {hosts} host steps, {_number(flush.arena)}B of temporaries"
+        kernels = _counted(len(flush.kernels), "kernel")
+        hosts = _counted(len(flush.host_steps), "host step")
+        yield f"  {kernels}, {hosts}, {_number(flush.arena)}B of temporaries"
+
+
+def _counted(n: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _by_line(step: StepReport) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class _Name:
-    """One of a closed set of names; there is one object each, and it pickles as itself."""
+    """A name of a closed set; there is a single object of each name, and pickles keep it so."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,7 +44,7 @@ class _Name:
 
 
 class layout(_Name):
-    """How a tensor keeps its elements."""
+    """The way in which a tensor keeps its elements."""
 
 
 class memory_format(_Name):
@@ -71,7 +71,7 @@ def _by_name(name: str) -> _Name:
 
 
 def check_layout(op: str, given: Any) -> None:
-    """Raises ArgumentTypeError for what is no layout, NotImplementedInWend for a sparse one."""
+    """Raises ArgumentTypeError for no layout, NotImplementedInWend for a sparse layout."""
     if given is None or given is strided:
         return
     if not isinstance(given, layout):

@@ -1,4 +1,4 @@
-"""Functions of `wend` for what Tensor has as methods, numbers by name, and switches of backends."""
+"""Functions of `wend` for methods of Tensor, numbers by name, and switches of backends."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.core._hot import Tensor
 from wend.core.primitive import PUBLIC, ops
-from wend.frontend import aliasing, creation
+from wend.frontend import creation
+from wend.frontend.aliasing import rebinding as aliasing
 
 __all__ = [
     "conj",
@@ -78,7 +79,7 @@ def fill(input: Tensor, value: Any) -> Tensor:
 
 
 def real(input: Tensor) -> Tensor:
-    """The real part of the elements: the tensor itself unless it is complex."""
+    """The real part of the elements: the tensor itself unless complex."""
     return input.real  # type: ignore[no-any-return]
 
 
@@ -86,7 +87,7 @@ def real(input: Tensor) -> Tensor:
 
 
 def _where(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """where(condition): the places where it holds, one tensor of indices per dim."""
+    """where(condition): the places where the condition holds, a tensor of indices per dim."""
     if len(args) + len(kwargs) != 1:
         return NotImplemented
     condition = args[0] if args else kwargs.get("condition")
@@ -105,8 +106,10 @@ for _name in ("clamp_", "clip_", "round_"):
 
 
 def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
-    """Make this tensor the view that `as_strided` gives of its memory. Raises GraphError for one
-    that gradients are recorded for."""
+    """Make this tensor the view that `as_strided` gives of its memory.
+
+    Raises GraphError for a tensor that gradients are recorded for.
+    """
     if self.requires_grad:
         raise GraphError(
             "as_strided_: this tensor requires grad; use as_strided, which makes another tensor"
@@ -116,7 +119,7 @@ def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: Any = None
 
 
 def new_empty_strided(self: Tensor, size: Any, stride: Any, **keywords: Any) -> Tensor:
-    """A tensor of this one's type and of these strides, its elements not chosen by anybody."""
+    """A tensor of this tensor's type and of these strides, with arbitrary elements."""
     keywords.setdefault("dtype", self.dtype)
     return creation.empty_strided(size, stride, **keywords)
 
@@ -132,12 +135,12 @@ _interop = [1]
 
 
 def get_float32_matmul_precision() -> str:
-    """What was set; matrix products of float32 are always computed in float32."""
+    """The last setting; matrix products of float32 are always computed in float32."""
     return _precision[0]
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Allow lower precision on accelerators that have it; on the CPU nothing changes."""
+    """Allow lower precision on accelerators with lower precision; on the CPU nothing changes."""
     if precision not in _PRECISIONS:
         raise ArgumentError(
             f"set_float32_matmul_precision: {precision!r} is not one of {', '.join(_PRECISIONS)}"
@@ -151,7 +154,7 @@ def get_num_interop_threads() -> int:
 
 
 def set_num_interop_threads(number: int) -> None:
-    """Accepted: ops run one after the other so far."""
+    """Accepted: ops run in sequence so far."""
     if type(number) is not int or number < 1:
         raise ArgumentTypeError(
             f"set_num_interop_threads: expects a positive integer, got {number!r}"

@@ -1,7 +1,7 @@
-"""Logical strides: where PyTorch would keep the elements, and what `view` allows there.
+"""Logical strides: where PyTorch would keep the elements, and which `view` they allow.
 
-Data lies wherever the executor likes; what users see (`stride()`, `is_contiguous()`, the errors of
-`view`) follows from how a handle was derived: a fresh result is row-major, each view op has a
+Data lies wherever the executor likes. The users' side (`stride()`, `is_contiguous()`, the errors of
+`view`) follows from the derivation of a handle: a fresh result is row-major, each view op has a
 rule from input strides to output strides.
 """
 
@@ -16,15 +16,15 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend import creation, formats
-from wend.frontend.aliasing_versions import base_now, stands_for, storage_of
+from wend.frontend.aliasing.versions import base_now, stands_for, storage_of
 from wend.frontend.strides import MOST_KEPT, layout_of
-from wend.ops.reshapes import Reshape
+from wend.ops.views.reshapes import Reshape
 
 
 class View(Reshape):
-    """y = x in the given shape, sharing x's elements; one extent may be -1.
+    """y = x in the given shape, sharing x's elements; an extent may be -1.
 
-    Raises ShapeError if the strides of x do not allow it: use reshape then.
+    Raises ShapeError if the strides of x do not allow the view: use reshape then.
     """
 
     name = "view"
@@ -49,7 +49,7 @@ def _is_view(prim: Any, args: Any, type_: Any, strides: tuple[int, ...]) -> bool
 
 
 def check_view(prim: Any, x: Tensor, args: Any) -> None:
-    """Raise as PyTorch's `view` does where the strides do not allow it."""
+    """Raise as PyTorch's `view` does where the strides do not allow the view."""
     if prim.must_view and not viewable(prim, x, args):
         raise ShapeError(
             f"view: view size is not compatible with input tensor's size and stride (shape "
@@ -61,7 +61,7 @@ def check_view(prim: Any, x: Tensor, args: Any) -> None:
 def _view_of_dtype(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """x.view(dtype): the same memory as elements of another dtype, without gradient.
 
-    Raises ShapeError where the elements of another size would not lie in it.
+    Raises ShapeError where elements of another size would not fit the memory.
     """
     more = [*positional[1:], *([keywords["dtype"]] if list(keywords) == ["dtype"] else keywords)]
     asked = more[0] if len(more) == 1 else None
@@ -93,7 +93,7 @@ ops.view.general = _view_of_dtype
 
 
 def attach_reshape(t: Tensor, x: Tensor, prim: Any, args: Any) -> bool:
-    """Whether the result of a reshape is to be an alias of its operand."""
+    """Whether the result of a reshape is to be an alias of the operand."""
     return viewable(prim, x, args)
 
 
@@ -137,10 +137,10 @@ def is_channels_last(x: Tensor, memory_format: Any = formats.channels_last) -> b
 
 
 def in_format(x: Tensor, memory_format: Any, op: str, fresh: bool = False) -> Tensor:
-    """x if it lies in that format, else a copy that says it does.
+    """x if x lies in that format, else a copy marked as lying in the format.
 
-    fresh: x is a tensor of its own already, that no one else has. Raises ShapeError for another
-    rank than the format's, ArgumentTypeError for what is no format.
+    fresh: x is a new tensor already, that nobody else has. Raises ShapeError for any rank but the
+    format's, ArgumentTypeError for anything but a format.
     """
     if memory_format is None or memory_format is formats.preserve_format:
         return x
@@ -161,7 +161,7 @@ def in_format(x: Tensor, memory_format: Any, op: str, fresh: bool = False) -> Te
 
 
 def _clone_in_format(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """clone(memory_format=...): a copy that says that it lies in the format."""
+    """clone(memory_format=...): a copy marked as lying in the format."""
     memory_format = keywords.get("memory_format")
     if memory_format is None or memory_format is formats.preserve_format:
         return NotImplemented
@@ -173,7 +173,7 @@ ops.clone.general = _clone_in_format
 
 
 def base_of(self: Tensor) -> Tensor | None:
-    """The tensor that this one is a view of; None if it is no view."""
+    """The tensor that this tensor is a view of; None for no view."""
     alias = self.alias
     if alias is None or alias.base is None:
         return None
@@ -185,12 +185,12 @@ def base_of(self: Tensor) -> Tensor | None:
 
 
 def is_view(self: Tensor) -> bool:
-    """Whether this tensor is a view of another one."""
+    """Whether this tensor is a view of another tensor."""
     return base_of(self) is not None
 
 
 def stride(self: Tensor, dim: int | None = None) -> Any:
-    """Steps in elements from one index to the next, per dim or of one dim."""
+    """Steps in elements from an index to the next, per dim or of a dim."""
     strides, _ = layout_of(self)
     if dim is None:
         return strides

@@ -6,7 +6,7 @@ from wend.base.errors import ArgumentError, LinAlgError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.interop import array_of
+from wend.frontend.interop.exchange import array_of
 
 __all__ = ["cholesky", "solve"]
 
@@ -14,7 +14,7 @@ __all__ = ["cholesky", "solve"]
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """x such that A x = B (left) or x A = B.
 
-    A: (..., n, n)   B: (..., n, k), or (..., n): one vector per matrix
+    A: (..., n, n)   B: (..., n, k), or (..., n): a vector per matrix
     Computed at once: programs catch LinAlgError (a RuntimeError) where A is singular.
     """
     vector = B.dim() == 1 or (B.dim() == A.dim() - 1 and B.shape == A.shape[:-1])
@@ -37,10 +37,10 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
 
 
 def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Tensor:
-    """The lower triangular L with L L^T = A, or with `upper` its transpose.
+    """The lower triangular L with L L^T = A, or with `upper` the transpose of L.
 
     A: (..., n, n), symmetric and positive definite. Computed at once: programs catch LinAlgError (a
-    RuntimeError) where it is not.
+    RuntimeError) where A is not so.
     """
     found = ops.cholesky_lower(A)
     if type(found) is Tensor and bool(ops.any(ops.isnan(found))):

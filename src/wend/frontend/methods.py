@@ -1,4 +1,4 @@
-"""Methods and properties of Tensor that are neither ops nor belong to one of the other modules."""
+"""Methods and properties of Tensor that are neither ops nor in a module of their own."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.signature import parse_signature
 from wend.core.whole import one_at_a_time
-from wend.frontend import aliasing, creation, formats, layout
-from wend.frontend.aliasing_memory import expose
-from wend.frontend.aliasing_versions import base_now, count_write, keep_count, leave_memory
-from wend.frontend.grad_modes import is_inference
-from wend.ops import subscript
+from wend.frontend import creation, formats, layout
+from wend.frontend.aliasing import rebinding as aliasing
+from wend.frontend.aliasing.outside_memory import expose
+from wend.frontend.aliasing.versions import base_now, count_write, keep_count, leave_memory
+from wend.frontend.autograd.grad_modes import is_inference
+from wend.ops.indexing import subscript
 
 # -- conversions ----------------------------------------------------------------------------
 
@@ -44,7 +45,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself.
 
     Keywords: dtype, device, non_blocking, copy, memory_format.  Raises DeviceError for a device
-    that is not available, ArgumentTypeError for other arguments.
+    that is not available, ArgumentTypeError for further arguments.
     """
     dtype = kwargs.pop("dtype", None)
     place = kwargs.pop("device", None)
@@ -76,7 +77,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _dtype_asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
-    """The dtype, if a conversion to it is all that is asked for."""
+    """The dtype, if a conversion to a dtype is all that is asked for."""
     if len(args) == 1 and not kwargs and isinstance(args[0], DType):
         return args[0]
     if not args and list(kwargs) == ["dtype"] and isinstance(kwargs["dtype"], DType):
@@ -85,7 +86,7 @@ def _dtype_asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
 
 
 class _Conversion:
-    """Binds calls that only change the dtype: from then on they go through the core."""
+    """Binds calls that only change the dtype: after the first, these go through the core."""
 
     params = parse_signature("input")
 
@@ -93,7 +94,7 @@ class _Conversion:
         self.fixed = fixed
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """(primitive, tensors, args, plan); tensors of that dtype are returned as they are."""
+        """(primitive, tensors, args, plan); tensors of that dtype are returned unchanged."""
         kwargs = {k: v for k, v in kwargs.items() if k != "memory_format"}
         dtype = self.fixed or _dtype_asked(args[1:], kwargs)
         prim = ops.cast.primitive.of(("T",), dtype=dtype)
@@ -142,7 +143,7 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """This tensor: it is on the CPU."""
+    """This tensor: already on the CPU."""
     return self
 
 
@@ -225,9 +226,9 @@ def set_(self: Tensor, source: Any = None, *unused: Any, **more: Any) -> Tensor:
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Give this tensor another shape; elements are kept in row-major order, new ones are 0.
+    """Give this tensor a new shape; elements are kept in row-major order, new elements are 0.
 
-    It stays where it is in memory, and what shares that goes on doing so, unless it needs more.
+    The tensor keeps its memory, and shares it with the same tensors, unless more is needed.
     """
     shape = creation.sizes_of("resize_", sizes)
     if self.requires_grad:
@@ -313,7 +314,7 @@ def allclose(
 
 
 def element_size(self: Tensor) -> int:
-    """Bytes of one element."""
+    """Bytes of an element."""
     return int(self.dtype.itemsize)
 
 
@@ -323,7 +324,7 @@ def get_device(self: Tensor) -> int:
 
 
 def data_ptr(self: Tensor) -> int:
-    """Address of the first element, 0 if there is none; the memory is shared until it is freed."""
+    """Address of the first element, 0 without elements; the memory stays shared until freed."""
     array = expose(self, watch=False)
     return int(array.ctypes.data) if array.size else 0
 
@@ -341,7 +342,7 @@ def where_method(self: Tensor, condition: Tensor, y: Any) -> Tensor:
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:
-    """This tensor as an instance of a subclass of Tensor; it shares the value."""
+    """This tensor as an instance of a subclass of Tensor, with the same value."""
     made = _hot.native_new(cls)
     made.value = _hot.refreshed(self)
     made.leaf = self.leaf
@@ -351,13 +352,13 @@ def as_subclass(self: Tensor, cls: type) -> Any:
 
 
 def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
-    """An instance of a subclass of Tensor that shares the values of `data`, without its history."""
+    """An instance of a subclass of Tensor that shares the values of `data`, without history."""
     made = as_subclass(data.detach(), cls)
     return made.requires_grad_() if require_grad else made
 
 
 def reversed_(self: Tensor) -> Tensor:
-    """The tensor with its first dim in reverse order, for `reversed`."""
+    """The tensor with the first dim in reverse order, for `reversed`."""
     return ops.flip(self, (0,)) if self.dim() else self  # type: ignore[no-any-return]
 
 
@@ -382,7 +383,7 @@ def is_nonzero(self: Tensor) -> bool:
 
 
 def typename(obj: Any) -> str:
-    """The name of an object's type, as PyTorch spells it."""
+    """The name of an object's type, in PyTorch's spelling."""
     if isinstance(obj, Tensor):
         return str(obj.type())
     cls = type(obj)
@@ -398,7 +399,7 @@ def positive(input: Tensor) -> Tensor:
 
 
 def _itself(self: Tensor, *args: Any) -> Tensor:
-    """This tensor: it is real and dense, and nothing about it is put off."""
+    """This tensor: real and dense, with nothing put off."""
     return self
 
 
@@ -408,7 +409,7 @@ def _never(self: Tensor) -> bool:
 
 
 def is_floating_point(self: Tensor) -> bool:
-    """Whether the dtype is a floating-point one."""
+    """Whether the dtype is a floating-point dtype."""
     return self.dtype.is_floating_point
 
 
@@ -423,7 +424,7 @@ def is_signed(self: Tensor) -> bool:
 
 
 def _named(name: str, function: Any) -> FunctionType:
-    """The function under a name of its own, which overrides compare."""
+    """The function under a new name, which overrides compare."""
     made = FunctionType(function.__code__, function.__globals__, name)
     made.__doc__, made.__annotations__ = function.__doc__, function.__annotations__
     return made
@@ -475,8 +476,8 @@ def _flat(values: Any) -> list[Any]:
 
 
 class _Overriding(threading.local):
-    """What a thread is doing about overrides: how often it disabled them, and which functions
-    `default_torch_function` is calling."""
+    """A thread's state of overrides: how often they are disabled, and the functions under way in
+    `default_torch_function`."""
 
     def __init__(self) -> None:
         self.disabled = 0
@@ -502,8 +503,8 @@ def default_torch_function(
 ) -> Any:
     """Call the op on plain tensors; results become instances of the subclass.
 
-    NotImplemented if an operand's class is no base of it, or if this is asked for in the course of
-    the same call: `func` is then of another framework, and does not know tensors of this one.
+    NotImplemented if the class of an operand is no base of `cls`, or if this is asked for in the
+    course of the same call: `func` is then of another framework, and does not know Wend's tensors.
     """
     if not all(issubclass(cls, other) for other in types) or func in _STATE.under_way:
         return NotImplemented
@@ -518,7 +519,7 @@ def default_torch_function(
     return _as_class(result, cls)
 
 
-#: What the default hands on as it is.
+#: Functions whose results the default leaves unchanged.
 _GRAD = Tensor.grad.__get__  # type: ignore[attr-defined]
 
 

@@ -1,8 +1,7 @@
-"""`torch.overrides`: which calls a class with a `__torch_function__` of its own is asked about.
+"""`torch.overrides`: the calls that a class with its own `__torch_function__` is asked about.
 
-Ops ask their operands' classes in the core. What is no op (attributes, `size`, `backward`,
-`x[0] = v`) is asked about by members that such a class gets when it is made, so that plain tensors
-are never looked at.
+Ops ask the classes of operands in the core. All else (attributes, `size`, `backward`, `x[0] = v`)
+is asked about by members that such a class gets when made. Plain tensors are never looked at.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _SPECIAL = frozenset(
     for name in "setitem len bool int float complex index contains repr format reversed deepcopy "
     "array reduce_ex dlpack dlpack_device".split()
 )
-#: What does not ask: fields of the core, and the way out of a class.
+#: Members that do not ask: fields of the core, and the way out of a class.
 _INTERNAL = frozenset(("value", "leaf", "alias", "version", "as_subclass"))
 _MODULES = ("wend", "wend.nn.functional", "wend.linalg", "wend.special")
 
@@ -71,7 +70,7 @@ def _prepare(cls: Any, **options: Any) -> None:
     if cls.__torch_function__ == _inherited(cls) or is_plain(cls):
         return
     for name, plain in vars(Tensor).items():
-        # What a class beside Tensor brings along comes first, if it stands before it.
+        # A member of a class beside Tensor comes first, if that class stands before Tensor.
         if not _public(name) or _static(cls, name) is not plain:
             continue
         if hasattr(type(plain), "__set__") or type(plain) is _hot.OpProperty:
@@ -90,10 +89,10 @@ def _static(cls: type, name: str) -> Any:
 
 Tensor.__init_subclass__ = classmethod(_prepare)  # type: ignore[arg-type]
 if isinstance(_get := _hot.OpProperty.__get__, FunctionType):
-    _get.__defaults__ = (None,)  # as the compiled class has it
+    _get.__defaults__ = (None,)  # as in the compiled class
 for _name in _SPECIAL:
     if isinstance(_plain := vars(Tensor).get(_name), FunctionType):
-        _plain.__name__ = _name  # what overrides compare
+        _plain.__name__ = _name  # the name that overrides compare
 
 
 # -- queries --------------------------------------------------------------------------------
@@ -105,7 +104,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(obj: Any) -> bool:
-    """has_torch_function of one argument."""
+    """has_torch_function of `obj` alone."""
     return has_torch_function((obj,))
 
 
@@ -119,7 +118,7 @@ def handle_torch_function(
 ) -> Any:
     """Ask the classes of the relevant arguments, the most derived first, to make this call.
 
-    Raises ArgumentTypeError if all of them answer NotImplemented.
+    Raises ArgumentTypeError if all answer NotImplemented.
     """
     return torch_function(public_api, args, kwargs, relevant_args)
 
@@ -141,17 +140,17 @@ def wrap_torch_function(dispatcher: Function) -> Callable[[Function], Function]:
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether it is a Tensor, or of a class with a `__torch_function__`."""
+    """Whether `inp` is a Tensor, or of a class with a `__torch_function__`."""
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
 def get_default_nowrap_functions() -> set[Function]:
-    """Functions whose results the default `__torch_function__` leaves as they are."""
+    """Functions whose results the default `__torch_function__` leaves unchanged."""
     return {Tensor.grad.__get__}  # type: ignore[attr-defined]
 
 
 def get_overridable_functions() -> dict[Any, list[Function]]:
-    """The functions that `__torch_function__` may be asked about, by the namespace they are in."""
+    """The functions that `__torch_function__` may be asked about, by namespace."""
     found: dict[Any, list[Function]] = {}
     for module in map(importlib.import_module, _MODULES):
         found[module] = [f for name, f in vars(module).items() if isinstance(f, OpFunction)]
@@ -181,6 +180,6 @@ def resolve_name(f: Function) -> str | None:
 
 
 def is_tensor_method_or_property(func: Function) -> bool:
-    """Whether it is a member of Tensor, or an accessor of one of its attributes."""
+    """Whether `func` is a member of Tensor, or an accessor of an attribute of Tensor."""
     name = getattr(func, "__name__", "")
     return name == "__get__" or getattr(Tensor, name, None) is func

@@ -1,4 +1,4 @@
-"""What programs ask about accelerators: there are none, and each question gets a clear answer."""
+"""Answers to questions about accelerators: there are none, and each answer is clear."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def current_accelerator(check_available: bool = False) -> device | None:
 
 
 def compile(model: Any = None, **options: Any) -> Any:
-    """The model itself: Wend compiles what it runs without being asked."""
+    """The model itself: Wend compiles every program without being asked."""
     if model is None:
         return lambda function: function
     return model
@@ -50,7 +50,7 @@ def _flags(**unused: Any) -> Iterator[None]:
 
 
 class autocast:
-    """torch.amp.autocast: for a device that is not there it does nothing, with a warning.
+    """torch.amp.autocast: for a missing device it does nothing, with a warning.
 
     Raises NotImplementedInWend when asked for on the CPU.
     """
@@ -141,7 +141,7 @@ __all__ = [
 
 
 def itself(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """What torch.jit.script gives: the function, class or module as it is."""
+    """The result of torch.jit.script: the function, class or module unchanged."""
     return obj
 
 
@@ -151,7 +151,7 @@ def jit_trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) 
 
 
 def jit_marker(drop: Any = False, **kwargs: Any) -> Any:
-    """A decorator, with or without arguments, that leaves the function as it is."""
+    """A decorator, with or without arguments, that leaves the function unchanged."""
     return drop if callable(drop) else itself
 
 
@@ -171,7 +171,7 @@ def onnx_export(*args: Any, **kwargs: Any) -> Any:
 
 
 def no_process_group(*args: Any, **kwargs: Any) -> Any:
-    """Raises NotImplementedInWend: programs run in one process so far."""
+    """Raises NotImplementedInWend: programs run in a single process so far."""
     raise NotImplementedInWend(
         "torch.distributed: process groups are not available; run the program in one process"
     )

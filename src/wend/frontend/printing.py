@@ -1,10 +1,10 @@
 """Text of tensors: the layout rules of PyTorch's `repr`, from a NumPy array and a few facts.
 
-The rules, in the order in which they act:
+The rules, in the order of their effect:
 
 1. More than `threshold` elements: only `edgeitems` at either end of each dim are looked at.
-2. One number format serves the whole tensor (`NumberFormat`), right-aligned: integral floats print
-   as `3.`; a range wider than 1e3, values above 1e8 or below 1e-4 give scientific notation.
+2. One number format serves the whole tensor (`NumberFormat`), right-aligned: integral floats
+   print as `3.`; a range wider than 1e3, values above 1e8 or below 1e-4 give scientific notation.
 3. Rows wrap at `linewidth`; a dim of rank r is separated by r - 1 newlines.
 4. Facts that cannot be read off the numbers follow: size=, dtype=, grad_fn=, requires_grad=.
 """
@@ -122,7 +122,7 @@ def printoptions(**options: Any) -> Iterator[None]:
 
 
 class NumberFormat:
-    """The one format that all elements of a tensor share, and its width in characters.
+    """The number format that all elements of a tensor share, and its width in characters.
 
     values: the elements that will be shown, real (bool, int or float), of any shape.
     """
@@ -141,7 +141,7 @@ class NumberFormat:
             return
         self.integral = bool(np.all(doubles == np.ceil(doubles)))
         self.scientific = _wants_scientific(doubles)
-        # An integral number carries a point that str() of it lacks, so that inf and nan align.
+        # An integral number carries a point that its str() lacks, so that inf and nan align.
         point = 1 if self.integral and not self.scientific else 0
         self.width = max(len(self._digits(v)) + point for v in doubles.tolist())
 
@@ -169,7 +169,7 @@ def _wants_scientific(doubles: np.ndarray[Any, Any]) -> bool:
 
 
 class ComplexFormat:
-    """Real and imaginary part, each with a format of its own: `1.5000+2.j`."""
+    """Real and imaginary part, each with its own format: `1.5000+2.j`."""
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
         self.real = NumberFormat(values.real, is_float=True)
@@ -266,7 +266,7 @@ def describe(
 ) -> str:
     """PyTorch's `repr` of a tensor.
 
-    array: its values, or None where there are none (a meta tensor), which prints `...`.
+    array: the tensor's values, or None where there are none (a meta tensor), which prints `...`.
     dtype: the dtype's name with prefix, `torch.float16`; shown unless `usual_dtype` (the default
     dtypes, int64 and bool need no mention); empty tensors show it unless `default_dtype`.
     device: shown if not None.   grad_fn: the node's name, `AddBackward0`.
@@ -350,9 +350,9 @@ def _table_row(
 
 
 def tensor_text(tensor: Tensor) -> str:
-    """`repr(tensor)`. Computes what is pending, except inside the body of a composite."""
+    """`repr(tensor)`. Computes pending values, except inside the body of a composite."""
     cls = type(tensor)
-    # A Parameter says what it is in front, and goes on like a plain tensor.
+    # A Parameter names its class in front, and goes on like a plain tensor.
     plain = cls is Tensor or (cls.__name__ == "Parameter" and cls.__module__.startswith("wend."))
     node = getattr(tensor, "grad_fn", None)
     default = get_default_dtype()
@@ -375,7 +375,7 @@ def _node_name(node: Any) -> str:
 
 
 def tensor_html(self: Tensor) -> str:
-    """What a notebook shows of a tensor."""
+    """The HTML of a tensor in a notebook."""
     caption = f"{type(self).__name__} of shape {tuple(self.shape)}, {self.dtype}"
     if self.requires_grad:
         caption += ", requires grad"

@@ -1,7 +1,7 @@
 """Random numbers: generators, seeds, and the functions and methods that draw.
 
 Draws are counter-based: seed and offset are taken when the op is recorded, so that results do not
-depend on what is fused, batched or left out.
+depend on fusion, batching or ops left out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from wend.base.shapes import int_of
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.aliasing import assign
+from wend.frontend.aliasing.rebinding import assign
 from wend.frontend.creation import Options, finished, sizes_of, tensor
-from wend.ops.elementwise import FLOATING
+from wend.ops.elementwise.family import FLOATING
 from wend.ops.numeric import require
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
 
 
 class Generator:
-    """A stream of random numbers of its own: torch.Generator()."""
+    """A separate stream of random numbers: torch.Generator()."""
 
     def __init__(self, device: Any = "cpu", *, _state: RandomState | None = None) -> None:
         self.device = usable(device, "Generator")
@@ -117,7 +117,7 @@ def _state_bytes(state: Any) -> bytes:
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator; returns it."""
+    """Seed the default generator; returns the generator."""
     return default_generator.manual_seed(seed)
 
 
@@ -143,7 +143,7 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, **unused: Any) -> Iterator[None]:
-    """Inside the block the default generator may be used freely; its state is restored after."""
+    """Inside the block the default generator may be used freely; the state is restored after."""
     if not enabled:
         yield
         return
@@ -155,7 +155,7 @@ def fork_rng(devices: Any = None, enabled: bool = True, **unused: Any) -> Iterat
 
 
 def reserve(generator: Any, count: int) -> tuple[int, int]:
-    """(seed, offset) for a draw of `count` numbers from a generator, or from the default one."""
+    """(seed, offset) for a draw of `count` numbers from `generator`, or from the default."""
     if generator is None:
         return random_state.current().reserve(count)
     if not isinstance(generator, Generator):
@@ -264,9 +264,9 @@ def _int(op: str, name: str, value: Any) -> int:
 
 
 def check_range(op: str, low: int, high: int, dtype: DType) -> None:
-    """Raise ValueRefused unless there are numbers low <= y < high, and `dtype` holds them.
+    """Raise ValueRefused unless there are numbers low <= y < high, all in the range of `dtype`.
 
-    Warns of those that a float type cannot tell from their neighbours.
+    Warns of numbers that a float type cannot tell from their neighbours.
     """
     if low >= high:
         raise ValueRefused(f"{op}: expects 'from' < 'to', but got from={low} >= to={high}")
@@ -405,9 +405,9 @@ def _fill(self: Tensor, made: Tensor) -> Tensor:
 
 
 def _drawn(self: Tensor, op: Any, *parameters: Any, generator: Any) -> Tensor | None:
-    """A draw of one step; None for other dtypes than float32 and float64.
+    """A draw of one step; None for dtypes but float32 and float64.
 
-    Of those the one-step draws have other numbers than `rand` and `randn`, rounded later.
+    For those dtypes the one-step draws have other numbers than `rand` and `randn`, rounded later.
     """
     if self.dtype not in (float32, float64):
         return None

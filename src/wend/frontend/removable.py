@@ -8,9 +8,9 @@ from typing import Any
 
 
 class RemovableHandle:
-    """What a `register_*_hook` method returns: `remove()` takes the hook away again.
+    """The result of a `register_*_hook` method: `remove()` takes the hook away again.
 
-    hooks: the table the hook is in, by `id`     extra_dict: tables that hold something beside it
+    hooks: the table with the hook, by `id`     extra_dict: tables with further facts of the hook
     """
 
     next_id: int = 0

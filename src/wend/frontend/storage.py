@@ -1,4 +1,4 @@
-"""Storages: the memory that a tensor and its views lie in, as an object of its own."""
+"""Storages: the memory of a tensor and its views, as a separate object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wend.base.dtypes import DType, uint8
 from wend.base.errors import NotImplementedInWend
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.aliasing_versions import storage_of
+from wend.frontend.aliasing.versions import storage_of
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -37,11 +37,11 @@ class UntypedStorage:
         return self.nbytes() // self.dtype.itemsize
 
     def element_size(self) -> int:
-        """Bytes of one element."""
+        """Bytes of an element."""
         return int(self.dtype.itemsize)
 
     def data_ptr(self) -> int:
-        """Address of the memory.  From now on it is shared until it is freed."""
+        """Address of the memory.  From now on the memory is shared until freed."""
         return self._base.data_ptr()
 
     def resizable(self) -> bool:
@@ -49,7 +49,7 @@ class UntypedStorage:
         return False
 
     def resize_(self, size: int) -> UntypedStorage:
-        """The storage, if it has that size.  Raises NotImplementedInWend for another one."""
+        """The storage, if of that size.  Raises NotImplementedInWend for any other size."""
         if size != self.size():
             raise NotImplementedInWend(
                 f"{type(self).__name__}.resize_: a storage of {self.size()} elements cannot become "
@@ -103,7 +103,7 @@ class UntypedStorage:
 
 
 class TypedStorage(UntypedStorage):
-    """A tensor's memory as elements of its dtype."""
+    """A tensor's memory as elements of the tensor's dtype."""
 
     def __init__(self, tensor: Tensor) -> None:
         super().__init__(tensor)
@@ -123,7 +123,7 @@ def untyped_storage(self: Tensor) -> UntypedStorage:
 
 
 def storage(self: Tensor) -> TypedStorage:
-    """The memory that this tensor lies in, as elements of its dtype."""
+    """The memory of this tensor, as elements of the tensor's dtype."""
     return TypedStorage(self)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from wend.base.shapes import contiguous_strides
 from wend.core._hot import Alias, Tensor
-from wend.ops.views import Reinterpret
+from wend.ops.views.family import Reinterpret
 
 Layout = tuple[tuple[int, ...], int]
 
-MOST_KEPT = 4096  # layouts, and whether they allow a view
+MOST_KEPT = 4096  # layouts, and whether each allows a view
 
 
 def layout_of(handle: Tensor) -> Layout:
@@ -25,7 +25,7 @@ def layout_of(handle: Tensor) -> Layout:
 
 
 def _laid_out(alias: Any) -> Layout:
-    """The layout of a view; each view of a chain keeps its own, so that a long chain is linear."""
+    """The layout of a view; each view of a chain keeps its layout: a long chain is linear."""
     root = alias.base
     type_, given = root.value.type, root._layout
     new = []
@@ -64,7 +64,8 @@ def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any
 
 
 def strides_on(alias: Alias, type_: Any, strides: tuple[int, ...]) -> Layout | None:
-    """(strides in elements, offset) of a view if its base has these; None if it is no view then."""
+    """(strides in elements, offset) of a view whose base has `strides`; None if this is no view
+    then."""
     offset = 0
     for prim, args in alias.chain:
         if not isinstance(prim, Reinterpret):
@@ -80,7 +81,7 @@ _REPEATING = frozenset(("expand", "expand_to", "unfold", "as_strided"))
 
 
 def may_repeat(alias: Alias | None) -> bool:
-    """Whether some op of a view's chain may show one element of its operand at several places."""
+    """Whether some op of a view's chain may show an element of its operand at several places."""
     while alias is not None and alias.prim is not None:
         if alias.prim.name in _REPEATING:
             return True
@@ -89,9 +90,9 @@ def may_repeat(alias: Alias | None) -> bool:
 
 
 def repeats(handle: Tensor, alike: bool = False) -> bool:
-    """Whether one element of memory is shown at several places of a handle.
+    """Whether an element of memory is shown at several places of a handle.
 
-    alike: whether a dim of it shows nothing but the same elements (`expand`)
+    alike: whether a dim of the handle shows nothing but the same elements (`expand`)
     """
     alias = handle.alias
     if alias is None or alias.base is None or not may_repeat(alias):

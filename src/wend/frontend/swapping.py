@@ -1,4 +1,4 @@
-"""`torch.utils.swap_tensors`: two tensors change places, for whoever refers to them."""
+"""`torch.utils.swap_tensors`: two tensors change places, for all references to them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import Leaf, Tensor
-from wend.frontend.aliasing import note_rebinding
-from wend.frontend.aliasing_versions import UNCOUNTED
-from wend.frontend.interop import user_attributes
+from wend.frontend.aliasing.rebinding import note_rebinding
+from wend.frontend.aliasing.versions import UNCOUNTED
+from wend.frontend.interop.exchange import user_attributes
 
 __all__ = ["swap_tensors"]
 
@@ -22,8 +22,8 @@ _FIELDS = ("value", "alias", "_layout", "_grad", "version")
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     """Exchange class, attributes, data, history and gradient of two tensors.
 
-    Raises GraphError if weak references or views refer to one of them.  A backward pass that would
-    give a gradient to one of them, by a graph made before, raises GraphError.
+    Raises GraphError if weak references or views refer to either.  A backward pass that would give
+    a gradient to either, by a graph made before, raises GraphError.
     """
     for name, t in (("t1", t1), ("t2", t2)):
         if _is_weakly_referred(t):
@@ -65,7 +65,7 @@ _OWN_REFERENCES = 4
 
 
 def _is_weakly_referred(t: Tensor) -> bool:
-    """Whether anything but the identity of the tensor refers to it weakly."""
+    """Whether anything but the identity of the tensor refers to the tensor weakly."""
     references = weakref.getweakrefs(t)
     leaf = t.leaf or _hot.own_attribute(t, _RETIRED)
     if leaf is None or not references:
@@ -78,7 +78,7 @@ _RETIRED = "_retired_leaf"
 
 
 def _leaf_for(taker: Tensor, t: Tensor) -> Leaf | None:
-    """The identity of a leaf for who takes its place; graphs that have the old one refuse."""
+    """The identity of a leaf for the tensor in its place; graphs with the old identity refuse."""
     leaf = t.leaf
     if leaf is None:
         return None
@@ -102,7 +102,7 @@ def _refuse(g: Any) -> None:
 
 
 def _attributes(t: Tensor) -> dict[str, Any]:
-    """What the user has set on a tensor, and what says how its writes are counted: taken away."""
+    """The user's attributes of a tensor, and the difference of its counts of writes: taken away."""
     names = [*user_attributes(t), *(n for n in (UNCOUNTED,) if n in t.__dict__)]
     t.__dict__.pop(_RETIRED, None)
     return {name: t.__dict__.pop(name) for name in names}

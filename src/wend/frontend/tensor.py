@@ -1,4 +1,4 @@
-"""The Python half of Tensor: what the core calls upward, and methods that are not ops."""
+"""The Python half of Tensor: upward calls of the core, and methods that are not ops."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from wend.core.primitive import ops
 from wend.core.provenance import current_site, module_path, one_site
 from wend.core.symbolic import SymInt, SymNumber
 from wend.core.whole import one_at_a_time
-from wend.frontend import aliasing, creation
-from wend.frontend import rhythm as _rhythm  # noqa: F401  (fills a slot of the core)
-from wend.frontend.aliasing_versions import count_write, keep_count, leave_memory
-from wend.frontend.interop_memory import common_dtype, is_array
+from wend.frontend import creation
+from wend.frontend.aliasing import rebinding as aliasing
+from wend.frontend.aliasing.versions import count_write, keep_count, leave_memory
+from wend.frontend.batching import flush_points as _rhythm  # noqa: F401  (fills a slot of the core)
+from wend.frontend.interop.memory import common_dtype, is_array
 from wend.frontend.strides import may_repeat, repeats
-from wend.ops import indexing, subscript
+from wend.ops.indexing import keys as indexing
+from wend.ops.indexing import subscript
 from wend.runtime import flush as _plans  # noqa: F401  (fills the core's slots)
 
 # -- modes ----------------------------------------------------------------------------------
@@ -47,7 +49,7 @@ def default_eager() -> bool:
 
 
 def array_of(x: Tensor) -> Any:
-    """The NumPy array behind a tensor, computed if it was pending.  Not to be written to."""
+    """The NumPy array behind a tensor, computed if pending.  Not to be written to."""
     return _hot.ensure(_hot.refreshed(x))
 
 
@@ -68,11 +70,11 @@ def _one_element(x: Tensor, what: str) -> Any:
 
 
 class _AmbiguousError(WendError, RuntimeError, ValueError, TypeError):
-    """A tensor with many elements, or none, used as one number."""
+    """A tensor with many elements, or none, used as a number."""
 
 
 def item(self: Tensor) -> Any:
-    """The value of a tensor with one element, as a Python number.  Raises RuntimeError."""
+    """The value of a tensor with a single element, as a Python number.  Raises RuntimeError."""
     number = _one_element(self, "item")
     return float(number) if self.dtype.category == 2 else number
 
@@ -124,7 +126,7 @@ def contains(x: Tensor, element: Any) -> bool:
 
 
 def size_of_dim(x: Tensor, dim: Any) -> int:
-    """Extent of one dim; raises DimError."""
+    """Extent of a dim; raises DimError."""
     return int(x.shape[normalize_dim(dim, x.dim(), "size")])
 
 
@@ -136,7 +138,7 @@ def operator(name: str, function: Any, x: Tensor, y: Any, swap: bool) -> Any:
     if isinstance(y, (bool, int, float, complex, SymInt, SymNumber)):
         return function(y, x) if swap else function(x, y)
     if type(y).__module__ == "numpy" and hasattr(y, "dtype"):
-        if is_array(y):  # NumPy's rules, in which an array of no dims is no weaker than others
+        if is_array(y):  # NumPy's rules, in which an array of no dims is as strong as any array
             dtype = common_dtype(x.dtype, y)
             x = x if name.startswith("__i") else ops.cast(x, dtype)
             y = creation.as_tensor(y, dtype=dtype)
@@ -172,7 +174,7 @@ def op_by_name(name: str, inplace: bool) -> Any:
 
 
 def strip_device(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Check and drop device=, requires_grad= and other arguments that mean nothing to an op."""
+    """Check and drop device=, requires_grad= and other arguments without meaning for an op."""
     kwargs = dict(kwargs)
     usable(kwargs.pop("device"), function.__name__)
     return args, kwargs
@@ -200,7 +202,7 @@ def call_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def write_out(name: str, out: Tensor, result: Tensor) -> None:
-    """Put a result into the tensor given as `out`; it is resized if its shape is another."""
+    """Put a result into the tensor given as `out`; `out` is resized to the shape of the result."""
     if _hot.current_trace().mode.grad and (out.requires_grad or result.requires_grad):
         raise GraphError(
             f"{name}(): functions with out=... arguments don't support automatic "
@@ -327,7 +329,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
 
 
 def _set_part(x: Tensor, key: Any, value: Any) -> bool:
-    """x[key] = value by way of the view x[key], if it is one: whether it was done."""
+    """x[key] = value by way of the view x[key], if this is a view: whether that was done."""
     part = x[key]
     if part.alias is None or part.alias.base is not x.alias.base:
         return False
@@ -386,8 +388,8 @@ def numel(self: Tensor) -> int:
 
 
 def backward(x: Tensor, gradient: Any, retain: Any, create_graph: bool, inputs: Any) -> None:
-    """What Tensor.backward calls where the path is not known yet."""
-    from wend.frontend import autograd
+    """The call of Tensor.backward where the path is not known yet."""
+    from wend.frontend.autograd import backward as autograd
 
     autograd.backward(x, gradient, retain, create_graph, inputs=inputs)
 
@@ -396,7 +398,7 @@ _hot.set_slot("backward", backward)
 
 
 def _data(self: Tensor) -> Tensor:
-    """The values without history; assigning makes them those of another tensor."""
+    """The values without history; assigning takes over the values of another tensor."""
     return aliasing.uncounted(ops.detach(self))
 
 

@@ -1,4 +1,4 @@
-"""`wend.testing`: comparing tensors in tests, and making them for tests."""
+"""`wend.testing`: comparing tensors in tests, and making tensors for tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend import interop_compare, random
+from wend.frontend import random
 from wend.frontend.creation import checked_dtype, sizes_of, tensor
+from wend.frontend.interop import compare as interop_compare
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
@@ -36,7 +37,7 @@ Message = str | Callable[[str], str] | None
 
 
 class Checks:
-    """What `assert_close` was asked to look at."""
+    """The settings of a call of `assert_close`."""
 
     def __init__(
         self,
@@ -87,11 +88,11 @@ def assert_close(
 ) -> None:
     """Raise AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
-    actual, expected: tensors, arrays, numbers, None, or (nested) sequences and mappings of them.
-    rtol, atol: both or neither; by default what the dtype can be held to (0 for ints and bools).
+    actual, expected: tensors, arrays, numbers, None, or (nested) sequences and mappings of these.
+    rtol, atol: both or neither; by default as tight as the dtype allows (0 for ints and bools).
     equal_nan: whether two nan are close.   check_*: whether these must be the same, too.
     msg: the error's text, or a function that makes it of the usual text.
-    Raises ArgumentTypeError for things that cannot be compared with each other.
+    Raises ArgumentTypeError for objects that cannot be compared with each other.
     """
     __tracebackhide__ = True
     checks = Checks(
@@ -246,7 +247,7 @@ def _scalar_fault(
 
 
 def _attribute_fault(actual: Any, expected: Any, a: Any, b: Any, checks: Checks) -> str | None:
-    """What differs before the values are looked at: shape, and what the checks name."""
+    """The first difference before values: in shape, or in an attribute that the checks name."""
 
     def fault(name: str, x: Any, y: Any) -> str:
         return f"The values for attribute '{name}' do not match: {x} != {y}."
@@ -309,7 +310,7 @@ def make_tensor(
     """A tensor of uniform random values in [low, high).
 
     low, high: by default [0, 2) for bool, [0, 10) for uint8, [-9, 10) for other ints, [-9, 9) for
-    floats; cut to what the dtype holds.   noncontiguous: with strides that are not dense.
+    floats; cut to the range of the dtype.   noncontiguous: with strides that are not dense.
     exclude_zero: zeros become the smallest positive number (1 for ints).
     Raises ArgumentError for low >= high, nan, or an integer that requires grad.
     """
@@ -336,7 +337,7 @@ def make_tensor(
 
 
 def _bounds(dtype: DType, low: Any, high: Any) -> tuple[Any, Any]:
-    """The half-open range of the values, within what the dtype holds."""
+    """The half-open range of the values, within the range of the dtype."""
     usual: tuple[Any, Any]
     limits: tuple[Any, Any]
     if dtype.category == BOOL:

@@ -1,6 +1,6 @@
 """`torch.Tensor(...)` and the typed constructors, `torch.FloatTensor(...)` and its siblings.
 
-They read their arguments in the old way: ints are a size, a sequence is data, a tensor is taken
+All read their arguments in the old way: ints are a size, a sequence is data, a tensor is taken
 over. `isinstance(x, torch.FloatTensor)` asks for the type of the elements.
 """
 
@@ -17,8 +17,8 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.creation import held, is_index, sizes_of
-from wend.frontend.interop_arrays import Op, array_from_data
-from wend.frontend.interop_memory import is_array
+from wend.frontend.interop.arrays import Op, array_from_data
+from wend.frontend.interop.memory import is_array
 
 __all__ = [
     "BFloat16Tensor",
@@ -85,7 +85,7 @@ def _of_tensor(name: str, dtype: DType | None, source: Tensor) -> Tensor:
 
 
 def tensor_init(handle: Tensor, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """What `Tensor.__init__` does, unless a subclass's `__new__` has made the value already."""
+    """The work of `Tensor.__init__`, unless a subclass's `__new__` has made the value already."""
     if getattr(handle, "value", None) is not None:
         return
     made = legacy_tensor("Tensor", None, args, keywords)

@@ -1,6 +1,6 @@
-"""torch.func: functions of one example on many, derivatives as functions, modules as functions."""
+"""torch.func: functions of an example on many, derivatives as functions, modules as functions."""
 
-from wend.frontend.derivatives import (
+from wend.func.derivatives import (
     grad,
     grad_and_value,
     hessian,
@@ -10,10 +10,10 @@ from wend.frontend.derivatives import (
     linearize,
     vjp,
 )
-from wend.frontend.functionalized import functionalize
-from wend.frontend.mapping import vmap
-from wend.frontend.nn.stateless import functional_call
-from wend.frontend.stacking import stack_module_state
+from wend.func.functionalized import functionalize
+from wend.func.mapping import vmap
+from wend.func.stacking import stack_module_state
+from wend.nn.utils.stateless import functional_call
 
 __all__ = [
     "functional_call",

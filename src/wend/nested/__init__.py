@@ -1,6 +1,7 @@
-"""torch.nested: tensors of unlike sizes as one."""
+"""torch.nested: several tensors of unlike sizes as one tensor."""
 
-from wend.frontend.nested.creation import (
+from wend.nested import dispatch as dispatch  # ops on ragged batches go there
+from wend.nested.creation import (
     as_nested_tensor,
     masked_select,
     narrow,
@@ -8,7 +9,7 @@ from wend.frontend.nested.creation import (
     nested_tensor_from_jagged,
     to_padded_tensor,
 )
-from wend.frontend.nested.tensor import NestedTensor
+from wend.nested.tensor import NestedTensor
 
 __all__ = [
     "NestedTensor",

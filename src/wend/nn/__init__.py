@@ -1,5 +1,12 @@
 # ruff: noqa: F401, F403
 """Modules, parameters, layers and losses; `functional`, `init` and `utils` beside them."""
 
-from wend.frontend.nn import *
 from wend.nn import functional, init, modules, parallel, parameter, utils
+from wend.nn.modules import *
+from wend.nn.parallel import DataParallel
+from wend.nn.parameter import (
+    Buffer,
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+)

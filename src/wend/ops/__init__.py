@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from wend.base.modules import import_folder
+from wend.base.modules import import_tree
 
-_ROOT = os.path.dirname(os.path.abspath(__file__))
-import_folder("wend.ops", _ROOT)
-import_folder("wend.ops.composites", os.path.join(_ROOT, "composites"))
+import_tree("wend.ops", os.path.dirname(os.path.abspath(__file__)))

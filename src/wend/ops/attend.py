@@ -1,8 +1,8 @@
-"""Attention as a primitive: nobody outside of it sees the scores of all pairs.
+"""Attention as a primitive: the scores of all pairs stay inside.
 
-`attend` also gives the logarithm of each row's sum, from which its gradient, `attend_backward`, has
-the weights again, block by block.  Whoever differentiates once more, or wants the gradient of a
-mask, gets formulas over all pairs: these are rare.
+`attend` also gives the logarithm of each row's sum. From it the gradient, `attend_backward`,
+computes the weights again, block by block.  A further derivative, or the gradient of a mask, takes
+formulas over all pairs: these are rare.
 
     scores S[i, j] = scale * query[i] . key[j] + mask[i, j]     weights P = exp(S - log-sum)
 """
@@ -53,16 +53,16 @@ def _check(op: str, query: Spec, key: Spec, value: Spec, mask: Spec | None) -> t
 
 
 class Part(NamedTuple):
-    """Some rows of scores: their first, how many scores come before, keys of NumPy."""
+    """Some rows of scores: the first row, how many scores come before, keys of NumPy."""
 
     row: int
     before: int
-    rows: Any  # of what has a row for each query
-    keys: Any  # of what has one for each key
+    rows: Any  # of an array with a row for each query
+    keys: Any  # of an array with a row for each key
 
 
 def _parts(shape: tuple[int, ...]) -> Iterator[Part]:
-    """All scores of this shape at once, or if they are many a few rows after the other."""
+    """All scores of this shape at once, or if there are many, a few rows at a time."""
     *front, n, columns = shape
     whole = slice(None)
     if math.prod(shape) <= _MANY:
@@ -76,7 +76,7 @@ def _parts(shape: tuple[int, ...]) -> Iterator[Part]:
 
 
 class Attention(Primitive, abstract=True):
-    """Base: what forward and backward, with and without dropout, have in common."""
+    """Base: the common part of forward and backward, with and without dropout."""
 
     supports = FLOATING
     is_causal: bool
@@ -143,12 +143,12 @@ class Dropout(NamedTuple):
     offset: Any
 
     def kept(self, shape: Any, dtype: Any) -> Any:
-        """What the weights are multiplied by, in ops."""
+        """The factors of the weights, in ops."""
         u = ops.uniform(shape, self.seed, self.offset, dtype=float32)
         return ops.mul(ops.cast(ops.ge(u, self.p), dtype), self.factor)
 
     def kept_array(self, shape: Any, dtype: Any, before: int) -> Array:
-        """The same, as an array, from the weight on that has so many before it."""
+        """The factors as an array, from the weight on that has `before` weights before it."""
         words = philox.words32(self.seed, self.offset + before, math.prod(shape)).reshape(shape)
         u = (words >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
         return (u >= np.float32(self.p)).astype(dtype) * dtype.type(self.factor)
@@ -195,7 +195,7 @@ class Attend(Attention):
     def vjp(self, g: Any, y: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, *drop: Any) -> Any:
         wide = accumulator(q.dtype)
         out, total = ops.cast(y[0], wide), y[1]
-        # A row of y changes by P (dS - delta), its total by P dS.
+        # A row of y changes by P (dS - delta), the total of the row by P dS.
         delta = ops.sub(ops.sum(ops.mul(ops.cast(g[0], wide), out), -1), g[1])
         backward = ops.attend_dropout_backward if drop else ops.attend_backward
         grads = backward(q, k, v, total, delta, g[0], mask, scale, *drop, is_causal=self.is_causal)
@@ -208,7 +208,7 @@ class Attend(Attention):
         return (*grads, ops.mul(p, ops.sub(change, _column(delta, p))))
 
     def batch(self, batched: Any, size: Any, q: Any, k: Any, v: Any, mask: Any, *rest: Any) -> Any:
-        # Positions of draws run on from example to example, as in one draw over all of them.
+        # Positions of draws run on from example to example, as in a draw over all examples.
         found, mask = _batched(batched, size, (q, k, v), mask)
         return getattr(ops, self.name)(*found, mask, *rest, is_causal=self.is_causal)
 
@@ -217,7 +217,7 @@ class Attend(Attention):
 
 
 class AttendDropout(Attend):
-    """`attend` that leaves weights out. p: how likely; factor: what multiplies the others."""
+    """`attend` that leaves weights out. p: how likely; factor: multiplies the remaining weights."""
 
     signature = (
         "query, key, value, mask: tensor?, scale: scalar, p: scalar, factor: scalar, "
@@ -256,9 +256,9 @@ def _gathered(p: Any, x: Any, dtype: Any) -> Any:
 
 
 class AttendBackward(Attention):
-    """(dq, dk, dv) of attend, from the gradient of its output.
+    """(dq, dk, dv) of attend, from the gradient of the output.
 
-    With K what dropout multiplies by:  dS = P (K (grad @ value.T) - delta)
+    With K the factors of dropout:  dS = P (K (grad @ value.T) - delta)
         dq = scale dS @ key     dk = scale dS.T @ query     dv = (K P).T @ grad
     total: (..., L), of the forward pass     delta: (..., L), the sums of grad * output by rows
     """

@@ -1,4 +1,4 @@
-"""Ops that the engine itself records: identities with a gradient identity of their own."""
+"""Ops that the engine itself records: identities with a separate gradient identity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wend.core.types import Spec
 
 
 class Identity(Primitive):
-    """y = x, as a value with a gradient identity of its own."""
+    """y = x, as a value with a separate gradient identity."""
 
     name = "identity"
     grad_name = "AliasBackward0"
@@ -32,7 +32,7 @@ class Identity(Primitive):
         return (g,)
 
     def batch(self, batched: tuple[bool, ...], size: Any, x: Any) -> Any:
-        """The same op: what is passed on to gradients is its point."""
+        """The same op: its only point is the effect on gradients."""
         return getattr(ops, self.name)(x)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
@@ -56,7 +56,7 @@ class Variable(StopGradient):
 
 
 def assigned(src: Any) -> Any:
-    """What was assigned, before it was copied, or brought to dtype and shape of the target."""
+    """The assigned tensor, before copies and conversions to dtype and shape of the target."""
     given, maker = src, src.maker
     if maker is not None and maker[0].name in ("clone", "identity"):
         return maker[1][0]
@@ -89,7 +89,7 @@ class Graft(Primitive):
         return (None, g)
 
     def batch(self, batched: tuple[bool, ...], size: Any, data: Any, history: Any) -> Any:
-        """Both with the batch axis, added where one lacks it."""
+        """Both with the batch axis, added where missing."""
         both = zip((data, history), batched, strict=True)
         lifted = [x if b else ops.expand_to(x, (size, *x.shape), (0,)) for x, b in both]
         return getattr(ops, self.name)(*lifted)
@@ -112,7 +112,7 @@ class Overwrite(Graft):
 
     @staticmethod
     def grad_nodes(n: Any, data: Any, history: Any) -> Any:
-        """Named by what was written: a number, drawn numbers, or a tensor."""
+        """Named by the written value: a number, drawn numbers, or a tensor."""
         maker = data.maker
         if maker is not None and not maker[1]:
             name = maker[0].grad_name
@@ -120,13 +120,13 @@ class Overwrite(Graft):
                 name = "FillBackward2" if maker[2][-1] else "ZeroBackward0"
             return n.node(name, history)
         if maker is not None and maker[0].name == "clone":
-            number = maker[1][0].maker  # `fill_` has expanded it
+            number = maker[1][0].maker  # `fill_` has expanded the number
             if number is not None and number[0].name == "expand" and not number[1][0].rank:
                 return n.Fill3(history, number[1][0])
         return n.node("CopyBackwards", history, assigned(data))
 
     def vjp(self, g: Any, y: Any, data: Any, history: Any) -> tuple[Any, ...]:
-        """Zeros for the history: it keeps requiring a gradient, as in PyTorch."""
+        """Zeros for the history: the history keeps requiring a gradient, as in PyTorch."""
         return (g, ops.full(history.shape, 0.0, dtype=history.dtype))
 
 

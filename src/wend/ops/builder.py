@@ -1,14 +1,15 @@
 """The scalar instructions that `emit` rules are written in.
 
-An elementwise op's `emit(b, x, ...)` says what happens to one element, through a builder `b`: the
-code generator's builder appends machine instructions, the NumPy builder computes on arrays (and
-shows that a rule is right before any code is generated).  Values are opaque to the rules.
+The `emit(b, x, ...)` of an elementwise op computes an element, through a builder `b`: the code
+generator's builder appends machine instructions, the NumPy builder computes on arrays (and shows
+that a rule is right before any code is generated).  Values are opaque to the rules.
 
-Operands of one instruction have one type, unless its line says otherwise; `constant` makes a value
-of the type of another one.  float16 and bfloat16 never enter a rule: they are widened to float32
-before it and rounded once after it.  Integers wrap (min / -1 too, which traps on some machines).
-On bool, `add` is or, `mul` is and.  All lanes are computed: what `select` does not take must not
-trap, and a rule that can fail says so with `require` and goes on with harmless operands.
+Operands of an instruction have the same type, unless its line says otherwise; `constant` makes a
+value of the type of a given value.  float16 and bfloat16 never enter a rule: they are widened to
+float32 before it and rounded once after it.  Integers wrap (min / -1 too, which traps on some
+machines). On bool, `add` is or, `mul` is and.  All lanes are computed: values that `select` does
+not take must not trap, and a rule that can fail says so with `require` and goes on with harmless
+operands.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from typing import Any, Protocol
 
 from wend.base.dtypes import DType
 
-Value = Any  # one element, in whatever form the builder keeps it
+Value = Any  # an element, in whatever form the builder keeps it
 
 
 class Builder(Protocol):
-    """What an `emit` rule may ask for; each method appends one instruction."""
+    """Instructions for `emit` rules; each method appends an instruction."""
 
     # fmt: off
     # types and constants
@@ -100,7 +101,7 @@ class Builder(Protocol):
     def erfc(self, x: Value) -> Value: ...
     def erfinv(self, x: Value) -> Value: ...
     def normal_gate(self, x: Value) -> Value: ...                # x Phi(x)
-    def normal_slope(self, x: Value) -> Value: ...               # its derivative
+    def normal_slope(self, x: Value) -> Value: ...               # derivative of normal_gate
     def i0e(self, x: Value) -> Value: ...
     def i1e(self, x: Value) -> Value: ...
     def lgamma(self, x: Value) -> Value: ...

@@ -1,12 +1,13 @@
-"""The contraction primitive: what all matrix products are made of.
+"""The contraction primitive: all matrix products are made of it.
 
 `contract(x, y)` multiplies two tensors and sums over pairs of dims.  Batch dims are paired and
-kept, contracted dims are paired and summed, all others are kept:
+kept, contracted dims are paired and summed, all further dims are kept:
 
-    result dims = batch dims (as paired), then x's other dims, then y's other dims, each in order
+    result dims = batch dims (as paired), then further dims of x, then further dims of y, each in
+    order
 
-It is bilinear, and its gradients are contractions.  The sugar (matmul, einsum, linear, ...) is in
-`composites/contract.py`; it hands the dims over as they lie, so nothing is transposed in memory.
+The op is bilinear, and its gradients are contractions.  The sugar (matmul, einsum, linear, ...) is
+in `composites/contract.py`; dims are handed over in place, so nothing is transposed in memory.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Contract(Primitive):
         return batch_x, sum_x, free_x, batch_y, sum_y, free_y
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
-        """Dim 0 of one operand is kept and comes first."""
+        """Dim 0 of the operand with rows is kept and comes first."""
         batch, _, free_x, _, _, free_y = self.layout(*ranks)
         first = free_x if rows[0] else () if free_x else free_y
         return rows[0] != rows[1] and not batch and first[:1] == (0,)
@@ -96,7 +97,7 @@ class Contract(Primitive):
         return array(np.matmul(left, right).reshape(shape), dtype)
 
     def runner(self, operands: list[Any]) -> Callable[..., Array]:
-        """`reference` for operands of known ranks and dtypes: how they lie is worked out once.
+        """`reference` for operands of known ranks and dtypes: the layout is worked out once.
 
         turned: the result is to lie column by column
         """
@@ -151,7 +152,7 @@ class Contract(Primitive):
         if batched[0] and batched[1]:
             return ops.contract(x, y, sx, sy, (0, *bx), (0, *by))
         out = ops.contract(x, y, sx, sy, bx, by)
-        # The new dim is the first of its operand's free dims.
+        # The new dim is the first free dim of the batched operand.
         at = len(bx) + (0 if batched[0] else len(fx))
         rank = len(bx) + len(fx) + len(fy) + 1
         if at == 0:

@@ -1,11 +1,11 @@
 """Convolution over any number of spatial dims, and its two adjoints.
 
-All three come from one trilinear form, the sum over images n, windows o and taps k of
+All three come from a trilinear form, the sum over images n, windows o and taps k of
 
     x[n, c, o * stride + k * dilation - padding] * w[f, c, k] * g[n, f, o]
 
-`convolve` is its derivative in g, `convolve_input` in x (the transposed convolution), and
-`convolve_weight` in w.  Each one's gradients are the other two, so every order of derivative
+`convolve` is the derivative in g, `convolve_input` in x (the transposed convolution), and
+`convolve_weight` in w.  The gradients of each are the remaining two, so every order of derivative
 exists.  Channels come in `groups`: filter f sees the channels of its group only.
 
     x: (N, C, *S)   w: (F, C/groups, *K)   g: (N, F, *O)
@@ -35,7 +35,7 @@ _CHUNK = 1 << 20
 
 
 class Convolution(Primitive, abstract=True):
-    """Base of the three: what they check and how they batch."""
+    """Base of all three: checks and batching."""
 
     heavy = True
 
@@ -52,7 +52,7 @@ class Convolution(Primitive, abstract=True):
         return check_windows(self.name, padded, kernel, self.stride, self.dilation, shape)
 
     def check(self, a: Spec, b: Spec) -> None:
-        """Raise DTypeError unless both operands have one supported dtype."""
+        """Raise DTypeError unless both operands have the same supported dtype."""
         require(self.name, self.supports, a.dtype, b.dtype)
         if a.dtype is not b.dtype:
             raise DTypeError(
@@ -86,7 +86,7 @@ def _unfold_images(y: Any, size: Any) -> Any:
 
 
 def _everywhere(x: Any, batched: bool, size: Any) -> Any:
-    """x with the batch dim, repeated where it has none."""
+    """x with the batch dim, repeated where x has none."""
     return x if batched else ops.expand(ops.unsqueeze(x, 0), (size, *x.shape))
 
 
@@ -287,7 +287,7 @@ def _output_shape(x: Any, w: Any, padding: Any, stride: Any, dilation: Any) -> t
 
 
 def _check_output(op: str, g: Spec, w: Spec, counts: tuple[Any, ...]) -> None:
-    """Raise ShapeError unless g is what `convolve` with w gives: (N, F, *counts)."""
+    """Raise ShapeError unless g has the shape of a result of `convolve`: (N, F, *counts)."""
     for n, m in zip(g.shape[1:], (w.shape[0], *counts), strict=True):
         if n != m:
             raise ShapeError(
@@ -297,7 +297,7 @@ def _check_output(op: str, g: Spec, w: Spec, counts: tuple[Any, ...]) -> None:
 
 
 def _padded(x: Array, padding: Any) -> Array:
-    """x with its trailing dims grown by zeros, or cropped where padding is negative."""
+    """x with trailing dims grown by zeros, or cropped where padding is negative."""
     nd = len(padding) // 2
     pairs = [(0, 0)] * (x.ndim - nd) + list(zip(padding[:nd], padding[nd:], strict=True))
     if any(lo < 0 or hi < 0 for lo, hi in pairs):
@@ -329,7 +329,7 @@ def _columns(view: Array, groups: int) -> Array:
 
 
 def _convolve_by_taps(view: Array, w: Array, y: Array) -> None:
-    """One channel per group: too little for matrix products, so add up tap by tap."""
+    """A single channel per group: too little for matrix products, so add up tap by tap."""
     nd = (view.ndim - 2) // 2
     channels = view.shape[1]
     y = y.reshape(y.shape[0], channels, w.shape[0] // channels, *y.shape[2:])

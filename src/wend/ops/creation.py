@@ -12,13 +12,13 @@ from wend.base import dtypes
 from wend.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
 from wend.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec
 from wend.core.symbolic import hints
-from wend.ops.views import ANY_DTYPE
+from wend.ops.views.family import ANY_DTYPE
 
 
 class Full(Primitive):
     """y[...] = fill_value, in the shape `size`.
 
-    dtype: by default the one of the number (a float is of the default type).
+    dtype: by default that of the number (a float is of the default type).
     Raises ShapeError for a negative extent, DTypeError for a complex number in a real dtype.
     """
 
@@ -43,7 +43,7 @@ class Full(Primitive):
     def reference(self, size: Any, fill_value: Any) -> np.ndarray:
         dtype = self.dtype or dtypes.of_python(type(fill_value))
         value = np.asarray(fill_value).astype(dtype.numpy)
-        if not any(value.tobytes()):  # the system clears memory only when it is used
+        if not any(value.tobytes()):  # the system clears memory only at its first use
             return np.zeros(tuple(size), dtype.numpy)
         return np.full(tuple(size), value)
 

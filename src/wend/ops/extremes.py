@@ -1,7 +1,7 @@
-"""Extremes over dims and where they lie: amax, amin, argmax, argmin, max and min.
+"""Extremes over dims and their places: amax, amin, argmax, argmin, max and min.
 
-NaN is more extreme than any number.  Among equal elements the first is taken; the gradient of amax
-and amin, and of max and min over everything, is shared among them, as in PyTorch.
+NaN is more extreme than any number.  Among equal elements the first is taken. The gradient of amax
+and amin, and of max and min over everything, is shared among equal elements, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from wend.base.errors import DimError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import NO_GRADIENT, Sample, Spec, ops, overload
 from wend.core.symbolic import numel
+from wend.ops.elementwise.selection import Maximum, Minimum
 from wend.ops.numeric import Array, widen
 from wend.ops.reduce import REAL, Reduction, repeat_back, restore
-from wend.ops.selection import Maximum, Minimum
 
 
 class _Extreme(Reduction, abstract=True):
@@ -126,7 +126,7 @@ class MinAll(_Least):
 
 
 def _hits_or_nan(x: Any, y: Any) -> Any:
-    """The elements equal to the extreme one, and those that are NaN, for then it is."""
+    """The elements equal to the extreme, and all NaN, for the extreme is NaN beside any NaN."""
     hit = ops.eq(x, y)
     return ops.logical_or(hit, ops.isnan(x)) if x.dtype.is_floating_point else hit
 
@@ -216,7 +216,7 @@ class Argmin(_Arg):
 
 
 class _ExtremeDim(_Arg, abstract=True):
-    """Extreme value along one dim, and its first index; the gradient goes to that element."""
+    """Extreme value along a dim, and its first index; the gradient goes to that element."""
 
     signature = "input, dim: dim, keepdim: bool = False"
     supports = REAL
@@ -274,7 +274,7 @@ def put_along(g: Any, indices: Any, x: Any, axis: int) -> Any:
 
 
 class MaxDim(_ExtremeDim):
-    """(values, indices): the greatest element along `dim` and its first index.
+    """(values, indices): the greatest element along `dim` and the first index of that element.
 
     Raises DimError if that dim is empty.
     """
@@ -285,7 +285,7 @@ class MaxDim(_ExtremeDim):
 
 
 class MinDim(_ExtremeDim):
-    """(values, indices): the least element along `dim` and its first index.
+    """(values, indices): the least element along `dim` and the first index of that element.
 
     Raises DimError if that dim is empty.
     """

@@ -1,4 +1,4 @@
-"""Ops that move elements without sharing them: cat, pad, flip, roll, sum_to, clone."""
+"""Ops that move elements without sharing memory: cat, pad, flip, roll, sum_to, clone."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from wend.core._hot import Program
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import ADD, DIM, EQ, hints, make, numel
 from wend.ops.numeric import accumulator, sum_accurately
-from wend.ops.scatters import with_batch
-from wend.ops.views import ANY_DTYPE, Shape
+from wend.ops.views.family import ANY_DTYPE, Shape
+from wend.ops.views.scatters import with_batch
 
 
 class Cat(Primitive):
-    """y = the tensors, one behind the other along dim `dim`.
+    """y = the tensors in a row along dim `dim`.
 
-    tensors: equal shapes but for that dim; 1-d tensors of no elements are passed over.
-    The dtype is the one that all promote to. Raises ShapeError, ArgumentError if there are none.
+    tensors: equal shapes but for that dim; 1-d tensors of no elements are passed over. The dtype is
+    the common promoted dtype. Raises ShapeError, ArgumentError for no tensors.
     """
 
     smooth = True
@@ -54,7 +54,8 @@ class Cat(Primitive):
         return Spec(tuple(shape), promoted([t.dtype for t in tensors]))
 
     def trace_rule(self, types: list[Any], args: list[Any]) -> Program:
-        """As for any op; of many tensors of one type, what the rule comes to, without running it.
+        """As for any op; for many tensors of equal type, the result of the rule, without running
+        it.
 
         Lists whose length never comes back are met anew each time.
         """
@@ -78,7 +79,7 @@ class Cat(Primitive):
             return None
 
     def joins_rows(self) -> bool:
-        """Along dim 0, elements lie as before: one tensor's behind those of the others."""
+        """Along dim 0, elements lie as before, tensor after tensor."""
         return self.dim == 0
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
@@ -87,7 +88,7 @@ class Cat(Primitive):
 
     @staticmethod
     def kept(shapes: list[Shape]) -> list[int]:
-        """The positions of the tensors that count. A 1-d one of no elements may be out of place."""
+        """The positions of tensors that count. A 1-d tensor of no elements may be out of place."""
         rank = max(len(shape) for shape in shapes)
         if rank == 1:
             return list(range(len(shapes)))
@@ -140,9 +141,9 @@ class Cat(Primitive):
         yield Sample((a, a), 0)
 
 
-#: Extents that are added one behind the other; rules recurse into sums, which must not nest deeper.
+#: Extents that are added in a row; rules recurse into sums, which must not nest deeper.
 RUN = 128
-#: Tensors of one type from which `Cat` writes its pattern down instead of running the rule on them.
+#: Tensors of equal type from which `Cat` writes its pattern down instead of running the rule.
 MANY = 16
 
 
@@ -157,7 +158,7 @@ def total(extents: list[Any], add: Callable[[Any, Any], Any] = operator.add) -> 
 def cut(g: Any, dim: int, lengths: list[Any]) -> list[Any]:
     """Views of the parts of g of these lengths along `dim`.
 
-    Many are cut from halves: where a part starts in g would be a sum of all lengths before it.
+    Many parts are cut from halves: the start of a part in g would be a sum of all lengths before.
     """
     if len(lengths) > RUN:
         middle = len(lengths) // 2
@@ -183,11 +184,10 @@ def promoted(dtypes: list[DType]) -> DType:
 
 
 class Pad(Primitive):
-    """y = x with `value` put around it: pad = (before, after) of the last dim, then of the one
-    before it, ...
+    """y = x with `value` put around: pad = (before, after) of the last dim, then of the dim before.
 
-    A negative pad cuts off. Raises ShapeError for an odd number of pads, more than x has dims,
-    or an extent below 0.
+    Negative pads cut off. Raises ShapeError for an odd number of pads, more than x has dims, or an
+    extent below 0.
     """
 
     signature = "input, pad: sizes, value: scalar = 0"
@@ -247,8 +247,10 @@ class Pad(Primitive):
 
 
 class Flip(Primitive):
-    """y = x with the order of its elements reversed along each of dims. Raises ShapeError if a
-    dim is named twice."""
+    """y = x with the order of elements reversed along each of dims.
+
+    Raises ShapeError if a dim is named twice.
+    """
 
     signature = "input, dims: ints"
     dims: tuple[int, ...]
@@ -280,8 +282,9 @@ class Flip(Primitive):
 
 
 class Roll(Primitive):
-    """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims; without dims, of x as
-    one row of elements.
+    """y[..., i, ...] = x[..., (i - shift) mod n, ...] along each of dims.
+
+    Without dims, x counts as a row of elements.
 
     Raises ShapeError if shifts and dims differ in number.
     """
@@ -330,7 +333,7 @@ class SumTo(Primitive):
     """y = x summed over `axes`: the adjoint of expand.
 
     size: the shape of y. axes: the dims of x, counted from 0, that are summed out. The first
-    x.dim() - len(size) dims are among them and go; the others stay with extent 1.
+    x.dim() - len(size) dims are among them and go; all further axes stay with extent 1.
     The dtype stays x's: bool is or-ed, ints wrap, halves are accumulated in float32.
     """
 
@@ -381,7 +384,7 @@ class SumTo(Primitive):
 
 
 class Clone(Primitive):
-    """y = x, in memory of its own."""
+    """y = x, in new memory."""
 
     signature = "input, *, memory_format: attr = None"
     memory_format: Any

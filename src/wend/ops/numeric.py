@@ -15,7 +15,7 @@ FLOATING = frozenset({"float"})
 INEXACT = frozenset({"float", "complex"})
 NUMERIC = frozenset({"int", "float", "complex"})
 HALF_TYPES = (float16.numpy, bfloat16.numpy)
-# Rows that a running sum takes before a new one is begun: as in NumPy's pairwise summation.
+# Rows per running sum before a new sum is begun: as in NumPy's pairwise summation.
 _BLOCK = 128
 
 
@@ -40,10 +40,11 @@ def array(x: Any, dtype: DType) -> Array:
 
 
 def choose(condition: Array, x: Array, other: Array, out: Array = None) -> Array:
-    """np.where(condition, x, other), of two of one type, without branches if it is large.
+    """np.where(condition, x, other), for two arrays of equal type, without branches for a large
+    array.
 
-    np.where takes eight times as long where conditions change at random. out: `other`, if it may be
-    written over.
+    np.where takes eight times as long where conditions change at random. out: `other`, if its
+    memory may be written over.
     """
     dense = all(operand.flags.c_contiguous for operand in (condition, x, other))
     small = condition.size < 4096
@@ -96,7 +97,7 @@ def _sum_blocks(x: Array, axis: int, dtype: np.dtype[Any]) -> Array:
         return np.asarray(np.add.reduce(x, axis=axis, dtype=dtype))
     blocks = n // _BLOCK
     head = x[(slice(None),) * axis + (slice(0, blocks * _BLOCK),)]
-    # Splitting an axis is a view whatever its stride.
+    # Splitting an axis is a view for any stride.
     head = head.reshape(x.shape[:axis] + (blocks, _BLOCK) + x.shape[axis + 1 :])
     total = _sum_blocks(np.add.reduce(head, axis=axis + 1, dtype=dtype), axis, dtype)
     tail = x[(slice(None),) * axis + (slice(blocks * _BLOCK, None),)]

@@ -13,7 +13,7 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.numeric import require
-from wend.ops.slicing import replaced, zeros_of
+from wend.ops.views.slicing import replaced, zeros_of
 
 REAL = frozenset({"bool", "int", "float"})
 
@@ -28,7 +28,7 @@ def sorting_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
 
 
 class _Selection(Primitive, abstract=True):
-    """Elements picked along one dim: (values, indices). The gradient goes where they came from."""
+    """Elements picked along a dim: (values, indices). The gradient goes to the picked elements."""
 
     supports = REAL
     result = ("values", "indices")
@@ -135,8 +135,10 @@ class Topk(_Selection):
 
 
 class Mode(_Selection):
-    """(values, indices): the most frequent element along `dim`, the least of those on a tie, and
-    the last place where it occurs. Raises DimError if that dim is empty."""
+    """(values, indices): the most frequent element along `dim`, and the last place of it.
+
+    Among equally frequent elements the least is taken. Raises DimError for an empty dim.
+    """
 
     signature = "input, dim: int = -1, keepdim: bool = False"
     keepdim: bool
@@ -193,9 +195,9 @@ def _last_mode(row: np.ndarray) -> int:
 
 
 class MedianAll(Primitive):
-    """y = the median of all elements, the lower of the two in the middle; NaN if there is one.
+    """y = the median of all elements, the lower in the middle; NaN beside any NaN.
 
-    Elements equal to it share its gradient. An empty input gives NaN.
+    Elements equal to the median share the gradient. An empty input gives NaN.
     """
 
     signature = "input"
@@ -228,7 +230,7 @@ class MedianAll(Primitive):
         y = getattr(ops, name)(flat, 1)[0]
         if not x.dtype.is_floating_point:
             return y
-        # Along one dim the gradient goes to one element; here equal ones share it.
+        # Along a dim the gradient goes to one element; here equal elements share the gradient.
         whole = ops.expand_to(ops.unsqueeze(y, 1), flat.shape, (1,))
         both_nan = ops.logical_and(ops.isnan(flat), ops.isnan(whole))
         hit = ops.logical_or(ops.eq(flat, whole), both_nan)
@@ -259,7 +261,7 @@ def check_not_empty(op: str, shape: Any, dim: int) -> None:
 
 
 def reduced(shape: Any, dim: int, keepdim: bool) -> Any:
-    """shape without a dim, or with an extent of 1 in its place."""
+    """shape without a dim, or with an extent of 1 in place of that dim."""
     if not shape:
         return ()
     return (*shape[:dim], *((1,) if keepdim else ()), *shape[dim + 1 :])

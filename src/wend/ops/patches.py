@@ -1,7 +1,7 @@
 """Sliding windows over the trailing dims: `patches`, and its adjoint `unpatches`.
 
-Pooling, unfold and fold are made of them.  Kernel, stride and dilation are run-time sizes: pooling
-over "all there is" (kernel = the input's extent) must not be a new structure for each extent.
+Pooling, unfold and fold are made of these ops.  Kernel, stride and dilation are run-time sizes:
+pooling over the whole input (kernel = the input's extent) must not be a new structure per extent.
 Padding is done before, by `pad`: windows always lie within the input.
 """
 
@@ -104,7 +104,7 @@ class Patches(Primitive):
     def strides(
         self, shape: Any, strides: Any, kernel: Any, stride: Any, dilation: Any
     ) -> tuple[tuple[Any, ...], Any]:
-        """Strides of the result as it would lie in the input, and its offset."""
+        """Strides and offset of the result as part of the input."""
         front = len(shape) - len(kernel)
         steps = strides[front:]
         within = tuple(step * d for step, d in zip(steps, dilation, strict=True))

@@ -1,8 +1,8 @@
 """Philox4x32-10 over whole ranges of positions, in NumPy.
 
 A counter of 128 bits gives four 32-bit words.  Its low 64 bits are the number of the block, the
-third word says what the words are for (so that draws of different kinds never share one), the
-fourth counts retries.  Word w of a kind is lane w % 4 of block w // 4.
+third word is the kind of draw, the fourth counts retries. Draws of different kinds never share a
+word.  Word w of a kind is lane w % 4 of block w // 4.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from wend.base.random_state import (
 )
 from wend.ops.numeric import Array
 
-# What words are drawn for: the third word of the counter.
+# Kinds of draws: the third word of the counter.
 BITS32, BITS64, NORMAL32, NORMAL64, POISSON, GAMMA = range(6)
 _MASK = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
-# Blocks computed at a time: six arrays of them stay in the cache.
+# Blocks computed at a time: six arrays of this size stay in the cache.
 _CHUNK = 1 << 13
 
 
-#: What fills such arrays faster, if the layers above have it: (out, first, seed, kind, retry).
+#: Faster ways to fill such arrays, set by the layers above: (out, first, seed, kind, retry).
 NATIVE: list[Callable[[Array, int, int, int, int], None]] = []
 
 
@@ -96,7 +96,7 @@ def unit64(words: Array) -> Array:
 def normal(seed: int, offset: int, count: int, double: bool) -> Array:
     """Standard normal numbers (float64) by Box and Muller's method.
 
-    Positions 2k and 2k + 1 are the cosine and the sine of one pair: of two 32-bit words, or of
+    Positions 2k and 2k + 1 are the cosine and the sine of the same pair: of two 32-bit words, or of
     two 64-bit words if `double`.
     """
     offset %= 2**64

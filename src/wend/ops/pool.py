@@ -1,4 +1,4 @@
-"""Max pooling: the greatest element of each window, and where it lies.
+"""Max pooling: the greatest element of each window, and its place.
 
 Windows overlap the padded input; padding is never chosen.  All extents are run-time sizes.  The
 public functions, and all other pooling, are in `composites/pool.py`.
@@ -22,8 +22,8 @@ from wend.ops.patches import tap_slices, taps
 class MaxWindows(Primitive):
     """(values, indices): the greatest element of each window over the trailing dims.
 
-    input: (..., *S)   kernel, stride, padding, dilation: one entry per trailing dim
-    counts: how many windows, per dim (they may reach beyond the high padding)
+    input: (..., *S)   kernel, stride, padding, dilation: an entry per trailing dim
+    counts: how many windows, per dim (windows may reach beyond the high padding)
     indices: of the chosen element in the flat trailing dims (int64); ties go to the first
     """
 
@@ -72,7 +72,7 @@ class MaxWindows(Primitive):
             better = value > best
             if wide.dtype.kind == "f":
                 better |= value != value
-            if pads:  # the first element that is not padding is taken, whatever it is
+            if pads:  # the first element that is not padding is taken, whatever its value
                 better |= at < 0
                 better &= index >= 0
             best = choose(better, value, best, best)

@@ -4,8 +4,8 @@ seed and offset are run-time int64 scalars, taken from a `RandomState` when the 
 
     seed, offset = state.reserve(n);  ops.uniform((2, 3), seed, offset, dtype=float32)
 
-No op here has a gradient of its own; samples that depend on parameters differentiably are
-composed of these (`composites/random.py`).
+No op here has a gradient; samples that depend on parameters differentiably are composed of these
+(`composites/random.py`).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Uniform(Draw):
 
 
 class Normal(Draw):
-    """y: standard normal numbers; float64 from 64-bit words, other types from 32-bit words.
+    """y: standard normal numbers; float64 from 64-bit words, all else from 32-bit words.
 
     Box, Muller: A note on the generation of random normal deviates (1958).
     """
@@ -160,7 +160,7 @@ class PerElement(Primitive, abstract=True):
         return Spec(x.shape, x.dtype)
 
     def batch(self, batched: Any, size: Any, x: Any, seed: Any, offset: Any) -> Any:
-        # Positions run on from example to example, as in one draw over all of them.
+        # Positions run on from example to example, as in a draw over all examples.
         return getattr(ops, self.name)(x, seed, offset)
 
 
@@ -298,8 +298,8 @@ class MultinomialDraw(Primitive):
 
     input: (n,) or (m, n), weights >= 0   ->   (count,) or (m, count), int64
     replacement: by inversion of the cumulative weights; without: the greatest of weight / Exp(1).
-    Raises ShapeError for other ranks, ExecutionError (when computed) for weights that are negative,
-    infinite, NaN, or all 0 in a row.
+    Raises ShapeError for any other rank, ExecutionError (when computed) for weights that are
+    negative, infinite, NaN, or all 0 in a row.
     """
 
     signature = "input, count: size, seed: scalar, offset: scalar, *, replacement: bool = False"

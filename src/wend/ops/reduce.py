@@ -2,9 +2,9 @@
 
 The family `Reduction` supplies type and batching rules.  A subclass gives the result type, the
 reference, the gradient, and for generated code `identity` (a number, "lowest" or "highest": the
-least or greatest value of the type) and `combine(b, a, x)` (one step of the fold).
-Extremes and where they lie are in `extremes.py`, running folds (cumsum and its like) in `scan.py`,
-what is composed of reductions (mean, var, norm, ...) in `composites/reduce.py`.
+least or greatest value of the type) and `combine(b, a, x)` (a step of the fold).
+Extremes and their places are in `extremes.py`, running folds (cumsum and similar) in `scan.py`,
+compositions of reductions (mean, var, norm, ...) in `composites/reduce.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wend.base.shapes import normalize_dims
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.builder import Builder, Value
-from wend.ops.elementwise import FLOATING, Elementwise
+from wend.ops.elementwise.family import FLOATING, Elementwise
 from wend.ops.numeric import Array, accumulator, array, require, sum_accurately
 
 REAL = frozenset({"bool", "int", "float"})
@@ -28,7 +28,7 @@ ANY_NUMBER = frozenset({"bool", "int", "float", "complex"})
 
 
 def reduced_shape(shape: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[Any, ...]:
-    """`shape` without the extents at `axes`, or with 1 in their place."""
+    """`shape` without the extents at `axes`, or with 1 in place of each."""
     if keepdim:
         return tuple(1 if i in axes else n for i, n in enumerate(shape))
     return tuple(n for i, n in enumerate(shape) if i not in axes)
@@ -49,7 +49,7 @@ def repeat_back(g: Any, axes: tuple[int, ...], keepdim: bool, shape: Any) -> Any
 
 
 class Reduction(Primitive, abstract=True):
-    """y = fold of x over the dims `dim` (all of them for None).
+    """y = fold of x over the dims `dim` (None: all dims).
 
     input: (...)   ->   the shape without those dims, or with 1 there if keepdim
     Raises DimError for a dim beyond the rank, ShapeError for a dim given twice.
@@ -62,7 +62,7 @@ class Reduction(Primitive, abstract=True):
     empty_means_all: ClassVar[bool] = True
     #: Whether an empty dim cannot be reduced because there is no identity.
     needs_elements: ClassVar[bool] = False
-    #: What is raised where everything is reduced and there is nothing.
+    #: The error where everything is reduced and there is nothing.
     nothing: ClassVar[type[Exception]] = ShapeError
     dim: Any
     keepdim: bool
@@ -81,7 +81,7 @@ class Reduction(Primitive, abstract=True):
         return dtype
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
-        """Rows are not folded into one another."""
+        """Rows are not folded together."""
         return 0 not in self.axes(ranks[0])
 
     def infer(self, x: Spec) -> Any:
@@ -103,7 +103,7 @@ class Reduction(Primitive, abstract=True):
         return op(x, tuple(a + 1 for a in axes), self.keepdim, **extra)
 
     def over_nothing(self, x: Any) -> Any:
-        """What the op gives where it reduces no dims: each element folded by itself."""
+        """The result where no dims are reduced: each element folded by itself."""
         return ops.cast(x, self.result_dtype(x.dtype))
 
     def samples(self, rng: Any) -> Iterator[Sample]:
@@ -129,7 +129,7 @@ def require_elements(
     all_dims: bool,
     nothing: type[Exception] = ShapeError,
 ) -> None:
-    """Raise if one of the reduced extents is 0: the op has no value for an empty fold.
+    """Raise if a reduced extent is 0: the op has no value for an empty fold.
 
     nothing: the class of the error where all dims are reduced
     """
@@ -156,7 +156,7 @@ def summed_dtype(dtype: DType, wanted: DType | None) -> DType:
 class Sum(Reduction):
     """y = sum of x over `dim`.
 
-    dtype: x is cast to it before it is summed; bool and ints are summed in int64 otherwise.
+    dtype: x is cast to dtype before the sum; bool and ints are summed in int64 otherwise.
     """
 
     signature = "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None"
@@ -214,8 +214,8 @@ class Prod(Reduction):
         return b.mul(a, x)
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
-        # Dividing y by x fails where x is 0. The product of the others is that of those before
-        # and of those behind, whatever is among them, at every order of derivative.
+        # Dividing y by x fails where x is 0. The product without x is that of the elements before
+        # and behind, for all values of these, at every order of derivative.
         rank = len(x.shape)
         axes = self.axes(rank)
         g = repeat_back(g, axes, self.keepdim, x.shape)
@@ -241,7 +241,7 @@ def _before(x: Any) -> Any:
 
 
 def conj(x: Any) -> Any:
-    """The complex conjugate; a real tensor is its own."""
+    """The complex conjugate; a real tensor gives itself."""
     return ops.conj(x) if x.dtype.is_complex else x
 
 
@@ -295,8 +295,8 @@ class All(_Logical):
 class SquaredDeviation(Elementwise):
     """y = (input - center) ** 2, center the mean of the elements that the squares are summed over.
 
-    An op of its own for its gradient: none goes to center, whose parts add up to 0. With infinite
-    elements they would add up to NaN.
+    An op of its own for the gradient: none goes to center, whose parts add up to 0. With infinite
+    elements these parts would add up to NaN.
     """
 
     signature = "input, center"

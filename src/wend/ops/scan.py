@@ -1,4 +1,4 @@
-"""Running folds along one dim: cumsum, cumprod, cummax, cummin, logcumsumexp, linear_scan.
+"""Running folds along a dim: cumsum, cumprod, cummax, cummin, logcumsumexp, linear_scan.
 
 Every scan runs over the dim `dim` and keeps the shape; a 0-d tensor is its own scan.  The gradients
 of products and of log-sum-exps are linear recurrences, and `linear_scan` is closed under
@@ -126,7 +126,7 @@ class Cumprod(_Cumulative):
 
 
 def shift_in(x: Any, axis: int, first: float) -> Any:
-    """x moved up by one along `axis`: `first`, x[0], ..., x[n-2]."""
+    """x moved up by a place along `axis`: `first`, x[0], ..., x[n-2]."""
     n = x.shape[axis]
     row = tuple(1 if i == axis else extent for i, extent in enumerate(x.shape))
     front = ops.full(row, first, dtype=x.dtype)
@@ -142,7 +142,7 @@ def scan_back(a: Any, b: Any, axis: int) -> Any:
 class LinearScan(Primitive):
     """y[i] = a[i] * y[i-1] + b[i] along `dim`, with y[-1] = 0.
 
-    a, b: tensors of one shape and type. Raises ShapeError if they differ.
+    a, b: tensors of equal shape and type. Raises ShapeError if they differ.
     """
 
     signature = "a, b, dim: dim"
@@ -193,7 +193,7 @@ class LinearScan(Primitive):
 
 
 class _RunningExtreme(Scan, abstract=True):
-    """(values, indices): the extreme so far and the last index where it was met."""
+    """(values, indices): the extreme so far and the last index of that value."""
 
     supports = REAL
     result = ("values", "indices")
@@ -228,7 +228,7 @@ class _RunningExtreme(Scan, abstract=True):
 
 
 class Cummax(_RunningExtreme):
-    """(values, indices): greatest element so far along `dim`, and where it was last met."""
+    """(values, indices): greatest element so far along `dim`, and the last place of that value."""
 
     functions = ("cummax",)
     methods = ("cummax",)
@@ -236,7 +236,7 @@ class Cummax(_RunningExtreme):
 
 
 class Cummin(_RunningExtreme):
-    """(values, indices): least element so far along `dim`, and where it was last met."""
+    """(values, indices): least element so far along `dim`, and the last place of that value."""
 
     functions = ("cummin",)
     methods = ("cummin",)
@@ -269,7 +269,7 @@ class Logcumsumexp(Scan):
         # With s[i] = g[i] + exp(y[i] - y[i+1]) * s[i+1], dL/dx[i] = s[i] * exp(x[i] - y[i]):
         # all exponents are <= 0.
         axis = self.axis(len(x.shape))
-        # The first ratio is never used; -inf makes it 0, whose derivatives are 0 too.
+        # The first ratio is never used; -inf makes the ratio 0, with derivatives of 0 too.
         first = 0.0 if y.dtype.is_complex else float("-inf")
         ratio = conj(_exp_of_difference(shift_in(y, axis, first), y))
         if not y.dtype.is_complex:  # behind an infinite element nothing is passed on
@@ -291,7 +291,7 @@ def _exp_of_difference(a: Any, b: Any) -> Any:
 
 
 def _logaddexp_complex(a: Array, b: Array) -> Array:
-    """log(exp(a) + exp(b)), led by the one with the greater real part."""
+    """log(exp(a) + exp(b)), led by the operand with the greater real part."""
     first = a.real >= b.real
     high: Array = np.where(first, a, b)
     low: Array = np.where(first, b, a)

@@ -18,8 +18,8 @@ class SolveMatrix(Primitive):
     """y such that A y = B, for square matrices A.
 
     A: (..., n, n)   B: (..., n, k)   ->   (..., n, k); the leading dims broadcast
-    float16 and bfloat16 are computed in float32. Raises ShapeError for other shapes, DTypeError for
-    operands of two types, LinAlgError (when the value is computed) for a singular A.
+    float16 and bfloat16 are computed in float32. Raises ShapeError for any other shape, DTypeError
+    for operands of two types, LinAlgError (when the value is computed) for a singular A.
     """
 
     signature = "A, B"
@@ -82,7 +82,7 @@ class SolveMatrix(Primitive):
 class CholeskyLower(Primitive):
     """y = the lower triangular matrix with a positive diagonal such that y y^T = A.
 
-    A: (..., n, n), symmetric (the mean of A and its transpose counts) and positive definite
+    A: (..., n, n), symmetric (the mean of A and A^T counts) and positive definite.
     float16 and bfloat16 are computed in float32. NaN for matrices that are not positive definite.
     Raises ShapeError for matrices that are not square.
     """
@@ -132,7 +132,7 @@ class CholeskyLower(Primitive):
 
 
 def _spread(x: Any, rank: int, wanted: int) -> Any:
-    """x with its batch axis before `wanted` dims: dims of 1 come in between."""
+    """x with the batch axis before `wanted` dims: dims of 1 come in between."""
     for _ in range(wanted - rank):
         x = ops.unsqueeze(x, 1)
     return x

@@ -1,4 +1,4 @@
-"""Public functions that only parse arguments and call ops: they record nothing of their own."""
+"""Public functions that only parse arguments and call ops: nothing else is recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def sugar(
     *, functions: tuple[str, ...] = (), methods: tuple[str, ...] = (), name: str | None = None
 ) -> Callable[[Function], Function]:
-    """Make a plain function available as `ops.name` and under its public names."""
+    """Make a plain function available as `ops.name` and under all public names."""
 
     def bind(function: Function) -> Function:
         setattr(ops, name or function.__name__, function)
@@ -26,7 +26,7 @@ def sugar(
 
 
 def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Has the class of the first argument asked first, if it overrides ops."""
+    """Has the class of the first argument asked first, if that class overrides ops."""
 
     @functools.wraps(function)
     def asking(*args: Any, **kwargs: Any) -> Any:
@@ -38,7 +38,7 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def same_tensors(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The operands of a variadic function that also takes them as one list or tuple."""
+    """The operands of a variadic function that also takes a list or tuple of operands."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         return tuple(tensors[0])
     return tensors

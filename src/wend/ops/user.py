@@ -13,7 +13,7 @@ class UserFunction(Primitive):
     """results = forward(*inputs), where forward has been run already and gave `results`.
 
     Gradients of the results do not flow through this op: when a backward pass comes here, the
-    user's `backward` is called with them and gives the gradients of the inputs.
+    user's `backward` gets them and gives the gradients of the inputs.
     """
 
     signature = "inputs: tensors, results: tensors"
@@ -32,11 +32,11 @@ class UserFunction(Primitive):
         return tuple(results)
 
     def vjp(self, g: Any, y: Any, inputs: list[Any], results: list[Any]) -> tuple[Any, ...]:
-        """Of the op alone: the results pass; see the class."""
+        """Gradients of the op alone: the results pass; see the class."""
         return ([None] * len(inputs), list(g))
 
     def batch(self, batched: Any, size: Any, inputs: list[Any], results: list[Any]) -> Any:
-        """The batch axis of each result, added where it lacks one."""
+        """The batch axis of each result, added where missing."""
         flags = batched[1] if isinstance(batched[1], (list, tuple)) else batched[len(inputs) :]
         return tuple(
             x if flag else x.unsqueeze(0).expand((size, *x.shape))
@@ -44,7 +44,7 @@ class UserFunction(Primitive):
         )
 
     def samples(self, rng: Any) -> Iterator[Sample]:
-        """One result, and two."""
+        """A single result, and two."""
         yield Sample([rng.normal(size=(3,))], [rng.normal(size=(3, 4))])
         yield Sample(
             [rng.normal(size=(2,)), rng.normal(size=())],

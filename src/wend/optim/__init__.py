@@ -1,17 +1,34 @@
-# ruff: noqa: F401, F403
 """Optimizers and schedules of learning rates."""
 
-import importlib
-from typing import Any
-
-from wend.frontend.optim import *
 from wend.optim import lr_scheduler, swa_utils
+from wend.optim.adadelta import Adadelta
+from wend.optim.adagrad import Adagrad
+from wend.optim.adam import Adam
+from wend.optim.adamax import Adamax
+from wend.optim.adamw import AdamW
+from wend.optim.asgd import ASGD
+from wend.optim.lbfgs import LBFGS
+from wend.optim.nadam import NAdam
+from wend.optim.optimizer import Optimizer
+from wend.optim.radam import RAdam
+from wend.optim.rmsprop import RMSprop
+from wend.optim.rprop import Rprop
+from wend.optim.sgd import SGD
 
-
-def __getattr__(name: str) -> Any:
-    if not name.startswith("__"):
-        try:
-            return importlib.import_module(f"wend.optim.{name}")
-        except ModuleNotFoundError:
-            pass
-    raise AttributeError(f"module 'wend.optim' has no attribute {name!r}")
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+    "swa_utils",
+]

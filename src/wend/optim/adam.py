@@ -1,4 +1,103 @@
-# ruff: noqa: F401
 """Adam."""
 
-from wend.frontend.optim.adam import Adam
+from __future__ import annotations
+
+from typing import Any
+
+from wend.frontend.toolkit import Tensor, ops
+from wend.optim._stepping import (
+    check,
+    check_betas,
+    check_modes,
+    decay_of,
+    number,
+    take,
+    zeros_for,
+)
+from wend.optim.optimizer import Optimizer
+
+__all__ = ["Adam"]
+
+_adam_step = ops.adam_step
+
+
+class Adam(Optimizer):
+    """Steps by running means of the gradient and of the squared gradient (Kingma and Ba, 2015).
+
+    amsgrad: divide by the greatest mean so far (Reddi et al., 2018)
+    decoupled_weight_decay: as in `AdamW`     foreach, fused, capturable: accepted, no difference
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        amsgrad: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+        decoupled_weight_decay: bool = False,
+    ) -> None:
+        check(number(lr) >= 0.0, "learning rate", lr)
+        check(eps >= 0.0, "epsilon value", eps)
+        check_betas(betas)
+        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
+        check_modes(type(self).__name__, differentiable)
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+            "foreach": foreach,
+            "capturable": capturable,
+            "differentiable": differentiable,
+            "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def _state_of(self, p: Tensor, amsgrad: bool) -> dict[str, Any]:
+        state: dict[str, Any] = self.state[p]
+        if not state:
+            state["step"] = 0.0
+            state["exp_avg"] = zeros_for(p)
+            state["exp_avg_sq"] = zeros_for(p)
+            if amsgrad:
+                state["max_exp_avg_sq"] = zeros_for(p)
+        return state
+
+    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        lr, decay, eps = number(group["lr"]), decay_of(group), group["eps"]
+        beta1, beta2 = (number(beta) for beta in group["betas"])
+        amsgrad, maximize = group["amsgrad"], group["maximize"]
+        decoupled = group["decoupled_weight_decay"]
+        for p in parameters:
+            state = self._state_of(p, amsgrad)
+            state["step"] += 1.0
+            handles = [p, state["exp_avg"], state["exp_avg_sq"]]
+            if amsgrad:
+                handles.append(state["max_exp_avg_sq"])
+            results = _adam_step(
+                p,
+                p.grad,
+                handles[1],
+                handles[2],
+                handles[3] if amsgrad else None,
+                state["step"],
+                lr,
+                beta1,
+                beta2,
+                eps,
+                decay,
+                maximize=maximize,
+                decoupled=decoupled,
+            )
+            take(handles, results)

@@ -1,4 +1,57 @@
-# ruff: noqa: F401
 """RAdam."""
 
-from wend.frontend.optim.adam_variants import RAdam
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from wend.frontend.toolkit import ops
+from wend.optim._adam_variant import AdamVariant
+
+__all__ = ["RAdam"]
+
+
+class RAdam(AdamVariant):
+    """Adam whose first steps, of unsure variance, go without the variance (Liu et al., 2020)."""
+
+    _op = staticmethod(ops.radam_step)
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        super().__init__(
+            params,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            maximize=maximize,
+            foreach=foreach,
+            capturable=capturable,
+            decoupled_weight_decay=decoupled_weight_decay,
+            differentiable=differentiable,
+        )
+
+    def _factors(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
+        return (_rectification(group["betas"][1], state["step"]),)
+
+
+def _rectification(beta2: float, step: float) -> float | None:
+    """The factor of the paper's variance rectification; None while the variance is unsure."""
+    limit = 2 / (1 - beta2) - 1
+    length = limit - 2 * step * beta2**step / (1 - beta2**step)
+    if length <= 5.0:
+        return None
+    top = (length - 4) * (length - 2) * limit
+    return math.sqrt(top / ((limit - 4) * (limit - 2) * length))

@@ -1,4 +1,85 @@
-# ruff: noqa: F401
-"""SGD."""
+"""Stochastic gradient descent."""
 
-from wend.frontend.optim.sgd import SGD
+from __future__ import annotations
+
+from typing import Any
+
+from wend.frontend.toolkit import Tensor, assign, ops
+from wend.optim._stepping import check, check_modes, decay_of, number
+from wend.optim.optimizer import Optimizer
+
+__all__ = ["SGD"]
+
+_sgd_step = ops.sgd_step
+
+
+class SGD(Optimizer):
+    """param -= lr * v, v = momentum * v + (1 - dampening) * (grad + weight_decay * param).
+
+    nesterov: the step looks ahead by the momentum (Sutskever et al., 2013)
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: Any = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check(number(lr) >= 0.0, "learning rate", lr)
+        check(momentum >= 0.0, "momentum value", momentum)
+        check(number(weight_decay) >= 0.0, "weight_decay value", weight_decay)
+        check_modes("SGD", differentiable)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, defaults)
+
+    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        lr, decay = number(group["lr"]), decay_of(group)
+        momentum = group["momentum"] if group["momentum"] != 0 else None
+        dampening, maximize = group["dampening"], group["maximize"]
+        if momentum is None:
+            for p in parameters:
+                (new,) = _sgd_step(
+                    p, p.grad, None, lr, None, 0.0, decay, nesterov=False, maximize=maximize
+                )
+                assign(p, new)
+            return
+        for p in parameters:
+            state = self.state[p]
+            buffer = state.get("momentum_buffer")
+            new, new_buffer = _sgd_step(
+                p,
+                p.grad,
+                buffer,
+                lr,
+                momentum,
+                dampening,
+                decay,
+                nesterov=group["nesterov"],
+                maximize=maximize,
+                first=buffer is None,
+            )
+            assign(p, new)
+            if buffer is None:
+                state["momentum_buffer"] = new_buffer
+            else:
+                assign(buffer, new_buffer)

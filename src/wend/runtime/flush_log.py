@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from wend.core._hot import FlushJob, State
-
-#: The number of flushes in the log: more than a step of training has.
-REMEMBERED = 32
+from wend.core.step_log import ROWS, BackwardRow
 
 
 class Flush(NamedTuple):
@@ -22,14 +19,14 @@ class Flush(NamedTuple):
     planned: bool  # a plan was made for it
     n_ops: int
     asked: tuple[tuple[str, str], ...]  # (executor, why it declined, or "" for the one that ran)
-    #: Of a flush of fibers: (executor of lanes, number of lanes, why not one run, or "").
+    #: For a flush of fibers: (executor of lanes, number of lanes, why not run together, or "").
     lanes: Sequence[tuple[str, int, str]] = ()
 
 
 #: `Flush.asked` of a flush that the launcher runs by a ready plan.
 _READY = (("ready plan", ""),)
-#: The rows of `Flush`. The launcher writes None for the number of ops, which `last_step` fills in.
-RECENT: deque[tuple[Any, ...]] = deque(maxlen=REMEMBERED)
+# A flush's row has the fields of `Flush`. The launcher writes None for the number of ops, which
+# `last_step` fills in.
 
 
 def note_flush(
@@ -47,12 +44,12 @@ def note_flush(
         while parted.parent is not None and parted.parent.passed == 0 and parted.parent.parent:
             parted = parted.parent
     kept = None if state is None else plan  # off the trie, plans hold much and never come back
-    RECENT.append((kept, state, batch.sites, parted, planned, plan.n_ops, tuple(asked)))
+    ROWS.append((kept, state, batch.sites, parted, planned, plan.n_ops, tuple(asked)))
 
 
 def note_grouped(batch: FlushJob, asked: Iterable[tuple[str, str]]) -> None:
     """Remember a flush that ran by groups, without a plan."""
-    RECENT.append((None, None, batch.sites, None, False, len(batch.states), tuple(asked)))
+    ROWS.append((None, None, batch.sites, None, False, len(batch.states), tuple(asked)))
 
 
 def note_lanes(first: FlushJob, n_ops: int, lanes: list[tuple[str, int, str]]) -> None:
@@ -62,21 +59,33 @@ def note_lanes(first: FlushJob, n_ops: int, lanes: list[tuple[str, int, str]]) -
     n_ops: the number of ops of all lanes
     lanes: see `Flush.lanes`
     """
-    RECENT.append((None, first.state, first.sites, None, False, n_ops, (), lanes))
+    ROWS.append((None, first.state, first.sites, None, False, n_ops, (), lanes))
 
 
 def last_step() -> list[Flush]:
     """Return the flushes since the last flush's path was computed before; at least the last."""
-    flushes = [
-        Flush(plan, state, sites, parted, planned, plan.n_ops if n_ops is None else n_ops, *asked)
-        for plan, state, sites, parted, planned, n_ops, *asked in [
-            (*row, _READY) if len(row) == 6 else row for row in list(RECENT)
-        ]
-    ]
-    if not flushes:
-        return []
-    last = flushes[-1].state
-    for k in range(len(flushes) - 2, -1, -1):
-        if flushes[k].state is last and last is not None:
-            return flushes[k + 1 :]
-    return flushes[-1:]
+    return [row for row in _last_rows() if isinstance(row, Flush)]
+
+
+def last_passes() -> list[BackwardRow]:
+    """Return the backward passes of the same step that the core has not run by itself."""
+    return [row for row in _last_rows() if isinstance(row, BackwardRow)]
+
+
+def _last_rows() -> list[Flush | BackwardRow]:
+    rows = [row if isinstance(row, BackwardRow) else _completed(row) for row in list(ROWS)]
+    places = [k for k, row in enumerate(rows) if isinstance(row, Flush)]
+    if not places:
+        return rows
+    states = {k: row.state for k, row in enumerate(rows) if isinstance(row, Flush)}
+    last = states[places[-1]]
+    same = [k for k in places[:-1] if last is not None and states[k] is last]
+    begin = same[-1] if same else places[-2] if len(places) > 1 else -1
+    return rows[begin + 1 :]
+
+
+def _completed(row: tuple[Any, ...]) -> Flush:
+    plan, state, sites, parted, planned, n_ops, *asked = (*row, _READY) if len(row) == 6 else row
+    return Flush(
+        plan, state, sites, parted, planned, plan.n_ops if n_ops is None else n_ops, *asked
+    )

@@ -1,4 +1,4 @@
-"""Comparing tensors in tests, and making them: PyTorch's `torch.testing`."""
+"""Comparing and making tensors in tests: PyTorch's `torch.testing`."""
 
 from wend.frontend.testing import assert_allclose, assert_close, make_tensor
 

@@ -1,9 +1,9 @@
 """`import torch` served by Wend, for `wend run`.
 
 A finder at the head of `sys.meta_path` answers for `torch` and `torch.x.y` with the very module
-objects of `wend` and `wend.x.y`, so that identity, pickles and monkey-patching hold whichever name
-is used. What Wend lacks raises ModuleNotAvailable (an ImportError) or NotAvailable (an
-AttributeError), naming it in full.
+objects of `wend` and `wend.x.y`. So identity, pickles and monkey-patching hold under both
+names. A name that Wend lacks raises ModuleNotAvailable (an ImportError) or NotAvailable (an
+AttributeError), with the full name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXPLAINED: Final = "__wend_explained__"
 
 
 class _Loader(Loader):
-    """Puts an existing module under a second name, touching none of its attributes."""
+    """Puts an existing module under a second name, with no change to the module's attributes."""
 
     def __init__(self, real: ModuleType) -> None:
         self.real = real
@@ -42,7 +42,7 @@ class _Loader(Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system takes what is in sys.modules then, and drops the module it made.
+        # The import system takes the module from sys.modules then, and drops the module just made.
         sys.modules[module.__name__] = self.real
 
 
@@ -64,7 +64,7 @@ class _WithSafeOpen(Loader):
         def safe_open(filename: Any, framework: str, device: Any = "cpu") -> Any:
             if framework not in ("pt", "torch", "pytorch"):
                 return other(filename, framework, device)
-            own = importlib.import_module(f"{self.package}.frontend.serialize.safetensors")
+            own = importlib.import_module(f"{self.package}.serialization.safetensors")
             return own.SafeFile(filename, device)
 
         vars(module)["safe_open"] = safe_open
@@ -85,7 +85,7 @@ class TorchFinder(MetaPathFinder):
                 spec.loader = _WithSafeOpen(spec.loader, self.package)
             return spec
         if name == "safetensors.torch":
-            own = importlib.import_module(f"{self.package}.frontend.serialize.safetensors")
+            own = importlib.import_module(f"{self.package}.serialization.safetensors")
             return ModuleSpec(name, _Loader(own))
         if name != "torch" and not name.startswith("torch."):
             return None
@@ -104,10 +104,10 @@ class TorchFinder(MetaPathFinder):
             try:
                 return importlib.import_module(real_name)
             except ModuleNotFoundError as error:
-                # Another module missing inside it is that module's error.
+                # An error about another module, missing inside of this module, is raised as found.
                 if error.name not in (real_name, as_torch(real_name, self.package)):
                     raise
-        # A module that is only an attribute of its parent will do.
+        # A module that is only an attribute of the parent module will do.
         owner, _, leaf = real_name.rpartition(".")
         _hide_layers(self.package)
         value = getattr(importlib.import_module(owner), leaf, None) if owner else None
@@ -136,7 +136,7 @@ class MissingFinder(MetaPathFinder):
 
 
 def _asked_only() -> bool:
-    """Whether `importlib.util.find_spec` asks, which wants None for what is not there."""
+    """Whether `importlib.util.find_spec` asks, which wants None for a missing module."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name in ("_find_spec", "find_spec"):
         if frame.f_globals.get("__name__") == "importlib.util":
@@ -146,9 +146,9 @@ def _asked_only() -> bool:
 
 
 def _hide_layers(package: str) -> None:
-    """Take Wend's layers out of its namespace: `torch.ops` and `torch.compiler` are other things.
+    """Take Wend's layers out of the package: in PyTorch, `torch.ops` and `torch.compiler` differ.
 
-    The import system finds them in `sys.modules` all the same.
+    The import system finds the layers in `sys.modules` all the same.
     """
     space = vars(sys.modules[package])
     for name in INTERNAL:
@@ -163,7 +163,7 @@ def _explain_all(package: str) -> None:
 
 
 def _explain(module: ModuleType, package: str) -> None:
-    """Give a public module a `__getattr__` that names in full what it lacks."""
+    """Give a public module a `__getattr__` that names a missing attribute in full."""
     space = vars(module)
     if space.get(_EXPLAINED) or is_internal(module.__name__, package):
         return
@@ -179,8 +179,8 @@ def _explain(module: ModuleType, package: str) -> None:
     space["__getattr__"] = __getattr__
     module.__class__ = PublicModule
     if "__path__" not in space:
-        # `from module import name` asks the finders for `module.name` only where the module
-        # has a path; an empty one leads to MissingFinder and its message.
+        # `from module import name` asks the finders for `module.name` only where the module has a
+        # path; an empty path leads to MissingFinder and the message there.
         space["__path__"] = []
 
 
@@ -200,7 +200,7 @@ def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
                 return value
     if name.startswith("__"):
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-    # PyTorch loads its submodules with itself; Wend may load them when they are first asked for.
+    # PyTorch loads all submodules at once; Wend may load a submodule at the first request.
     hidden = module.__name__ == package and name in INTERNAL
     if not hidden and importlib.util.find_spec(real) is not None:
         return importlib.import_module(real)
@@ -208,7 +208,7 @@ def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
 
 
 def install(package: str = "wend") -> None:
-    """Serve `torch` from the package in this process and in the workers that it starts.
+    """Serve `torch` from the package in this process and in the workers that the process starts.
 
     Raises GraphError if the real PyTorch is imported already. A second call does nothing.
     """
@@ -231,7 +231,7 @@ def install(package: str = "wend") -> None:
 
 
 class _InstallInChild:
-    """Unpickled by a spawned process before it runs the user's main module."""
+    """Unpickled by a spawned process before the user's main module runs."""
 
     def __init__(self, package: str) -> None:
         self.package = package
@@ -241,7 +241,7 @@ class _InstallInChild:
 
 
 def _serve_workers(package: str) -> None:
-    """Let processes that multiprocessing spawns install the alias too (forked ones have it)."""
+    """Let processes that multiprocessing spawns install the alias too (forks have it)."""
     import multiprocessing
     from multiprocessing import spawn
 
@@ -253,6 +253,6 @@ def _serve_workers(package: str) -> None:
         return data
 
     spawn.get_preparation_data = get_preparation_data
-    # The fork server would import the user's main module before anything tells it of the alias.
+    # The fork server would import the user's main module before anything installs the alias.
     if "forkserver" in multiprocessing.get_all_start_methods():
         multiprocessing.set_forkserver_preload(["wend.tools.alias"])

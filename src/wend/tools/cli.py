@@ -2,7 +2,7 @@
 
 wend run SCRIPT [ARGS]       run a PyTorch program on Wend, unchanged
 wend run -m MODULE [ARGS]    the same for a module
-wend verify SCRIPT [ARGS]    run it on Wend, on the reference, on PyTorch: where do they part?
+wend verify SCRIPT [ARGS]    run on Wend, on the reference, on PyTorch: where do the runs part?
 wend env                     versions, machine and settings, for a bug report
 wend --version, wend --help
 """
@@ -26,7 +26,7 @@ usage: wend run SCRIPT [ARGS ...]      run an unchanged PyTorch program: `import
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns the exit status. 2 means that it was called wrongly."""
+    """Run the command; returns the exit status. 2 means that the command was called wrongly."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["run"]:
         return _run(given[1:])
@@ -76,7 +76,7 @@ def _run(given: list[str]) -> int:
     target, *arguments = given
     if not as_module and target.startswith("-"):
         return _misused(f"run has no option {target!r}; options of the script go behind it")
-    # Imported here: `wend --version` needs none of it.
+    # Imported here: `wend --version` needs neither.
     from wend.tools import alias, launch
 
     alias.install()

@@ -1,15 +1,15 @@
-"""Random draws and initial weights that a run on Wend and one on PyTorch have in common.
+"""Random draws and initial weights that a run on Wend and a run on PyTorch have in common.
 
-The two have streams of their own: equal seeds give unlike numbers. So in both runs
+Wend and PyTorch have streams of their own: equal seeds give unlike numbers. So in both runs
 
 - draws that the script asks for itself (`torch.randn(...)`, `x.uniform_()`, ...) and masks of
-  `dropout` come from one NumPy generator, keyed by what is asked for, its shape, and how many of
-  the kind came before. So one run may draw more of another kind without shifting these;
+  `dropout` come from a single NumPy generator. The key of a draw is its kind, its shape, and how
+  many of the kind came before. A run may thus draw more of another kind without shifting these;
 - the order of `RandomSampler` (`DataLoader(shuffle=True)`) comes from there, too;
-- parameters and buffers are taken over from the run on Wend when they are first seen: when an
-  optimizer gets them, or when their module is first called.
+- parameters and buffers are taken over from the run on Wend when first seen: when an optimizer gets
+  the tensors, or when the module is first called.
 
-What is drawn in other ways is counted, and named in the report: it is not in common.
+Numbers drawn in further ways are counted, and named in the report: those are not in common.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import numpy as np
 
 __all__ = ["share"]
 
-#: Draws that are not in common, by module or class: what they give differs.
+#: Draws that are not in common, by module or class: the numbers of the two runs differ.
 APART = {
     "": ("multinomial", "normal", "poisson", "randint_like", "bernoulli", "rrelu"),
     "Tensor": ("multinomial", "bernoulli_", "random_", "exponential_", "geometric_", "cauchy_",
@@ -39,7 +39,7 @@ APART = {
 
 
 class Draws:
-    """Numbers by what they are for."""
+    """Random numbers, keyed by use."""
 
     def __init__(self) -> None:
         self.made: Counter[Any] = Counter()
@@ -52,7 +52,8 @@ class Draws:
 
 
 def share(journal: Any, path: str, write: bool) -> None:
-    """Replace what draws, and write the weights down or take them over."""
+    """Replace the functions that draw, and write the weights down or take over those of the first
+    run."""
     torch, draws = journal.torch, Draws()
     _share_functions(journal, torch, draws)
     _share_methods(journal, torch, draws)
@@ -164,7 +165,8 @@ def _share_dropout(torch: Any, draws: Draws) -> None:
         return input.mul_(mask).mul_(scale) if inplace else input * mask * scale
 
     torch.nn.functional.dropout = dropout
-    inner = sys.modules.get("wend.frontend.nn.functional")  # what Wend's own modules call
+    # the functions that Wend's own modules call
+    inner = sys.modules.get("wend.nn.functional")
     if torch.__name__ == "wend" and inner is not None:
         vars(inner)["dropout"] = dropout
 
@@ -186,7 +188,7 @@ def _share_sampler(torch: Any, draws: Draws) -> None:
 
 
 def _count(journal: Any, torch: Any, owner: str, names: tuple[str, ...]) -> None:
-    """Note each kind of draw that is not in common, when the script first asks for it."""
+    """Note each kind of draw that is not in common, when the script first makes such a draw."""
     holder = functools.reduce(getattr, owner.split(".") if owner else [], torch)
     noted: set[str] = set()
 
@@ -209,7 +211,7 @@ def _count(journal: Any, torch: Any, owner: str, names: tuple[str, ...]) -> None
 
 
 class Weights:
-    """Parameters and buffers of the run on Wend, in the order in which they are first seen."""
+    """Parameters and buffers of the run on Wend, in order of first use."""
 
     def __init__(self, journal: Any, path: str, write: bool) -> None:
         self.journal, self.torch, self.writes = journal, journal.torch, write
@@ -217,7 +219,7 @@ class Weights:
         self.seen: dict[int, Any] = {}
 
     def watch(self) -> None:
-        """Look at what modules are called with, and what optimizers get."""
+        """Look at the arguments of modules, and at the parameters that optimizers get."""
         module, optimizer = self.torch.nn.Module, self.torch.optim.Optimizer
         real_call, real_init = module.__call__, optimizer.__init__
         known: dict[int, Any] = {}
@@ -236,7 +238,7 @@ class Weights:
         module.__call__, optimizer.__init__ = call, init
 
     def meet(self, tensors: list[Any]) -> None:
-        """Write tensors down, or give them the values of the other run."""
+        """Write tensors down, or fill them with the values of the first run."""
         for tensor in tensors:
             if id(tensor) not in self.seen:
                 self.seen[id(tensor)] = tensor

@@ -1,4 +1,4 @@
-"""What a bug report needs: versions, machine, which core, settings."""
+"""The content of a bug report: versions, machine, which core, settings."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _core() -> str:
 
 
 def report() -> Iterator[tuple[str, str]]:
-    """(what, value) line by line."""
+    """(topic, value) line by line."""
     yield "wend", __version__
     yield "from", str(Path(__file__).resolve().parent.parent)
     yield "core", _core()

@@ -1,13 +1,13 @@
-"""What one run of a script writes down for `wend verify`: its values, step by step.
+"""The journal that a run of a script writes for `wend verify`: values, step by step.
 
     python -m wend.tools.journal KIND FILE SCRIPT [ARGS ...]
 
 KIND: `asis`, the program on Wend; `reference`, op by op on the NumPy executor; `shared` and
 `torch`, on Wend and on PyTorch, with random draws and initial weights in common (`draws.py`).
 
-A line of FILE is one event: a loss that `backward()` was called on, a gradient or a parameter at a
-step of an optimizer, a printed line. Nothing is computed earlier than it would be without the
-journal: losses and gradients are held, and read behind the step.
+A line of FILE is an event: a loss that `backward()` was called on, a gradient or a parameter at a
+step of an optimizer, a printed line. Nothing is computed earlier than without the journal: losses
+and gradients are held, and read behind the step.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Journal:
     # -- writing
 
     def write(self, **event: Any) -> None:
-        """One event."""
+        """Write an event."""
         self.file.write(json.dumps({"step": self.step, **event}) + "\n")
 
     def value(self, what: str, name: str, tensor: Any, line: str) -> None:
-        """A tensor's value, or as much of it as is compared."""
+        """Write a tensor's value, or as much of the value as is compared."""
         self.write(what=what, name=name, line=line, **self.numbers(tensor))
 
     def numbers(self, tensor: Any) -> dict[str, Any]:
@@ -87,16 +87,16 @@ class Journal:
         return known.numpy().reshape(-1)
 
     def held_value(self, tensor: Any) -> Any:
-        """What a handle shows now: values never change."""
+        """The value that a handle shows now: values never change."""
         return tensor.value if isinstance(tensor, Kept) else _hot.refreshed(tensor)
 
     def keep(self, what: str, name: str, tensor: Any, line: str) -> None:
-        """Write a value down later: nothing is computed for it now."""
+        """Write a value down later: nothing is computed for the journal now."""
         kept = Kept(tensor, self.held_value(tensor)) if self.own else tensor.detach().clone()
         self.held.append((what, name, kept, line))
 
     def settle(self) -> None:
-        """Write down what is held."""
+        """Write down the values that are held."""
         held, self.held = self.held, []
         for row in held:
             self.value(*row)
@@ -121,7 +121,7 @@ class Journal:
         return None
 
     def name_of(self, tensor: Any, other: str) -> str:
-        """The name of a parameter: of the user's variable that holds its module, and its own."""
+        """The name of a parameter: the user's variable with the module, and the name inside."""
         if id(tensor) not in self.names:
             for name, found in self.named_tensors():
                 self.names.setdefault(id(found), name)
@@ -142,17 +142,17 @@ class Journal:
             frame = frame.f_back
 
     def within(self, name: str, held: Any) -> Iterator[tuple[str, Any]]:
-        """The tensors of one variable."""
+        """The tensors of a variable."""
         if isinstance(held, self.torch.nn.Module):
             for own, tensor in (*held.named_parameters(), *held.named_buffers()):
                 yield f"{name}.{own}", tensor
         elif isinstance(held, self.torch.Tensor):
             yield name, held
 
-    # -- what is watched
+    # -- watched calls
 
     def watch(self) -> None:
-        """Have backward passes, optimizers and printing note what they do."""
+        """Have backward passes, optimizers and printing write to the journal."""
         self._watch_backward()
         self._watch_optimizers()
         sys.stdout = Tee(sys.stdout, self)
@@ -187,7 +187,7 @@ class Journal:
     def _watched_step(self, real: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(real)
         def step(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.busy:  # an optimizer that calls another one's step
+            if self.busy:  # an optimizer that calls the step of another
                 return real(optimizer, *args, **kwargs)
             self.busy = True
             try:
@@ -226,7 +226,7 @@ class Journal:
 
 
 class Kept:
-    """A value of Wend's as it was when a handle showed it."""
+    """A value of Wend's as first shown by a handle."""
 
     def __init__(self, tensor: Any, value: Any) -> None:
         self.value = value
@@ -262,7 +262,7 @@ def seed(torch: Any) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a script and write its journal."""
+    """Run a script and write the journal of the run."""
     kind, path, script, *rest = arguments
     if kind != "torch":
         alias.install()

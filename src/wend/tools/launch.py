@@ -1,7 +1,7 @@
 """Run a program as `python` itself would, in this process.
 
-`sys.argv`, `sys.path[0]`, `__main__` and tracebacks are what the program sees under `python`; the
-only difference is what was installed before (`alias.install`).
+`sys.argv`, `sys.path[0]`, `__main__` and tracebacks are as the program sees them under `python`;
+the only difference is the alias installed before (`alias.install`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def run_module(name: str, arguments: list[str]) -> int:
 def run_script(path: str, arguments: list[str]) -> int:
     """`python path arguments`; path is a script, or a folder or zip file with a __main__.py.
 
-    Returns 2 if it cannot be opened.
+    Returns 2 if the file cannot be opened.
     """
     sys.argv = [path, *arguments]
     if os.path.isdir(path) or _is_archive(path):
@@ -57,7 +57,7 @@ def run_script(path: str, arguments: list[str]) -> int:
 
 
 def _runpy_main(name: str, alter_argv: bool) -> None:
-    # What `python -m` itself calls: it runs in sys.modules["__main__"], which stays there.
+    # The function that `python -m` itself calls: it runs in sys.modules["__main__"], which stays.
     runner: Any = runpy
     runner._run_module_as_main(name, alter_argv)
 
@@ -84,17 +84,17 @@ def _fresh_main() -> ModuleType:
 
 
 def _set_first_path(folder: str) -> None:
-    """Replace what Python put there for the command itself; with -P it put nothing."""
+    """Replace the entry that Python put there for the command itself; with -P there is none."""
     if sys.flags.safe_path:
         return
     sys.path[0] = folder
 
 
 def _guarded(program: Any) -> int:
-    """Run it; an uncaught exception is reported as Python would, without the frames of this file.
+    """Run a program; an uncaught exception is reported as by Python, without frames of this file.
 
-    The exception is raised on, silenced, so that the interpreter ends as it always does: exit
-    status 1, or death by SIGINT after KeyboardInterrupt.
+    The exception is raised on, silenced, so that the interpreter ends as always: exit status 1, or
+    death by SIGINT after KeyboardInterrupt.
     """
     try:
         program()
@@ -123,13 +123,13 @@ def _without_ours(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _annotate(error: BaseException) -> None:
-    """Say of an attribute that one of Wend's classes lacks what is near."""
+    """Add names near the attribute that a class of Wend's lacks to the error."""
     if not isinstance(error, AttributeError) or error.name is None or error.obj is None:
         return
-    if isinstance(error.obj, ModuleType):  # whose own `__getattr__` has said it
+    if isinstance(error.obj, ModuleType):  # modules whose own `__getattr__` has added them
         return
     kind = error.obj if isinstance(error.obj, type) else type(error.obj)
-    # A user's subclass of Tensor lacks what Tensor lacks; one of Module's may have lost its own.
+    # A user's subclass of Tensor lacks an attribute of Tensor; of Module's, perhaps one of its own.
     kind = next((base for base in kind.__mro__ if base.__name__ == "Tensor"), kind)
     if kind.__module__.split(".")[0] == "wend":
         error.add_note(missing_from_class(kind, error.name, "wend"))

@@ -1,4 +1,4 @@
-"""What to say of a part of PyTorch that Wend does not have: its full name, and what is near."""
+"""Texts about a part of PyTorch that Wend does not have: the full name, and names near it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Final
 
-# Wend's layers are not modules of PyTorch's, whatever their names.
+# Wend's layers are no modules of PyTorch's, whatever the names.
 INTERNAL: Final = frozenset(
     ("base", "core", "ops", "transforms", "compiler", "runtime", "frontend", "tools")
 )
@@ -22,7 +22,7 @@ def is_internal(name: str, package: str) -> bool:
 
 
 def public_modules(package: str) -> Iterator[ModuleType]:
-    """The package and its public modules, as far as they are loaded."""
+    """The package and all public modules loaded so far."""
     for name, module in list(sys.modules.items()):
         mine = name == package or name.startswith(f"{package}.")
         if mine and isinstance(module, ModuleType) and not is_internal(name, package):

@@ -1,8 +1,8 @@
-"""Type declarations of the hot core, read from its source and from the C types beside it.
+"""Type declarations of the hot core, read from the source and from the C types beside the source.
 
-The core is Python without annotations, typed for Cython in `_hot.pxd`: classes and functions come
-from the one, the types of fields and results from the other.  What users meet, `Tensor`, has its
-docstrings with it; to repeat the others would be a third of the file.
+The core is Python without annotations, typed for Cython in `_hot.pxd`. Classes and functions come
+from the source, the types of fields and results from `_hot.pxd`.  `Tensor`, which users meet, has
+docstrings in the stub; to repeat those of all classes would be a third of the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wend.core._select import plain_loader
 
 __all__ = ["Core"]
 
-#: The C types, in the source tree where the stubs are written: no installation has them.
+#: The C types, in the source tree where the stubs are written: no installation has this file.
 TYPES = Path("src", "wend", "core", "_hot.pxd")
 #: Python types of C types that cannot be None.  A field of any other type may be, now and then.
 NUMBERS = {
@@ -30,7 +30,7 @@ NUMBERS = {
     "bytes": "_bytes",
 }
 CONTAINERS = {"dict": "dict[Any, Any]", "list": "list[Any]", "tuple": "tuple[Any, ...]"}
-#: Classes of the core whose fields always hold one.
+#: Classes of the core whose fields always hold an object.
 ALWAYS_SET = frozenset({"RankedType", "TensorType", "Value"})
 #: Results of functions whose C type says less.
 RETURNS = {
@@ -144,7 +144,7 @@ class Core:
 
 
 def _member(owner: str, node: ast.FunctionDef) -> Iterator[str]:
-    """Lines that declare one method or property."""
+    """Lines that declare a method or property."""
     name = node.name
     decorators = [ast.unparse(d) for d in node.decorator_list]
     if name == "__init__":
@@ -180,7 +180,7 @@ def _member(owner: str, node: ast.FunctionDef) -> Iterator[str]:
 
 
 def _parameters(node: ast.FunctionDef, of_method: bool = True) -> str:
-    """The parameters, untyped ones as Any."""
+    """The parameters; untyped parameters are Any."""
     spec = node.args
     out = []
     missing = len(spec.args) - len(spec.defaults)

@@ -1,8 +1,8 @@
-"""Type declarations of ops: what a type checker and an editor see of C-level callables.
+"""Type declarations of ops: C-level callables as type checkers and editors see them.
 
 A signature such as "input, dim: dims = None, keepdim: bool = False" becomes a line of a stub, with
 the first line of the op's docstring.  Names of built-in types have an underscore in front: the
-classes and modules that these lines go into have members called `int`, `float` and `bool`.
+classes and modules that hold these lines have members called `int`, `float` and `bool`.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ VARARGS = {"sizes": "_int", "ints": "_int", "dims": "_int", "tensors": "Tensor"}
 
 
 class Results:
-    """Types of results; named ones are declared once per set of fields."""
+    """Types of results; named result types are declared once per set of fields."""
 
     def __init__(self) -> None:
         self.named: dict[str, tuple[str, ...]] = {}
 
     def type_of(self, primitive: Any) -> str:
-        """The type of what a call of this op returns."""
+        """The type of the value that a call of this op returns."""
         result = primitive.result
         if result is None:
             return "Tensor" if primitive.n_outputs == 1 else "tuple[Tensor, ...]"
@@ -95,7 +95,7 @@ def op_lines(name: str, function: OpFunction, is_method: bool, results: Results)
 
 
 def _forms(params: tuple[Param, ...], is_method: bool, returned: str) -> Iterator[str]:
-    """The parameter lists under which one signature may be called."""
+    """The parameter lists under which a signature may be called."""
     positional = [p for p in params if not p.keyword_only]
     keywords = [_declared(p) for p in params if p.keyword_only]
     if not is_method and returned == "Tensor":

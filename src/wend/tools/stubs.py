@@ -1,7 +1,7 @@
-"""Writes the stubs of what is C-level or made at run time: `python -m wend.tools.stubs`.
+"""Writes the stubs of C-level code and code made at run time: `python -m wend.tools.stubs`.
 
 `core/_hot.pyi` declares the core, with every method of Tensor; `__init__.pyi` the functions of
-`wend` itself.  Both are kept in the repository; a test compares them with what this module gives.
+`wend` itself.  Both are kept in the repository; a test compares them with this module's output.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _bytes: TypeAlias = _builtins.bytes
 _dtype: TypeAlias = DType
 _Number: TypeAlias = _builtins.bool | _builtins.int | _builtins.float | _builtins.complex
 """
-#: Words that annotations of Python functions may use as they are; others become Any.
+#: Words that annotations of Python functions may use as they are; any other becomes Any.
 KNOWN = {
     "Any": "Any",
     "Tensor": "Tensor",
@@ -89,7 +89,7 @@ def core_stub() -> str:
 
 
 def _tensor_members(results: Results) -> Iterator[str]:
-    """What upper layers and ops add to Tensor, by name."""
+    """Members that upper layers and ops add to Tensor, by name."""
     native = _native_names()
     for name, value in sorted(vars(Tensor).items()):
         if name in native or getattr(value, "__name__", name) in native:  # or under another name
@@ -126,7 +126,7 @@ def _native_names() -> set[str]:
 
 
 def _python_function(name: str, function: Any, owner: str = "self") -> Iterator[str]:
-    """A method written in Python, with those of its annotations that the stub can express."""
+    """A method written in Python, with the annotations that the stub can express."""
     parts = []
     starred = False
     for p in inspect.signature(function).parameters.values():
@@ -152,7 +152,7 @@ def _returned(function: Any) -> str:
 
 
 def _annotation(given: Any) -> str:
-    """An annotation in the stub's words; Any if it uses a name that the stub does not have."""
+    """An annotation in the stub's words; Any for an annotation with a name that the stub lacks."""
     if not isinstance(given, str):
         given = "Any" if given is inspect.Parameter.empty else getattr(given, "__name__", "Any")
     words = set(re.findall(r"[A-Za-z_][\w.]*", given))
@@ -163,7 +163,7 @@ def _annotation(given: Any) -> str:
 
 
 def _filled(found: re.Match[str]) -> str:
-    """A generic type that was given without its parameters."""
+    """A generic type that was given without type parameters, with general ones."""
     more = {"Callable": "[..., Any]", "dict": "[Any, Any]", "tuple": "[Any, ...]"}
     return found[0] + more.get(found[0], "[Any]")
 
@@ -204,7 +204,7 @@ def package_stub() -> str:
 
 
 def _imports() -> Iterator[tuple[str, tuple[str, str]]]:
-    """(public name, (module, name there)) of what the package imports."""
+    """(public name, (module, name there)) of everything that the package imports."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     for node in tree.body:
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("wend."):

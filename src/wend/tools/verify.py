@@ -1,10 +1,10 @@
-"""`wend verify`: a script is run several times, and the first place is told where runs part.
+"""`wend verify`: a script is run several times, and the first place where runs part is told.
 
-As it is on Wend and op by op on the NumPy executor, from the same seed: equal draws, equal weights.
-Where PyTorch is installed, once more on Wend and on PyTorch, with draws and initial weights in
-common (`draws.py`), as the two have streams of random numbers of their own. Each run writes a
-journal (`journal.py`) of losses, gradients, parameters and printed lines; they are compared in
-order, by a tolerance for each dtype.
+The script runs as it is on Wend and op by op on the NumPy executor, from the same seed: equal
+draws, equal weights. Where PyTorch is installed, there are two more runs, on Wend and on PyTorch,
+with draws and initial weights in common (`draws.py`). Wend and PyTorch have separate streams of
+random numbers. Each run writes a journal (`journal.py`) of losses, gradients, parameters and
+printed lines. Journals are compared in order, by a tolerance for each dtype.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 
 __all__ = ["Parting", "compare", "main"]
 
-#: How far elements may be apart, in terms of the tensor's largest one. The rounding of many steps.
+#: How far elements may be apart, relative to the tensor's largest element: rounding of many steps.
 TOLERANCE = {
     "float64": 1e-6,
     "complex128": 1e-6,
@@ -35,7 +35,7 @@ TOLERANCE = {
     "float16": 5e-2,
     "bfloat16": 5e-2,
 }
-#: A gradient below it, in terms of the largest of its step, is rounding.
+#: A gradient below this, relative to the largest of the step, is rounding.
 ROUNDING = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 1e-2}
 PRINTED = 1e-3  # of numbers in a printed line
 USAGE = """\
@@ -51,10 +51,10 @@ _OF_TIME = re.compile(r"\btime|elapsed|\d\s?(s|ms|us|sec|min)\b|seconds|it/s|/s\
 
 @dataclass
 class Options:
-    """What the command was given."""
+    """The options given to the command."""
 
     script: list[str]
-    torch: bool | None = None  # None: where it is installed
+    torch: bool | None = None  # None: where PyTorch is installed
     tolerance: dict[str, float] = field(default_factory=lambda: dict(TOLERANCE))
 
 
@@ -138,7 +138,7 @@ TITLES = {
 
 
 def verify(options: Options, pairs: list[tuple[str, str]], folder: str) -> int:
-    """Run the script in each way, compare, and print what has been found."""
+    """Run the script in each way, compare, and print the result."""
     status = 0
     for first, second in pairs:
         for kind in (first, second):
@@ -161,13 +161,13 @@ def verify(options: Options, pairs: list[tuple[str, str]], folder: str) -> int:
 
 
 def journal(kind: str, folder: str) -> str:
-    """The file of a run. Those of one pair share the weights beside it."""
+    """The file of a run. The two runs of a pair share the weights beside the file."""
     pair = "common" if kind in ("shared", "torch") else "own"
     return os.path.join(folder, f"{pair}.{kind}")
 
 
 def run(kind: str, script: list[str], folder: str) -> str | None:
-    """Run the script in one way; returns why it failed, or None."""
+    """Run the script in a single way; returns why the run failed, or None."""
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     command = [sys.executable, "-m", "wend.tools.journal", kind, journal(kind, folder), *script]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -184,7 +184,7 @@ def events(path: str) -> Iterator[dict[str, Any]]:
 
 
 def apart(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[str]:
-    """What was drawn in ways that the runs do not have in common, and where first."""
+    """Draws made in ways that the runs do not have in common, and where first."""
     found: dict[str, str] = {}
     for event in (*ours, *theirs):
         if event["what"] == "apart":
@@ -198,7 +198,7 @@ def apart(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[str]
 def compare(
     ours: list[dict[str, Any]], theirs: list[dict[str, Any]], tolerance: dict[str, float]
 ) -> tuple[Parting | None, str]:
-    """The first parting of two journals, if there is one, and what has been compared."""
+    """The first parting of two journals, if there is any, and a count of the compared events."""
     counts = dict.fromkeys(("loss", "gradient", "parameter", "printed"), 0)
     mine, its = ([e for e in events if e["what"] != "apart"] for events in (ours, theirs))
     largest = largest_gradients([*mine, *its])
@@ -242,14 +242,14 @@ def largest_gradients(events: list[dict[str, Any]]) -> dict[int, float]:
 def is_rounding(a: dict[str, Any], b: dict[str, Any], largest: dict[int, float]) -> bool:
     """Whether a gradient should be 0, such as a bias's before a batch norm, and is rounding.
 
-    An optimizer that divides by its size (Adam) makes steps of it, of any direction.
+    An optimizer that divides by the gradient's size (Adam) makes steps of it, of any direction.
     """
     size = float(max(a["largest"], b["largest"]))
     return 0 < size < ROUNDING.get(a["dtype"], 0.0) * largest[a["step"]]
 
 
 def part(a: Any, b: Any, tolerance: dict[str, float]) -> Parting | None:
-    """How two events part; None if they do not."""
+    """How two events part; None for equal events."""
     if a is None or b is None or (a["what"], a["name"]) != (b["what"], b["name"]):
         here, there = (described(e) for e in (a, b))
         event = a or b
@@ -286,7 +286,7 @@ def part_of_lines(a: str, b: str) -> str | None:
 
 
 def near_as_printed(x: str, y: str) -> bool:
-    """Whether two printed numbers are equal up to rounding; whole ones must be equal."""
+    """Whether two printed numbers are equal up to rounding; whole numbers must be equal."""
     if x == y:
         return True
     if x.lstrip("+-").isdigit() and y.lstrip("+-").isdigit():

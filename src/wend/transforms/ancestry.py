@@ -1,4 +1,4 @@
-"""Which leaves a value depends on: what function transforms must know to hide their own."""
+"""The leaves that a value depends on: function transforms hide leaves of their own by this."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def depends_on_others(values: Iterable[Value], mine: set[int]) -> bool:
 
 
 class SearchedPart:
-    """The pending trace or a segment, as far as it has been searched."""
+    """The pending trace or a segment, with the state of the search there."""
 
     def __init__(self, owner: Any, held: bool) -> None:
         self.held = held

@@ -1,8 +1,8 @@
 """Batching: an op, or a whole graph, over a new leading axis, by the `batch` rules of primitives.
 
-`Batched` is one op on many examples: a composite whose body is the op's batching rule (for a
-composite: that of every op of its body), traced once per structure.  `batch_graph` does the same
-for a graph.  `vmap` (see levels.py) records `Batched` ops while the user's function runs once.
+`Batched` is an op on many examples: a composite whose body is the op's batching rule (for a
+composite: the rule of every op of the body), traced once per structure.  `batch_graph` does the
+same for a graph.  `vmap` (see levels.py) records `Batched` ops while the user's function runs once.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ Flags = tuple[bool, ...]
 
 
 class Batched(Composite, abstract=True):
-    """prim over a leading batch axis of the operands that `flags` names; so are its results.
+    """prim over a leading batch axis of the operands that `flags` names; all results have the axis.
 
-    One per (primitive, flags).  Operands, run-time args and form are those of the primitive.
+    There is a class per (primitive, flags).  Operands, run-time args and form are the primitive's.
     """
 
     prim: Any
@@ -104,7 +104,7 @@ def batched_rule(
 ) -> Graph:
     """The batching rule of an op as a graph over its (partly batched) operands.
 
-    types, args: of the operands at hand, batch axis included: it is the graph for their pattern.
+    types, args: of the operands at hand, batch axis included: the graph is for their pattern.
     """
     program, _ = batched(prim, flags).typed(list(types), list(args))
     return program.graph  # type: ignore[no-any-return]
@@ -116,14 +116,14 @@ def batch_size(tensors: Sequence[Any], flags: Flags) -> Any:
 
 
 def with_batch_axis(x: Any, is_batched: bool, size: Any) -> Any:
-    """x with a batch axis at dim 0, whether it came with one or not."""
+    """x with a batch axis at dim 0, whether x came with the axis or not."""
     return x if is_batched else ops.expand_to(x, (size, *x.shape), (0,))
 
 
 def arrange_flags(prim: Any, flags: Flags) -> tuple[Any, ...]:
-    """`flags` as a batching rule takes them: one per parameter that may be a tensor.
+    """`flags` as a batching rule takes them: a flag per parameter that may be a tensor.
 
-    For a list of tensors it is a list; numbers and None are not batched.
+    A list of tensors has a list of flags; numbers and None are not batched.
     """
     rest = iter(flags)
     out: list[Any] = []
@@ -139,7 +139,7 @@ def arrange_flags(prim: Any, flags: Flags) -> tuple[Any, ...]:
 
 
 def example_types(tensors: Sequence[Any], flags: Flags) -> list[Any]:
-    """Types of one example's operands (of symbolic ones: as they were when traced)."""
+    """Types of an example's operands (symbolic operands: their types when traced)."""
     types = []
     for x, flag in zip(tensors, flags, strict=True):
         shape = tuple([hint_of(n) for n in tuple(x.shape)[1 if flag else 0 :]])
@@ -148,7 +148,7 @@ def example_types(tensors: Sequence[Any], flags: Flags) -> list[Any]:
 
 
 def _keep_guards(program: Program, tensors: Sequence[Any], flags: Flags, args: list[Any]) -> None:
-    """What the example's pattern rests on also holds for the batch: note it where that is asked."""
+    """Note the guards of the example's pattern for the batch too, where guards are asked for."""
     guards = getattr(_hot.current_trace().symbolic, "guards", None)
     if guards is None:
         return
@@ -169,10 +169,10 @@ def _keep_guards(program: Program, tensors: Sequence[Any], flags: Flags, args: l
 def interpret(
     graph: Graph, tensors: Sequence[Tensor], flags: Flags, args: Sequence[Any], apply: Any = None
 ) -> list[tuple[Any, bool]]:
-    """Run a body on operands of which some have a batch axis: (result, has it one?) per output.
+    """Run a body on operands of which some have a batch axis: (result, batched or not) per output.
 
-    apply(prim, flags, tensors, args) -> (results, batched?): how to record one op; by default ops
-    without a batched operand are recorded as they are, the others by their batching rule.
+    apply(prim, flags, tensors, args) -> (results, batched?): how to record an op; by default ops
+    without a batched operand are recorded as they are, all else by batching rules.
     """
     apply = apply or _apply
     env: list[Any] = list(tensors) + [None] * (graph.size - len(tensors))
@@ -202,7 +202,7 @@ def _apply(prim: Any, flags: Flags, tensors: list[Any], args: list[Any]) -> tupl
 
 
 def _evaluate(expr: Expr, tensors: Sequence[Any], flags: Flags, args: Sequence[Any]) -> Any:
-    """An expression over one example's extents and the args, for ints and symbols alike."""
+    """An expression over an example's extents and the args, for ints and symbols alike."""
     if type(expr) is not tuple:
         return expr
     op = expr[0]
@@ -225,9 +225,9 @@ def _evaluate(expr: Expr, tensors: Sequence[Any], flags: Flags, args: Sequence[A
 
 
 class BatchedBody(Composite, abstract=True):
-    """A graph over a leading batch axis of the inputs that `flags` names, as one op.
+    """A graph over a leading batch axis of the inputs that `flags` names, as an op.
 
-    One per (graph, flags, kinds of args).  All results have the batch axis at dim 0.
+    There is a class per (graph, flags, kinds of args).  All results have the batch axis at dim 0.
     """
 
     grad_name = "BatchedBackward0"
@@ -256,9 +256,9 @@ def _body(graph: Graph, flags: Flags, kinds: tuple[Any, ...]) -> BatchedBody:
 
 
 def batched_body(graph: Graph, flags: Flags, args: Sequence[Any]) -> BatchedBody:
-    """`graph` over a batch axis of these inputs as an op; args: ints are sizes, the others numbers.
+    """`graph` over a batch axis of these inputs as an op; args: ints are sizes, floats are numbers.
 
-    Raises GraphError unless there is one flag per input and at least one is set.
+    Raises GraphError unless there is a flag per input and at least one flag is set.
     """
     if True not in flags or len(flags) != graph.n_inputs:
         raise GraphError(
@@ -272,11 +272,11 @@ def batched_body(graph: Graph, flags: Flags, args: Sequence[Any]) -> BatchedBody
 def batch_graph(
     graph: Graph, flags: Flags, types: Sequence[TensorType], args: Sequence[Any] = ()
 ) -> Program:
-    """The pattern of the graph over a leading batch axis of its inputs.
+    """The pattern of the graph over a leading batch axis of the inputs.
 
     flags: which inputs have the batch axis     types, args: of the inputs, batch axis included
-    The program's `graph` is the batched graph, its extents expressions over the inputs; it holds
-    for all sizes that the program's guards admit.  Kept per structure.
+    The program's `graph` is the batched graph, with extents as expressions over the inputs.  The
+    program holds for all sizes that the guards admit.  Kept per structure.
     """
     program, _ = batched_body(graph, flags, args).typed(list(types), list(args))
     return program  # type: ignore[no-any-return]
@@ -285,6 +285,6 @@ def batch_graph(
 def record_batched(
     graph: Graph, flags: Flags, tensors: Sequence[Tensor], args: Sequence[Any] = ()
 ) -> list[Tensor]:
-    """The results of the graph over a leading batch axis, recorded as one step."""
+    """The results of the graph over a leading batch axis, recorded as a step."""
     prim = batched_body(graph, flags, args)
     return _hot.record_list(prim, list(tensors), list(args))  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Minimum cuts: which values to keep so that others follow from them (Dinic's algorithm)."""
+"""Minimum cuts: which values to keep so that all else follows from them (Dinic's algorithm)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Network:
         return levels
 
     def _send(self, source: int, sink: int, levels: list[int], at: list[int]) -> bool:
-        """Send along one shortest way; False if none is left. at: edges tried, by node."""
+        """Send along a shortest way; False if none is left. at: edges tried, by node."""
         way: list[int] = []
         a = source
         while a != sink:
@@ -93,11 +93,11 @@ class Network:
 def nearest_cut(
     costs: Mapping[int, int], follows: Mapping[int, Iterable[int]], wanted: Iterable[int]
 ) -> set[int]:
-    """The cheapest values to keep, so that all wanted ones are kept or follow from kept ones.
+    """The cheapest values to keep, so that all wanted values are kept or follow from these.
 
-    costs: of keeping each value, above 0     follows: what a value is computed from; one that is
-    not in there has to be kept if it is needed. Of several cheapest choices, the one that is
-    nearest to the wanted values.
+    costs: of keeping each value, above 0     follows: the values that a value is computed from; a
+    value that is missing there has to be kept if needed. Among equally cheap choices, the
+    choice nearest to the wanted values.
     """
     place = {v: 2 * k for k, v in enumerate(costs)}
     source, sink = 2 * len(place), 2 * len(place) + 1

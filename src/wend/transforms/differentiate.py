@@ -1,6 +1,7 @@
-"""Differentiating a path: which nodes matter, the nodes of the backward pass, what it reads.
+"""Differentiating a path: which nodes matter, the nodes of the backward pass, the values read
+there.
 
-Everything here is structure: it holds for all sizes, and is kept on the `PathGraph`.
+Everything here is structure: valid for all sizes, and kept on the `PathGraph`.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Part:
     __slots__ = ("rules", "targets")
 
     def __init__(self, rules: list[Any], targets: tuple[int, ...]) -> None:
-        self.rules = rules  # (position, node, its results with gradients, gradient rule)
-        self.targets = targets  # ids whose gradients it hands over
+        self.rules = rules  # (position, node, results with gradients, gradient rule)
+        self.targets = targets  # ids whose gradients the part hands over
 
 
 class Way:
@@ -84,7 +85,7 @@ def entries_met(path: PathGraph, ids: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 class Survey:
-    """What lies between the seeds of a backward pass and its targets."""
+    """The nodes between the seeds of a backward pass and the targets."""
 
     __slots__ = ("active", "live", "parts")
 
@@ -109,7 +110,8 @@ class Survey:
     ) -> Part | None:
         """The stretch of nodes low <= position < high from the seeds `order`.
 
-        kept: ids inside of the stretch whose gradients are wanted too.  None if it has no effect.
+        kept: ids inside of the stretch whose gradients are wanted too.  None if the stretch has no
+        effect.
         """
         key = (order, high, low, kept)
         if key not in self.parts:
@@ -169,7 +171,7 @@ def survey(path: PathGraph, seeds: tuple[int, ...], targets: tuple[int, ...]) ->
     return found
 
 
-# -- what a later backward reads ------------------------------------------------------------
+# -- values that a later backward reads -----------------------------------------------------
 
 
 def reads(path: PathGraph, node: Node, active: set[int], reached: set[int] | None) -> list[int]:
@@ -200,7 +202,7 @@ def saved_ids(path: PathGraph, roots: Iterable[int]) -> set[int]:
 
 
 def saved_inputs(graph: Graph, needs: list[bool]) -> set[int]:
-    """Which inputs of a composite's body its backward pass reads."""
+    """Which inputs of a composite's body the backward pass reads."""
     active = {i for i, need in enumerate(needs) if need}
     saved: set[int] = set()
     for node in graph.nodes:
@@ -240,7 +242,7 @@ def differentiable_ids(path: PathGraph) -> set[int]:
 
 
 class Kept:
-    """What must be saved so that given values can be read, or made anew, in the backward pass."""
+    """The values to save so that given values can be read, or made anew, in the backward pass."""
 
     def __init__(self, path: PathGraph) -> None:
         self.path = path
@@ -250,7 +252,7 @@ class Kept:
     def add(self, k: int, ids: list[int]) -> None:
         """The gradient rule of the node at position `k` reads these values.
 
-        Inside of a checkpoint block they are made anew, from what enters the block.
+        Inside of a checkpoint block the values are made anew, from the inputs of the block.
         """
         path = self.path
         block = path.block_at.get(k)
@@ -278,7 +280,7 @@ class Kept:
                 stack.extend(path.nodes[maker].inputs)
 
     def _add_sources(self, ids: list[int], anew: frozenset[int]) -> None:
-        """What values are computed again from."""
+        """The values from which values that are not saved are computed again."""
         stack = list(ids)
         while stack:
             i = stack.pop()
@@ -303,11 +305,11 @@ def computed_anew(path: PathGraph) -> frozenset[int]:
 
 
 class Differentiator:
-    """Builds the nodes of one stretch of a backward pass.
+    """Builds the nodes of a stretch of a backward pass.
 
-    create: the nodes record gradients in their turn     whole: each gradient rule is one node, and
-    so is each sum of gradients; for structure that does not come back     anew: ids that are not
-    at hand, but computed again
+    create: the nodes record gradients themselves     whole: each gradient rule is one node,
+    and so is each sum of gradients; for structure that does not come back     anew: ids that are
+    not at hand, but computed again
     """
 
     def __init__(
@@ -330,7 +332,7 @@ class Differentiator:
         self._blocks: dict[int, dict[int, int]] = {}
 
     def add(self, i: int, g: int) -> None:
-        """Add one contribution to the gradient of value `i`."""
+        """Add a contribution to the gradient of value `i`."""
         have = self.gradients.get(i)
         if have is None:
             self.gradients[i] = g
@@ -389,7 +391,7 @@ class Differentiator:
     def _bundled(
         self, graph: Graph, node: Node, seeds: tuple[int, ...], names: tuple[int, ...]
     ) -> list[int | None]:
-        """A gradient rule as one node; returns the ids of the gradients."""
+        """A gradient rule as a node; returns the ids of the gradients."""
         bundle = graph.bundle
         if bundle is None:
             given = [o in seeds for o in node.outputs]
@@ -430,7 +432,7 @@ class Differentiator:
         return again[i]
 
     def _clone(self, node: Node, names: dict[int, int]) -> None:
-        """A node again, on values that go by other names; adds the names of its results."""
+        """A node again, on values under new names; adds the names of the results."""
         path, expander = self.path, self.expander
         inputs = tuple([names.get(i, i) for i in node.inputs])
         for o in node.outputs:
@@ -440,7 +442,7 @@ class Differentiator:
         expander.nodes.append(Node(node.prim, node.program, inputs, outputs, node.args, grad))
 
     def _clones(self, block: int) -> dict[int, int]:
-        """The values of a checkpoint block, made anew from what stands before it."""
+        """The values of a checkpoint block, made anew from the values before the block."""
         names = self._blocks.get(block)
         if names is not None:
             return names
@@ -455,7 +457,7 @@ class Differentiator:
 
 
 def bundle_of(graph: Graph, program: Any, given: list[bool]) -> Bundle:
-    """The gradient rule of a pattern as one op.  given: which results have a gradient"""
+    """The gradient rule of a pattern as an op.  given: which results have a gradient"""
     results = [row[1] for row in program.outs]
     dtypes = [t.dtype for t in program.sample_types] + results
     dtypes += [dtype for dtype, on in zip(results, given, strict=True) if on]
@@ -471,7 +473,7 @@ _ADD: dict[Any, Any] = {}
 
 
 def add_program(dtype: Any, rank: int) -> Any:
-    """(primitive, program) of the sum of two tensors of one shape, whatever their sizes."""
+    """(primitive, program) of the sum of two tensors of the same shape, for all sizes."""
     found = _ADD.get((dtype, rank))
     if found is None:
         from wend.base.devices import CPU
@@ -485,7 +487,7 @@ def add_program(dtype: Any, rank: int) -> Any:
 def finish(
     differ: Differentiator, targets: tuple[int, ...], first: int, spent: frozenset[int]
 ) -> Step:
-    """Name the gradients of the targets as the step's results; drop what nothing needs."""
+    """Name the gradients of the targets as the step's results; drop nodes that nothing needs."""
     expander = differ.expander
     names: dict[int, int] = {}
     copies: list[tuple[int, int]] = []
@@ -509,7 +511,7 @@ def finish(
 
 
 def history_flags(path: PathGraph, step: Step, results: Iterable[int]) -> tuple[bool, ...]:
-    """Per result of a step whether it depends on anything that requires grad."""
+    """Per result of a step whether the result depends on anything that requires grad."""
     active = differentiable_ids(path)
     mine: set[int] = set()
     for node in step.nodes or ():
@@ -519,7 +521,7 @@ def history_flags(path: PathGraph, step: Step, results: Iterable[int]) -> tuple[
 
 
 class Layered(dict[int, Any]):
-    """Shapes of a step's temporaries, over those of the path before it."""
+    """Shapes of a step's temporaries, over the shapes of the path before the step."""
 
     def __init__(self, below: Shapes) -> None:
         super().__init__()
@@ -533,9 +535,9 @@ class Layered(dict[int, Any]):
 
 
 class SegmentStep:
-    """One stretch of a segment's backward pass as a graph that can be put into any trace.
+    """A stretch of a segment's backward pass as a graph that can be put into any trace.
 
-    graph: its inputs are the seeds, then the saved values `inputs`
+    graph: the inputs are the seeds, then the saved values `inputs`
     args: the graph's run-time args, over the segment's types and args
     """
 
@@ -567,7 +569,7 @@ def segment_step(
     spent: Any,
     whole: bool = False,
 ) -> SegmentStep:
-    """Differentiate one stretch of a segment.  whole: each gradient rule as one node"""
+    """Differentiate a stretch of a segment.  whole: each gradient rule as a node"""
     with CollectionPaused():
         base = len(path.types)  # seeds get ids that no value of the path has
         expander = Expander(path.inner, Layered(path.shapes))
@@ -608,7 +610,8 @@ def _relocate(
         for o in node.outputs:
             names[o] = counter
             dtype = dtype_of(expander.shapes[o])
-            exprs = None  # a pass through the step asks for them, and who compiles it does of some
+            # a pass through the step asks for the expressions, and a compiler asks for some
+            exprs = None
             if create or isinstance(node.prim, (Body, Total)):
                 exprs = tuple(map(placed, extents(expander.shapes, o)))
             shapes[counter] = (exprs, dtype)

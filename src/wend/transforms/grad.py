@@ -1,8 +1,8 @@
 """Reverse-mode differentiation: the backward pass of a trace, then of earlier segments.
 
-The backward pass of what is pending is one step of the trace; that of each earlier segment is one
-step as well, keyed by the segment's structure and by which of its values have or want gradients,
-never by the chain of segments.  Hooks and user-defined functions split a step.
+The backward pass of the pending trace is a step of the trace. The backward pass of each earlier
+segment is a step as well. Its key is the segment's structure and which values have or want
+gradients, never the chain of segments.  Hooks and user-defined functions split a step.
 """
 
 from __future__ import annotations
@@ -16,9 +16,23 @@ from wend.base.errors import DefectError, GraphError
 from wend.core import _hot
 from wend.core._hot import Segment, StepPrimitive, Trace, Value
 from wend.core.graph import PathGraph
-from wend.core.primitive import ops
 from wend.core.provenance import current_site, one_site
+from wend.core.step_log import ROWS, BackwardRow
 from wend.core.whole import Headroom, cuts_short
+from wend.transforms.backward_ways import (
+    DEFERRED,
+    GROUPS,
+    KNOWN_STEP,
+    LAUNCHER,
+    NODES,
+    ONE_STEP,
+    STEP,
+    PendingPart,
+    SegmentPart,
+    ask,
+    ones_like,
+    take,
+)
 from wend.transforms.hooks import (
     Given,
     accumulate,
@@ -32,15 +46,14 @@ from wend.transforms.hooks import (
     retaining,
     run_tensor_hooks,
 )
-from wend.transforms.quick import pass_segment
-from wend.transforms.reach import Reach, settle_ready, useful_entries
-from wend.transforms.walk import Walk, path_of, walk_of_segment
+from wend.transforms.reach import Reach, useful_entries
+from wend.transforms.walk import Walk, path_of
 
 Sink = Callable[[Any], None]
 
 
 class BackwardPass:
-    """One call of backward() or grad(): what is to be done, and what has been found.
+    """A call of backward() or grad(): the work to be done, and the gradients found.
 
     inputs: only these values get gradients (None: all leaves)
     capture: hand the gradients of `inputs` back instead of accumulating them
@@ -63,16 +76,18 @@ class BackwardPass:
         self.wanted: dict[int, list[int]] | None = None  # by id of the leaf
         self.sinks: list[tuple[Value, Sink]] = []  # for values that are no leaves
         self.goals: list[Value] = []  # inputs that are no leaves
-        self.useful: dict[int, set[int]] | None = None  # what leads to an input, by region
+        self.useful: dict[int, set[int]] | None = None  # the ids that lead to an input, by region
         self.totals: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, gradient]
         self.pending: dict[int, dict[int, Any]] = {}
         self.segments: dict[int, Segment] = {}
         self.heap: list[int] = []
         self.at_end: list[Callable[[], None]] = []
-        self.watches: dict[Any, Any] = {}  # what hooks of several tensors know of this pass
+        # the state that hooks of several tensors keep for this pass
+        self.watches: dict[Any, Any] = {}
         self.walked = False  # whether a region has been walked
         self.given = Given()
-        self.ledger: Any = None  # what flushes that ran by groups have given leaves so far
+        self.ledger: Any = None  # the gradients that flushes run by groups have given leaves so far
+        self.asked: dict[tuple[str, str, str], int] = {}  # see `BackwardRow`
         self._start: Any = None
         self._reach: Reach | None = None
         self.anomaly = bool(trace.mode.key[5])
@@ -121,7 +136,7 @@ class BackwardPass:
         table[value.seg_index] = g if have is None else have + g
 
     def come_by(self, segment: Segment) -> dict[int, Any]:
-        """Pass this segment when its turn comes; returns the gradients that it begins with."""
+        """Put this segment in the queue of the walk; returns the gradients to begin with."""
         key = -segment.serial
         table = self.pending.get(key)
         if table is None:
@@ -131,28 +146,22 @@ class BackwardPass:
         return table
 
     def run(self) -> None:
-        """Walk the segments, latest first; then hand the leaves their gradients.
+        """Walk the segments, latest first; then hand the gradients to the leaves.
 
-        Each segment's step gets a flush of its own: recorded one behind another, the steps of
-        T segments with two forms each would be 2^T paths, each to be planned.
+        Each segment's step gets a flush of its own: recorded in a row, the steps of T segments with
+        two forms each would be 2^T paths, each to be planned.
         """
         while self.heap:
             # Where no nodes are walked (`PathGraph.later`), nothing is recorded.
-            if self.walked and self.segments[self.heap[0]].structure.later is None:
+            first = self.heap[0]
+            part = SegmentPart(self.segments[first], self.pending[first])
+            if self.walked and part.segment.structure.later is None:
                 _hot.flush(self.trace)
-                if self.plain() and _hot.slot("pass_segments")(
-                    self.trace, self.retain, self.heap, self.segments, self.pending, self.totals
-                ):
-                    break
+            if ask(LAUNCHER, self, part):
+                break
             key = heapq.heappop(self.heap)
-            segment, seeds = self.segments.pop(key), self.pending.pop(key)
-            later = segment.structure.later
-            if later is not None:
-                if later.pass_on(self, segment, seeds):
-                    continue
-                if self.walked:
-                    _hot.flush(self.trace)
-            self.walk(segment, seeds)
+            part = SegmentPart(self.segments.pop(key), self.pending.pop(key))
+            take((DEFERRED, ONE_STEP, NODES), self, part)
         if self.ledger is not None:
             for leaf, g in self.ledger.close():
                 have = self.totals.setdefault(id(leaf), [leaf, None])
@@ -166,30 +175,11 @@ class BackwardPass:
         """Whether the pass only gives all leaves their gradients."""
         return self.inputs is None and not (self.create or self.sinks or self.anomaly)
 
-    def walk(self, segment: Segment, seeds: dict[int, Any]) -> None:
-        """Pass one segment; as one step where no users' code can be in the way."""
-        self.walked = True
-        if segment.hooks or self.sinks or self.anomaly or self.useful is not None:
-            walk_of_segment(self, segment).run(seeds)
-            return
-        inputs, totals = segment.inputs, self.totals
-        hooked = False
-        for i, g in reversed(pass_segment(self, segment, seeds)):
-            value = inputs[i]
-            leaf = value.leaf
-            if leaf is None or id(leaf) in totals:
-                self.contribute(value, g)
-            else:
-                totals[id(leaf)] = [leaf, g]
-                hooked = hooked or leaf.hooks or leaf.post_hooks or leaf.node
-        if hooked:
-            settle_ready(self, segment.structure, inputs.__getitem__, segment, 0)
-
     def path_here(self) -> PathGraph:
-        """The graph of what is pending."""
+        """The graph of the pending trace."""
         return path_of(self.trace)
 
-    # -- the way it will take ---------------------------------------------------------------
+    # -- the way that the pass will take ----------------------------------------------------
 
     def start(self, walk: Walk | None, seeds: dict[int, Any]) -> None:
         """All roots are known."""
@@ -211,7 +201,7 @@ class BackwardPass:
         return self.reach().last_use.get(key, 0)
 
     def number_of(self, segment: Segment | None) -> int:
-        """Number of a region, in the order in which they are walked."""
+        """Number of a region, in the order of the walk."""
         return 0 if segment is None else self.reach().number.get(id(segment), 0)
 
     def settle(self, key: int) -> None:
@@ -221,7 +211,7 @@ class BackwardPass:
             handle = leaf.ref()
             if handle is not None and not leaf.post_hooks:
                 self.given.note(handle)
-            del handle  # else it would live until the pass ends
+            del handle  # else the handle would live until the pass ends
             if not _hot.settle_gradient(leaf, g):
                 accumulate(leaf, g, self.create)
             return
@@ -239,7 +229,7 @@ def _retain(handle: Any, given: Given) -> Sink:
     return sink
 
 
-_PASSES: dict[int, list[BackwardPass]] = {}  # running now, innermost last, by whose they are
+_PASSES: dict[int, list[BackwardPass]] = {}  # running now, innermost last, by thread or fiber
 
 
 def _whose(trace: Trace) -> int:
@@ -268,14 +258,15 @@ def run_backward(
 ) -> list[Any]:
     """Backward from `roots` with the given gradients (None for ones).
 
-    inputs: only these get gradients     capture: return those (or None) instead of accumulating
+    inputs: only these get gradients     capture: return these gradients (or None) instead of
+    accumulating
     """
     trace = _hot.current_trace()
     mode = trace.mode
     owner = None
     try:
         trace.mode = with_grad(mode, create_graph)
-        # Other threads do not flush what this one is walking through.
+        # Other threads do not flush the trace that this thread is walking through.
         with trace.lock, one_site(trace):
             values = None if inputs is None else [differentiated(t) for t in inputs]
             owner = BackwardPass(trace, values, retain_graph, create_graph, capture)
@@ -283,14 +274,10 @@ def run_backward(
             if owner.anomaly:
                 _hot.flush(trace)
             seeds, anchor = _seeds(owner, roots, gradients)
-            if seeds and _at_once(owner, seeds):
-                seeds = {}
-            walk = Walk(owner, anchor, None) if seeds else None
-            owner.start(walk, seeds)
-            if walk is not None:
-                walk.run(seeds)
-                owner.walked = True
-                _remember(walk, seeds)
+            if seeds:
+                take((KNOWN_STEP, GROUPS, STEP), owner, PendingPart(seeds, anchor))
+            else:
+                owner.start(None, {})
             owner.run()
     except BaseException as error:
         if owner is not None and cuts_short(error):
@@ -318,7 +305,7 @@ def go_on(
     pending: dict[int, dict[int, Any]],
     totals: dict[int, list[Any]],
 ) -> None:
-    """Finish a pass of which the launcher knows no further step (see its `pass_segments`)."""
+    """Finish a pass of which the launcher knows no further step (see `pass_segments`)."""
     owner = BackwardPass(trace, None, retain_graph, False, False)
     owner.heap, owner.segments, owner.pending, owner.totals = heap, segments, pending, totals
     owner.walked = True
@@ -336,31 +323,12 @@ def go_on(
         _leave(owner)
 
 
-def _at_once(owner: BackwardPass, seeds: dict[int, Any]) -> bool:
-    """Whether what is pending may not come back, and its backward pass has been run by groups."""
-    trace = owner.trace
-    if owner.create or owner.retain or owner.inputs is not None:
-        return False
-    if owner.sinks or owner.anomaly or trace.extra or trace.symbolic is not None:
-        return False
-    roots = {i: trace.values[i] for i in seeds}
-    serial = trace.serial
-    pairs = _hot.slot("backward_at_once")(trace, seeds)
-    if pairs is None:
-        if trace.serial == serial:
-            return False
-        # It has been flushed, but not by groups: the roots are a segment's now.
-        pairs = [(v, ones_like(v) if seeds[i] is None else seeds[i]) for i, v in roots.items()]
-    for value, g in pairs:
-        owner.contribute(value, g)
-    return True
-
-
 def _leave(owner: BackwardPass) -> None:
-    owner._start = owner._reach = None  # they lead back to the owner
+    ROWS.append(BackwardRow(owner.asked))
+    owner._start = owner._reach = None  # both lead back to the owner
     key = _whose(owner.trace)
     stack = _PASSES.get(key)
-    if stack and stack[-1] is owner:  # it is not, if it was cut short on its way there
+    if stack and stack[-1] is owner:  # not so if the pass was cut short before this point
         stack.pop()
     if not stack:
         _PASSES.pop(key, None)
@@ -369,9 +337,9 @@ def _leave(owner: BackwardPass) -> None:
 def _seeds(
     owner: BackwardPass, roots: list[Any], gradients: list[Any]
 ) -> tuple[dict[int, Any], Any]:
-    """Gradients of pending roots by dense index (None for ones), and one of those roots.
+    """Gradients of pending roots by dense index (None for ones), and any of those roots.
 
-    Roots that are held go to the owner.
+    Held roots go to the owner.
     """
     trace = owner.trace
     if len(roots) == 1 and gradients[0] is None:
@@ -404,22 +372,8 @@ def _seeds(
     return seeds, anchor
 
 
-def ones_like(value: Value) -> Any:
-    """A gradient of ones for a root."""
-    return ops.full(tuple(value.type.shape), 1.0, dtype=value.type.dtype)
-
-
-def _remember(walk: Walk, seeds: dict[int, Any]) -> None:
-    """If the whole backward was one step that only gave leaves their gradients, note it."""
-    simple = walk.simple
-    if simple is None or walk.owner.inputs is not None or walk.owner.create:
-        return
-    state = simple[0]
-    state.simple = 2 if walk.owner.retain else 1  # see backward_known in the core
-
-
 def accumulate_known(leaf: Any, g: Any) -> None:
-    """Add a gradient that `backward_known` found to what the leaf has already."""
+    """Add a gradient that `backward_known` found to the leaf's present gradient."""
     trace = _hot.current_trace()
     mode = trace.mode
     trace.mode = with_grad(mode, False)

@@ -9,15 +9,15 @@ from wend.core._hot import FlushJob, Segment, Value
 from wend.core.graph import PathGraph
 from wend.core.provenance import site_of
 
-#: Spent segments, one behind another, that a live value may drag along before it looks like a leak.
+#: Spent segments in a chain that a live value may drag along before the chain looks like a leak.
 LIMIT = 50
 _WARNED: set[Any] = set()
 
 
 def note_history(segment: Segment, batch: FlushJob) -> None:
-    """Count the spent segments behind a new one; warn once, naming the line, if there are many.
+    """Count the spent segments behind a new segment; warn once, naming the line, if there are many.
 
-    It happens when losses are summed as tensors: each keeps its iteration's graph alive.
+    Losses that are summed as tensors do so: each sum keeps the iteration's graph alive.
     """
     for i, value in segment.inputs.items():
         older = value.segment
@@ -32,7 +32,7 @@ def leads_to_spent(value: Value) -> bool:
     segment = value.segment
     path: PathGraph | None = segment.structure
     if path is None:
-        return False  # another thread is making it: nothing has passed it yet
+        return False  # another thread is making the segment: no backward pass has passed here yet
     spent = segment.spent or frozenset()
     if not spent and not path.spent:
         return False

@@ -1,4 +1,4 @@
-"""What users hang on gradients: hooks of tensors, leaves and nodes, functions of their own."""
+"""Users' code on gradients: hooks of tensors, leaves and nodes, functions of their own."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from wend.core.primitive import ops
 
 
 class UserCode(Protocol):
-    """What stands behind a user-defined function's place in the graph."""
+    """The code behind a user-defined function's place in the graph."""
 
     n_inputs: int
 
     def backward(self, gradients: list[Any], resolve: Any) -> list[Any]:
-        """Gradients of the inputs (or None), given those of the results (or None).
+        """Gradients of the inputs (or None), given the gradients of the results (or None).
 
-        resolve(k, data): result number k, with its data, as a tensor of its gradient identity
+        resolve(k, data): result number k, with the data, as a tensor of its gradient identity
         """
 
     def free(self) -> None:
-        """Drop what was saved."""
+        """Drop the saved values."""
 
 
 class NodeHooks:
-    """Hooks of one node of the graph, and the one object that shows the node to the user."""
+    """Hooks of a node of the graph, and the object that shows the node to the user."""
 
     __slots__ = ("after", "before", "facade", "metadata")
 
@@ -43,7 +43,7 @@ class NodeHooks:
 
 
 class Extra:
-    """What hangs on one value of a trace or segment."""
+    """Users' code on a value of a trace or segment."""
 
     __slots__ = ("function", "hooks", "node")
 
@@ -88,7 +88,7 @@ def node_hooks_of_leaf(leaf: Leaf) -> NodeHooks:
 
 
 def plain(g: Any) -> Any:
-    """A handle of its own on the value of `g`: whoever writes to one does not write to both."""
+    """A handle of its own on the value of `g`: a write to either does not reach both."""
     value = _hot.value_of(g)
     fresh = _hot.wrap(value)
     fresh.leaf = value.leaf
@@ -149,12 +149,12 @@ def run_node_hooks(hooks: dict[int, Any], grads: tuple[Any, ...], *more: Any) ->
 
 
 def has_hooks(leaf: Leaf) -> bool:
-    """Whether users' code runs when this leaf gets its gradient."""
+    """Whether users' code runs when this leaf gets a gradient."""
     return bool(leaf.hooks) or bool(leaf.post_hooks) or bool(leaf.node)
 
 
 def handle_of(leaf: Leaf, value: Value | None = None) -> Any:
-    """The tensor of a leaf; a new one on `value` if the user's is gone."""
+    """The tensor of a leaf; a new tensor on `value` if the user's is gone."""
     handle = leaf.ref()
     if handle is None and value is not None:
         handle = _hot.wrap(value)
@@ -164,7 +164,7 @@ def handle_of(leaf: Leaf, value: Value | None = None) -> Any:
 
 
 def accumulate(leaf: Leaf, g: Any, create_graph: bool) -> None:
-    """Run the leaf's hooks on its gradient and add it to `.grad` of the leaf's tensor."""
+    """Run the leaf's hooks on a gradient and add the result to `.grad` of the leaf's tensor."""
     if leaf.hooks:
         g = run_tensor_hooks(leaf.hooks, g)
     accumulate_hooked(leaf, g, create_graph)
@@ -220,21 +220,21 @@ def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
 
 
 class Given:
-    """What handles had for gradients before a backward pass gave them more."""
+    """The gradients of handles before a backward pass added more."""
 
     def __init__(self) -> None:
         self._before: list[tuple[Any, Any]] = []
         self._held: dict[int, tuple[Any, Any]] = {}
 
     def note(self, handle: Any) -> None:
-        """Remember which gradient a handle has, and its data: more is about to be added to it."""
+        """Remember the gradient of a handle, with the data: a gradient is about to be added."""
         have = handle._grad
         self._before.append((handle, have))
         if have is not None:
             _hot.note_holders(self._held, have)
 
     def take_back(self) -> None:
-        """Give handles back the gradients that they had: the pass was cut short."""
+        """Give handles back the earlier gradients: the pass was cut short."""
         for handle, have in reversed(self._before):
             handle._grad = have
         for holder, value in self._held.values():
@@ -243,7 +243,7 @@ class Given:
 
 # -- gradients of tensors that are no leaves ---------------------------------------------------
 
-#: Handles that asked for it, by id (their equality is elementwise).
+#: Handles that retain gradients, by id (equality of handles is elementwise).
 _RETAINED: dict[int, Any] = {}
 _hot.set_retained(_RETAINED)
 
@@ -256,13 +256,13 @@ def retain_grad(handle: Any) -> None:
 
 
 def retains_grad(handle: Any) -> bool:
-    """Whether `retain_grad` has been called on it."""
+    """Whether `retain_grad` has been called on the handle."""
     found = _RETAINED.get(id(handle))
     return found is not None and found() is handle
 
 
 def retaining() -> bool:
-    """Whether any live handle retains its gradient."""
+    """Whether any live handle retains gradients."""
     return bool(_RETAINED)
 
 
@@ -274,16 +274,16 @@ def retained_handles() -> Iterator[Any]:
             yield handle
 
 
-# -- gradients of what was written to without gradient ------------------------------------------
+# -- gradients of tensors that were written to without gradient ---------------------------------
 
-#: Handles written to under no_grad, by id: (handle, the value it got, the one it has gradients by).
+#: Handles written to under no_grad, by id: (handle, new value, value for gradients).
 _WRITTEN: dict[int, tuple[weakref.ref[Any], Value, Value]] = {}
 
 
 def note_written(handle: Any, value: Value, history: Value) -> None:
-    """Let gradients by a handle whose data became `value` be those by `history`, as it was.
+    """Let gradients by a handle whose data became `value` be the gradients by `history`.
 
-    Whatever read it before counts too, and what reads it now hands its gradient on to that.
+    Earlier readers of the handle count too; later readers hand their gradients on to `history`.
     """
     key = id(handle)
     history = _written(handle, history)
@@ -298,7 +298,7 @@ def differentiated(handle: Any) -> Value:
 
 
 def forget_rewritten() -> None:
-    """Let go of what handles were that have other values by now."""
+    """Drop the entries of handles that have new values by now."""
     for key, (reference, value, _) in list(_WRITTEN.items()):
         handle = reference()
         if handle is None or handle.value is not value:

@@ -1,9 +1,9 @@
-"""One call for all examples: a function runs once, on tensors that stand for one example each.
+"""A single call for all examples: a function runs once, on tensors that stand for an example each.
 
 A `Level` takes the place of a thread's trace while a mapped function runs.  The tensors that the
-function sees have one example's shape; behind each is a tensor with the batch axis at dim 0, and
-every op is recorded on those, by its batching rule.  Levels nest; what a level does not know (a
-weight from outside, an outer level's tensor) is the same for all of its examples.
+function sees have an example's shape.  Behind each is a tensor with the batch axis at dim 0,
+and every op is recorded on the latter, by the batching rule.  Levels nest; a tensor that a level
+does not know (a weight from outside, an outer level's tensor) is the same for all examples.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class ValueNeeded(GraphError):
     def __init__(self, level: Level) -> None:
         super().__init__(NO_VALUE)
         self.level = level
-        self.mine = False  # whether the vmap that it passes is the one that it is about
+        self.mine = False  # whether the error is about the vmap being left
 
 
 class Level:
-    """What one vmap stands for: stands in for the trace as a rule's recorder does.
+    """The level of a vmap: takes the place of the trace, as a rule's recorder does.
 
     size: number of examples     randomness: 'error', 'different' or 'same' draws per example
     """
@@ -62,10 +62,10 @@ class Level:
         self.outer = self.trace.symbolic
         self.count = 0
 
-    # -- tensors of one example -------------------------------------------------------------
+    # -- tensors of an example --------------------------------------------------------------
 
     def wrap(self, x: Tensor) -> Tensor:
-        """The tensor that stands for one example of x, whose dim 0 is the batch axis."""
+        """The tensor that stands for an example of x, whose dim 0 is the batch axis."""
         shape = tuple(x.shape)[1:]
         if all(type(n) is int for n in shape):
             type_ = _hot.intern_type(shape, x.dtype, x.device)
@@ -86,7 +86,7 @@ class Level:
         return [v.extra if flag else t for t, v, flag in rows], flags
 
     def lift(self, x: Tensor) -> Tensor:
-        """x as a tensor of this level: repeated for each example if it is the same for all."""
+        """x as a tensor of this level: repeated for each example if x is the same for all."""
         (inner,), (flag,) = self.strip([x])
         if flag:
             return x
@@ -114,14 +114,14 @@ class Level:
     # -- recording --------------------------------------------------------------------------
 
     def record(self, prim: Any, tensors: list[Tensor], args: list[Any]) -> Any:
-        """One op of the mapped function (called by the core)."""
+        """Record an op of the mapped function (called by the core)."""
         inner, flags = self.strip(tensors)
         if prim.calls_user and True in flags:
             raise GraphError(
                 "vmap: an autograd.Function cannot be mapped over: it has no batch rule"
             )
         types = [_hint_type(t) for t in tensors]
-        # Also raises errors of the user in terms of one example.
+        # Also raises errors of the user in terms of an example.
         program, _ = prim.typed(types, [hint_of(a) for a in args])
         before, self.trace.symbolic = self.trace.symbolic, self.outer
         try:
@@ -147,7 +147,7 @@ class Level:
     def draw(
         self, prim: Any, flags: tuple[bool, ...], tensors: list[Tensor], args: list[Any]
     ) -> tuple[list[Tensor], bool]:
-        """Record one op outside of this level; if it is random, as `randomness` says."""
+        """Record an op outside of this level; a random op draws as `randomness` says."""
         if prim.random:
             if self.randomness == "error":
                 raise GraphError(DRAWS.format(name=prim.name))
@@ -165,8 +165,10 @@ class Level:
     def _draw_for_each(
         self, prim: Any, flags: tuple[bool, ...], tensors: list[Tensor], args: list[Any]
     ) -> list[Tensor]:
-        """One draw with the batch axis, from a stream of its own: one example's worth of
-        positions was reserved, and the batch must not use those of later draws."""
+        """A draw with the batch axis, from a stream of its own.
+
+        Positions were reserved for a single example: the batch must not use those of later draws.
+        """
         params = [p for p in prim.params if not p.is_attr]
         given = prim.arrange(tensors, args)
         names = [p.name for p in params]
@@ -179,7 +181,7 @@ class Level:
             return flatten_outputs(
                 prim.batch(everything, self.size, *prim.arrange(lifted, numbers))
             )
-        # A draw without operands begins with its size.
+        # A draw without operands begins with a size.
         first = prim.form[0]
         given[0] = (self.size, *given[0])
         form = (("S", first[1] + 1), *prim.form[1:])
@@ -199,7 +201,7 @@ def _flat_numbers(prim: Any, given: list[Any]) -> list[Any]:
 
 
 def _stream(seed: int, offset: int) -> int:
-    """The seed of a stream that belongs to one draw at (seed, offset)."""
+    """The seed of a stream that belongs to the draw at (seed, offset) alone."""
     low, high = seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
     counter = (offset & 0xFFFFFFFF, (offset >> 32) & 0xFFFFFFFF, 1, 0xFFFFFFFF)
     words = philox(counter, (low, high))
@@ -212,7 +214,7 @@ def _hint_type(x: Tensor) -> Any:
 
 
 def _as_it_is(x: Tensor) -> Tensor:
-    """A handle on the value that x has now: what happens to x later does not show."""
+    """A handle on the present value of x: later changes of x do not show."""
     value = _hot.refreshed(x)
     handle: Tensor = _hot.wrap(value)
     handle.leaf = value.leaf
@@ -220,7 +222,7 @@ def _as_it_is(x: Tensor) -> Tensor:
 
 
 def _note_view(new: Tensor, source: Tensor, prim: Any, args: list[Any]) -> None:
-    """Let writes through a view of one example reach its base (what the core does elsewhere)."""
+    """Let writes through a view of an example reach the base (the core does so elsewhere)."""
     if not prim.is_differentiable:
         _hot.slot("attach_detached")(new, source)
         return
@@ -256,7 +258,7 @@ def run_mapped(
     """function(*tensors) once for all examples; flagged tensors have the batch axis at dim 0.
 
     Returns per result of the function (tensor, whether it has the batch axis at dim 0).
-    Raises ValueNeeded, with `mine` set, where the function asks for a value of one example.
+    Raises ValueNeeded, with `mine` set, where the function asks for the value of an example.
     """
     level = Level(size, randomness)
     trace = level.trace
@@ -277,13 +279,13 @@ def run_mapped(
 
 
 def _take_back(level: Level, serial: int, n: int, touched: int) -> Tensor | None:
-    """Undo in-place ops that put tensors of this level into others; one of those, or None.
+    """Undo in-place ops that put tensors of this level elsewhere; returns any such tensor, or None.
 
     serial, n, touched: of the trace when the level began
     """
     trace = level.trace
     if trace.serial != serial:
-        return None  # there was a flush: what was before it is not known any more
+        return None  # there was a flush: the values before the flush are no longer known
     found = None
     for handle, old, _ in trace.touched[touched:]:
         if handle.value.serial != level.serial:

@@ -1,8 +1,8 @@
 """Gradients inside of vmap, and of many seeds at once.
 
-`gradients` is one backward pass: per example, where a level is active.  `many_gradients` pulls a
-stack of seeds back through one graph (the rows of a Jacobian): each segment's backward is batched
-over the seeds' axis and recorded as one op.
+`gradients` is a backward pass: per example, where a level is active.  `many_gradients` pulls a
+stack of seeds back through a graph (the rows of a Jacobian). Each segment's backward is batched
+over the seeds' axis and recorded as an op.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def gradients(
 ) -> Found:
     """Per input, the gradient of sum(out * seed) over all outs; None where there is none.
 
-    Inside of vmap: per example.  The graph is kept.  Raises GraphError for an input from outside
-    of a vmap, of which each example would have a gradient of its own (see `Level.lift`).
+    Inside of vmap: per example.  The graph is kept.  Raises GraphError for an input from outside of
+    a vmap, of which each example would have a gradient of its own (see `Level.lift`).
     """
     level = _level()
     if level is None:
@@ -78,7 +78,7 @@ def _batched_rows(
     seed_on: Sequence[bool],
     size: int,
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """Outputs with the batch axis and their seeds: only those depend on inputs that have it."""
+    """Outputs with the batch axis and their seeds: only these depend on inputs with the axis."""
     rows = zip(outs, out_on, seeds, seed_on, strict=True)
     kept = [(x, with_batch_axis(g, g_on, size)) for x, x_on, g, g_on in rows if x_on]
     return [x for x, _ in kept], [g for _, g in kept]
@@ -140,7 +140,7 @@ def _pull_stack(
     if not rows or size == 0:
         return [None] * len(inputs)
     trace = _hot.current_trace()
-    _hot.flush(trace)  # what the outputs stand on becomes segments
+    _hot.flush(trace)  # the values behind the outputs become segments
     before, trace.mode = trace.mode, with_grad(trace.mode, create_graph)
     try:
         owner = _StackPass(trace, [_hot.value_of(x) for x in inputs], True, create_graph, True)
@@ -162,7 +162,7 @@ def _one_by_one(
     seeds: Sequence[Tensor],
     create_graph: bool,
 ) -> Found:
-    """One backward pass per seed: hooks and user-defined functions see one gradient at a time."""
+    """A backward pass per seed: hooks and users' functions see one gradient at a time."""
     rows = [
         gradients(outs, inputs, [ops.select(g, 0, k) for g in seeds], create_graph)
         for k in range(size)
@@ -185,7 +185,7 @@ class _StackPass(BackwardPass):
     """A backward pass in which every gradient has a leading axis for the seeds."""
 
     def run(self) -> None:
-        """Walk the segments, latest first; then hand over what leaves got."""
+        """Walk the segments, latest first; then hand over the gradients of leaves."""
         if self.anomaly:
             raise _UsersCode
         first = True
@@ -202,14 +202,14 @@ class _StackPass(BackwardPass):
             self.settle(key)
 
     def settle(self, key: int) -> None:
-        """The gradient of a leaf is complete; its hooks want to see one row of it at a time."""
+        """The gradient of a leaf is complete; its hooks want to see one row at a time."""
         if has_hooks(self.totals[key][0]):
             raise _UsersCode
         super().settle(key)
 
 
 class _StackWalk(Walk):
-    """One segment of such a pass: its backward as one op, batched over the seeds."""
+    """A segment of such a pass: a backward as an op, batched over the seeds."""
 
     def stops(self) -> list[Any]:
         """There is no place here for users' code."""

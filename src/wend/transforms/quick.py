@@ -1,6 +1,6 @@
-"""The backward pass of a whole segment as one step: the way taken where no users' code is called.
+"""The backward pass of a whole segment as one step: taken where no users' code is called.
 
-The step also adds what leaves have already got from later segments, so that nothing but it is
+The step also adds the gradients that leaves have got from later segments, so that nothing else is
 recorded per segment.
 """
 
@@ -30,12 +30,13 @@ from wend.transforms.differentiate import (
 NOTHING: frozenset[int] = frozenset()
 
 
-#: Forms of one segment's backward pass that are kept (which leaves have got gradients already).
+#: Forms of a segment's backward pass that are kept (which leaves have got gradients already).
 MOST_KNOWN = 8
 
 
 class KnownPass(NamedTuple):
-    """A segment's backward pass as it was once recorded alone: the launcher runs it from then on.
+    """A segment's backward pass as it was once recorded alone: the launcher runs the pass from then
+    on.
 
     The order of the fields is known to `pass_segments` of the launcher.
     """
@@ -44,8 +45,8 @@ class KnownPass(NamedTuple):
     before: Any  # `segment.spent` before the pass
     order: tuple[int, ...]  # ids that gradients come from
     leaves: tuple[int, ...]  # all entries that are leaves: each must require grad
-    carried: tuple[int, ...]  # those of them whose gradients so far are operands
-    fresh: tuple[int, ...]  # those that get their first gradient
+    carried: tuple[int, ...]  # those leaves whose gradients so far are operands
+    fresh: tuple[int, ...]  # leaves without a gradient so far
     saved: tuple[int, ...]  # saved values, the further operands
     args: tuple[Any, ...]  # run-time args, over the segment's types and args
     targets: tuple[int, ...]
@@ -64,7 +65,7 @@ def note_known(
     step: SegmentStep,
     before: Any,
 ) -> None:
-    """Keep what has just been recorded, if the trace holds nothing else and is on the trie."""
+    """Keep the step just recorded, if the trace holds nothing else and is on the trie."""
     trace = owner.trace
     n = len(order) + len(carried) + len(step.inputs)
     if owner.create or len(trace.states) != n + 1 or trace.state is None or trace.extra:
@@ -90,11 +91,11 @@ def note_known(
         segment.spent,
         tuple(segment.saved),
     )
-    path.known.append(tuple(found))  # a plain tuple: its fields are had without Python
+    path.known.append(tuple(found))  # a plain tuple: fields are read without Python
 
 
 class WholePass:
-    """What the backward pass of a segment from certain seeds does, whatever the sizes."""
+    """The structure of a segment's backward pass from certain seeds, whatever the sizes."""
 
     __slots__ = ("leaves", "part", "steps")
 
@@ -109,7 +110,7 @@ class WholePass:
 
 
 def pass_segment(owner: Any, segment: Segment, seeds: dict[int, Any]) -> list[tuple[int, Any]]:
-    """Record the backward pass of the segment; returns (id, gradient) of its entries.
+    """Record the backward pass of the segment; returns (id, gradient) of entries.
 
     seeds: gradients by id     owner: the `Pass`, whose totals of leaves are taken up
     """
@@ -213,14 +214,14 @@ def placed(
 
 
 def cut(flags: tuple[bool, ...], grads: list[Any]) -> None:
-    """Gradients that depend on nothing that requires grad do not require it either."""
+    """Let gradients that depend on nothing that requires grad not require grad either."""
     for g, flag in zip(grads, flags):
         if not flag:
             g.value.requires_grad = False
 
 
 def identified(segment: Segment, i: int) -> Value:
-    """A value that the segment kept, with its gradient identity."""
+    """A value that the segment kept, with the gradient identity."""
     kept = segment.saved.get(i)
     if kept is None:
         raise GraphError(FREED)

@@ -1,4 +1,4 @@
-"""Which regions a backward pass will come to, and what in them leads to certain inputs."""
+"""The regions that a backward pass will come to, and the ids there that lead to certain inputs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class Reach:
     ) -> None:
         self.rows: list[tuple[Segment | None, PathGraph, tuple[int, ...]]] = []
         self.waiting = {segment.serial: (segment, ids) for segment, ids in segments}
-        self.last_use: dict[int, int] = {}  # by id of a leaf: number of the region it is in last
+        # by id of a leaf: number of the last region that it is in
+        self.last_use: dict[int, int] = {}
         self.number: dict[int, int] = {}  # by id of a segment
         if walk is not None:
             self._look(walk.segment, walk.path, walk.value_at, seeds)
@@ -64,7 +65,7 @@ def useful_entries(owner: Any, reach: Reach) -> dict[int, set[int]]:
 
 
 def id_in(value: Value, trace: Trace, segment: Segment | None) -> int | None:
-    """The id of a value in the pending trace, or in a segment; None if it is not there."""
+    """The id of a value in the pending trace, or in a segment; None for a value of neither."""
     if segment is not None:
         return value.seg_index if value.segment is segment else None
     if value.trace is trace and value.buffer is None and value.requires_grad:

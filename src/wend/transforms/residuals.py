@@ -1,9 +1,10 @@
-"""What a segment saves for its backward pass, and what that pass computes again.
+"""The values that a segment saves for its backward pass, and those that the pass computes again.
 
-The gradient rules of a segment read certain values. Instead of a value, those that it follows
-from by cheap ops may be saved. The cheapest choice is a minimum cut between what is there anyway,
-or dear to compute, and what is read: each value costs its bytes (of the sizes at hand: the choice
-holds for all). Of cuts that cost the same, the one nearest to what is read computes least again.
+The gradient rules of a segment read certain values. Instead of a value, the values from which cheap
+ops compute it may be saved. The cheapest choice is a minimum cut between the values at hand, or
+dear to compute, and the values read. Each value costs its bytes by the sizes at hand, and the
+choice holds for all sizes. Among cuts of equal cost, the cut nearest to the values read computes
+least again.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from wend.core.graph import Node, PathGraph
 from wend.core.primitive import Primitive
 from wend.ops.basic import FillLike, Graft, Identity
 from wend.ops.contract import Contract
-from wend.ops.elementwise import Elementwise
-from wend.ops.gather import Gather
+from wend.ops.elementwise.family import Elementwise
+from wend.ops.elementwise.selection import Cast
+from wend.ops.indexing.gather import Gather
 from wend.ops.joining import Clone, SumTo
 from wend.ops.reduce import Reduction
-from wend.ops.selection import Cast
-from wend.ops.views import View
+from wend.ops.views.family import View
 from wend.transforms.cuts import nearest_cut
 
 __all__ = ["choose_anew", "value_bytes"]
 
-#: Segments that would save fewer bytes save what is read.
+#: Segments that would save fewer bytes save all values that are read.
 WORTH_BYTES = 1 << 24
 #: Longer paths would take too long to plan.
 MOST_NODES = 6000
-#: Steps along which a product may be summed up to be as cheap as reading it back from memory.
+#: Steps along which a product may be summed up to be as cheap as a read from memory.
 SHORT = 64
 _CHEAP = (
     Elementwise, Reduction, View, Cast, Clone, SumTo, FillLike, Graft, Identity
@@ -78,7 +79,7 @@ def cut_at(path: PathGraph, read: set[int], tight: bool) -> frozenset[int]:
 
 
 def saved_bytes(path: PathGraph, read: set[int], anew: frozenset[int]) -> int:
-    """Bytes of what has to be saved besides leaves."""
+    """Bytes of the values that have to be saved besides leaves."""
     needed = set(read)
     for i in anew:
         needed.update(path.nodes[path.producer[i]].inputs)
@@ -88,8 +89,8 @@ def saved_bytes(path: PathGraph, read: set[int], anew: frozenset[int]) -> int:
 def cheap(path: PathGraph, node: Node, tight: bool) -> bool:
     """Whether the results of a node are as quickly computed as read from memory.
 
-    tight: also whether it is a product that is larger than its operands. Were all products made
-    again, so would be the whole path, all of which would be there at once.
+    tight: also whether the node is a product larger than the operands. If all products were made
+    again, the whole path would be, and all values would exist at once.
     """
     prim: Primitive = node.prim
     if prim.calls_user or not prim.pure or not node.inputs:
@@ -97,7 +98,7 @@ def cheap(path: PathGraph, node: Node, tight: bool) -> bool:
     if isinstance(prim, Contract):
         return product_steps(path, node) <= SHORT or (tight and is_larger(path, node))
     if isinstance(prim, Gather):
-        return True  # its indices have been checked when it first ran
+        return True  # the indices were checked when the op first ran
     return isinstance(prim, _CHEAP) and not prim.fallible
 
 
@@ -113,7 +114,7 @@ def product_steps(path: PathGraph, node: Node) -> int:
 
 
 def is_larger(path: PathGraph, node: Node) -> bool:
-    """Whether the result of a node takes more memory than its operands, leaves aside."""
+    """Whether the result of a node takes more memory than the operands, leaves aside."""
     operands = sum(value_bytes(path, i) for i in set(node.inputs) if i in path.producer)
     return value_bytes(path, node.outputs[0]) > operands
 

@@ -1,6 +1,6 @@
-"""Which ops work row by row: rows of several calls, one behind the other, can go through one call.
+"""Ops that work row by row: rows of several calls, stacked, can go through one call.
 
-That needs no batching rule, and works for operands of unlike numbers of rows.
+No batching rule is needed, and operands may have unlike numbers of rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Flags = tuple[bool, ...]
 
 
 def row_wise(prim: Any, types: Sequence[Any], rows: Flags, args: list[Any]) -> bool:
-    """Whether rows (dim 0) of the flagged operands give rows of the results, each by itself.
+    """Whether each row (dim 0) of the flagged operands gives a row of the results by itself.
 
     types, args: of one call
     """
@@ -35,7 +35,7 @@ def row_wise(prim: Any, types: Sequence[Any], rows: Flags, args: list[Any]) -> b
             if rule is None or not rule(on, tuple([ranks[i] for i in node.inputs])):
                 return False
         elif not node.inputs:
-            return False  # what it makes may depend on the number of rows
+            return False  # the result may depend on the number of rows
         for o, (extents, _) in zip(node.outputs, node.program.outs, strict=True):
             flags[o] = True in on
             ranks[o] = len(extents)
@@ -50,10 +50,11 @@ def with_rows(type_: Any, n: int) -> Any:
 def holds_for(
     prim: Any, types: Sequence[Any], rows: Flags, args: list[Any], n: int, outs: Sequence[Any]
 ) -> bool:
-    """Whether the op takes n rows as well, and its results `outs` are the same but for that.
+    """Whether the op takes n rows as well, with the results `outs` alike but for that number.
 
-    So must the pattern be: one row and an operand of extent 1 are alike in it, several rows are
-    broadcast against that operand, and its gradient is then a sum that one row has no need of.
+    The pattern must be the same too: in it, a single row and an operand of extent 1 are alike.
+    Several rows are broadcast against that operand, and its gradient is then a sum that a single
+    row has no need of.
     """
     wider = [with_rows(t, n) if on else t for t, on in zip(types, rows, strict=True)]
     program, _ = prim.typed(list(types), args)
@@ -68,7 +69,7 @@ def holds_for(
 
 
 def is_heavy(prim: Any, program: Any) -> bool:
-    """Whether an op is worth a kernel of its own, or one of its body is."""
+    """Whether an op, or any op of its body, is worth a kernel of its own."""
     if not prim.is_composite:
         return bool(prim.heavy)
     return any(node.prim.heavy for node in program.graph.nodes)

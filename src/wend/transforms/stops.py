@@ -1,6 +1,7 @@
-"""Where a backward pass stops to call users' code: tensor hooks, node hooks, their own functions.
+"""Stops of a backward pass to call users' code: tensor hooks, node hooks, functions with a
+backward.
 
-Also where anomaly mode looks at each op's gradients.
+In anomaly mode the pass also stops to look at each op's gradients.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Pairs = list[tuple[int, Any]]
 
 
 class TensorStop:
-    """Hooks of one value: called when its gradient is complete."""
+    """Hooks of a value: called when the gradient is complete."""
 
     rank = 0
 
@@ -35,7 +36,7 @@ class TensorStop:
 
 
 class NodeStop:
-    """One op with hooks of its node, or a user-defined function, or any op in anomaly mode."""
+    """An op with hooks of the node, or a user-defined function, or any op in anomaly mode."""
 
     rank = 1
 
@@ -78,7 +79,7 @@ class NodeStop:
         return walk.step(order, mine, self.at, self.low)  # type: ignore[no-any-return]
 
     def _call(self, walk: Any, given: list[Any]) -> Pairs:
-        """Let the user's function turn gradients of its results into those of its inputs."""
+        """Let the user's function turn gradients of the results into gradients of the inputs."""
         assert self.function is not None
         for o, g in zip(self.outputs, given):
             if g is not None:
@@ -93,7 +94,7 @@ class NodeStop:
         return [(i, g) for i, g in zip(inputs, grads) if g is not None and i in active]
 
     def _after(self, walk: Any, pairs: Pairs, given: list[Any]) -> Pairs:
-        """Hooks that see, and may replace, what the op hands to its inputs."""
+        """Run hooks that see, and may replace, the gradients that the op hands to inputs."""
         assert self.node is not None
         found: dict[int, Any] = {}
         for t, g in pairs:

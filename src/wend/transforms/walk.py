@@ -1,7 +1,7 @@
-"""Backward through one region: the pending trace, or a segment that a flush has left.
+"""Backward through a region: the pending trace, or a segment that a flush has left.
 
-Ids are the same in both: if users' code flushes the trace in the middle of a walk, the walk goes
-on in the segment that the flush made of it.
+Ids are the same in both: if users' code flushes the trace in the middle of a walk, the walk goes on
+in the segment made by that flush.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from wend.transforms.stops import stops_of
 
 
 class PassContext(Protocol):
-    """What a walk needs to know of the backward pass it belongs to."""
+    """The backward pass that a walk belongs to, as far as the walk needs to know."""
 
     trace: Trace
     retain: bool
@@ -60,7 +60,7 @@ class PassContext(Protocol):
     heap: list[int]
 
     def path_here(self) -> PathGraph:
-        """The graph of what is pending."""
+        """The graph of the pending trace."""
 
     def contribute(self, value: Value, g: Any) -> None:
         """Hand a gradient to a leaf, or to a value that an earlier segment produced."""
@@ -72,7 +72,7 @@ class PassContext(Protocol):
         """Number of the last region that the leaf with this id() gets gradients from."""
 
     def number_of(self, segment: Segment | None) -> int:
-        """Number of a region, in the order in which they are walked."""
+        """Number of a region, in the order of the walk."""
 
 
 _STEPS: dict[Any, StepPrimitive] = {}
@@ -91,9 +91,9 @@ def step_primitive(key: Any, differentiable: bool) -> StepPrimitive:
 
 
 class Walk:
-    """One backward pass through one region.
+    """A backward pass through a region.
 
-    anchor: a root that is alive; it leads to the segment if the trace is flushed meanwhile
+    anchor: a live root; it leads to the segment if the trace is flushed meanwhile
     segment: None for the pending trace
     """
 
@@ -110,7 +110,7 @@ class Walk:
     # -- the region -------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """If the trace has been flushed, go on in the segment it has become."""
+        """Go on in the segment that the trace has become, if the trace has been flushed."""
         if self.segment is not None or self.trace.serial == self.serial:
             return
         assert self.anchor is not None
@@ -121,13 +121,13 @@ class Walk:
         self.survey = survey(self.path, self.survey_key[0], self.survey_key[1])
 
     def value_at(self, i: int) -> Value:
-        """The value behind an entry of the region, with its identity."""
+        """The value behind an entry of the region, with the gradient identity."""
         values = self.trace.values if self.segment is None else self.segment.inputs
         found: Value = values[i]
         return found
 
     def extras(self) -> dict[int, Extra]:
-        """What users hung on the region's values."""
+        """Users' hooks and functions on the region's values."""
         found = self.trace.extra if self.segment is None else self.segment.hooks
         return found or {}
 
@@ -177,7 +177,7 @@ class Walk:
             release(self.segment)
 
     def stretch(self, seeds: dict[int, Any], high: int, low: int) -> None:
-        """Push the seeds made in low <= position < high back to what stands before `low`."""
+        """Push the seeds made in low <= position < high back to the values before `low`."""
         if not seeds:
             return
         position = self.path.position
@@ -203,14 +203,14 @@ class Walk:
     def step(
         self, order: tuple[int, ...], seeds: dict[int, Any], high: int, low: int
     ) -> list[tuple[int, Any]]:
-        """Record one stretch as one step; returns (id, gradient) pairs, latest entries first."""
+        """Record a stretch as a step; returns (id, gradient) pairs, latest entries first."""
         self.steps += 1
         if self.owner.anomaly:
             seeds = {i: self.explicit(i, g) for i, g in seeds.items()}
         if _hot.several():
             self.compute_foreign(seeds)
         with one_at_a_time():
-            self.follow()  # who waits for another thread lets others flush the trace
+            self.follow()  # while this thread waits for another, any thread may flush the trace
             part = self.survey.part(self.path, order, high, low, self.kept_ids)
             if part is None:
                 return []
@@ -223,7 +223,7 @@ class Walk:
         return pairs
 
     def compute_foreign(self, seeds: dict[int, Any]) -> None:
-        """Compute the gradients pending in other threads: a step does not wait for them."""
+        """Compute the gradients pending in another thread: a step does not wait for threads."""
         for g in seeds.values():
             if g is not None and _hot.value_of(g).trace is not self.trace:
                 _hot.ensure(_hot.value_of(g))
@@ -286,7 +286,7 @@ class Walk:
     def held_step(
         self, order: tuple[int, ...], seeds: dict[int, Any], part: Part, high: int, low: int
     ) -> list[tuple[int, Any]]:
-        """A stretch of a segment's backward pass, on its saved values."""
+        """A stretch of a segment's backward pass, on saved values."""
         owner, segment = self.owner, self.segment
         assert segment is not None
         path: PathGraph = self.path
@@ -304,7 +304,7 @@ class Walk:
         return pairs
 
     def saved(self, i: int) -> Value:
-        """A value that the segment kept, with its gradient identity if that is asked for."""
+        """A value that the segment kept, with the gradient identity if that is asked for."""
         segment = self.segment
         assert segment is not None
         if self.owner.create:
@@ -314,7 +314,7 @@ class Walk:
         return value
 
     def tensor_of(self, i: int, data: Value) -> Any:
-        """The value `i` of the region, which equals `data`, with its gradient identity."""
+        """The value `i` of the region, equal to `data`, with the gradient identity."""
         if self.segment is None:
             return _hot.wrap(self.trace.values[i])
         if not self.owner.create:
@@ -356,10 +356,10 @@ def backward_step(
     retain: bool,
     whole: bool,
 ) -> Step:
-    """One stretch of a trace's backward pass as nodes behind the path.
+    """A stretch of a trace's backward pass as nodes behind the path.
 
-    given: those of the seeds `order` whose gradients are operands, the last of `indices`; the
-    others' are ones     first: id of the first result
+    given: those of the seeds `order` whose gradients are operands, the last of `indices`; all
+    further gradients are ones     first: id of the first result
     """
     expander = Expander(path.inner, Layered(path.shapes))
     differ = Differentiator(path, expander, create, whole)
@@ -383,12 +383,12 @@ def remade(path: PathGraph, stretch: tuple[Any, ...], more: tuple[Any, ...]) -> 
 
 
 def walk_of_segment(owner: PassContext, segment: Segment) -> Walk:
-    """A walk through what an earlier flush computed."""
+    """A walk through the values that an earlier flush computed."""
     return Walk(owner, None, segment)
 
 
 def path_of(trace: Trace) -> PathGraph:
-    """The graph of what is pending."""
+    """The graph of the pending trace."""
     return path_at(trace.states, trace.values, trace.args)
 
 

@@ -1,4 +1,4 @@
-"""Composites off the trie as single nodes: the body forward, and its gradient, as one op each."""
+"""Composites off the trie as single nodes: the body forward, and the gradient, as an op each."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from wend.transforms.differentiate import END, Differentiator, Layered, Survey, 
 class CompositeGradient(Body, abstract=True):
     """The body of a composite, forward.
 
-    Its results are those of the composite, then what the gradient rules of its ops read.
+    The results are the composite's, then the values that gradient rules of inner ops read.
     """
 
-    path: PathGraph  # the body: ids >= 0 are its operands, those below 0 all else
-    results: tuple[int, ...]  # ids there of what this op returns
+    path: PathGraph  # the body: ids >= 0 are the operands, ids below 0 all else
+    results: tuple[int, ...]  # ids there of the results that this op returns
 
     def gradient_graph(self, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
-        """The gradient rule of the body, from those of its ops; see `symtrace.template`."""
+        """The gradient rule of the body, from the rules of its ops; see `symtrace.template`."""
         return gradient_graph(self.path, self.results, needs, given)
 
 
 def gradient_graph(
     path: PathGraph, results: tuple[int, ...], needs: tuple[bool, ...], given: tuple[bool, ...]
 ) -> Graph:
-    """The gradient rule of a path whose operands are its first ids, from those of its ops.
+    """The gradient rule of a path whose operands are the first ids, from the rules of the ops.
 
-    needs: which operands want a gradient     given: which of the results have one
+    needs: which operands want a gradient     given: which of the results have a gradient
     Inputs of the graph: operands, results, then the gradients given.  Outputs: per operand the
     id of its gradient, or None.
     """
@@ -67,7 +67,7 @@ def gradient_graph(
 def _renamed(
     nodes: list[Node], shapes: Shapes, outputs: list[int | None], names: dict[int, int]
 ) -> Graph:
-    """A gradient graph of nodes with a body's ids; what is no input of it is computed again.
+    """A gradient graph of nodes with a body's ids; values that are no inputs are computed again.
 
     names: ids that are inputs, and their ids in the graph
     """
@@ -107,9 +107,9 @@ def _renamed(
 
 
 def whole(program: Program, grad: bool) -> Bundle | None:
-    """The composite of this pattern as one op; None if it is better expanded.
+    """The composite of this pattern as an op; None if it is better expanded.
 
-    grad: whether to hand out what a backward pass reads
+    grad: whether to hand out the values that a backward pass reads
     """
     key: Any = ("whole", grad)
     if key not in program.templates:
@@ -145,9 +145,9 @@ def _make(program: Program, grad: bool) -> Bundle:
 
 
 def read_later(path: PathGraph, results: list[int], operands: list[int]) -> set[int]:
-    """Ids in the middle of a path that the gradient rules of its ops read.
+    """Ids in the middle of a path that gradient rules read.
 
-    results: those that may have gradients     operands: those that may want one
+    results: those that may have gradients     operands: those that may want a gradient
     """
     found = Survey(path, results, operands)
     ids: set[int] = set()

@@ -1,4 +1,4 @@
-"""Tools beside the model: data loading, checkpointing, shared memory. They load when first used."""
+"""Tools beside the model: data loading, checkpointing, shared memory. All load when first used."""
 
 import importlib
 from typing import Any

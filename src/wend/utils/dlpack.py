@@ -1,5 +1,5 @@
-"""torch.utils.dlpack: memory that is shared with other libraries."""
+"""torch.utils.dlpack: memory shared with other libraries."""
 
-from wend.frontend.interop import from_dlpack, to_dlpack
+from wend.frontend.interop.exchange import from_dlpack, to_dlpack
 
 __all__ = ["from_dlpack", "to_dlpack"]

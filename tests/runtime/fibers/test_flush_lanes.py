@@ -23,18 +23,18 @@ def few_visits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Paths come back at once, and nothing of other tests is known."""
     monkeypatch.setattr(lanes, "PASSED", 0)
     with torch.autobatch(True), own_trie(), config.override(compile=False):
-        flush_log.RECENT.clear()
+        flush_log.ROWS.clear()
         yield
 
 
 def ran(fn: Callable[[torch.Tensor], Any], given: list[Any], rounds: int = 1) -> set[Any]:
     """Run a call for each given value as a fiber; return the lanes that the last round has run."""
     for _ in range(rounds):
-        flush_log.RECENT.clear()
+        flush_log.ROWS.clear()
         calls = [lambda x=x: fn(x) for x in given]
         streams = [random_state.current().substream(5, k) for k in range(len(given))]
         fibers.run_together(calls, streams, apart=True)
-    return {row for flush in list(flush_log.RECENT) if len(flush) == 8 for row in flush[-1]}
+    return {row for flush in list(flush_log.ROWS) if len(flush) == 8 for row in flush[-1]}
 
 
 def rows(n: int, width: int = 4) -> list[torch.Tensor]:

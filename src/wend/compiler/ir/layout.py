@@ -16,9 +16,9 @@ from wend.compiler.ir.loops import Function, Layout, View, contiguous
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, Extents, Poly, add, known, mul, product
 from wend.core.graph import Node
 from wend.core.symbolic import EQ, NE, Guards, SymInt
-from wend.ops.reshapes import Reshaping
-from wend.ops.slicing import Expand, ExpandTo
-from wend.ops.views import Permutation
+from wend.ops.views.family import Permutation
+from wend.ops.views.reshapes import Reshaping
+from wend.ops.views.slicing import Expand, ExpandTo
 
 Strides = tuple[Poly, ...]
 __all__ = ["Layout", "contiguous", "is_dense", "ordered", "orders_read", "symbolic_call", "view_of"]

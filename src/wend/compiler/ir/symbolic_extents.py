@@ -22,7 +22,7 @@ from wend.core.body import Body, Total
 from wend.core.graph import Node, PathGraph
 from wend.core.symbolic import ADD, ARG, DIM, EQ, FLOORDIV, MOD, MUL, NE, NEG, SUB, Expr
 from wend.ops.basic import Identity
-from wend.ops.slicing import ExpandTo
+from wend.ops.views.slicing import ExpandTo
 
 Monomial = tuple[int, ...]
 Poly = tuple[tuple[Monomial, int], ...]

@@ -27,7 +27,7 @@ from wend.compiler.llvm_ir.jit import host
 from wend.compiler.llvm_ir.text import Module
 from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
-from wend.ops.elementwise import widened
+from wend.ops.elementwise.family import widened
 from wend.ops.patches import Unpatches
 from wend.ops.pool import MaxWindows
 

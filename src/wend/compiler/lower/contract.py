@@ -31,7 +31,7 @@ from wend.compiler.lower.contraction import (
 from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
 from wend.ops.contract import Contract
-from wend.ops.views import View as ViewOp
+from wend.ops.views.family import View as ViewOp
 
 __all__ = ["lower_contract"]
 

@@ -13,7 +13,7 @@ from wend.compiler.ir.loops import FOLD, MAP, Fold, Op, Read
 from wend.compiler.ir.symbolic_extents import ONE
 from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
-from wend.ops.elementwise import widened
+from wend.ops.elementwise.family import widened
 from wend.ops.extremes import Argmax, Argmin, MaxDim, MinDim
 
 if TYPE_CHECKING:

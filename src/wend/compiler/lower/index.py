@@ -10,10 +10,10 @@ from wend.compiler.ir.loops import FOLD, MAP, SCATTER, Fold, Op, Read
 from wend.compiler.ir.symbolic_extents import ONE, Extents, Poly, product
 from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
-from wend.ops.elementwise import widened
-from wend.ops.index_dim import Embedding, EmbeddingAdjoint
-from wend.ops.scatters import SelectScatter, SliceScatter
-from wend.ops.slicing import counted_index, slice_bounds
+from wend.ops.elementwise.family import widened
+from wend.ops.indexing.index_dim import Embedding, EmbeddingAdjoint
+from wend.ops.views.scatters import SelectScatter, SliceScatter
+from wend.ops.views.slicing import counted_index, slice_bounds
 
 if TYPE_CHECKING:
     from wend.compiler.lower.lowering import Lowering

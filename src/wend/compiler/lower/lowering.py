@@ -18,20 +18,20 @@ from wend.compiler.lower.index import add as add_up
 from wend.compiler.lower.registry import lowers, rule_of
 from wend.core.graph import Node, PathGraph, live_nodes
 from wend.core.primitive import Spec
-from wend.ops.arithmetic import Sub
 from wend.ops.basic import FillLike, Graft, Identity
 from wend.ops.creation import Full
-from wend.ops.elementwise import Elementwise, widened
+from wend.ops.elementwise.arithmetic import Sub
+from wend.ops.elementwise.family import Elementwise, widened
+from wend.ops.elementwise.selection import Cast
+from wend.ops.elementwise.transcendental import Exp
 from wend.ops.extremes import Amax
 from wend.ops.joining import Clone, SumTo
 from wend.ops.patches import Patches
 from wend.ops.reduce import Reduction, Sum
-from wend.ops.reshapes import Reshaping
-from wend.ops.selection import Cast
-from wend.ops.strided import AsStrided
-from wend.ops.transcendental import Exp
-from wend.ops.views import Alias
-from wend.ops.views import View as ViewOp
+from wend.ops.views.family import Alias
+from wend.ops.views.family import View as ViewOp
+from wend.ops.views.reshapes import Reshaping
+from wend.ops.views.strided import AsStrided
 
 
 class Lowering:

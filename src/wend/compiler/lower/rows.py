@@ -14,10 +14,10 @@ from wend.compiler.ir.symbolic_extents import Poly
 from wend.compiler.lower.index import add, drop, pick
 from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
-from wend.ops.elementwise import widened
-from wend.ops.gather import Gather, ScatterAdd
-from wend.ops.index import Index, IndexPut
-from wend.ops.index_dim import IndexAdd, IndexSelect
+from wend.ops.elementwise.family import widened
+from wend.ops.indexing.gather import Gather, ScatterAdd
+from wend.ops.indexing.index import Index, IndexPut
+from wend.ops.indexing.index_dim import IndexAdd, IndexSelect
 
 if TYPE_CHECKING:
     from wend.compiler.lower.lowering import Lowering

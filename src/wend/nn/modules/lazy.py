@@ -1,4 +1,76 @@
-# ruff: noqa: F403
-"""Modules that take their shapes from their first input."""
+"""Modules that take the shapes of their parameters from the first input."""
 
-from wend.frontend.nn.lazy import *
+from __future__ import annotations
+
+from typing import Any
+
+from wend.nn.parameter import UninitializedTensorMixin, is_lazy
+
+__all__ = ["LazyModuleMixin"]
+
+
+class LazyModuleMixin:
+    """Mixed into a module before the base: calls `initialize_parameters` with the first input.
+
+    cls_to_become: the class that the module has from then on.
+    """
+
+    cls_to_become: type | None = None
+    _parameters: Any
+    _buffers: Any
+    _non_persistent_buffers_set: set[str]
+    _register_load_state_dict_pre_hook: Any
+    register_forward_pre_hook: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
+        self._initialize_hook = self.register_forward_pre_hook(
+            self._infer_parameters, with_kwargs=True
+        )
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Give the parameters shapes; defined by every lazy module."""
+        raise NotImplementedError(
+            f"initialize_parameters is not implemented for {type(self).__name__}"
+        )
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether a parameter or buffer still waits for a shape."""
+        members = [*self._parameters.values(), *self._buffers.values()]
+        return any(isinstance(tensor, UninitializedTensorMixin) for tensor in members)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        for members in (self._parameters, self._buffers):
+            for name, tensor in members.items():
+                if tensor is None or name in self._non_persistent_buffers_set:
+                    continue
+                as_is = is_lazy(tensor) or keep_vars
+                destination[prefix + name] = tensor if as_is else tensor.detach()
+
+    def _lazy_load_hook(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: Any,
+        unexpected_keys: Any,
+        error_msgs: Any,
+    ) -> None:
+        """Give waiting parameters the shapes of the tensors about to be loaded."""
+        for members in (self._parameters, self._buffers):
+            for name, tensor in members.items():
+                given = state_dict.get(prefix + name)
+                if is_lazy(tensor) and given is not None and not is_lazy(given):
+                    tensor.materialize(given.shape)
+
+    def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
+        self.initialize_parameters(*args, **(kwargs or {}))
+        if self.has_uninitialized_params():
+            raise RuntimeError(f"module {type(self).__name__} has not been fully initialized")
+        self._initialize_hook.remove()
+        self._load_hook.remove()
+        del self._initialize_hook, self._load_hook
+        if self.cls_to_become is not None:
+            self.__class__ = self.cls_to_become

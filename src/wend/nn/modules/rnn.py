@@ -1,4 +1,498 @@
-# ruff: noqa: F403
-"""Recurrent networks."""
+"""Recurrent networks: layers of cells over whole sequences."""
 
-from wend.frontend.nn.rnn import *
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from wend.base.errors import ShapeError
+from wend.frontend.toolkit import Tensor, empty, ops
+from wend.nn import functional as F
+from wend.nn import init
+from wend.nn._base.packed import PackedSequence
+from wend.nn._base.recurrence import State, walk
+from wend.nn.modules.module import Module
+from wend.nn.parameter import Parameter, fresh_parameter
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+_gru_cell = ops.gru_cell
+_lstm_cell = ops.lstm_cell
+_rnn_relu_cell = ops.rnn_relu_cell
+_rnn_tanh_cell = ops.rnn_tanh_cell
+_RANKS = (1, 2)  # of a cell's arguments: looked at when the op has refused them
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+
+
+class RNNCellBase(Module):
+    """Weights of a cell with `num_chunks` gates; U(-b, b), b = 1 / √hidden_size."""
+
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool,
+        num_chunks: int,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        super().__init__()
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = num_chunks * hidden_size
+        self.weight_ih = fresh_parameter(empty((rows, input_size), **factory))
+        self.weight_hh = fresh_parameter(empty((rows, hidden_size), **factory))
+        if bias:
+            self.bias_ih = fresh_parameter(empty(rows, **factory))
+            self.bias_hh = fresh_parameter(empty(rows, **factory))
+        else:
+            self.register_parameter("bias_ih", None)
+            self.register_parameter("bias_hh", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Fill all weights from U(-b, b), b = 1 / √hidden_size."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        nonlinearity = self.__dict__.get("nonlinearity", "tanh")
+        return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
+
+    def _check(self, input: Tensor, hidden: Tensor) -> None:
+        """Raises ValueError for ranks beside 1 and 2."""
+        name = type(self).__name__
+        if input.dim() not in _RANKS:
+            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        if hidden.dim() not in _RANKS:
+            raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {hidden.dim()}D instead")
+
+    def _zeros(self, input: Tensor) -> Tensor:
+        """The state before the first step: (N, hidden) or (hidden,)."""
+        rows = [*input.shape]
+        rows[-1:] = (self.hidden_size,)  # of no dims, too: the op refuses these
+        return ops.full(tuple(rows), 0.0, dtype=input.dtype)
+
+
+class RNNCell(RNNCellBase):
+    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu instead of tanh.
+
+    x: (N, input_size) or (input_size,)   h: (N, hidden_size) or (hidden_size,)
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        if hx is None:
+            hx = self._zeros(input)
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        cell = _rnn_tanh_cell if self.nonlinearity == "tanh" else _rnn_relu_cell
+        try:
+            return cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        except ShapeError:
+            self._check(input, hx)
+            raise
+
+
+class LSTMCell(RNNCellBase):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997): (h', c').
+
+    i, f, g, o = chunks of W_ih x + b_ih + W_hh h + b_hh
+    c' = sigmoid(f) c + sigmoid(i) tanh(g)   h' = sigmoid(o) tanh(c')
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        if hx is None:
+            hidden = state = self._zeros(input)
+        else:
+            hidden, state = hx
+        try:
+            return _lstm_cell(
+                input,
+                (hidden, state),
+                self.weight_ih,
+                self.weight_hh,
+                self.bias_ih,
+                self.bias_hh,
+            )
+        except ShapeError:
+            self._check(input, hidden)
+            raise
+
+
+class GRUCell(RNNCellBase):
+    """Gated recurrent unit (Cho et al., 2014).
+
+    r, z = sigmoid of the first chunks   n = tanh(W_in x + b_in + r (W_hn h + b_hn))
+    h' = (1 - z) n + z h
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        if hx is None:
+            hx = self._zeros(input)
+        try:
+            return _gru_cell(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        except ShapeError:
+            self._check(input, hx)
+            raise
+
+
+class RNNBase(Module):
+    """Layers of a kind of cell, in one direction or both.
+
+    input: (T, N, input_size), or (N, T, input_size) with batch_first, or (T, input_size), or a
+    PackedSequence. Weights are U(-b, b), b = 1 / √hidden_size.
+    """
+
+    def __init__(
+        self,
+        mode: str,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if mode not in _GATES:
+            raise ValueError("Unrecognized RNN mode: " + mode)
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._check_settings(dropout)
+        self._all_weights: list[list[str]] = []
+        for layer in range(num_layers):
+            for direction in range(2 if bidirectional else 1):
+                self._make_weights(layer, direction, {"device": device, "dtype": dtype})
+        self.reset_parameters()
+
+    def _check_settings(self, dropout: Any) -> None:
+        if isinstance(dropout, bool) or not 0 <= dropout <= 1:
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an "
+                "element being zeroed"
+            )
+        if dropout > 0 and self.num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero "
+                f"dropout expects num_layers greater than 1, but got dropout={dropout} and "
+                f"num_layers={self.num_layers}",
+                stacklevel=4,
+            )
+        if not isinstance(self.hidden_size, int):
+            raise TypeError(
+                f"hidden_size should be of type int, got: {type(self.hidden_size).__name__}"
+            )
+        if self.hidden_size <= 0:
+            raise ValueError("hidden_size must be greater than zero")
+        if self.num_layers <= 0:
+            raise ValueError("num_layers must be greater than zero")
+        if self.proj_size < 0:
+            raise ValueError(
+                "proj_size should be a positive integer or zero to disable projections"
+            )
+        if self.proj_size >= self.hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
+
+    def _make_weights(self, layer: int, direction: int, factory: dict[str, Any]) -> None:
+        rows = _GATES[self.mode] * self.hidden_size
+        width = self.proj_size if self.proj_size > 0 else self.hidden_size
+        directions = 2 if self.bidirectional else 1
+        columns = self.input_size if layer == 0 else width * directions
+        suffix = f"_l{layer}" + ("_reverse" if direction else "")
+        shapes: list[tuple[str, tuple[int, ...]]] = [
+            ("weight_ih", (rows, columns)),
+            ("weight_hh", (rows, width)),
+        ]
+        if self.bias:
+            shapes += [("bias_ih", (rows,)), ("bias_hh", (rows,))]
+        if self.proj_size > 0:
+            shapes.append(("weight_hr", (self.proj_size, self.hidden_size)))
+        for name, shape in shapes:
+            setattr(self, name + suffix, fresh_parameter(empty(shape, **factory)))
+        self._all_weights.append([name + suffix for name, _ in shapes])
+
+    def reset_parameters(self) -> None:
+        """Fill all weights from U(-b, b), b = 1 / √hidden_size."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def flatten_parameters(self) -> None:
+        """Accepted for compatibility: weights need no common memory."""
+
+    @property
+    def all_weights(self) -> list[list[Parameter]]:
+        """The weights, a list per layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Parameter]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # PyTorch's layers, which may read this, keep these as attributes.
+        derived = {
+            "_flat_weights": self._flat_weights,
+            "_flat_weights_names": self._flat_weights_names,
+        }
+        return {**super().__getstate__(), **derived}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = {"proj_size": 0, **state}
+        for derived in ("_flat_weights", "_flat_weights_names", "_flat_weight_refs"):
+            state.pop(derived, None)
+        super().__setstate__(state)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size != 0:
+            text += f", proj_size={self.proj_size}"
+        for name, default in (
+            ("num_layers", 1),
+            ("bias", True),
+            ("batch_first", False),
+            ("dropout", 0),
+            ("bidirectional", False),
+        ):
+            value = getattr(self, name)
+            if value != default:
+                text += f", {name}={value}"
+        return text
+
+    # -- checks ----------------------------------------------------------------------------
+
+    @property
+    def _name(self) -> str:
+        return "RNN" if self.mode.startswith("RNN") else self.mode
+
+    def _widths(self) -> list[int]:
+        """Sizes of the last dim of the parts of a state."""
+        first = self.proj_size if self.proj_size > 0 else self.hidden_size
+        return [first, self.hidden_size] if self.mode == "LSTM" else [first]
+
+    def _check_input(self, input: Tensor, rank: int | tuple[int, int]) -> None:
+        if isinstance(rank, tuple):
+            if input.dim() not in rank:
+                raise ValueError(
+                    f"{self._name}: Expected input to be 2D or 3D, got {input.dim()}D instead"
+                )
+        elif input.dim() != rank:
+            raise RuntimeError(f"input must have {rank} dimensions, got {input.dim()}")
+        if input.size(-1) != self.input_size:
+            raise RuntimeError(
+                "input.size(-1) must be equal to input_size. "
+                f"Expected {self.input_size}, got {input.size(-1)}"
+            )
+
+    def _check_state(self, state: State, batch: int) -> None:
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        for i, (part, width) in enumerate(zip(state, self._widths(), strict=True)):
+            expected = (count, batch, width)
+            if tuple(part.shape) != expected:
+                which = f"hidden[{i}]" if self.mode == "LSTM" else "hidden"
+                raise RuntimeError(f"Expected {which} size {expected}, got {list(part.shape)}")
+
+    def _given_state(self, hx: Any, batched: bool) -> State:
+        """The state given by the user as (layers, N, width) each."""
+        state = tuple(hx) if self.mode == "LSTM" else (hx,)
+        if batched:
+            if any(part.dim() != 3 for part in state):
+                dims = ", ".join(f"{part.dim()}-D" for part in state)
+                raise RuntimeError(
+                    f"For batched 3-D input, hx and cx should also be 3-D but got ({dims}) tensors"
+                    if self.mode == "LSTM"
+                    else f"For batched 3-D input, hx should also be 3-D but got {dims} tensor"
+                )
+            return state
+        if any(part.dim() != 2 for part in state):
+            dims = ", ".join(f"{part.dim()}-D" for part in state)
+            raise RuntimeError(
+                f"For unbatched 2-D input, hx and cx should also be 2-D but got ({dims}) tensors"
+                if self.mode == "LSTM"
+                else f"For unbatched 2-D input, hx should also be 2-D but got {dims} tensor"
+            )
+        return tuple(part.unsqueeze(1) for part in state)
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """A state with sequences in a new order."""
+        if permutation is None:
+            return hx
+        if isinstance(hx, tuple):
+            return tuple(part.index_select(1, permutation) for part in hx)
+        return hx.index_select(1, permutation)
+
+    # -- the layers ------------------------------------------------------------------------
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        """(outputs, last state); the state is (h, c) for an LSTM.
+
+        hx: the state before the first step, zeros if None
+        """
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        self._check_input(input, (2, 3))
+        batched = input.dim() == 3
+        batch_dim = 0 if self.batch_first else 1
+        if not batched:
+            input = input.unsqueeze(batch_dim)
+        sequence = input.transpose(0, 1) if self.batch_first else input
+        if sequence.shape[0] == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        steps, batch = sequence.shape[0], sequence.shape[1]
+        start = self._zeros(sequence, batch) if hx is None else self._given_state(hx, batched)
+        self._check_state(start, batch)
+        output, last = self._layers(sequence.flatten(0, 1), start, [batch] * steps)
+        output = output.unflatten(0, (steps, batch))
+        if self.batch_first:
+            output = output.transpose(0, 1)
+        if not batched:
+            output = output.squeeze(batch_dim)
+            last = tuple(part.squeeze(1) for part in last)
+        return output, last if self.mode == "LSTM" else last[0]
+
+    def _forward_packed(self, packed: PackedSequence, hx: Any) -> Any:
+        data, batch_sizes, sorted_indices, unsorted_indices = packed
+        sizes = batch_sizes.tolist()
+        self._check_input(data, 2)
+        if hx is None:
+            start = self._zeros(data, sizes[0])
+        else:
+            hx = self.permute_hidden(hx, sorted_indices)
+            start = tuple(hx) if self.mode == "LSTM" else (hx,)
+        self._check_state(start, sizes[0])
+        output, last = self._layers(data, start, sizes)
+        result = PackedSequence(output, batch_sizes, sorted_indices, unsorted_indices)
+        final = last if self.mode == "LSTM" else last[0]
+        return result, self.permute_hidden(final, unsorted_indices)
+
+    def _zeros(self, like: Tensor, batch: int) -> State:
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        return tuple(
+            ops.full((count, batch, width), 0.0, dtype=like.dtype) for width in self._widths()
+        )
+
+    def _weights(self, index: int) -> list[Any]:
+        """Weights of a layer and direction, None for weights that the layer lacks."""
+        names = iter(self._all_weights[index])
+        found: list[Any] = [getattr(self, next(names)), getattr(self, next(names))]
+        found += (
+            [getattr(self, next(names)), getattr(self, next(names))] if self.bias else [None] * 2
+        )
+        return [*found, getattr(self, next(names)) if self.proj_size > 0 else None]
+
+    def _layers(self, data: Tensor, start: State, sizes: list[int]) -> tuple[Tensor, State]:
+        """All layers over (sum of sizes, features), step after step; see `walk`."""
+        directions = 2 if self.bidirectional else 1
+        lasts: list[State] = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(directions):
+                index = layer * directions + direction
+                state = tuple(part[index] for part in start)
+                weights = self._weights(index)
+                output, last = walk(self.mode, data, sizes, state, weights, direction == 1)
+                outputs.append(output)
+                lasts.append(last)
+            data = outputs[0] if directions == 1 else ops.cat(outputs, -1)
+            if self.dropout > 0 and layer < self.num_layers - 1:
+                data = F.dropout(data, self.dropout, self.training)
+        parts = range(len(start))
+        return data, tuple(ops.stack([last[i] for last in lasts], 0) for i in parts)
+
+
+class RNN(RNNBase):
+    """h[t] = tanh (or relu) of W_ih x[t] + b_ih + W_hh h[t - 1] + b_hh (Elman, 1990)."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if len(args) > 3:
+            nonlinearity, args = args[3], args[:3] + args[4:]
+            if "nonlinearity" in kwargs:
+                raise TypeError("RNN() got multiple values for argument 'nonlinearity'")
+        else:
+            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
+            )
+        super().__init__("RNN_TANH" if nonlinearity == "tanh" else "RNN_RELU", *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997); see `LSTMCell`.
+
+    proj_size: h is projected to this width (Sak et al., 2014)
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units (Cho et al., 2014); see `GRUCell`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        super().__init__("GRU", *args, **kwargs)

@@ -1,12 +1,51 @@
-# ruff: noqa: F401, F403
-"""Arguments that may be one number or one per dimension."""
+"""Arguments given as a number or as a number per dimension."""
 
-from wend.frontend.nn.utils import *
-from wend.frontend.nn.utils import (
-    _ntuple,
-    _pair,
-    _quadruple,
-    _reverse_repeat_tuple,
-    _single,
-    _triple,
-)
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["consume_prefix_in_state_dict_if_present"]
+
+
+def _ntuple(value: Any, count: int) -> tuple[Any, ...]:
+    """A value per dimension."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return tuple(value)
+    return (value,) * count
+
+
+def _single(value: Any) -> tuple[Any, ...]:
+    return _ntuple(value, 1)
+
+
+def _pair(value: Any) -> tuple[Any, ...]:
+    return _ntuple(value, 2)
+
+
+def _triple(value: Any) -> tuple[Any, ...]:
+    return _ntuple(value, 3)
+
+
+def _quadruple(value: Any) -> tuple[Any, ...]:
+    return _ntuple(value, 4)
+
+
+def _reverse_repeat_tuple(values: tuple[Any, ...], times: int) -> tuple[Any, ...]:
+    """Each value `times` times, the last dimension first: the order in which `F.pad` counts."""
+    return tuple(value for value in reversed(values) for _ in range(times))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Strip a prefix from all keys of a state dict, in place."""
+    for key in list(state_dict):
+        if key.startswith(prefix):
+            state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", None)
+    if metadata is None:
+        return
+    for key in list(metadata):
+        if key == prefix.rstrip("."):
+            metadata[""] = metadata.pop(key)
+        elif key.startswith(prefix):
+            metadata[key[len(prefix) :]] = metadata.pop(key)

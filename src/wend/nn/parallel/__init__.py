@@ -1,5 +1,6 @@
-# ruff: noqa: F401
 """Wrappers for several devices."""
 
-from wend.frontend.nn.parallel import DataParallel, DistributedDataParallel
-from wend.nn.parallel.data_parallel import data_parallel
+from wend.nn.parallel.data_parallel import DataParallel, data_parallel
+from wend.nn.parallel.distributed import DistributedDataParallel
+
+__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]

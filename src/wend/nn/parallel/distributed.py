@@ -1,4 +1,20 @@
-# ruff: noqa: F401
-"""Training in several processes."""
+"""Training in several processes: not available."""
 
-from wend.frontend.nn.parallel import DistributedDataParallel
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base.errors import NotImplementedInWend
+from wend.nn.modules.module import Module
+
+__all__ = ["DistributedDataParallel"]
+
+
+class DistributedDataParallel(Module):
+    """A name for programs to import: there are no process groups to train in."""
+
+    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedInWend(
+            "DistributedDataParallel: training in several processes is not available; "
+            "use the module itself"
+        )

@@ -1,4 +1,95 @@
-# ruff: noqa: F403
-"""A module called with other parameters than its own."""
+"""A module called with given parameters instead of its own."""
 
-from wend.frontend.nn.stateless import *
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from wend.frontend.toolkit import Tensor
+from wend.nn.modules.module import Module
+
+__all__ = ["functional_call"]
+
+
+def functional_call(
+    module: Module,
+    parameters_and_buffers: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """Call a module with given tensors in place of the parameters and buffers of those names.
+
+    parameters_and_buffers: a dict by dotted path, or several dicts
+    tie_weights: a name that shares a parameter with a replaced name is replaced too
+    strict: every parameter and buffer must be given. Raises RuntimeError.
+    """
+    given = parameters_and_buffers
+    if isinstance(given, (list, tuple)):
+        merged: dict[str, Tensor] = {}
+        for part in given:
+            for name, value in part.items():
+                if name in merged:
+                    raise ValueError(f"{name} appears in multiple dictionaries")
+                merged[name] = value
+        given = merged
+    if not isinstance(given, Mapping):
+        raise ValueError(
+            "Expected parameters_and_buffers to be a dict, or a list/tuple of dicts, "
+            f"but got {type(given)}"
+        )
+    if args is None:
+        args = ()
+    elif not isinstance(args, tuple):
+        args = (args,)
+    with _replaced(module, dict(given), tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+def _own(module: Module) -> dict[str, Tensor]:
+    named: dict[str, Tensor] = dict(module.named_parameters(remove_duplicate=False))
+    named.update(module.named_buffers(remove_duplicate=False))
+    return named
+
+
+def _with_ties(module: Module, given: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The given tensors, under all names of the replaced tensors."""
+    own = _own(module)
+    by_identity = {id(own[name]): value for name, value in given.items() if name in own}
+    tied = {name: by_identity[id(value)] for name, value in own.items() if id(value) in by_identity}
+    return {**tied, **given}
+
+
+@contextmanager
+def _replaced(
+    module: Module, given: dict[str, Tensor], tie_weights: bool, strict: bool
+) -> Iterator[None]:
+    if strict:
+        own = _own(module)
+        unknown, missing = sorted(set(given) - set(own)), sorted(set(own) - set(given))
+        if unknown or missing:
+            raise RuntimeError(f"Unexpected key(s): {unknown}. Missing key(s): {missing}.")
+    if tie_weights:
+        given = _with_ties(module, given)
+    restore: list[tuple[Any, str, Any]] = []
+    try:
+        for path, value in given.items():
+            parent, _, name = path.rpartition(".")
+            holder = module.get_submodule(parent)
+            members = _members_with(holder, name)
+            restore.append((members, name, members[name]))
+            members[name] = value
+        yield
+    finally:
+        for members, name, value in reversed(restore):
+            members[name] = value
+
+
+def _members_with(holder: Any, name: str) -> Any:
+    for members in (holder._parameters, holder._buffers):
+        if name in members:
+            return members
+    raise AttributeError(f"{holder._get_name()} has no attribute `{name}`")

@@ -15,9 +15,9 @@ from wend.base import dtypes
 from wend.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend.core.primitive import Sample, ops
 from wend.core.symbolic import hints, numel
+from wend.ops.composites.layers.softmax import log_softmax_of
 from wend.ops.composites.losses import LEGACY, loss, reduced, require_floats, same_sizes
-from wend.ops.composites.softmax import log_softmax_of
-from wend.ops.elementwise import V
+from wend.ops.elementwise.family import V
 
 Samples = Iterator[Sample]
 
@@ -91,7 +91,7 @@ class _Picked:
         self.weighted = weight is not None
 
     def nll(self, log_probabilities: V, dim: int) -> V:
-        """-weight * the log-probability of each target's class; 0 for ignored ones."""
+        """-weight * the log-probability of each target's class; 0 for ignored targets."""
         index = ops.unsqueeze(self.classes, dim)
         losses = -ops.squeeze(ops.gather(log_probabilities, dim, index), dim)
         return self.mask(losses * self.weights if self.weighted else losses)
@@ -270,7 +270,7 @@ def multi_margin_loss(input: V, target: V, p: int, margin: V, weight: V, reducti
     name = "multi_margin_loss"
     if p not in (1, 2):
         raise ArgumentError(f"{name}: only supports p == 1 and p == 2, not {p}")
-    if len(input.shape) == 0:  # one class
+    if len(input.shape) == 0:  # a single class
         input = ops.unsqueeze(input, 0)
     dim = _class_dim(name, input)
     require_floats(name, input)
@@ -308,7 +308,7 @@ def multilabel_margin_loss(input: V, target: V, reduction: str) -> V:
     input: (N, C) or (C)   target: the same, each row classes up to the first negative number.
     """
     name = "multilabel_margin_loss"
-    if len(input.shape) == 0 and len(target.shape) == 0:  # one class
+    if len(input.shape) == 0 and len(target.shape) == 0:  # a single class
         input, target = ops.unsqueeze(input, 0), ops.unsqueeze(target, 0)
     if not same_sizes(input, target) or len(input.shape) not in (1, 2):
         raise ShapeError(

@@ -1,4 +1,4 @@
-"""The `*_copy` functions: what a view op gives, in memory of its own."""
+"""The `*_copy` functions: results of view ops, in new memory."""
 
 from __future__ import annotations
 

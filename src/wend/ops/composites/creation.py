@@ -15,26 +15,26 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import category_of, hints, numel
 from wend.ops.numeric import require
-from wend.ops.strided import arange
 from wend.ops.sugar import sugar
-from wend.ops.views import ANY_DTYPE
+from wend.ops.views.family import ANY_DTYPE
+from wend.ops.views.strided import arange
 
 
 @sugar()
 def zeros_like(input: Any, *, dtype: Any = None) -> Any:
-    """Zeros of input's shape, and its dtype unless another is given."""
+    """Zeros of input's shape, and of input's dtype unless a dtype is given."""
     return ops.full(input.shape, 0, dtype=dtype or input.dtype)
 
 
 @sugar()
 def ones_like(input: Any, *, dtype: Any = None) -> Any:
-    """Ones of input's shape, and its dtype unless another is given."""
+    """1 in input's shape, and in input's dtype unless a dtype is given."""
     return ops.full(input.shape, 1, dtype=dtype or input.dtype)
 
 
 @sugar()
 def full_like(input: Any, fill_value: Any, *, dtype: Any = None) -> Any:
-    """fill_value in input's shape, and its dtype unless another is given."""
+    """fill_value in input's shape, and in input's dtype unless a dtype is given."""
     return ops.full(input.shape, fill_value, dtype=dtype or input.dtype)
 
 
@@ -62,7 +62,7 @@ def _linspace_samples(rng: Any) -> Iterator[Sample]:
     "start: scalar, end: scalar, steps: size, *, dtype: dtype = None", samples=_linspace_samples
 )
 def linspace(start: Any, end: Any, steps: Any, dtype: Any) -> Any:
-    """y[i] = start + i * (end - start) / (steps - 1): `steps` numbers, both ends among them.
+    """y[i] = start + i * (end - start) / (steps - 1): `steps` numbers, with both ends.
 
     Counted from the nearer end. Raises ShapeError for steps < 0.
     """
@@ -163,9 +163,9 @@ def _triangle_samples(rng: Any) -> Iterator[Sample]:
     supports=ANY_DTYPE,
 )
 def tril(input: Any, diagonal: Any) -> Any:
-    """y = input on and below a diagonal of its last two dims, zero above.
+    """y = input on and below a diagonal of the last two dims, zero above.
 
-    diagonal: 0 the main one, positive above it. Raises ShapeError below 2 dims.
+    diagonal: 0 the main diagonal, positive above the main. Raises ShapeError below 2 dims.
     """
     zero = ops.full((), 0, dtype=input.dtype)
     return ops.where(_below("tril", input, diagonal), input, zero)
@@ -180,9 +180,9 @@ def tril(input: Any, diagonal: Any) -> Any:
     supports=ANY_DTYPE,
 )
 def triu(input: Any, diagonal: Any) -> Any:
-    """y = input on and above a diagonal of its last two dims, zero below.
+    """y = input on and above a diagonal of the last two dims, zero below.
 
-    diagonal: 0 the main one, positive above it. Raises ShapeError below 2 dims.
+    diagonal: 0 the main diagonal, positive above the main. Raises ShapeError below 2 dims.
     """
     zero = ops.full((), 0, dtype=input.dtype)
     return ops.where(_below("triu", input, diagonal - 1), zero, input)
@@ -289,9 +289,9 @@ def _diag_samples(rng: Any) -> Iterator[Sample]:
     ),
 )
 def diag(input: Any, diagonal: Any) -> Any:
-    """y = a matrix with input on its diagonal, or the diagonal of a matrix.
+    """y = a matrix with input on the diagonal, or the diagonal of a matrix.
 
-    diagonal: 0 the main one, positive above it. Raises ShapeError unless input is 1-d or 2-d.
+    diagonal: 0 the main, positive above the main. Raises ShapeError unless input is 1-d or 2-d.
     """
     rank = len(input.shape)
     if rank == 1:
@@ -310,7 +310,7 @@ def diag(input: Any, diagonal: Any) -> Any:
     grad_nodes=lambda n, x, _: n.DiagEmbed(n.View(x)),
 )
 def diagflat(input: Any, offset: Any) -> Any:
-    """y = a matrix with all elements of input, in row-major order, on its diagonal."""
+    """y = a matrix with all elements of input, in row-major order, on the diagonal."""
     return ops.diag_embed(ops.ravel(input), offset)
 
 
@@ -321,7 +321,7 @@ def _block_diag_samples(rng: Any) -> Iterator[Sample]:
 
 @composite("tensors: tensors", functions=("block_diag",), samples=_block_diag_samples)
 def block_diag(tensors: Any) -> Any:
-    """y = a matrix with the given ones on its diagonal; vectors count as rows."""
+    """y = a matrix with the given matrices on the diagonal; vectors count as rows."""
     blocks = []
     for k, t in enumerate(tensors):
         if len(t.shape) > 2:
@@ -370,8 +370,8 @@ def one_hot_known(input: Any, num_classes: Any) -> Any:
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """(*tensor.shape, num_classes) of int64: 1 at the class of each element, 0 elsewhere.
 
-    num_classes: by default one more than the largest element, which waits for its value
-    Raises ShapeError if it cannot be told, IndexOutOfRange beyond the classes.
+    num_classes: by default the largest element plus 1, which waits for the value
+    Raises ShapeError if the number is unknown, IndexOutOfRange beyond the classes.
     """
     if num_classes == -1:
         if numel(tensor.shape) == 0:

@@ -12,14 +12,14 @@ from wend.base.errors import ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
-from wend.ops.elementwise import is_number
-from wend.ops.slicing import real_dim
+from wend.ops.elementwise.family import is_number
 from wend.ops.sugar import sugar
-from wend.ops.views import ANY_DTYPE
+from wend.ops.views.family import ANY_DTYPE
+from wend.ops.views.slicing import real_dim
 
 
 def _neighbours(x: Any, dim: int) -> tuple[Any, Any]:
-    """(x without its first slice, x without its last one) along a dim."""
+    """(x without the first slice, x without the last slice) along a dim."""
     n = x.shape[dim]
     return ops.slice(x, dim, 1, n), ops.slice(x, dim, 0, n - 1)
 
@@ -58,7 +58,7 @@ def _diff_samples(rng: Any) -> Iterator[Sample]:
 def diff(input: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
     """y[i] = x[i + 1] - x[i] along `dim`, n times over; of bool: whether they differ.
 
-    x: prepend, input and append, one behind the other. Raises ShapeError for a 0-d input or n < 0.
+    x: prepend, input and append, in a row. Raises ShapeError for a 0-d input or n < 0.
     """
     if not len(input.shape):
         raise ShapeError("diff: expects input to be at least one-dimensional")
@@ -66,7 +66,7 @@ def diff(input: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
         raise ShapeError(f"diff: order must be non-negative but got {n}")
     dim = normalize_dim(dim, len(input.shape), "diff")
     if n == 0:
-        return ops.clone(input)  # as PyTorch has it, without prepend and append
+        return ops.clone(input)  # as in PyTorch, without prepend and append
     parts = [part for part in (prepend, input, append) if part is not None]
     x = ops.cat(parts, dim) if len(parts) > 1 else input
     for _ in range(n):

@@ -9,7 +9,7 @@ import numpy as np
 
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes
-from wend.ops.elementwise import V, promoted
+from wend.ops.elementwise.family import V, promoted
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})
@@ -31,7 +31,7 @@ def _normalize_samples(rng: np.random.Generator) -> Samples:
     grad_nodes=lambda n, x, *_: n.Div(x, n.Expand(n.ClampMin(n.LinalgVectorNorm(x)))),
 )
 def normalize(input: V, p: Any, dim: Any, eps: V) -> V:
-    """y = x / max(its p-norm over dim, eps)."""
+    """y = x / max(p-norm of x over dim, eps)."""
     return input / ops.clamp(ops.norm(input, p, dim, True), min=eps)
 
 

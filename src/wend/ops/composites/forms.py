@@ -18,15 +18,15 @@ from wend.base.errors import (
 from wend.core import _hot
 from wend.core.primitive import Composite, Sample, composite, ops, overload
 from wend.core.symbolic import category_of
-from wend.ops import arithmetic, rounding, selection
 from wend.ops.composites.reduce import widened
-from wend.ops.elementwise import REAL, V, is_number, promoted, tensor_of
+from wend.ops.elementwise import arithmetic, rounding, selection
+from wend.ops.elementwise.family import REAL, V, is_number, promoted, tensor_of
 
 Samples = Iterator[Sample]
 
 
 def publish(name: str, *forms: Any) -> None:
-    """One public name, as function, method and in-place method, for several forms of call."""
+    """A public name, as function, method and in-place method, for several forms of call."""
     overload(name, *forms, functions=(name,), methods=(name,), inplace=True)
 
 
@@ -240,7 +240,7 @@ _EXPONENTS = (2, 3, 4, -1, -2, 0.5, -0.5)
 
 @classmethod  # type: ignore[misc]
 def _intern_special(cls: Any, attrs: dict[str, Any], form: tuple[Any, ...]) -> Any:
-    """Refuse the exponents that the general op is for: the next form of `pow` takes them."""
+    """Refuse the exponents that the general op is for: the next form of `pow` takes these."""
     exponent = attrs["exponent"]
     if type(exponent) is not bool and (
         type(exponent) not in (int, float) or exponent not in _EXPONENTS
@@ -267,7 +267,7 @@ def _special_samples(rng: np.random.Generator) -> Samples:
 def pow_special(input: V, exponent: float) -> V:
     """y = input ** exponent, for exponents that need only products, quotients and roots.
 
-    exponent: one of _EXPONENTS, or a bool: masks have no other powers.
+    exponent: an entry of _EXPONENTS, or a bool: masks have no further powers.
 
     Raises ArgumentError for ints to a negative int.
     """

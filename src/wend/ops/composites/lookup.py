@@ -1,4 +1,4 @@
-"""Ops whose result's shape depends on values: they wait for a count, then know their shape."""
+"""Ops whose result's shape depends on values: these wait for a count, then know the shape."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wend.base.errors import DTypeError, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import ops
 from wend.core.symbolic import broadcast_shapes, hints, numel
-from wend.ops.elementwise import is_number
+from wend.ops.elementwise.family import is_number
 from wend.ops.numeric import require
 from wend.ops.sugar import sugar
 
@@ -26,7 +26,7 @@ def _count(mask: Any) -> int:
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """(count, rank) of int64: the positions of the elements that are not zero, in order.
 
-    as_tuple: one tensor per dim instead (a 0-d input counts as 1-d)
+    as_tuple: a tensor per dim instead (a 0-d input counts as 1-d)
     """
     if as_tuple:
         whole = input if len(input.shape) else ops.unsqueeze(input, 0)
@@ -119,7 +119,7 @@ def unique(
 ) -> Any:
     """The different elements (or slices along `dim`) in order, each once.
 
-    return_inverse: also which of them each element is     return_counts: also how often each occurs
+    return_inverse: also the number of each element     return_counts: also how often each occurs
     """
     input = ops.detach(input)
     rows, n = _rows_of("unique", input, dim)
@@ -140,7 +140,7 @@ def unique(
 def unique_consecutive(
     input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """The first element (or slice along `dim`) of each run of equal ones, in place order."""
+    """The first element (or slice along `dim`) of each run of equal elements, in place order."""
     input = ops.detach(input)
     rows, n = _rows_of("unique_consecutive", input, dim)
     begins = _run_starts(_differs(rows, n), n)
@@ -155,7 +155,7 @@ def unique_consecutive(
 
 @sugar(functions=("bincount",), methods=("bincount",))
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """y[k] = how often k occurs in input, or the sum of its weights.
+    """y[k] = how often k occurs in input, or the sum of the weights there.
 
     input: 1-d, ints, not negative   ->   y: as many as the greatest element + 1, or minlength
     Raises ShapeError, DTypeError.
@@ -213,8 +213,8 @@ def repeat_interleave(
 ) -> Any:
     """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements).
 
-    repeats: an int, or a vector of ints; without it, input is that vector and the result says
-    which k each place shows     output_size: the sum of repeats, if known: then nothing waits
+    repeats: an int, or a vector of ints; without it, input is that vector and the result says which
+    k each place shows     output_size: the sum of repeats, if known: then nothing waits
     Raises ShapeError, DTypeError.
     """
     if repeats is None:

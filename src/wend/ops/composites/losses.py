@@ -1,6 +1,6 @@
 """Losses that compare an input with a target of like shape, element by element or row by row.
 
-`reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are its deprecated forms.
+`reduction` is "mean", "sum" or "none"; `size_average` and `reduce` are deprecated forms.
 Halves are computed in float32 and rounded at the end.
 """
 
@@ -18,7 +18,7 @@ from wend.base.errors import ArgumentError, DTypeError, ValueRefused
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.reduce import widened
-from wend.ops.elementwise import FLOATING, V, is_number, promoted
+from wend.ops.elementwise.family import FLOATING, V, is_number, promoted
 from wend.ops.numeric import require
 
 Samples = Iterator[Sample]
@@ -59,11 +59,11 @@ def loss(
 ) -> Callable[[Callable[..., V]], Any]:
     """A composite that nn.functional publishes; the body sees halves as float32.
 
-    The body's first parameters are the tensors and options of the signature without `LEGACY`'s
-    three; its last is the reduction.
+    The body's first parameters are the tensors and options of the signature without the three of
+    `LEGACY`; the body's last is the reduction.
 
-    nodes: of the losses (see Primitive.grad_nodes), which the reduction's come after; a name alone
-    stands for one node of the input, which reduces by itself
+    nodes: of the losses (see Primitive.grad_nodes), before those of the reduction; a name alone
+    stands for a node of the input, which reduces by itself
     """
     names = [part.split(":")[0].strip() for part in signature.split(", ")]
 
@@ -138,7 +138,7 @@ def weighted(low: float = -2.0, high: float = 2.0) -> Callable[..., Samples]:
 
 
 def same_sizes(a: V, b: V) -> bool:
-    """Whether two tensors are of one shape."""
+    """Whether two tensors are of equal shape."""
     pairs = zip(a.shape, b.shape, strict=False)
     return len(a.shape) == len(b.shape) and all(m == n for m, n in pairs)
 
@@ -149,7 +149,7 @@ def require_floats(name: str, *tensors: V) -> None:
 
 
 def _warn_of_broadcast(input: V, target: V) -> None:
-    """Warn, as PyTorch does, that a target will be broadcast: it is mostly a mistake."""
+    """Warn, as PyTorch does, that a target will be broadcast: mostly a mistake."""
     if same_sizes(input, target):
         return
     warnings.warn(
@@ -227,7 +227,7 @@ def smooth_l1_loss(input: V, target: V, reduction: str, beta: float) -> V:
     if beta == 0:
         return reduced("smooth_l1_loss", distance, reduction)
     far = distance >= beta
-    near = ops.where(far, 0, d)  # finite where it is not taken
+    near = ops.where(far, 0, d)  # finite where not taken
     y = ops.where(far, distance - 0.5 * beta, 0.5 * near * near / beta)
     return reduced("smooth_l1_loss", y, reduction)
 
@@ -249,7 +249,7 @@ def huber_loss(input: V, target: V, reduction: str, delta: float, weight: V) -> 
     d = input - target
     distance = ops.abs(d)
     far = distance >= delta
-    near = ops.where(far, 0, d)  # finite where it is not taken
+    near = ops.where(far, 0, d)  # finite where not taken
     y = ops.where(far, delta * (distance - 0.5 * delta), 0.5 * near * near)
     return _weigh("huber_loss", y, weight, reduction, input)
 
@@ -279,7 +279,8 @@ def _kl_samples(rng: np.random.Generator) -> Samples:
 def kl_div(input: V, target: V, reduction: str, log_target: bool) -> V:
     """y = target * (log(target) - input), the input a log-probability.
 
-    log_target: the target is one too. reduction: also "batchmean", the sum over the first extent.
+    log_target: the target is a log-probability too. reduction: also "batchmean", the sum over the
+    first extent.
     Raises DTypeError for bools and ints.
     """
     for x in (input, target):
@@ -448,8 +449,8 @@ def _gaussian_samples(rng: np.random.Generator) -> Samples:
 def gaussian_nll_loss(input: V, target: V, var: V, full: bool, eps: V, reduction: str) -> V:
     """y = (log(var) + (input - target)^2 / var) / 2, var at least eps.
 
-    var: a number, or of the input's shape, which may lack the last dim or have one dim of size 1.
-    full: add log(2 pi) / 2. Raises ArgumentError for another shape.
+    var: a number, or of the input's shape, which may lack the last dim or have a dim of size 1.
+    full: add log(2 pi) / 2. Raises ArgumentError for any other shape.
     """
     fault = "gaussian_nll_loss: var has negative entry/entries"
     if is_number(var):
@@ -457,7 +458,7 @@ def gaussian_nll_loss(input: V, target: V, var: V, full: bool, eps: V, reduction
     elif not same_sizes(var, input):
         var = _one_variance_a_row(input, var)
     var = ops.within(var, 0.0, math.inf, True, fault)
-    # The bound is no part of the function: its gradient passes.
+    # The bound is no part of the function: var's gradient passes.
     var = ops.graft(ops.clamp(ops.stop_gradient(var), min=eps), var)
     y = 0.5 * (ops.log(var) + ops.square(input - target) / var)
     if full:

@@ -11,7 +11,7 @@ from wend.base.errors import ArgumentError, ShapeError
 from wend.core.primitive import Sample, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.losses import LEGACY, loss, pairs, reduced, reduced_node
-from wend.ops.elementwise import V
+from wend.ops.elementwise.family import V
 
 Samples = Iterator[Sample]
 
@@ -24,7 +24,7 @@ Samples = Iterator[Sample]
     ),
 )
 def hinge_embedding_loss(input: V, target: V, margin: V, reduction: str) -> V:
-    """y = input where target is 1, max(0, margin - input) where it is -1."""
+    """y = input where target is 1, max(0, margin - input) where target is -1."""
     far = ops.where(target == 1, 0, ops.clamp(margin - input, min=0))
     near = ops.where(target == -1, 0, input)
     return reduced("hinge_embedding_loss", far + near, reduction)
@@ -78,9 +78,9 @@ def _embedding_samples(rng: np.random.Generator) -> Samples:
     nodes=lambda n, input1, input2, reduction, **_: _embedding_nodes(n, input1, input2, reduction),
 )
 def cosine_embedding_loss(input1: V, input2: V, target: V, margin: V, reduction: str) -> V:
-    """y = 1 - c where target is 1, max(0, c - margin) where it is -1; c the cosine of the rows.
+    """y = 1 - c where target is 1, max(0, c - margin) where target is -1; c the cosine of the rows.
 
-    input1, input2: (N, D) or (D)   target: (N) or (). Raises ShapeError for others.
+    input1, input2: (N, D) or (D)   target: (N) or (). Raises ShapeError for any other rank.
     """
     if len(target.shape) > 1 or len(input1.shape) != len(target.shape) + 1:
         raise ShapeError(

@@ -1,10 +1,10 @@
-"""One optimizer update of one parameter as one step: (parameter, gradient, state) -> new ones.
+"""An update of a parameter by an optimizer as a step: (parameter, gradient, state) -> new.
 
-Learning rates, decay and step counts are run-time scalars, so that a schedule is no new
-structure; what changes the algebra is structure (nesterov, amsgrad, maximize, which state there
-is, whether there is weight decay at all: None for none).  The arithmetic follows PyTorch's
-single-tensor updates, in their order, but that averages fade to 0 at last, not to subnormal
-numbers.  Nothing here is differentiable.
+Learning rates, decay and step counts are run-time scalars, so that a schedule is no new structure.
+Changes of the algebra are structure (nesterov, amsgrad, maximize, the kinds of state, whether there
+is weight decay at all: None for none).  The arithmetic follows PyTorch's single-tensor updates, in
+their order, but that averages fade to 0 at last, not to subnormal numbers.  Nothing here is
+differentiable.
 
     param, exp_avg, exp_avg_sq = ops.adam_step(
         param, grad, exp_avg, exp_avg_sq, None, step, lr, beta1, beta2, eps, weight_decay)
@@ -25,7 +25,7 @@ _FACTS: dict[str, Any] = {"result": tuple, "differentiable": False, "supports": 
 
 
 def _arrays(rng: Any, signed: int, positive: int) -> list[Any]:
-    """Operands of a sample: the last `positive` ones are sums of squares."""
+    """Operands of a sample: the last `positive` operands are sums of squares."""
     made = [rng.normal(size=(2, 3)) for _ in range(signed)]
     return made + [np.abs(rng.normal(size=(2, 3))) for _ in range(positive)]
 
@@ -45,16 +45,16 @@ def _decayed(param: Any, lr: Any, weight_decay: Any) -> Any:
 
 
 def _faded(average: Any) -> Any:
-    """A decaying average, 0 where it is too small to be a normal number.
+    """A decaying average, 0 where too small to be a normal number.
 
-    Where gradients stay 0 it would become subnormal and remain so: each step would take several
-    times as long, for what is nothing beside any parameter.
+    Where gradients stay 0 the average would become subnormal and remain so: each step would take
+    several times as long, for an amount that is nothing beside any parameter.
     """
     return _no_less(ops.abs(average), average)
 
 
 def _no_less(size: Any, average: Any) -> Any:
-    """A decaying average, 0 where its size is not that of a normal number."""
+    """A decaying average, 0 where `size` is not that of a normal number."""
     least = finfo(float64 if average.dtype is float64 else float32).smallest_normal
     return ops.where(ops.lt(size, least), 0.0, average)
 
@@ -144,7 +144,7 @@ def adam_step(
     maximize: bool,
     decoupled: bool,
 ) -> Any:
-    """(param', exp_avg', exp_avg_sq'), then max_exp_avg_sq' if it is given (amsgrad).
+    """(param', exp_avg', exp_avg_sq'), then max_exp_avg_sq' if given (amsgrad).
 
     param' = param - lr / (1 - beta1**step) * m / (sqrt(v / (1 - beta2**step)) + eps); step counts
     from 1. decoupled: weight decay as in AdamW.
@@ -238,7 +238,7 @@ def nadam_step(
 ) -> Any:
     """(param', exp_avg', exp_avg_sq') of Adam with Nesterov momentum.
 
-    mu, mu_next: momentum of this step and the next     mu_product: of all steps up to this one
+    mu, mu_next: momentum of this step and the next     mu_product: of all steps so far
     Dozat: Incorporating Nesterov momentum into Adam (2016).
     """
     if decoupled:
@@ -285,7 +285,7 @@ def radam_step(
 ) -> Any:
     """(param', exp_avg', exp_avg_sq') of rectified Adam.
 
-    rectification: the factor of the adaptive step once its variance is tractable, None before
+    rectification: the factor of the adaptive step once the variance is tractable, None before
     Liu et al.: On the variance of the adaptive learning rate and beyond (2020).
     """
     if decoupled:
@@ -301,7 +301,7 @@ def radam_step(
     return ops.sub(param, change), exp_avg, exp_avg_sq
 
 
-# --- without momentum of their own ---------------------------------------------------------------
+# --- without momentum ----------------------------------------------------------------------------
 
 
 def _rmsprop_samples(rng: Any) -> Iterator[Sample]:

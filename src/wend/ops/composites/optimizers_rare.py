@@ -1,4 +1,4 @@
-"""Optimizer updates that few programs use; the others are in `optimizers`."""
+"""Optimizer updates that few programs use; all common updates are in `optimizers`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wend.core.primitive import Sample, composite, ops
 
 
 def _directed(param: Any, grad: Any, weight_decay: Any, maximize: bool) -> Any:
-    """The gradient to go against: its sign turned for maximization, weight decay added."""
+    """The gradient to go against: the sign turned for maximization, weight decay added."""
     if maximize:
         grad = -grad
     return grad if weight_decay is None else grad + weight_decay * param

@@ -116,7 +116,7 @@ def _median(op: str, input: Any, dim: int, keepdim: bool, skip_nan: bool) -> Any
     if not input.dtype.is_floating_point:
         middle = (n - 1) // 2
         return _picked(input, dim, ops.slice(order, dim, middle, middle + 1), keepdim)
-    # NaN sorts last: the median is the first of them, or that of the others.
+    # NaN sorts last: the median is the first NaN, or the median of all else.
     missing = ops.sum(ops.cast(ops.isnan(values), int64), dim, True)
     if skip_nan:
         place = ops.maximum(ops.floor_divide(n - 1 - missing, 2), 0)
@@ -133,8 +133,10 @@ def _median(op: str, input: Any, dim: int, keepdim: bool, skip_nan: bool) -> Any
     samples=_median_samples,
 )
 def median_dim(input: Any, dim: int, keepdim: bool) -> Any:
-    """(values, indices): the median along `dim`, the lower of the two in the middle; NaN if there
-    is one. Raises DimError if that dim is empty."""
+    """(values, indices): the median along `dim`, the lower in the middle; NaN beside any NaN.
+
+    Raises DimError for an empty dim.
+    """
     return _median("median", input, dim, keepdim, skip_nan=False)
 
 
@@ -166,7 +168,7 @@ def _bucketize_samples(rng: Any) -> Iterator[Sample]:
     samples=_bucketize_samples,
 )
 def bucketize(input: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
-    """y = the number of boundaries below each element (right: not above it).
+    """y = the number of boundaries below each element (right: not above the element).
 
     boundaries: (n,), in order. Raises ShapeError.
     """

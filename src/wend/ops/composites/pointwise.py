@@ -12,7 +12,7 @@ from wend.base import dtypes
 from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.composites.forms import publish
-from wend.ops.elementwise import FLOATING, V, is_number, promoted
+from wend.ops.elementwise.family import FLOATING, V, is_number, promoted
 from wend.ops.numeric import require
 
 Samples = Iterator[Sample]
@@ -92,10 +92,10 @@ def lerp(input: V, end: V, weight: V) -> V:
     way = stop - start
     at = ops.full((), share, dtype=way.dtype) if is_number(share) else share
     y = ops.where(ops.lt(ops.abs(at), 0.5), start + way * share, stop - way * (1 - share))
-    return ops.graft(y, input + weight * (end - input))  # one slope, whichever end is nearer
+    return ops.graft(y, input + weight * (end - input))  # the same slope, whichever end is nearer
 
 
-# -- functions of one tensor ---------------------------------------------------------------------
+# -- functions of a tensor -----------------------------------------------------------------------
 
 
 def _one_sample(rng: np.random.Generator) -> Samples:

@@ -1,4 +1,4 @@
-"""Quantiles: order statistics, and what lies between two of them."""
+"""Quantiles: order statistics, and values between two of them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def quantiles(
 ) -> Any:
     """The q-th quantiles along `dim` (of all elements without it), q's dim first.
 
-    q: 0-d or 1-d, from 0 to 1   interpolation: what lies between two elements
+    q: 0-d or 1-d, from 0 to 1   interpolation: the value between two elements
     A slice with a NaN gives NaN, unless skip_nan. Raises ValueRefused, ShapeError, DTypeError,
     ExecutionError (when the value is computed) if q is out of range.
     """

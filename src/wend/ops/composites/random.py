@@ -1,7 +1,7 @@
-"""Random numbers of many kinds, composed of uniform and normal ones; dropout.
+"""Random numbers of many kinds, composed of uniform and normal numbers; dropout.
 
-Composites take (seed, offset) as run-time scalars.  `draw` and the functions below it take them
-from a random state: the one given, or the current one (the fiber's, or the process's).
+Composites take (seed, offset) as run-time scalars.  `draw` and the functions below it take both
+from a random state: the given state, or the current state (the fiber's, or the process's).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SEEDED = "seed: scalar, offset: scalar"
 
 
 def state_of(generator: Any) -> RandomState:
-    """The random state behind a generator argument; None means the current one."""
+    """The random state behind a generator argument; None means the current state."""
     if generator is None:
         return current()
     state: RandomState = getattr(generator, "_state", generator)
@@ -36,7 +36,7 @@ def draw(op: Any, size: Any, *parameters: Any, generator: Any = None, dtype: Any
 
 
 def draw_per_element(op: Any, x: Any, *parameters: Any, generator: Any = None) -> Any:
-    """op(x, *parameters, seed, offset): one draw per element of x."""
+    """op(x, *parameters, seed, offset): a draw per element of x."""
     if _hot.has_override(x):
 
         def drawn(x: Any) -> Any:
@@ -87,7 +87,7 @@ def _sized(
 
 
 def _positive_unit(size: Any, seed: Any, offset: Any, dtype: Any) -> Any:
-    """Uniform in (0, 1]: its logarithm is finite."""
+    """Uniform in (0, 1]: the logarithm is finite."""
     return ops.sub(1, ops.uniform(size, seed, offset, dtype=dtype))
 
 
@@ -101,7 +101,7 @@ def _positive_unit(size: Any, seed: Any, offset: Any, dtype: Any) -> Any:
 )
 def _uniform_between(size: Any, low: Any, high: Any, seed: Any, offset: Any, dtype: Any) -> Any:
     u = ops.uniform(size, seed, offset, dtype=dtype)
-    # Where rounding would reach the high end the low one is as good.
+    # Where rounding would reach the high end, the low end is as good.
     y = ops.add(ops.mul(u, high - low), low)
     return ops.where(ops.eq(y, ops.full((), high, dtype=dtype)), low, y)
 
@@ -148,7 +148,7 @@ def _random_order(size: Any, seed: Any, offset: Any, dtype: Any) -> Any:
     return ops.argsort(ops.random_bits(size, seed, offset), 0)
 
 
-# --- one draw per element ------------------------------------------------------------------------
+# --- a draw per element --------------------------------------------------------------------------
 
 
 def _probability_samples(rng: Any) -> Iterator[Sample]:

@@ -29,7 +29,7 @@ def reduced_axes(dim: Any, rank: int, op: str) -> tuple[int, ...]:
 
 
 def count_of(x: Any, axes: tuple[int, ...]) -> Any:
-    """How many elements are folded into one."""
+    """How many elements are folded into each result."""
     return numel(tuple(x.shape[a] for a in axes))
 
 
@@ -87,7 +87,7 @@ def mean(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
 
 
 def _without_nan(x: Any) -> Any:
-    """x, 0 in the place of NaN. The gradient is multiplied by 0 there: an infinite one is NaN."""
+    """x, with 0 for NaN. The gradient is multiplied by 0 there: infinity becomes NaN."""
     missing = ops.isnan(x)
     given = ops.cast(ops.logical_not(missing), x.dtype)
     return ops.graft(ops.where(missing, 0, ops.stop_gradient(x)), x * given)
@@ -181,7 +181,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
     if any(x.shape[a] == 0 for a in axes):
         return ops.cast(ops.log(summed(ops.exp(x), axes, keepdim)), out)
     top = ops.amax(ops.detach(ops.real(x) if x.dtype.is_complex else x), axes, True)
-    # Where the greatest is +-inf or NaN, subtracting it would make NaN of everything.  Beside +inf
+    # Where the greatest is +-inf or NaN, subtracting it would turn everything to NaN.  Beside +inf
     # powers of finite elements must not be infinite.
     top = ops.clamp(top, max=finfo(top.dtype).max)
     top = ops.where(top > -math.inf, top, 0)
@@ -203,7 +203,7 @@ _SPREAD = (
 def _spread(op: str, x: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
     """(variance, mean) over `dim`, both with the reduced dims kept iff keepdim.
 
-    var(x, False) means unbiased=False: a bool in the place of dim is PyTorch's other overload.
+    var(x, False) means unbiased=False: a bool in the place of dim is PyTorch's second overload.
     """
     if isinstance(dim, bool):
         if unbiased is not None:
@@ -226,7 +226,7 @@ def _spread(op: str, x: Any, dim: Any, unbiased: Any, keepdim: bool, correction:
         total = summed(ops.real(ops.mul(deviation, ops.conj(deviation))), axes, True)
     else:
         total = summed(ops.squared_deviation(wide, center), axes, True)
-        # What rounding left in the mean. In exact arithmetic it is 0, and so is its derivative.
+        # The rest that rounding left in the mean: 0 in exact arithmetic, and so is its derivative.
         rest = summed(ops.detach(ops.sub(wide, center)), axes, True)
         total = ops.sub(total, ops.div(ops.mul(rest, rest), n))
         total = ops.where(ops.lt(total, 0), 0, total)
@@ -325,9 +325,9 @@ def _power_sum(x: Any, p: float, axes: tuple[int, ...], keepdim: bool) -> Any:
 def extreme_size(
     x: Any, fold: Any, axes: tuple[int, ...], keepdim: bool, shared: bool = True
 ) -> Any:
-    """The greatest or least |x|; its gradient goes to those that equal it or are NaN.
+    """The greatest or least |x|; the gradient goes to elements that equal it or are NaN.
 
-    shared: each of them gets its part, and not the whole
+    shared: each such element gets a part of the gradient, and not the whole
     """
     size = ops.abs(x)
     if not axes:
@@ -457,7 +457,7 @@ def _aminmax_samples(rng: Any) -> Iterator[Sample]:
     samples=_aminmax_samples,
 )
 def aminmax(input: Any, dim: Any, keepdim: bool) -> Any:
-    """(min, max) of x along `dim`, or of all its elements.
+    """(min, max) of x along `dim`, or of all elements of x.
 
     Raises DimError or ShapeError over an empty dim.
     """

@@ -12,11 +12,11 @@ from wend.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops, overload
 from wend.core.symbolic import broadcast_shapes, category_of, hints, numel
-from wend.ops.elementwise import is_number
-from wend.ops.gather import ScatterSrc, ScatterValue
-from wend.ops.index_dim import IndexAdd
-from wend.ops.scatters import DiagonalScatter, SelectScatter, SliceScatter
-from wend.ops.views import ANY_DTYPE
+from wend.ops.elementwise.family import is_number
+from wend.ops.indexing.gather import ScatterSrc, ScatterValue
+from wend.ops.indexing.index_dim import IndexAdd
+from wend.ops.views.family import ANY_DTYPE
+from wend.ops.views.scatters import DiagonalScatter, SelectScatter, SliceScatter
 
 
 def as_dtype(op: str, value: Any, dtype: Any) -> Any:
@@ -93,7 +93,7 @@ def _masked_scatter_samples(rng: Any) -> Iterator[Sample]:
     fallible=True,
 )
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    """y = input, with its elements where mask is True replaced by those of source, in order.
+    """y = input, with elements where mask is True replaced by those of source, in order.
 
     mask: bool, broadcasts with input   source: at least as many elements as mask has True
     Raises DTypeError, IndexOutOfRange if source is too short.
@@ -108,14 +108,14 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     input, mask = ops.expand(input, shape), ops.expand(mask, shape)
     flat = ops.ravel(source)
     if flat.shape[0] == 0:
-        # Nothing to take from: one element stands for the missing ones. All of mask is False.
+        # Nothing to take from: an element stands for the missing ones. All of mask is False.
         flat = ops.full((1,), 0, dtype=input.dtype)
     place = ops.cumsum(ops.cast(ops.ravel(mask), int64), 0) - 1
     taken = ops.index_select(flat, 0, ops.maximum(place, 0))
     return ops.where(mask, ops.reshape(taken, shape), input)
 
 
-# --- along one dim --------------------------------------------------------------
+# --- along a dim ----------------------------------------------------------------
 
 
 def _index_fill_samples(rng: Any) -> Iterator[Sample]:
@@ -138,14 +138,14 @@ def _index_fill_samples(rng: Any) -> Iterator[Sample]:
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """y = input, with y[..., index[k], ...] = value along dim `dim`.
 
-    index: 1-d or 0-d; negative ones count from the end. Raises IndexOutOfRange.
+    index: 1-d or 0-d; negative indices count from the end. Raises IndexOutOfRange.
     """
     value = as_dtype("index_fill", value, input.dtype)
     dim = normalize_dim(dim, len(input.shape), "index_fill")
     if not len(input.shape):
         return ops.reshape(ops.index_fill(ops.unsqueeze(input, 0), 0, index, value), ())
     n, rank = input.shape[dim], len(input.shape)
-    # By a mask, so that an index that is named twice passes its gradient once.
+    # By a mask, so that an index that is named twice passes a gradient once.
     hit = ops.index_put(ops.full((n,), False), [index], ops.full((), True))
     hit = ops.reshape_to(hit, tuple(n if d == dim else 1 for d in range(rank)))
     return ops.where(hit, value, input)
@@ -267,7 +267,7 @@ def _take_samples(rng: Any) -> Iterator[Sample]:
     fallible=True,
 )
 def take(input: Any, index: Any) -> Any:
-    """y[...] = input.ravel()[index[...]]: elements by their place in row-major order.
+    """y[...] = input.ravel()[index[...]]: elements by place in row-major order.
 
     Negative places count from the end. Raises IndexOutOfRange.
     """
@@ -328,9 +328,9 @@ def _take_along_samples(rng: Any) -> Iterator[Sample]:
     grad_nodes=lambda n, x, index, dim: n.Gather(x if dim is not None else n.View(x)),
 )
 def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
-    """y[i, j] = input[indices[i, j], j] for dim 0, and so on; the other dims broadcast.
+    """y[i, j] = input[indices[i, j], j] for dim 0, and so on; all dims but `dim` broadcast.
 
-    Negative indices count from the end. Without `dim`, of input as one row of elements.
+    Negative indices count from the end. Without `dim`, of input as a single row of elements.
     Raises IndexOutOfRange, ShapeError.
     """
     if indices.dtype is not int64:
@@ -355,7 +355,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
     return ops.gather(full[0], dim, place)
 
 
-# --- the input with a part of it replaced: writes through views are made of the primitives ------
+# --- the input with a part replaced: writes through views are made of these primitives ----------
 
 
 def _part_scatter(of: Any) -> None:

@@ -11,7 +11,7 @@ from wend.base.errors import ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
-from wend.ops.views import ANY_DTYPE
+from wend.ops.views.family import ANY_DTYPE
 
 # --- stacks ---------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ def _stacked(self: Any, arrays: list[np.ndarray]) -> np.ndarray | None:
     joined=_stacked,
 )
 def stack(tensors: Any, dim: int) -> Any:
-    """y = the tensors, all of one shape, along a new dim `dim`. Raises ShapeError."""
+    """y = the tensors, all of equal shape, along a new dim `dim`. Raises ShapeError."""
     if not tensors:
         raise ShapeError("stack: expects a non-empty list of tensors")
     first = tuple(tensors[0].shape)
@@ -68,7 +68,7 @@ def _rows_samples(rng: Any) -> Iterator[Sample]:
     grad_name="CatBackward0",
 )
 def hstack(tensors: Any) -> Any:
-    """y = the tensors side by side: along dim 1, vectors along their only dim."""
+    """y = the tensors side by side: along dim 1, vectors along the only dim."""
     at_least = [with_rank(t, 1) for t in tensors]
     return ops.cat(at_least, 0 if len(at_least[0].shape) == 1 else 1)
 
@@ -82,7 +82,7 @@ def hstack(tensors: Any) -> Any:
     grad_nodes=lambda n, tensors: n.Cat(*[x if x.rank > 1 else n.Unsqueeze(x) for x in tensors]),
 )
 def vstack(tensors: Any) -> Any:
-    """y = the tensors on top of one another: along dim 0, vectors as rows."""
+    """y = the tensors stacked vertically: along dim 0, vectors as rows."""
     return ops.cat([with_rank(t, 2) for t in tensors], 0)
 
 
@@ -97,7 +97,7 @@ def vstack(tensors: Any) -> Any:
     ),
 )
 def dstack(tensors: Any) -> Any:
-    """y = the tensors behind one another: along dim 2."""
+    """y = the tensors stacked in depth: along dim 2."""
     return ops.cat([with_rank(t, 3) for t in tensors], 2)
 
 
@@ -145,7 +145,7 @@ def _repeat_samples(rng: Any) -> Iterator[Sample]:
 def repeat(input: Any, repeats: Any) -> Any:
     """y = input, repeats[d] times over along dim d; there may be more repeats than dims.
 
-    Raises ShapeError for fewer, or for a negative one.
+    Raises ShapeError for fewer, or for a negative number.
     """
     return _repeated("repeat", input, tuple(repeats))
 
@@ -224,7 +224,7 @@ def repeat_each(input: Any, repeats: Any, dim: int | None) -> Any:
     grad_name="FlipBackward0",
 )
 def fliplr(input: Any) -> Any:
-    """y = input with its columns in reverse order. Raises ShapeError below 2 dims."""
+    """y = input with columns in reverse order. Raises ShapeError below 2 dims."""
     if len(input.shape) < 2:
         raise ShapeError(f"fliplr: input must be >= 2-d, and has shape {hints(input.shape)}")
     return ops.flip(input, (1,))
@@ -239,7 +239,7 @@ def fliplr(input: Any) -> Any:
     grad_name="FlipBackward0",
 )
 def flipud(input: Any) -> Any:
-    """y = input with its rows in reverse order. Raises ShapeError for a 0-d tensor."""
+    """y = input with rows in reverse order. Raises ShapeError for a 0-d tensor."""
     if len(input.shape) < 1:
         raise ShapeError("flipud: input must be >= 1-d, and is 0-d")
     return ops.flip(input, (0,))

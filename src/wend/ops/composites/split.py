@@ -1,4 +1,4 @@
-"""Public functions over views: parts of a tensor, and tensors brought to one shape or rank."""
+"""Public functions over views: parts of a tensor, and tensors brought to equal shape or rank."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _hot.set_slot("even_parts", lambda count, dim: EvenParts.of(("T",), count=count,
 
 
 def _cut(name: str, input: Any, dim: int, lengths: Sequence[Any]) -> Parts:
-    """Views of parts of these lengths, which PyTorch makes by one node of that name."""
+    """Views of parts of these lengths, which PyTorch makes by a node of that name."""
     parts: list[Any] = []
     start = 0
     for length in lengths:
@@ -78,7 +78,7 @@ def _cut(name: str, input: Any, dim: int, lengths: Sequence[Any]) -> Parts:
 
 
 def _in_rules(x: Any) -> bool:
-    """Whether x stands for a tensor, or is of a class that has its own ways: no part by itself."""
+    """Whether x stands for a tensor, or is of a class with rules of its own: no part by itself."""
     return type(x) is not _hot.Tensor or _hot.current_trace().symbolic is not None
 
 
@@ -86,9 +86,9 @@ def _in_rules(x: Any) -> bool:
 @_hot.PartsFunction
 @overridable
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
-    """Views of parts along `dim`: of one size (the last may be smaller), or of the sizes given.
+    """Views of parts along `dim`: of equal size (the last may be smaller), or of the sizes given.
 
-    Raises ShapeError for a size of 0 of a dim that is not empty, sizes that do not add up.
+    Raises ShapeError for a size of 0 of a dim that is not empty, sizes of another sum.
     """
     if not len(tensor.shape):
         raise ShapeError("split: expects at least a 1-dimensional tensor")
@@ -117,7 +117,7 @@ def _split(name: str, tensor: Any, size: Any, dim: int) -> Parts:
 
 @sugar(functions=("split_with_sizes",), methods=("split_with_sizes",))
 def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
-    """Views of parts of the given sizes along `dim`. Raises ShapeError if they do not add up."""
+    """Views of parts of the given sizes along `dim`. Raises ShapeError for sizes of another sum."""
     dim = normalize_dim(dim, len(input.shape), "split_with_sizes")
     n, total = input.shape[dim], 0
     for size in split_sizes:
@@ -254,16 +254,16 @@ def dsplit(input: Any, indices_or_sections: Any) -> Parts:
     return _split_at("dsplit", input, indices_or_sections, 2, 3)
 
 
-# --- to another tensor's shape, or to a common one ------------------------------
+# --- to another tensor's shape, or to a common shape ----------------------------
 
 
 @sugar(name="as_strided_in_base", functions=("as_strided",), methods=("as_strided",))
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> Any:
     """A view of the memory that input lies in, with the given extents and steps between elements.
 
-    storage_offset: where it starts; by default where input does. Raises ShapeError beyond the
-    memory, NotImplementedInWend if that is not in row-major order, or if input is a leaf in a part
-    of it and the view leaves that part.
+    storage_offset: the start; by default the start of input. Raises ShapeError beyond the memory.
+    Raises NotImplementedInWend for memory not in row-major order, or for a view that leaves the
+    part of the memory in which input is a leaf.
     """
     alias = input.alias
     base = input if alias is None or alias.base is None else alias.base
@@ -319,7 +319,7 @@ def expand_as(self: Any, other: Any) -> Any:
 
 @sugar(methods=("sum_to_size",))
 def sum_to_size(self: Any, *size: Any) -> Any:
-    """self summed over the dims that broadcasting `size` to its shape would repeat."""
+    """self summed over the dims that broadcasting `size` to self's shape would repeat."""
     target = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
     shape = tuple(self.shape)
     lead = len(shape) - len(target)
@@ -338,7 +338,7 @@ def sum_to_size(self: Any, *size: Any) -> Any:
 
 @sugar(name="broadcast_sizes", functions=("broadcast_shapes",))
 def broadcast_sizes(*shapes: Any) -> Size:
-    """The shape that all of these (ints count as 1-d ones) broadcast to. Raises ShapeError."""
+    """The shape that all of these (ints count as 1-d shapes) broadcast to. Raises ShapeError."""
     return Size(broadcast_shapes("broadcast_shapes", (), *map(_as_shape, shapes)))
 
 
@@ -353,7 +353,7 @@ def _as_shape(shape: Any) -> tuple[int, ...]:
 
 @sugar(functions=("broadcast_tensors",))
 def broadcast_tensors(*tensors: Any) -> Parts:
-    """Views of the tensors, all expanded to the shape that they broadcast to."""
+    """Views of the tensors, all expanded to the shape that the tensors broadcast to."""
     tensors = same_tensors(tensors)
     if not tensors:
         return ()
@@ -400,17 +400,17 @@ def _at_least(tensors: Parts, rank: int) -> Any:
 
 @sugar(functions=("atleast_1d",))
 def atleast_1d(*tensors: Any) -> Any:
-    """The tensors, 0-d ones as views of 1 dim."""
+    """The tensors, 0-d tensors as views of 1 dim."""
     return _at_least(tensors, 1)
 
 
 @sugar(functions=("atleast_2d",))
 def atleast_2d(*tensors: Any) -> Any:
-    """The tensors, smaller ones as views of 2 dims, with dims of extent 1 in front."""
+    """The tensors, smaller tensors as views of 2 dims, with dims of extent 1 in front."""
     return _at_least(tensors, 2)
 
 
 @sugar(functions=("atleast_3d",))
 def atleast_3d(*tensors: Any) -> Any:
-    """The tensors, smaller ones as views of 3 dims: (n,) as (1, n, 1), (n, m) as (n, m, 1)."""
+    """The tensors, smaller tensors as views of 3 dims: (n,) as (1, n, 1), (n, m) as (n, m, 1)."""
     return _at_least(tensors, 3)

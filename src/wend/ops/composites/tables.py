@@ -11,13 +11,13 @@ from wend.base.dtypes import FLOAT, int64
 from wend.base.errors import ArgumentError, ArgumentTypeError, ShapeError
 from wend.core.primitive import ops
 from wend.core.symbolic import hints, numel
-from wend.ops.elementwise import is_number
+from wend.ops.elementwise.family import is_number
 from wend.ops.sugar import same_tensors, sugar
 
 
 @sugar(functions=("cartesian_prod",))
 def cartesian_prod(*tensors: Any) -> Any:
-    """(product of lengths, number of vectors): all tuples of one element of each, in order."""
+    """(product of lengths, number of vectors): all tuples of an element of each, in order."""
     tensors = same_tensors(tensors)
     for t in tensors:
         if len(t.shape) != 1:
@@ -29,7 +29,7 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 @sugar(functions=("combinations",), methods=("combinations",))
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
-    """(count, r): all choices of r elements of a vector, in order of their places."""
+    """(count, r): all choices of r elements of a vector, in the order of places."""
     if len(input.shape) != 1:
         raise ShapeError(f"combinations: expects a 1-d vector, and got {hints(input.shape)}")
     if r < 0:
@@ -51,7 +51,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 
 @sugar(functions=("unravel_index",))
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
-    """The positions, one tensor per dim, of places in the row-major order of `shape`.
+    """The positions, a tensor per dim, of places in the row-major order of `shape`.
 
     indices: ints   shape: an int or a sequence of ints. Raises ArgumentTypeError, ArgumentError.
     """
@@ -77,10 +77,10 @@ Histogram = namedtuple("Histogram", ("hist", "bin_edges"))
 def histogram(
     input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
 ) -> Any:
-    """(hist, bin_edges): how many elements (or the sum of their weights) lie in each bin.
+    """(hist, bin_edges): the number of elements (or the sum of their weights) in each bin.
 
-    bins: the number of equal bins over `range` (by default that of the data), or the edges
-    density: divide by the total and by the width of the bins. The last bin holds its right edge.
+    bins: the number of equal bins over `range` (by default the data's range), or the edges
+    density: divide by the total and by the width of the bins. The last bin holds the right edge.
     Raises ShapeError, ArgumentError.
     """
     if not input.dtype.is_floating_point:
@@ -111,7 +111,7 @@ def histogram(
 
 
 def _bin_edges(input: Any, bins: int, range: Any) -> Any:
-    """The edges of equal bins; bins of width 1 around a range of one point."""
+    """The edges of equal bins; bins of width 1 around a range that is a point."""
     if bins < 1:
         raise ShapeError(f"histogram: bins must be > 0, but got {bins}")
     if range is not None:

@@ -234,7 +234,7 @@ class Grouper:
         return True
 
     def read_operands(self, state, n_in):
-        """Note an op's operands in `ins`; return the newest one that is in a region, or -1."""
+        """Note an op's operands in `ins`; return the newest operand that is in a region, or -1."""
         ins, region = self.ins, self.region
         newest = -1
         if n_in > 0:

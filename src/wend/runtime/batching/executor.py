@@ -27,6 +27,9 @@ from wend.transforms.hooks import retaining
 
 #: A path of at least so many ops is run by groups the first time, as if off the trie.
 LONG = 200
+#: The key of the mean number of regions in a group, among the plans of a path; and the least number
+#: for which a path that comes back is run by groups again.
+MEMBERS, ENOUGH = "members", 4.0
 #: Backward passes that flushes are to run, by the id of the flush's list of values: (number of
 #: values, (execution, seeds, list for the gradients)).  The number is compared, because another
 #: thread or fiber may record more ops before the flush runs.
@@ -47,7 +50,7 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
 
     seeds: gradients by index; None for a gradient of ones
     """
-    if trace.eager or not allowed() or not once_only(trace.state, trace.states):
+    if trace.eager or not allowed() or not suits_groups(trace.state, trace.states):
         return None
     given = {}
     for i, g in seeds.items():
@@ -145,12 +148,25 @@ def sorted_out(batch: FlushJob) -> Execution:
     return PerOpExecution(batch)
 
 
-def once_only(state: Any, states: list[Any]) -> bool:
-    """Whether a path may never come back: a path off the trie, or a long path new on the trie.
+def suits_groups(state: Any, states: list[Any]) -> bool:
+    """Whether groups are the better way to run a path.
 
-    Planning how to run a path by itself takes far longer than running the path by groups, once.
+    Off the trie no plan would be found again. Planning a long path takes far longer than running
+    the first visit by groups. Later visits are run by groups if the groups have been large enough.
     """
-    return state is None or (state.passed == 0 and len(states) >= LONG)
+    if state is None:
+        return True
+    if len(states) < LONG:
+        return False
+    return state.passed == 0 or (state.plans or {}).get(MEMBERS, 0.0) >= ENOUGH
+
+
+def note_members(state: Any, groups: list[Any]) -> None:
+    """Keep with a path how many regions a group has had in the mean."""
+    if state is not None and groups:
+        if state.plans is None:
+            state.plans = {}
+        state.plans[MEMBERS] = sum(group.count for group in groups) / len(groups)
 
 
 def allowed() -> bool:
@@ -163,7 +179,7 @@ def why_not(batch: FlushJob, live: list[int]) -> str:
     """Return why a flush must not run by groups; "" if the flush may."""
     if not allowed():
         return "work is not batched under these settings"
-    if not once_only(batch.state, batch.states):
+    if not suits_groups(batch.state, batch.states):
         return "its path is on the trie, and may come back"
     return ""
 
@@ -207,6 +223,7 @@ def run_regions(batch: FlushJob, live: list[int]) -> str:
                     if config.settings.verify:
                         check_gradients(whole, seeds, gradients)
                 execution.finish(live)
+            note_members(batch.state, execution.groups)
             groups, owners = execution.told()
             note(batch.states, batch.sites, groups, owners=owners)
             if asked is None and open_roots:

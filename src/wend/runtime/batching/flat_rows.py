@@ -12,7 +12,7 @@ from typing import Any
 
 from wend.core import _hot
 from wend.core.graph import Node, live_nodes
-from wend.ops.reshapes import Reshaping
+from wend.ops.views.reshapes import Reshaping
 
 #: By value: how many of its last dims stay; all dims before these become one dim.
 Kept = dict[int, int]

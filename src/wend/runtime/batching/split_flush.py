@@ -29,7 +29,7 @@ def first_part(batch: FlushJob) -> set[int]:
     states = batch.states
     if len(states) < executor.LONG or batch.extra is not None or retaining():
         return set()
-    if not executor.allowed() or not executor.once_only(batch.state, states):
+    if not executor.allowed() or not executor.suits_groups(batch.state, states):
         return set()
     begin = [k for k, state in enumerate(states) if _is_unsuited(state)]
     if not begin or RARE * len(begin) > len(states):

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
-"""Runs lanes of fibers as one, forward and backward: the native part of `lanes`.
+"""Runs lanes of fibers together, forward and backward: the native part of `lanes`.
 
-Members are batches of one path, each of which has a row.
+Members are batches of the same path, each of which has a row.
 
 Compiled by Cython with the types in `_lanes.pxd`; runs as plain Python too, on the stand-ins of
 `_lanes_select`.
@@ -38,7 +38,7 @@ class PatternFields:
 
 
 def sort_lanes(batches, lives, least, key, new):
-    """Lanes by what they have in common, and those that have others to run them.
+    """Lanes by common properties, and the lanes that are left out.
 
     least: how often a path must have been taken     key: where a state keeps its patterns
     new: makes the `Pattern` of a batch and what is wanted of it
@@ -239,7 +239,7 @@ class LaneKernel(TemplateKernel):
     def run_back(self, lanes, seeds):
         """As `run`, for the values that lanes keep (`SavedLanes`) and gradients of these results.
 
-        Nor is it done where results lie in others.
+        Nor is it done where a result lies in another result.
         """
         if self.show is not None:
             return None
@@ -351,7 +351,7 @@ def as_arrays(operands, rows, block):
 
 
 def gather_rows(members, leaves, target, dense, found):
-    """Copy these values of each member to an address, one behind the other.
+    """Copy these values of each member to an address, in this order.
 
     found: takes the values     dense: a copy of an array that is C-contiguous
     """
@@ -942,8 +942,7 @@ class SavedLanes:
         """Add gradients of operands, a row for each lane, to those of what they show.
 
         targets: (operand, whether its gradient is of float64; None if others have to add it)
-        Returns the rest, which others have to add: (operand, gradient, None, or rows as
-        `scatter_rows` does).
+        Returns the rest, not added: (operand, gradient, None, or rows as `scatter_rows` does).
         """
         rest = []
         number = 0
@@ -979,7 +978,7 @@ def scatter_rows(values, offsets, size, source, wide, owner):
 
     offsets: where in the value a part of `size` bytes begins; None if each is a whole value
     owner: the pass, which comes by where gradients come to
-    Returns the rest, which others have to add: (bytes before it, bytes, value, offset in that).
+    Returns the rest, not added: (bytes before it, bytes, value, offset in that).
     """
     rest = []
     start = source

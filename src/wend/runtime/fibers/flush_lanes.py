@@ -1,7 +1,7 @@
-"""Computes the pending ops of several fibers: lanes of one structure as one, other lanes alone.
+"""Computes the pending ops of several fibers: lanes of equal structure together, the rest alone.
 
-The executors of lanes are one list, `LANE_EXECUTORS`.  The log of flushes gets each executor that
-ran lanes, how many, and the reason if these lanes were not one run.
+The executors of lanes are listed in `LANE_EXECUTORS`.  The log of flushes gets each executor that
+ran lanes, the number of lanes, and the reason if these lanes were not run together.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _lanes: Any = _lanes_select.select()
 
 
 class LaneExecutor(NamedTuple):
-    """A way to run lanes whose fibers wait for one flush.
+    """A way to run lanes whose fibers wait for the same flush.
 
     name: the executor's name in reports
     purpose: the kind of lanes that the executor is for
@@ -47,14 +47,14 @@ OWN_PLAN = LaneExecutor(
     "own plans", "lanes that cannot be one run, with machine code for their paths, or with hooks"
 )
 MERGED = LaneExecutor("one flush off the trie", "the other lanes: regions may group them there")
-#: All executors of lanes, in the order in which they are asked.  `why_not_lone` says why the first
-#: one declines; `sort_lanes`, `lane_batches_of` and `run_lane_batch` say why the second one does;
-#: `why_merged` says why the third one does.
+#: All executors of lanes, in the order in which they are asked.  `LONE` declines for the
+#: reasons of `why_not_lone`, `TOGETHER` for those of `sort_lanes`, `lane_batches_of` and
+#: `run_lane_batch`, `OWN_PLAN` for those of `why_merged`.
 LANE_EXECUTORS = (LONE, TOGETHER, OWN_PLAN, MERGED)
 
-#: A lane that cannot be run with others: (batch, wanted values, why not).
+#: A lane that cannot be run together with more lanes: (batch, wanted values, why not).
 LeftOut = tuple[FlushJob, list[int], str]
-#: The (executor, number of lanes, why not one run) of a flush: see `flush_log.Flush.lanes`.
+#: The (executor, number of lanes, why not run together) of a flush: see `flush_log.Flush.lanes`.
 LanesRun = list[tuple[str, int, str]]
 
 ALONE = "no other lane is like it, and no backward pass can come"
@@ -135,7 +135,7 @@ def sorted_out(
 
 
 def why_not_lone(pattern: Pattern, batch: FlushJob) -> str:
-    """Return why a lane that no other is like is not left to its plan, or ""."""
+    """Return why a lane of unique structure is not left to its plan, or ""."""
     if pattern.open:
         return "a backward pass may come, which a run of lanes serves best"
     if not goes_alone(batch, pattern.live):
@@ -163,7 +163,7 @@ def lane_batches_of(
 def run_lane_batch(
     lane_batch: LaneBatch, parts: list[Part], n: int, faults: list[Exception]
 ) -> str:
-    """Run n lanes of one structure as one; return why another executor has to run them, or "".
+    """Run n lanes of equal structure together; return why that was not possible, or "".
 
     faults: a list that gets the error if running has failed
     """
@@ -186,7 +186,7 @@ def run_lane_batch(
 
 
 def run_left_out(rest: list[LeftOut], ran: LanesRun, failure: Exception | None = None) -> None:
-    """Run lanes that are alone by their own plans, and merge the others into one flush.
+    """Run lanes that are alone by their own plans, and merge the rest into a single flush.
 
     ran: a list that gets who ran how many of the lanes
     failure: the error of an op that ran before, to be raised in the end
@@ -213,7 +213,7 @@ def run_left_out(rest: list[LeftOut], ran: LanesRun, failure: Exception | None =
 
 
 def why_merged(batch: FlushJob, live: list[int]) -> str:
-    """Return why a lane is not left to its own plan but merged with others, or ""."""
+    """Return why a lane is merged with more lanes, not left to its own plan, or ""."""
     if batch.extra is not None or batch.touched or any(s.is_step for s in batch.states):
         return ""  # such a lane cannot be merged
     values = batch.values

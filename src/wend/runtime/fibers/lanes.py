@@ -23,7 +23,7 @@ import numpy as np
 from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import FlushJob, LeafPrimitive
-from wend.ops.slicing import Select
+from wend.ops.views.slicing import Select
 from wend.runtime.batching import _grouper_select
 from wend.runtime.batching.calls import block_of, kernel_if_ready
 from wend.runtime.batching.forward import structure_key
@@ -108,7 +108,7 @@ class Pattern(_lanes.PatternFields):  # type: ignore[misc]
     locals     by index of a value that the path makes: the value's number in a `LaneBatch`
     numbers    by number in a `LaneBatch`: the index of the value
     entries    the operands from outside
-    unsuited   why lanes of the path cannot run as one, or ""
+    unsuited   why lanes of the path cannot run together, or ""
     """
 
     def __init__(self, batch: FlushJob, live: list[int]) -> None:
@@ -411,7 +411,7 @@ class BoundLanes:
         return self.kernel
 
     def lay_out_block(self, kernel: Any, apart: set[int]) -> tuple[Any, ...]:
-        """Let the arrays that a kernel makes lie in one block; return `LaneKernel.inner`.
+        """Let the arrays that a kernel makes lie in a block; return `LaneKernel.inner`.
 
         apart: the numbers of those that are arrays of their own, behind the operands
         """

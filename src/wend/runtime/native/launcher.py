@@ -11,8 +11,8 @@ from wend.base import config
 from wend.base.interrupts import is_interrupt
 from wend.core._select import is_compiled
 from wend.core.graph import PENDING
+from wend.core.step_log import ROWS
 from wend.ops import philox
-from wend.runtime.flush_log import RECENT
 from wend.runtime.native import _launch_select
 from wend.transforms.history import note_history
 
@@ -21,7 +21,7 @@ launcher.fill("empty", np.empty)
 launcher.fill("interrupts", is_interrupt)
 launcher.fill("note", note_history)
 launcher.fill("pending", PENDING)
-launcher.fill("recent", RECENT.append)
+launcher.fill("recent", ROWS.append)
 if is_compiled(launcher):
     philox.NATIVE.append(launcher.draw_blocks)
 

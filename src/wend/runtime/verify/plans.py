@@ -10,9 +10,9 @@ from wend.base import defects
 from wend.base.errors import DefectError
 from wend.core._hot import FlushJob
 from wend.core.provenance import locate
-from wend.ops.arithmetic import Div
+from wend.ops.elementwise.arithmetic import Div
+from wend.ops.elementwise.selection import Cast
 from wend.ops.reduce import Sum
-from wend.ops.selection import Cast
 from wend.runtime.numpy_executor.plan import ReferencePlan
 
 #: By bytes of a float: how far results may differ, relative to the largest element.

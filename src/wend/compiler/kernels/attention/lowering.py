@@ -17,9 +17,9 @@ from wend.compiler.kernels.matmul import matmul
 from wend.compiler.lower.registry import lowers, makes_kernel
 from wend.core.graph import Node
 from wend.ops.attend import AttendBackward, Attention
-from wend.ops.elementwise import widened
+from wend.ops.elementwise.family import widened
 from wend.ops.numeric import accumulator
-from wend.ops.views import View
+from wend.ops.views.family import View
 
 __all__ = ["attention", "lower_attention"]
 

@@ -1,3 +1,3 @@
-"""PyTorch's place for the parts of the loader that programs reach into."""
+"""The parts of the loader; programs reach into `collate` here, as in PyTorch."""
 
 from wend.utils.data._utils import collate as collate

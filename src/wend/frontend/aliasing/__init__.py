@@ -1,0 +1,1 @@
+"""Handles that share data, and changes in place."""

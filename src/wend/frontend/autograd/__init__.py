@@ -1,0 +1,1 @@
+"""Gradients as programs ask for them: backward, functions, modes, nodes of the graph."""

@@ -1,0 +1,1 @@
+"""Batching by the engine, as programs ask for it and see it."""

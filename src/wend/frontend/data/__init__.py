@@ -1,1 +1,0 @@
-"""Data sets, samplers, and the loader that brings their samples in batches."""

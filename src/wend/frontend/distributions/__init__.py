@@ -1,1 +1,0 @@
-"""Probability distributions: parameters, samples, densities, divergences."""

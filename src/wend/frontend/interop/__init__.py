@@ -1,0 +1,1 @@
+"""Tensors and the world outside: NumPy, DLPack, buffers, pickle."""

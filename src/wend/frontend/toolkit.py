@@ -1,0 +1,93 @@
+"""All that layers and optimizers use of the parts below them, in one place."""
+
+from typing import Any
+
+from wend.base.config import get_default_dtype
+from wend.base.devices import device as device_of
+from wend.base.devices import usable
+from wend.base.dtypes import bfloat16, bool_, float16, float32, float64, int64
+from wend.base.errors import NotImplementedInWend
+from wend.core._hot import ACTIVE_HOOKS, ModuleBase, Tensor, native_new, synchronize
+from wend.core.primitive import REGISTRY, make_function, ops
+from wend.frontend.aliasing.rebinding import assign as _assign
+from wend.frontend.autograd.backward import enable_grad, is_grad_enabled, no_grad
+from wend.frontend.autograd.function import Function
+from wend.frontend.creation import (
+    arange,
+    empty,
+    empty_like,
+    eye,
+    full,
+    ones,
+    ones_like,
+    tensor,
+    zeros,
+    zeros_like,
+)
+
+__all__ = [
+    "ACTIVE_HOOKS",
+    "REGISTRY",
+    "Function",
+    "ModuleBase",
+    "NotImplementedInWend",
+    "Tensor",
+    "arange",
+    "assign",
+    "bfloat16",
+    "bool_",
+    "device_of",
+    "empty",
+    "empty_like",
+    "enable_grad",
+    "eye",
+    "float16",
+    "float32",
+    "float64",
+    "full",
+    "get_default_dtype",
+    "int64",
+    "is_grad_enabled",
+    "make_function",
+    "native_new",
+    "no_grad",
+    "ones",
+    "ones_like",
+    "ops",
+    "parse_to",
+    "synchronize",
+    "tensor",
+    "usable",
+    "zeros",
+    "zeros_like",
+]
+
+
+def assign(handle: Any, result: Any) -> None:
+    """Make the value of `result` that of `handle`, as an in-place op does."""
+    _assign(handle, result, None)
+
+
+def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
+    """(device, dtype, non_blocking) of the arguments of a `to` method, None for those absent."""
+    place = kwargs.pop("device", None)
+    dtype = kwargs.pop("dtype", None)
+    non_blocking = kwargs.pop("non_blocking", False)
+    for accepted in ("copy", "memory_format"):
+        kwargs.pop(accepted, None)
+    if kwargs:
+        raise TypeError(f"to() got an unexpected keyword argument {next(iter(kwargs))!r}")
+    for i, given in enumerate(args):
+        if isinstance(given, Tensor):
+            place, dtype = given.device, given.dtype
+        elif isinstance(given, bool):
+            non_blocking = given
+        elif isinstance(given, (str, device_of, int)):
+            place = given
+        elif hasattr(given, "is_floating_point"):
+            dtype = given
+        elif given is not None:
+            raise TypeError(
+                f"to() received an invalid argument at position {i}: {type(given).__name__}"
+            )
+    return usable(place, "to") if place is not None else None, dtype, non_blocking

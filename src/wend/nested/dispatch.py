@@ -1,0 +1,417 @@
+"""Ops on nested tensors: each component is treated as a tensor is.
+
+Dims are counted as in the nested tensor, whose dim 0 numbers the components.  Where all elements
+(or all rows) are computed alike, one op works on the components as packed in memory.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+from wend.base import tree
+from wend.base.errors import ArgumentError, ArgumentTypeError, WendError
+from wend.core import _hot
+from wend.core._hot import OpFunction, Tensor
+from wend.core.primitive import ops
+from wend.core.signature import Binder, Param
+from wend.nested.tensor import NestedTensor, Packed, nest, nest_packed
+
+__all__ = ["dispatch"]
+
+TENSOR_KINDS = frozenset({"tensor", "tensor?", "operand"})
+DIM_KINDS = frozenset({"dim", "dims"})
+DIM_NAME = re.compile(r"(.*_)?dims?\d?")
+#: Names of parameters that give the shape, or a number for each dim, of the whole tensor.
+WHOLE_SHAPES = frozenset({"shape", "size", "repeats"})
+
+
+def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `func`, of which some arguments are nested tensors."""
+    nested = list(_nested(args)) + list(_nested(kwargs.values()))
+    counts = {len(x) for x in nested}
+    if len(counts) > 1:
+        raise ArgumentError(
+            f"{func.__name__}: nested tensors of {sorted(counts)} components do not fit together"
+        )
+    if isinstance(func, OpFunction) and func.primitive is not None and func.primitive.of_one:
+        args, kwargs = tuple([v for v, _ in func.binder.match(args, kwargs)]), {}
+        func = getattr(ops, func.primitive.of_one)
+    binders = getattr(getattr(func, "binder", None), "binders", [getattr(func, "binder", None)])
+    if isinstance(binders[0], Binder):
+        failure: Exception | None = None
+        for binder in binders:
+            try:
+                call = _Call(func, binder, args, kwargs, nested)
+                if len(binders) > 1:
+                    call.check()
+            except (ArgumentTypeError, ArgumentError) as error:
+                failure = failure or error
+                continue
+            return call.run()
+        if func.general is None and failure is not None:
+            raise failure
+    return _each(func, args, kwargs, nested)
+
+
+def _nested(values: Any) -> Iterator[NestedTensor]:
+    for value in values:
+        if isinstance(value, NestedTensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _nested(value)
+
+
+def _each(func: Any, args: Any, kwargs: Any, nested: list[NestedTensor]) -> Any:
+    """Call a function that is no op on the components of the arguments."""
+
+    def component(i: int) -> Callable[[Any], Any]:
+        return lambda x: x.parts[i] if isinstance(x, NestedTensor) else x
+
+    results = []
+    for i in range(len(nested[0])):
+        given = tree.map(component(i), list(args))
+        named = {key: tree.map(component(i), value) for key, value in kwargs.items()}
+        results.append(func(*given, **named))
+    return joined(results, nested[0], None)
+
+
+def joined(results: list[Any], like: NestedTensor, stays: Any) -> Any:
+    """The results for all components in a tensor: dense where no dim is ragged.
+
+    stays: says whether tensors of equal shape are so by chance
+    """
+    first, structure = tree.flatten(results[0])
+    columns = zip(*[tree.leaves(result) for result in results], strict=True)
+    out: list[Any] = []
+    for k, column in enumerate(columns):
+        if not isinstance(first[k], Tensor):
+            out.append(list(column))
+        elif len({tuple(x.shape) for x in column}) > 1 or (stays is not None and stays(k)):
+            out.append(nest(column, like))
+        else:
+            out.append(ops.stack(list(column)))
+    return tree.unflatten(structure, out)
+
+
+class _Call:
+    """A call of an op, taken apart by its signature."""
+
+    def __init__(
+        self, func: Any, binder: Binder, args: Any, kwargs: Any, nested: list[NestedTensor]
+    ) -> None:
+        self.func = func
+        self.name = func.__name__
+        self.binder = binder
+        self.prim: Any = binder.cls
+        self.nested = nested
+        self.rank = max(x.dim() for x in nested)
+        self.count = len(nested[0])
+        rows = zip(binder.params, binder.match(args, kwargs), strict=True)
+        self.given: list[tuple[Param, Any]] = [(p, v) for p, (v, raw) in rows if raw != -1]
+        self.dims = {p.name: v for p, v in self.given if _is_dim(p) and v is not None}
+
+    def check(self) -> None:
+        """Raise an error of the arguments if the arguments do not fit this signature."""
+        if self.count and not self._over_components() and not self._lists_components():
+            args, kwargs = self.component(0)
+            self.binder.bind(args, kwargs)
+
+    def run(self) -> Any:
+        """The result."""
+        if not self.count:
+            raise ArgumentError(f"{self.name}: a nested tensor without components")
+        if self.func.inplace:
+            return self._in_place()
+        if self._lists_components():
+            return nest([part for x in self.nested for part in x.parts], self.nested[0])
+        if self._over_components():
+            return self._reduced_over_components()
+        reduction = [p.default for p in self.binder.params if p.name == "reduction"]
+        if (
+            reduction
+            and {p.name: v for p, v in self.given}.get("reduction", reduction[0]) != "none"
+        ):
+            return self._reduced_rows()
+        found = self._at_once()
+        if found is not None:
+            return found
+        calls = [self.component(i) for i in range(self.count)]
+        results = [self.func(*args, **kwargs) for args, kwargs in calls]
+        if self._is_total(results):
+            return self._total(results)
+        return joined(results, self._widest(), self._stays)
+
+    # -- a component ------------------------------------------------------------------------
+
+    def component(self, i: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments for component i."""
+        return self._arranged(lambda p, v: self._of_component(p, v, i))
+
+    def _arranged(self, value_of: Callable[[Param, Any], Any]) -> tuple[Any, dict[str, Any]]:
+        """(positional arguments, keyword arguments) with new values."""
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        positional = iter(self.binder.positional)
+        in_order = True
+        for p, value in self.given:
+            in_order = in_order and next(positional, None) is p
+            if in_order:
+                args.append(value_of(p, value))
+            else:
+                kwargs[p.name] = value_of(p, value)
+        return tuple(args), kwargs
+
+    def _of_component(self, p: Param, value: Any, i: int) -> Any:
+        if p.kind in TENSOR_KINDS:
+            return self._part(value, i)
+        if p.kind == "tensors":
+            return [self._part(x, i) for x in value]
+        if p.kind == "ints" and p.name == "dims" and self.prim.view:
+            return self._permuted(value)
+        if _is_dim(p):
+            many = isinstance(value, (list, tuple))
+            return [self._shifted(d) for d in value] if many else self._shifted(value)
+        if p.kind == "sizes" and p.name in WHOLE_SHAPES:
+            return self._sizes(value, i)
+        return value
+
+    def _part(self, x: Any, i: int) -> Any:
+        if isinstance(x, NestedTensor):
+            return x.parts[i]
+        if isinstance(x, Tensor) and x.dim() == self.rank and x.shape[0] in (1, self.count):
+            return x[0 if x.shape[0] == 1 else i] if self._pairs_batches else x
+        return x
+
+    @cached_property
+    def _pairs_batches(self) -> bool:
+        """Whether dim 0 of a dense operand of as many dims numbers the components as well."""
+        if self.prim.pairs_batches or self.prim.elementwise or not self.prim.is_composite:
+            return bool(self.prim.pairs_batches or self.prim.elementwise)
+        self.__dict__["_pairs_batches"] = True  # assumed while a component is looked at
+        args, kwargs = self.component(0)
+        try:
+            prim, tensors, values, _ = self.binder.bind(args, kwargs)
+            return _pointwise(prim, prim.typed(_types(tensors), values)[0])
+        except WendError:
+            return False
+
+    def _shifted(self, dim: Any) -> Any:
+        """A dim of the nested tensor as a dim of a component."""
+        if dim is None or isinstance(dim, bool) or not isinstance(dim, int):
+            return dim
+        if dim in (0, -self.rank):
+            raise ArgumentError(
+                f"{self.name}: dim 0 of a nested tensor numbers its components, which lie apart"
+            )
+        return dim - 1 if dim > 0 else dim
+
+    def _permuted(self, dims: Any) -> list[int]:
+        dims = [d % self.rank for d in ([dims] if isinstance(dims, int) else dims)]
+        if dims[0] != 0:
+            raise ArgumentError(f"{self.name}: dim 0 of a nested tensor must stay the first")
+        return [d - 1 for d in dims[1:]]
+
+    def _sizes(self, sizes: Any, i: int) -> list[int]:
+        """Sizes of the whole as those of component i."""
+        given = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
+        first = given[0] if given else None
+        if first not in ((1,) if self.binder.by_name.get("repeats") else (-1, self.count)):
+            raise ArgumentError(
+                f"{self.name}: sizes {tuple(given)} for a nested tensor of {self.count} "
+                "components: the first one must be their number"
+            )
+        return [n.lengths[i] if hasattr(n, "lengths") else n for n in given[1:]]
+
+    # -- all at once ------------------------------------------------------------------------
+
+    def _at_once(self) -> NestedTensor | None:
+        """The result of the op on the packed components, if that gives the same."""
+        if self.dims or any(p.kind == "sizes" and p.name in WHOLE_SHAPES for p, _ in self.given):
+            return None
+        packs = [x.packed() for x in self.nested]
+        first = packs[0]
+        if first is None or not all(_alike(first, pack) for pack in packs):
+            return None
+        args, kwargs = self._arranged(lambda p, v: _behind_one_another(v))
+        if not self._rowwise(first):
+            prim, tensors, values, _ = self.binder.bind(args, kwargs)
+            room = first.values.dim() - 1 - first.dim
+            dense = [x for p, v in self.given for x in ([v] if p.kind in TENSOR_KINDS else [])]
+            if any(_is_dense(x) and x.dim() > room for x in dense):
+                return None
+            try:
+                program, _ = prim.typed(_types(tensors), values)
+            except WendError:  # the op of a component may not raise this
+                return None
+            if not _pointwise(prim, program):
+                return None
+        return nest_packed(first.with_values(self.func(*args, **kwargs)), self.nested[0])
+
+    def _rowwise(self, first: Packed) -> bool:
+        """Whether the op computes each row of the only nested operand by itself."""
+        rows = [p for p, v in self.given if isinstance(v, NestedTensor)]
+        least = self.prim.row_dims + 1
+        return (
+            len(rows) == len(self.nested) == 1
+            and rows[0].name == self.prim.rows_of
+            and first.dim == 0
+            and first.values.dim() >= least
+        )
+
+    def _in_place(self) -> Any:
+        target = self.given[0][1]
+        for i in range(self.count):
+            args, kwargs = self.component(i)
+            self.func(*args, **kwargs)
+        if isinstance(target, NestedTensor):
+            target.forget_packed()
+        return target
+
+    # -- reductions -------------------------------------------------------------------------
+
+    def _lists_components(self) -> bool:
+        """cat along dim 0 of nested tensors."""
+        listed = [v for p, v in self.given if p.kind == "tensors"]
+        return (
+            bool(listed)
+            and self.prim.joins
+            and self.dims.get("dim", 0) in (0, -self.rank)
+            and (all(isinstance(x, NestedTensor) for x in listed[0]))
+        )
+
+    def _over_components(self) -> bool:
+        """Whether dim 0 is among several dims to be reduced."""
+        dims = self.dims.get("dim")
+        return isinstance(dims, (list, tuple)) and any(d in (0, -self.rank) for d in dims)
+
+    def _reduced_over_components(self) -> Any:
+        dims = sorted(d % self.rank for d in self.dims["dim"])
+        pack = self.nested[0].packed()
+        if len(self.nested) > 1 or pack is None or pack.dim + 1 not in dims:
+            raise ArgumentError(
+                f"{self.name}: dims {tuple(dims)}: the components of a nested tensor can be "
+                "reduced together with their one ragged dim only"
+            )
+        inner = [d - 1 for d in dims if d]
+
+        def value_of(p: Param, value: Any) -> Any:
+            return inner if p.name == "dim" else _behind_one_another(value)
+
+        args, kwargs = self._arranged(value_of)
+        return self.func(*args, **kwargs)
+
+    def _is_total(self, results: list[Any]) -> bool:
+        """Whether a single operand was reduced to a number, along all dims."""
+        one = len(self.nested) == 1 and self.nested[0].dim() > 1
+        operands = [v for p, v in self.given if p.kind in (*TENSOR_KINDS, "tensors")]
+        return (
+            one
+            and len(operands) == 1
+            and not self.dims
+            and all(isinstance(x, Tensor) and x.dim() == 0 for x in results)
+        )
+
+    def _total(self, results: list[Any]) -> Any:
+        """The reduction of all elements of all components."""
+        flat = ops.cat([part.reshape(-1) for part in self.nested[0].parts])
+        args, kwargs = self._arranged(lambda p, v: flat if isinstance(v, NestedTensor) else v)
+        try:
+            return self.func(*args, **kwargs)
+        except WendError:  # a number for each matrix: a determinant, say
+            return ops.stack(results)
+
+    def _reduced_rows(self) -> Any:
+        """A loss: the rows of all components count alike."""
+        packs = [x.packed() for x in self.nested]
+        first = packs[0]
+        if first is None or first.dim != 0 or not all(_alike(first, pack) for pack in packs):
+            raise ArgumentError(
+                f"{self.name}: rows of nested tensors with several ragged dims cannot be reduced "
+                "together: give reduction='none'"
+            )
+        args, kwargs = self._arranged(lambda p, v: _behind_one_another(v))
+        return self.func(*args, **kwargs)
+
+    # -- form of the results ------------------------------------------------------------------
+
+    def _widest(self) -> NestedTensor:
+        return max(self.nested, key=lambda x: x.dim())
+
+    def _stays(self, k: int) -> bool:
+        """Whether result k, alike in shape in all components, would differ if the components did.
+
+        Found by the op's type rule, for components with larger ragged dims.
+        """
+        widest = self._widest()
+        if len({tuple(part.shape) for part in widest.parts}) > 1:
+            return False
+        args, kwargs = self.component(0)
+        prim, tensors, values, _ = self.binder.bind(args, kwargs)
+        flags = {id(x.parts[0]): x.ragged for x in self.nested}
+        types = []
+        for t in tensors:
+            ragged = flags.get(id(t), ())
+            shape = [
+                int(n) + (3 if k < len(ragged) and ragged[k] else 0) for k, n in enumerate(t.shape)
+            ]
+            types.append(_hot.intern_type(tuple(shape), t.dtype, t.device))
+        try:
+            _, outs = prim.typed(types, values)
+            _, usual = prim.typed(_types(tensors), values)
+        # sizes that are tied to those of further operands: as ragged as the operand
+        except WendError:
+            return True
+        return tuple(outs[k].shape) != tuple(usual[k].shape)
+
+
+def _alike(a: Packed, b: Packed | None) -> bool:
+    """Whether components lie in a row without gaps, at the same places."""
+    if b is None or not (a.compact and b.compact) or a.dim != b.dim:
+        return False
+    return a.ends == b.ends and (a.dim == 0 or a.values.dim() == b.values.dim())
+
+
+def _behind_one_another(value: Any) -> Any:
+    if isinstance(value, NestedTensor):
+        pack = value.packed()
+        assert pack is not None
+        return pack.values
+    if isinstance(value, (list, tuple)) and any(isinstance(x, NestedTensor) for x in value):
+        return [_behind_one_another(x) for x in value]
+    return value
+
+
+def _is_dim(p: Param) -> bool:
+    return p.kind in DIM_KINDS or (
+        p.kind in ("int", "ints") and DIM_NAME.fullmatch(p.name) is not None
+    )
+
+
+def _types(tensors: list[Tensor]) -> list[Any]:
+    return [_hot.value_of(t).type for t in tensors]
+
+
+def _is_dense(x: Any) -> bool:
+    return isinstance(x, Tensor) and not isinstance(x, NestedTensor)
+
+
+def _pointwise(prim: Any, program: Any) -> bool:
+    """Whether an op computes each element of a result from elements at the same place."""
+    if prim.elementwise:
+        return True
+    if not prim.is_composite or program.graph is None:
+        return False
+    return all(_pointwise(node.prim, node.program) for node in program.graph.nodes)
+
+
+@classmethod  # type: ignore[misc]
+def _torch_function(
+    cls: Any, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+) -> Any:
+    return dispatch(func, args, kwargs or {})
+
+
+NestedTensor.__torch_function__ = _torch_function

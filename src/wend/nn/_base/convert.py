@@ -1,0 +1,138 @@
+"""Moving a module's tensors to another dtype or device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wend.frontend.toolkit import (
+    Tensor,
+    bfloat16,
+    device_of,
+    empty_like,
+    float16,
+    float32,
+    float64,
+    no_grad,
+    parse_to,
+)
+from wend.nn.parameter import Parameter, is_lazy
+
+Convert = Callable[[Tensor], Tensor]
+
+
+def _is_real_or_complex(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+class ConversionMixin:
+    """`to`, `float`, `cpu` and similar methods, for all parameters and buffers."""
+
+    _parameters: Any
+    _buffers: Any
+    children: Callable[[], Any]
+
+    def _apply(self, fn: Convert, recurse: bool = True) -> Any:
+        """Replace the values of all parameters, gradients and buffers by `fn` of each.
+
+        Parameters keep their identity: optimizers go on holding them.
+        """
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for parameter in self._parameters.values():
+            if parameter is not None:
+                _apply_to_parameter(parameter, fn)
+        for name, buffer in list(self._buffers.items()):
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def apply(self, fn: Callable[[Any], Any]) -> Any:
+        """Call `fn` on every module below this module, then on this module."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """to(device), to(dtype), to(device, dtype), to(tensor): convert in place.
+
+        Only floating-point and complex tensors change dtype.
+        Raises TypeError for a dtype that is neither, DeviceError for a device that is not there.
+        """
+        device, dtype, _ = parse_to(*args, **kwargs)
+        memory_format = kwargs.get("memory_format")
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(
+                "nn.Module.to only accepts floating point or complex dtypes, "
+                f"but got desired dtype={dtype}"
+            )
+
+        def convert(tensor: Tensor) -> Tensor:
+            changes = dtype is not None and _is_real_or_complex(tensor)
+            if changes:
+                tensor = tensor.to(device, dtype) if device is not None else tensor.to(dtype)
+            elif device is not None:
+                tensor = tensor.to(device)
+            if memory_format is None or tensor.dim() not in (4, 5):
+                return tensor
+            return tensor.to(memory_format=memory_format)
+
+        return self._apply(convert)
+
+    def type(self, dst_type: Any) -> Any:
+        """Convert all parameters and buffers to a dtype."""
+        return self._apply(lambda tensor: tensor.type(dst_type))
+
+    def float(self) -> Any:
+        """Convert floating-point parameters and buffers to float32."""
+        return self._apply(lambda t: t.to(float32) if t.is_floating_point() else t)
+
+    def double(self) -> Any:
+        """Convert floating-point parameters and buffers to float64."""
+        return self._apply(lambda t: t.to(float64) if t.is_floating_point() else t)
+
+    def half(self) -> Any:
+        """Convert floating-point parameters and buffers to float16."""
+        return self._apply(lambda t: t.to(float16) if t.is_floating_point() else t)
+
+    def bfloat16(self) -> Any:
+        """Convert floating-point parameters and buffers to bfloat16."""
+        return self._apply(lambda t: t.to(bfloat16) if t.is_floating_point() else t)
+
+    def cpu(self) -> Any:
+        """Move all parameters and buffers to the CPU."""
+        return self._apply(lambda tensor: tensor.cpu())
+
+    def cuda(self, device: Any = None) -> Any:
+        """Raises DeviceError: there is no CUDA device."""
+        return self.to(device_of("cuda" if device is None else device))
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+        """Move to a device without copying the values."""
+        return self._apply(lambda t: empty_like(t, device=device), recurse=recurse)
+
+    def share_memory(self) -> Any:
+        """Share the parameters with other processes."""
+        return self._apply(lambda tensor: tensor.share_memory_())
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Accepted for compatibility: every module's work is planned and compiled as run."""
+
+
+def _apply_to_parameter(parameter: Parameter, fn: Convert) -> None:
+    with no_grad():
+        applied = fn(parameter)
+    if applied is parameter:
+        return
+    if is_lazy(parameter):
+        parameter.data = applied.data
+        return
+    parameter.data = applied
+    grad = parameter.grad
+    if grad is not None:
+        with no_grad():
+            applied_grad = fn(grad)
+        applied_grad.requires_grad_(grad.requires_grad)
+        parameter.grad = applied_grad

@@ -1,0 +1,101 @@
+"""Packed sequences, which recurrent layers take: `wend.nn.utils.rnn` makes them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from wend.frontend.toolkit import Tensor, arange, ops
+
+
+class _Fields(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
+
+
+class PackedSequence(_Fields):
+    """Sequences sorted by length, longest first, and stored step by step.
+
+    data: (sum of lengths, ...)   batch_sizes: how many sequences reach each step
+    sorted_indices: the order of the sequences in `data`; unsorted_indices: the inverse
+    """
+
+    __module__ = "wend.nn.utils.rnn"
+
+    def __new__(
+        cls,
+        data: Any,
+        batch_sizes: Tensor | None = None,
+        sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> PackedSequence:
+        if batch_sizes is None:  # (data, batch_sizes) as one argument
+            if not isinstance(data, (list, tuple)) or len(data) != 2:
+                raise ValueError("batch_sizes is needed, or (data, batch_sizes) as one argument")
+            data, batch_sizes = data
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return tuple(self)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same with `data.to(...)`."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        return type(self)(data, *self[1:])
+
+    def _with(self, data: Tensor) -> PackedSequence:
+        return type(self)(data, *self[1:])
+
+    def cpu(self) -> PackedSequence:
+        """The same on the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Raises DeviceError: there is no CUDA device."""
+        return self.to("cuda")
+
+    def double(self) -> PackedSequence:
+        """The same in float64."""
+        return self._with(self.data.double())
+
+    def float(self) -> PackedSequence:
+        """The same in float32."""
+        return self._with(self.data.float())
+
+    def half(self) -> PackedSequence:
+        """The same in float16."""
+        return self._with(self.data.half())
+
+    def long(self) -> PackedSequence:
+        """The same in int64."""
+        return self._with(self.data.long())
+
+    def int(self) -> PackedSequence:
+        """The same in int32."""
+        return self._with(self.data.int())
+
+    def pin_memory(self) -> PackedSequence:
+        """The same: the CPU needs no pinned memory."""
+        return self
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data is on a GPU."""
+        return False
+
+    def is_pinned(self) -> bool:
+        """Whether the data is in pinned memory."""
+        return False
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation that undoes another."""
+    if permutation is None:
+        return None
+    places = arange(permutation.numel(), dtype=permutation.dtype)
+    return ops.zeros_like(permutation).scatter(0, permutation, places)

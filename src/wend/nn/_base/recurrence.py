@@ -1,0 +1,98 @@
+"""The walk of a recurrent layer over a sequence.
+
+The input's part of all gates is one product over the whole sequence; each step adds the state's
+part. A step is an op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wend.frontend.toolkit import Tensor, ops
+
+Weights = list[Any]  # weight_ih, weight_hh, bias_ih, bias_hh (or None), weight_hr (or None)
+State = tuple[Tensor, ...]
+Step = Callable[[Tensor, State, Weights], State]
+
+_gru_step = ops.gru_step
+_lstm_step = ops.lstm_step
+_relu_step = ops.rnn_relu_step
+_tanh_step = ops.rnn_tanh_step
+
+
+def _lstm(gates: Tensor, state: State, weights: Weights) -> State:
+    hidden, memory = _lstm_step(gates, state[0], state[1], weights[1], weights[3])
+    if weights[4] is not None:
+        hidden = ops.linear(hidden, weights[4])
+    return hidden, memory
+
+
+def _gru(gates: Tensor, state: State, weights: Weights) -> State:
+    return (_gru_step(gates, state[0], weights[1], weights[3]),)
+
+
+def _tanh(gates: Tensor, state: State, weights: Weights) -> State:
+    return (_tanh_step(gates, state[0], weights[1], weights[3]),)
+
+
+def _relu(gates: Tensor, state: State, weights: Weights) -> State:
+    return (_relu_step(gates, state[0], weights[1], weights[3]),)
+
+
+STEPS: dict[str, Step] = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _tanh, "RNN_RELU": _relu}
+
+
+def walk(
+    mode: str, data: Tensor, sizes: list[int], state: State, weights: Weights, reverse: bool
+) -> tuple[Tensor, State]:
+    """A layer in one direction: (outputs (sum of sizes, hidden), last state).
+
+    data: (sum of sizes, features), step after step; sizes[t] sequences reach step t, never more
+    than before: the sequences are sorted by length, longest first
+    """
+    step = STEPS[mode]
+    parts = ops.split_rows(ops.linear(data, weights[0], weights[2]), sizes)
+    if reverse:
+        outputs, last = _backward(step, parts, sizes, state, weights)
+    else:
+        outputs, last = _forward(step, parts, sizes, state, weights)
+    return ops.cat(outputs, 0), last
+
+
+def _forward(
+    step: Step, parts: Any, sizes: list[int], state: State, weights: Weights
+) -> tuple[list[Tensor], State]:
+    outputs: list[Tensor] = []
+    ended: list[State] = []  # states of sequences that are over, the shortest first
+    running = sizes[0]
+    for part, size in zip(parts, sizes, strict=True):
+        if size < running:
+            ended.append(tuple(s[size:] for s in state))
+            state = tuple(s[:size] for s in state)
+            running = size
+        state = step(part, state, weights)
+        outputs.append(state[0])
+    if ended:
+        groups = [state, *reversed(ended)]
+        state = tuple(ops.cat([g[i] for g in groups], 0) for i in range(len(state)))
+    return outputs, state
+
+
+def _backward(
+    step: Step, parts: Any, sizes: list[int], start: State, weights: Weights
+) -> tuple[list[Tensor], State]:
+    """From the last step to the first: sequences join in at their ends."""
+    outputs: list[Tensor] = []
+    running = sizes[-1]
+    state = start if running == sizes[0] else tuple(s[:running] for s in start)
+    for part, size in zip(reversed(parts), reversed(sizes), strict=True):
+        if size > running:
+            state = tuple(
+                ops.cat([s, first[running:size]], 0) for s, first in zip(state, start, strict=True)
+            )
+            running = size
+        state = step(part, state, weights)
+        outputs.append(state[0])
+    outputs.reverse()
+    return outputs, state

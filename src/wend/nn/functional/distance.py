@@ -1,0 +1,15 @@
+"""Distances between all rows."""
+
+from __future__ import annotations
+
+from wend.frontend.toolkit import Tensor, ops
+
+__all__ = ["pdist"]
+
+
+def pdist(input: Tensor, p: float = 2) -> Tensor:
+    """The p-norms between all pairs of rows, (0, 1), (0, 2), ... (N - 2, N - 1)."""
+    count = input.size(0)
+    first = [i for i in range(count) for _ in range(i + 1, count)]
+    second = [j for i in range(count) for j in range(i + 1, count)]
+    return ops.norm(input[first] - input[second], p, -1)

@@ -1,0 +1,268 @@
+"""Elementwise exponentials, logarithms, trigonometric and hyperbolic functions.
+
+Bools and ints give the default float type.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wend.core.primitive import ops
+from wend.ops.builder import Builder, Value
+from wend.ops.elementwise.family import FLOATING, LN2, LN10, Array, Elementwise, Grads, V
+
+
+class Transcendental(Elementwise, abstract=True):
+    """A function of one float."""
+
+    kind = "float"
+    inplace = True
+
+
+class Exp(Transcendental):
+    """y = e ** input."""
+
+    functions = methods = ("exp",)
+    reference = staticmethod(np.exp)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * y,)
+
+
+class Exp2(Transcendental):
+    """y = 2 ** input."""
+
+    functions = methods = ("exp2",)
+    reference = staticmethod(np.exp2)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * y * LN2,)
+
+
+class Expm1(Transcendental):
+    """y = e ** input - 1, exact near 0."""
+
+    functions = methods = ("expm1",)
+    reference = staticmethod(np.expm1)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * (y + 1),)
+
+
+class Log(Transcendental):
+    """y = the natural logarithm of input."""
+
+    functions = methods = ("log",)
+    domain = (0.1, 4.0)
+    reference = staticmethod(np.log)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g / x,)
+
+
+class Log1p(Transcendental):
+    """y = log(1 + input), exact near 0."""
+
+    functions = methods = ("log1p",)
+    grad_name = "Log1PBackward0"
+    domain = (-0.9, 3.0)
+    reference = staticmethod(np.log1p)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g / (x + 1),)
+
+
+class Log2(Transcendental):
+    """y = the logarithm of input to base 2."""
+
+    functions = methods = ("log2",)
+    domain = (0.1, 4.0)
+    reference = staticmethod(np.log2)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g / (x * LN2),)
+
+
+class Log10(Transcendental):
+    """y = the logarithm of input to base 10."""
+
+    functions = methods = ("log10",)
+    domain = (0.1, 4.0)
+    reference = staticmethod(np.log10)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g / (x * LN10),)
+
+
+class Sin(Transcendental):
+    """y = sin(input), of radians."""
+
+    functions = methods = ("sin",)
+    reference = staticmethod(np.sin)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.cos(x),)
+
+
+class Cos(Transcendental):
+    """y = cos(input), of radians."""
+
+    functions = methods = ("cos",)
+    reference = staticmethod(np.cos)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (-g * ops.sin(x),)
+
+
+class Tan(Transcendental):
+    """y = tan(input), of radians."""
+
+    functions = methods = ("tan",)
+    domain = (-1.3, 1.3)
+    reference = staticmethod(np.tan)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * (y * y + 1),)
+
+
+class Asin(Transcendental):
+    """y = arcsin(input), in radians; NaN outside [-1, 1]."""
+
+    functions = methods = ("asin", "arcsin")
+    domain = (-0.9, 0.9)
+    reference = staticmethod(np.arcsin)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.rsqrt(1 - x * x),)
+
+
+class Acos(Transcendental):
+    """y = arccos(input), in radians; NaN outside [-1, 1]."""
+
+    functions = methods = ("acos", "arccos")
+    domain = (-0.9, 0.9)
+    reference = staticmethod(np.arccos)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (-g * ops.rsqrt(1 - x * x),)
+
+
+class Atan(Transcendental):
+    """y = arctan(input), in radians."""
+
+    functions = methods = ("atan", "arctan")
+    reference = staticmethod(np.arctan)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g / (x * x + 1),)
+
+
+class Atan2(Transcendental):
+    """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
+
+    signature = "input, other"
+    functions = methods = ("atan2", "arctan2")
+    reference = staticmethod(np.arctan2)
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        norm = x * x + other * other
+        scale = g * ops.where(norm == 0, 0, ops.reciprocal(norm))
+        return scale * other, -scale * x
+
+
+class Sinh(Transcendental):
+    """y = sinh(input)."""
+
+    functions = methods = ("sinh",)
+    reference = staticmethod(np.sinh)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.cosh(x),)
+
+
+class Cosh(Transcendental):
+    """y = cosh(input)."""
+
+    functions = methods = ("cosh",)
+    reference = staticmethod(np.cosh)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.sinh(x),)
+
+
+class Tanh(Transcendental):
+    """y = tanh(input)."""
+
+    smooth = True
+
+    functions = methods = ("tanh",)
+    reference = staticmethod(np.tanh)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * (1 - y * y),)
+
+
+class Asinh(Transcendental):
+    """y = arsinh(input)."""
+
+    functions = methods = ("asinh", "arcsinh")
+    reference = staticmethod(np.arcsinh)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.rsqrt(ops.square(x) + 1),)
+
+
+class Acosh(Transcendental):
+    """y = arcosh(input); NaN below 1."""
+
+    functions = methods = ("acosh", "arccosh")
+    domain = (1.1, 4.0)
+    reference = staticmethod(np.arccosh)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ops.rsqrt(ops.square(x) - 1),)
+
+
+class Atanh(Transcendental):
+    """y = artanh(input); NaN outside [-1, 1]."""
+
+    functions = methods = ("atanh", "arctanh")
+    domain = (-0.9, 0.9)
+    reference = staticmethod(np.arctanh)
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g / (1 - ops.square(x)),)
+
+
+class Sigmoid(Transcendental):
+    """y = 1 / (1 + exp(-input))."""
+
+    smooth = True
+
+    functions = methods = ("sigmoid",)
+
+    def reference(self, x: Array) -> Array:
+        return 1 / (1 + np.exp(-x))
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        return (g * ((1 - y) * y),)
+
+
+class Logaddexp(Elementwise):
+    """y = log(exp(input) + exp(other)), without overflow in between."""
+
+    signature = "input, other: operand"
+    numbers_inside = True
+    functions = methods = ("logaddexp",)
+    supports = FLOATING
+    reference = staticmethod(np.logaddexp)
+
+    def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        larger = b.maximum(x, other)
+        correction = b.log1p(b.exp(b.neg(b.abs(b.sub(x, other)))))
+        # Equal infinities have no difference.
+        both = b.eq(x, other)
+        return b.add(larger, b.select(both, b.constant(LN2, x), correction))
+
+    def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
+        return g * ops.sigmoid(x - other), g * ops.sigmoid(other - x)

@@ -1,0 +1,1 @@
+"""Elements chosen by keys and by tensors of indices."""

@@ -1,0 +1,1 @@
+"""Views: ops that share the elements of the input."""

@@ -1,0 +1,79 @@
+"""Common code of the optimizers: checks of settings, fresh states, taking over results."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable
+from typing import Any
+
+from wend.frontend.toolkit import (
+    NotImplementedInWend,
+    Tensor,
+    assign,
+    float32,
+    float64,
+    get_default_dtype,
+    ops,
+)
+
+_SINGLE = struct.Struct("f")
+
+
+def check(condition: bool, what: str, value: Any) -> None:
+    """Raise ValueError if a setting is out of range."""
+    if not condition:
+        raise ValueError(f"Invalid {what}: {value}")
+
+
+def check_betas(betas: Any) -> None:
+    """Raise ValueError unless both lie in [0, 1)."""
+    for i in (0, 1):
+        if not 0.0 <= float(betas[i]) < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
+
+
+def check_modes(name: str, differentiable: bool) -> None:
+    """Raise for a differentiable step; `foreach`, `fused` and `capturable` change nothing."""
+    if differentiable:
+        raise NotImplementedInWend(
+            f"{name}: differentiable=True is not available: compute the update with ops and keep "
+            "the new parameters, for instance with torch.func.functional_call"
+        )
+
+
+def number(setting: Any) -> float:
+    """A setting that may be a one-element tensor, as a number."""
+    return setting.item() if isinstance(setting, Tensor) else setting
+
+
+def counter_dtype() -> Any:
+    """The dtype of the numbers in a parameter's state, as state dicts show them."""
+    return float64 if get_default_dtype() is float64 else float32
+
+
+def as_counter(value: float) -> float:
+    """A number as a state dict keeps it: a run and a run resumed from a state go on alike."""
+    if counter_dtype() is float64:
+        return value
+    try:
+        return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def decay_of(group: dict[str, Any]) -> float | None:
+    """The group's weight decay; None for none, so that nothing is added then."""
+    decay = number(group["weight_decay"])
+    return decay if decay != 0 else None
+
+
+def zeros_for(parameter: Tensor) -> Tensor:
+    """A state of zeros like a parameter."""
+    return ops.full(tuple(parameter.shape), 0.0, dtype=parameter.dtype)
+
+
+def take(handles: Iterable[Tensor], results: Iterable[Tensor]) -> None:
+    """Make each result the new value of the handle."""
+    for handle, result in zip(handles, results, strict=True):
+        assign(handle, result)

@@ -1,0 +1,314 @@
+"""Wend's own list of names: PyTorch's functions that put tensors together, and plain containers."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from wend.base.devices import device
+from wend.base.dtypes import ALL, DType
+from wend.base.shapes import Size, is_contiguous
+from wend.core._hot import Tensor
+from wend.nn.parameter import Parameter
+from wend.serialization._errors import CheckpointError, short
+from wend.serialization._names import Meaning
+from wend.serialization._storages import STORAGE_NAMES, Allowance, StorageKind, TypedStorage
+from wend.serialization._tensors import conjugated, tensor_from_array, view_of
+
+__all__ = ["default_meanings"]
+
+MAX_DIMS = 64
+# Bytes of a tensor's handles, and of the step that makes the tensor if it is a strided view. Honest
+# files have fewer of these than hostile files: half of that is taken for granted.
+TENSOR_COST = 2400
+HANDLE_COST = 900
+MAX_BYTES = 2**62  # of a tensor, and of a stride: NumPy's and the core's are 64-bit numbers
+
+
+def rebuild_tensor(storage: Any, offset: Any, size: Any, stride: Any) -> Tensor:
+    """The tensor of the given size and strides, in elements, that starts at `offset` in a storage.
+
+    Raises CheckpointError if any element would lie outside.
+    """
+    if type(storage) is not TypedStorage or storage.dtype is None:
+        raise CheckpointError("load: the file makes a tensor of something that is no typed storage")
+    return _tensor(storage, storage.dtype, offset, size, stride)
+
+
+def _tensor(storage: TypedStorage, dtype: DType, offset: Any, size: Any, stride: Any) -> Tensor:
+    stored = storage.stored
+    count = stored.nbytes() // dtype.itemsize
+    elements = _check_view(count, dtype.itemsize, offset, size, stride)
+    size, stride = tuple(size), tuple(stride)
+    whole = elements == count and offset == 0 and is_contiguous(size, stride)
+    first = stored.first
+    if first is None:
+        memory = stored.elements(dtype)
+        first = stored.first = tensor_from_array(memory.reshape(size) if whole else memory)
+        if whole:
+            return first
+    if first.dtype is not dtype:
+        raise CheckpointError(
+            f"load: one storage is read as {first.dtype} and as {dtype}, which no torch.save writes"
+        )
+    if not whole:
+        stored.allowance.charge(elements * dtype.itemsize)
+    return view_of(first, size, stride, offset)
+
+
+def _check_view(count: int, itemsize: int, offset: Any, size: Any, stride: Any) -> int:
+    """The number of elements. Raises CheckpointError unless all lie among the storage's `count`."""
+    tuples = isinstance(size, tuple) and isinstance(stride, tuple) and len(size) == len(stride)
+    if not tuples or len(size) > MAX_DIMS:
+        raise CheckpointError(f"load: a tensor of size {short(size)}, strides {short(stride)}")
+    limit = MAX_BYTES // itemsize
+    if not all(type(n) is int and 0 <= n < limit for n in (offset, *size, *stride)):
+        raise CheckpointError(
+            f"load: a tensor's size {short(size)}, strides {short(stride)} and offset "
+            f"{short(offset)} must all be ints, not negative and not beyond 64 bits"
+        )
+    room = math.prod(max(n, 1) for n in size)  # factors beside dims of size 0 are multiplied, too
+    if room >= limit:
+        raise CheckpointError(f"load: a tensor of size {short(size)} is larger than any memory")
+    if 0 in size:
+        return 0
+    last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if last >= count:
+        raise CheckpointError(
+            f"load: a tensor of size {short(size)}, strides {short(stride)} and offset "
+            f"{short(offset)} reaches element {short(last)} of a storage of {count}"
+        )
+    return room
+
+
+def rebuild_tensor_v2(
+    storage: Any,
+    offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any,
+    backward_hooks: Any,
+    metadata: Any = None,
+) -> Tensor:
+    """`rebuild_tensor` with requires_grad and the flags of lazy conjugation and negation."""
+    made = rebuild_tensor(storage, offset, size, stride)
+    return _finished(made, storage.stored.allowance, requires_grad, metadata)
+
+
+def rebuild_tensor_v3(
+    storage: Any,
+    offset: Any,
+    size: Any,
+    stride: Any,
+    requires_grad: Any,
+    backward_hooks: Any,
+    dtype: Any,
+    metadata: Any = None,
+) -> Tensor:
+    """`rebuild_tensor_v2` of an untyped storage, with the element type given beside the storage."""
+    if type(storage) is not TypedStorage or type(dtype) is not DType:
+        raise CheckpointError("load: the file makes a tensor of something that is no storage")
+    made = _tensor(storage, dtype, offset, size, stride)
+    return _finished(made, storage.stored.allowance, requires_grad, metadata)
+
+
+def _finished(tensor: Tensor, allowance: Allowance, requires_grad: Any, metadata: Any) -> Tensor:
+    if metadata is not None and not isinstance(metadata, dict):
+        raise CheckpointError("load: a tensor's metadata is no dict")
+    for flag, on in (metadata or {}).items():
+        if flag not in ("conj", "neg"):
+            raise CheckpointError(
+                f"load: a tensor has a flag that Wend does not know: {short(flag)}"
+            )
+        if on is True:
+            allowance.charge(tensor.numel() * tensor.dtype.itemsize)
+            tensor = conjugated(tensor) if flag == "conj" else -tensor
+    if requires_grad is True:
+        tensor.requires_grad_()
+    return tensor
+
+
+def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Parameter:
+    """The parameter that views `data`."""
+    if not isinstance(data, Tensor):
+        raise CheckpointError(f"load: the file makes a Parameter of a {type(data).__name__}")
+    return Parameter(data, requires_grad is True)
+
+
+def rebuild_parameter_with_state(
+    data: Any, requires_grad: Any, backward_hooks: Any, state: Any
+) -> Parameter:
+    """`rebuild_parameter` with attributes of the user."""
+    parameter = rebuild_parameter(data, requires_grad, backward_hooks)
+    _set_attributes(parameter, state)
+    return parameter
+
+
+def _set_attributes(tensor: Tensor, state: Any) -> None:
+    if isinstance(state, tuple) and len(state) == 2 and not state[1]:
+        state = state[0]
+    if state and not (type(state) is dict and all(type(name) is str for name in state)):
+        raise CheckpointError("load: a tensor's attributes are no dict with names as keys")
+    if state:
+        tensor.__dict__.update(state)
+
+
+def rebuild_from_type(function: Any, cls: Any, arguments: Any, state: Any) -> Tensor:
+    """function(*arguments), a tensor of class `cls` with further attributes."""
+    make = next((make for make in REBUILD.values() if make is function), None)
+    if make is None or type(arguments) is not tuple:
+        raise CheckpointError("load: the file makes a tensor by something else than a rebuild call")
+    tensor: Tensor = make(*arguments)
+    if cls is not Tensor and cls is not type(tensor):
+        if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+            raise CheckpointError("load: the file makes a tensor of a class that is no tensor")
+        tensor = tensor.as_subclass(cls)
+    _set_attributes(tensor, state)
+    return tensor
+
+
+REBUILD: Mapping[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        rebuild_tensor,
+        rebuild_tensor_v2,
+        rebuild_tensor_v3,
+        rebuild_parameter,
+        rebuild_parameter_with_state,
+    )
+}
+
+
+def _lacking(what: str) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        raise CheckpointError(f"load: the file holds a {what} tensor, which Wend does not have")
+
+    return call
+
+
+def _ordered_dict(items: Any = ()) -> OrderedDict[Any, Any]:
+    return OrderedDict(_dict_of(items))
+
+
+def _counter(items: Any = ()) -> Counter[Any]:
+    return Counter(_dict_of(items))
+
+
+def _dict_of(items: Any) -> dict[Any, Any]:
+    return items if isinstance(items, dict) else {key: value for key, value in _pairs(items)}  # noqa: C416 (pairs may be lists)
+
+
+def _pairs(items: Any) -> Any:
+    if not isinstance(items, (list, tuple)) or not all(
+        isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in items
+    ):
+        raise CheckpointError("load: a dict is made of something else than pairs")
+    return items
+
+
+def _keys_of_dict(items: Any = ()) -> Iterable[Any]:
+    return items.keys() if isinstance(items, dict) else [pair[0] for pair in _pairs(items)]
+
+
+def _items_of_set(items: Any = ()) -> list[Any] | tuple[Any, ...]:
+    if not isinstance(items, (list, tuple)):
+        raise CheckpointError("load: a set is made of something else than a list")
+    return items
+
+
+def _set(items: Any = ()) -> set[Any]:
+    return set(_items_of_set(items))
+
+
+def _frozenset(items: Any = ()) -> frozenset[Any]:
+    return frozenset(_items_of_set(items))
+
+
+def _encode(text: Any, encoding: Any = "latin1") -> bytes:
+    # How pickles of protocol 2 write bytes.
+    if type(text) is not str or encoding not in ("latin1", "latin-1"):
+        raise CheckpointError("load: bytes are written in a way that pickle does not write them")
+    return text.encode("latin1")
+
+
+def _no_bytes() -> bytes:
+    # How pickles of protocol 2 write b"".
+    return b""
+
+
+def _bytearray(data: Any = b"", encoding: Any = None) -> bytearray:
+    if encoding is not None:
+        data = _encode(data, encoding)
+    if type(data) is not bytes:
+        # bytearray(n) would allocate n bytes.
+        raise CheckpointError("load: a bytearray is made of something else than bytes")
+    return bytearray(data)
+
+
+def _complex(real: Any, imag: Any) -> complex:
+    if type(real) is not float or type(imag) is not float:
+        raise CheckpointError("load: a complex number is made of something else than two floats")
+    return complex(real, imag)
+
+
+def _size(items: Any = ()) -> Size:
+    if not isinstance(items, (tuple, list)) or not all(type(n) is int for n in items):
+        raise CheckpointError("load: a Size is made of something else than ints")
+    return Size(items)
+
+
+def _device(kind: Any, index: Any = None) -> device:
+    if type(kind) is not str or len(kind) > 40 or not (index is None or type(index) is int):
+        raise CheckpointError("load: a device is named by something else than a short str")
+    return device(kind, index)
+
+
+def _set_ordered_dict_attributes(instance: Any, state: Any) -> None:
+    # `state_dict()` keeps `_metadata` as an attribute.
+    if type(state) is not dict or not all(type(name) is str for name in state):
+        raise CheckpointError("load: the attributes of an OrderedDict are no dict")
+    instance.__dict__.update(state)
+
+
+@functools.cache
+def default_meanings() -> Mapping[str, Meaning]:
+    """The names that a default load hands out."""
+    table = {
+        "collections.OrderedDict": Meaning(
+            OrderedDict, _ordered_dict, _set_ordered_dict_attributes, keys=_keys_of_dict
+        ),
+        "collections.Counter": Meaning(Counter, _counter, keys=_keys_of_dict),
+        "_codecs.encode": Meaning(_encode, _encode),
+        "builtins.bytes": Meaning(bytes, _no_bytes),
+        "builtins.bytearray": Meaning(bytearray, _bytearray),
+        "builtins.set": Meaning(set, _set, keys=_items_of_set),
+        "builtins.frozenset": Meaning(frozenset, _frozenset, keys=_items_of_set),
+        "builtins.complex": Meaning(complex, _complex),
+        "torch.Size": Meaning(Size, _size),
+        "torch.device": Meaning(device, _device),
+        "torch.Tensor": Meaning(Tensor),
+        "torch.nn.parameter.Parameter": Meaning(Parameter),
+        "torch._tensor._rebuild_from_type_v2": Meaning(
+            rebuild_from_type, rebuild_from_type, cost=TENSOR_COST
+        ),
+        "torch.storage.UntypedStorage": Meaning(UNTYPED),
+        "torch.storage.TypedStorage": Meaning(UNTYPED),
+        "torch.UntypedStorage": Meaning(UNTYPED),
+    }
+    for name, function in REBUILD.items():
+        cost = TENSOR_COST if name.startswith("rebuild_tensor") else HANDLE_COST
+        table[f"torch._utils._{name}"] = Meaning(function, function, cost=cost)
+    for what in ("sparse", "q", "nested"):
+        lacking = _lacking({"q": "quantized"}.get(what, what))
+        table[f"torch._utils._rebuild_{what}_tensor".replace("q_", "q")] = Meaning(lacking, lacking)
+    for name, dtype in STORAGE_NAMES.items():
+        table[f"torch.{name}"] = Meaning(StorageKind(name, dtype))
+    for dtype in ALL:
+        table[f"torch.{dtype.name}"] = Meaning(dtype)
+    return table
+
+
+UNTYPED = StorageKind("UntypedStorage", None)

@@ -1,0 +1,227 @@
+"""Storages in a checkpoint: blocks of bytes that tensors are views of, and the devices."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from wend.base.devices import device
+from wend.base.dtypes import NAMES, DType
+from wend.base.errors import ArgumentTypeError, DeviceError
+from wend.serialization._archive import ArchiveReader
+from wend.serialization._errors import CheckpointError, short
+
+__all__ = [
+    "STORAGE_NAMES",
+    "MapLocation",
+    "StorageKind",
+    "StorageLoader",
+    "StoredData",
+    "TypedStorage",
+]
+
+MapLocation = Callable[[Any, str], Any] | Mapping[str, str] | str | device | None
+
+# PyTorch's names of the typed storages: element types of tensors in a file.
+STORAGE_NAMES = {
+    "BoolStorage": NAMES["bool"],
+    "ByteStorage": NAMES["uint8"],
+    "CharStorage": NAMES["int8"],
+    "ShortStorage": NAMES["int16"],
+    "IntStorage": NAMES["int32"],
+    "LongStorage": NAMES["int64"],
+    "HalfStorage": NAMES["float16"],
+    "BFloat16Storage": NAMES["bfloat16"],
+    "FloatStorage": NAMES["float32"],
+    "DoubleStorage": NAMES["float64"],
+    "ComplexFloatStorage": NAMES["complex64"],
+    "ComplexDoubleStorage": NAMES["complex128"],
+}
+
+
+class StorageKind:
+    """The meaning of a name such as `torch.FloatStorage`: an element type, or None for bytes."""
+
+    def __init__(self, name: str, dtype: DType | None) -> None:
+        self.name = name
+        self.dtype = dtype
+
+    @property
+    def itemsize(self) -> int:
+        return 1 if self.dtype is None else self.dtype.itemsize
+
+
+class Allowance:
+    """Bounds the bytes of all views of storages.
+
+    A million views of a large storage, or an element expanded to a billion, would each be computed
+    in full at some time.
+    """
+
+    BASE = 64 << 20
+    PER_BYTE = 4
+
+    def __init__(self, size: int) -> None:
+        self.left = self.BASE + self.PER_BYTE * size
+
+    def charge(self, size: int) -> None:
+        self.left -= size
+        if self.left < 0:
+            raise CheckpointError(
+                "load: the file's tensors are views that together are far larger than the file; "
+                "save expanded tensors with .contiguous(), or without views"
+            )
+
+
+class StoredData:
+    """A storage of a checkpoint, as a `map_location` function sees it.
+
+    data: the bytes, a uint8 array.   location: the place when saved, such as 'cuda:0'.
+    first: the first tensor made of the storage; later tensors are views of `first`.
+    """
+
+    def __init__(
+        self,
+        data: np.ndarray[Any, Any],
+        location: str,
+        allowance: Allowance,
+        swapped: bool = False,
+    ) -> None:
+        self.data = data
+        self.location = location
+        self.allowance = allowance
+        self.swapped = swapped
+        self.first: Any = None
+
+    @property
+    def device(self) -> device:
+        return device("cpu")
+
+    def nbytes(self) -> int:
+        return int(self.data.nbytes)
+
+    def __len__(self) -> int:
+        return int(self.data.nbytes)
+
+    def cpu(self) -> StoredData:
+        return self
+
+    def cuda(self, index: Any = None, non_blocking: bool = False) -> StoredData:
+        raise DeviceError("load: cuda is not available; let map_location return the storage itself")
+
+    def elements(self, dtype: DType) -> np.ndarray[Any, Any]:
+        """The bytes as a 1-d array of `dtype`, in this machine's byte order."""
+        data = self.data[: self.data.nbytes // dtype.itemsize * dtype.itemsize]
+        if data.ctypes.data % dtype.itemsize:
+            data = data.copy()
+        if self.swapped and dtype.itemsize > 1:
+            # The two halves of a complex number are swapped each for itself.
+            width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
+            data = data.view(f"u{width}").byteswap().view(np.uint8)
+        return data.view(dtype.numpy)
+
+
+class StorageLoader:
+    """Finds the storage that a persistent id names; each record is read once."""
+
+    def __init__(self, archive: ArchiveReader, map_location: MapLocation, mapped: bool) -> None:
+        self.archive = archive
+        self.locate = _locator(map_location)
+        self.check = not mapped  # a checksum would read the whole mapped file
+        order = (
+            archive.read("byteorder").decode("ascii", "replace") if "byteorder" in archive else ""
+        )
+        if order not in ("", "little", "big"):
+            raise CheckpointError(f"load: the file's byte order is {short(order)}")
+        self.swapped = bool(order) and order != sys.byteorder
+        self.allowance = Allowance(archive.source.size)
+        self.loaded: dict[str, StoredData] = {}
+
+    def __call__(self, identity: Any) -> TypedStorage:
+        """identity: ('storage', kind, key, location, number of elements)."""
+        if type(identity) is not tuple or len(identity) != 5 or identity[0] != "storage":
+            raise CheckpointError("load: the pickle refers to something outside that is no storage")
+        _, kind, key, location, count = identity
+        known = type(kind) is StorageKind and type(key) is str and type(location) is str
+        if not known or type(count) is not int or count < 0:
+            raise CheckpointError("load: the pickle describes a storage that makes no sense")
+        name = f"data/{key}"
+        if name not in self.archive or count * kind.itemsize > self.archive.size(name):
+            held = self.archive.size(name) if name in self.archive else "no"
+            raise CheckpointError(
+                f"load: storage {short(key)} should have {short(count)} elements of "
+                f"{kind.itemsize} bytes, "
+                f"the file holds {held} bytes for it"
+            )
+        stored = self.loaded.get(key)
+        if stored is None:
+            data = self.archive.array(name, self.check)
+            stored = StoredData(data, location, self.allowance, self.swapped)
+            stored = self.locate(stored, location)
+            self.loaded[key] = stored
+        return TypedStorage(stored, kind.dtype)
+
+
+class TypedStorage:
+    """A storage together with the element type under which a tensor refers to it."""
+
+    __slots__ = ("dtype", "stored")
+
+    def __init__(self, stored: StoredData, dtype: DType | None) -> None:
+        self.stored = stored
+        self.dtype = dtype
+
+    def untyped(self) -> StoredData:
+        return self.stored
+
+
+def _locator(map_location: MapLocation) -> Callable[[StoredData, str], StoredData]:
+    """The function that decides where a storage goes."""
+    if map_location is None:
+        return _restore
+    if isinstance(map_location, Mapping):
+        return lambda stored, location: _restore(stored, map_location.get(location, location))
+    if isinstance(map_location, (str, device)):
+        target = str(map_location)
+        _restore_target(target)
+        return lambda stored, location: stored
+    if callable(map_location):
+        return lambda stored, location: _called(map_location, stored, location)
+    raise ArgumentTypeError(
+        "load: map_location must be a device, a str, a dict or a function, "
+        f"not {type(map_location).__name__}"
+    )
+
+
+def _called(function: Callable[[Any, str], Any], stored: StoredData, location: str) -> StoredData:
+    result = function(stored, location)
+    if result is None:
+        return _restore(stored, location)
+    if not isinstance(result, StoredData):
+        raise ArgumentTypeError(
+            f"load: the map_location function returned a {type(result).__name__}; "
+            "it must return the storage, or None"
+        )
+    return result
+
+
+def _restore(stored: StoredData, location: str) -> StoredData:
+    if not _is_here(location):
+        raise DeviceError(
+            f"load: the file holds data of device {location!r}, and only 'cpu' is available; "
+            "pass map_location='cpu' to load it there"
+        )
+    return stored
+
+
+def _restore_target(target: str) -> None:
+    device(target)  # a name that is no device raises
+    if not _is_here(target):
+        raise DeviceError(f"load: map_location is {target!r}, and only 'cpu' is available")
+
+
+def _is_here(location: str) -> bool:
+    return location == "cpu" or location.startswith("cpu:")

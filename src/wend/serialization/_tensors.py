@@ -1,0 +1,96 @@
+"""Between tensors and the blocks of memory that store them in a checkpoint."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wend.base.devices import CPU
+from wend.base.dtypes import DType, from_numpy
+from wend.base.shapes import contiguous_strides, is_contiguous
+from wend.core import _hot
+from wend.core._hot import Alias, Tensor
+from wend.core.primitive import ops
+from wend.frontend.aliasing.versions import storage_of
+from wend.frontend.strides import layout_of
+
+__all__ = ["StoredView", "conjugated", "stored_view", "tensor_from_array", "view_of"]
+
+
+class StoredView(NamedTuple):
+    """A tensor as a strided view of a block of memory.
+
+    identity: an object that tensors which share the memory have in common.
+    elements: the whole block, 1-d.   strides, offset: in elements.
+    """
+
+    identity: Any
+    dtype: DType
+    elements: np.ndarray[Any, Any]
+    strides: tuple[int, ...]
+    offset: int
+
+
+def stored_view(tensor: Tensor) -> StoredView:
+    """The place of `tensor` in the memory that it shares with its views and its base."""
+    _hot.refreshed(tensor)
+    alias = tensor.alias
+    root = tensor if alias is None or alias.base is None else alias.base
+    elements = np.ascontiguousarray(_hot.ensure(_hot.refreshed(root))).reshape(-1)
+    strides, offset = layout_of(tensor)
+    if elements.nbytes % tensor.dtype.itemsize == 0:
+        elements = elements.view(tensor.dtype.numpy)
+    if not is_contiguous(root.shape, layout_of(root)[0]) or not _inside(
+        tensor.shape, strides, offset, elements.size
+    ):
+        # Where the layout is only a name, the tensor is stored by itself, in row-major order.
+        return _dense(tensor)
+    return StoredView(storage_of(root), tensor.dtype, elements, tuple(strides), offset)
+
+
+def _inside(shape: Any, strides: Any, offset: int, count: int) -> bool:
+    """Whether the strided view stays within `count` elements."""
+    if 0 in shape:
+        return True
+    last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    return 0 <= last < count
+
+
+def _dense(tensor: Tensor) -> StoredView:
+    elements = np.ascontiguousarray(_hot.ensure(_hot.refreshed(tensor))).reshape(-1)
+    strides = contiguous_strides(tensor.shape)
+    return StoredView(tensor, tensor.dtype, elements, strides, 0)
+
+
+def tensor_from_array(array: np.ndarray[Any, Any]) -> Tensor:
+    """A tensor that owns `array`, which nobody else may write to from now on."""
+    held = _hot.held(_hot.intern_type(array.shape, from_numpy(array.dtype), CPU), array)
+    tensor: Tensor = _hot.wrap(held)
+    return tensor
+
+
+def conjugated(tensor: Tensor) -> Tensor:
+    """The complex conjugate, by value: PyTorch marks a tensor to be conjugated when read."""
+    return tensor_from_array(np.conj(_hot.ensure(_hot.refreshed(tensor))))
+
+
+def view_of(whole: Tensor, size: tuple[int, ...], strides: tuple[int, ...], offset: int) -> Tensor:
+    """Another tensor in the memory of `whole`, which is dense; writes to either show in both."""
+    alias = _alias_of(whole)
+    if tuple(whole.shape) == size and strides == contiguous_strides(size) and offset == 0:
+        return alias
+    return ops.as_strided(alias, size, strides, offset)
+
+
+def _alias_of(tensor: Tensor) -> Tensor:
+    """`tensor.detach()` of a tensor with a buffer; nothing is recorded or copied."""
+    value = _hot.refreshed(tensor)
+    made: Tensor = _hot.wrap(_hot.held(value.type, _hot.ensure(value)))
+    storage = storage_of(tensor)
+    if tensor.requires_grad:
+        storage.data = made.value
+    alias = Alias()
+    alias.storage, alias.storage_version = storage, storage.version
+    made.alias = alias
+    return made
