@@ -25,6 +25,7 @@ def _version(text: str) -> tuple[int, ...]:
 CORE = Path("src") / "wend" / "core"
 NATIVE = Path("src") / "wend" / "runtime" / "native"
 BATCHING = Path("src") / "wend" / "runtime" / "batching"
+FIBERS = Path("src") / "wend" / "runtime" / "fibers"
 # Python's own flags ask for debug information, which would be six sevenths of the libraries, and
 # for -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
 # No exception passes through this code: it needs no tables for unwinding, a fourteenth of it.
@@ -104,7 +105,8 @@ def extensions() -> list[Any]:
         extra_compile_args=[] if os.name == "nt" else COMPILE,
         extra_link_args=LINK,
     )
-    # The launcher and the binder, which know plans; the grouper and the slabs, which know flushes.
+    # The launcher and the binder, which know plans; the grouper, the slabs and the
+    # lanes, which know flushes.
     runtime = [str(CORE), str(NATIVE), str(BATCHING)]
     launcher = Extension(
         "wend.runtime.native._launch",
@@ -137,6 +139,18 @@ def extensions() -> list[Any]:
         extra_compile_args=core.extra_compile_args,
         extra_link_args=launcher.extra_link_args,
     )
+    lanes = Extension(
+        "wend.runtime.fibers._lanes",
+        [str(FIBERS / "_lanes.py")],
+        include_dirs=runtime,
+        depends=[
+            str(FIBERS / "_lanes.pxd"),
+            *(str(BATCHING / name) for name in ("_slabs.pxd", "_slabs_shim.h", "_grouper.pxd")),
+            str(NATIVE / "_launch.pxd"),
+        ],
+        extra_compile_args=core.extra_compile_args,
+        extra_link_args=launcher.extra_link_args,
+    )
     binding = Extension(
         "wend.runtime.native._bind",
         [str(NATIVE / "_bind.py")],
@@ -153,10 +167,10 @@ def extensions() -> list[Any]:
         "include_path": ["src"],
     }
     found = cythonize([core], **shared)
-    # Nobody asks for help on the other four: their docstrings would be 25 kB. Cython takes this for
+    # Nobody asks for help on the other five: their docstrings would be 25 kB. Cython takes this for
     # all that it is given at once.
     Options.docstrings = False
-    return [*found, *cythonize([launcher, grouper, slabs, binding], **shared)]
+    return [*found, *cythonize([launcher, grouper, slabs, lanes, binding], **shared)]
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore, "build_py": BuildModules})

@@ -99,7 +99,7 @@ def planning(turns: int, gradient: bool) -> dict[str, float]:
     start = time.process_time()
     cpu.begin_recipe(reference, None)
     planned = time.process_time() - start
-    frame = compiled.track.frame
+    frame = compiled.native_plan.frame
     types = list(reference.path.types)
     times = []
     for _ in range(20):

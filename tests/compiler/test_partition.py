@@ -167,7 +167,7 @@ PROGRAMS = [
 def parts_of_last_step():
     """How many calls the stages of the last large flush have, most first."""
     plan = max(last_plans()[-6:], key=lambda plan: len(plan.steps))
-    frame = plan.compiled.track.frame
+    frame = plan.compiled.native_plan.frame
     schedules = launcher.owner_of(frame).skeleton.schedules.values()
     return sorted((len(s.blocks) for found in schedules for s in found.stages), reverse=True)
 
@@ -214,7 +214,7 @@ def test_whole_convolutions_by_one_weight_transform_it_once():
         results = [F.conv2d(F.conv2d(x, other, padding=1), w, padding=1).relu() for x in images]
         arrays = [y.numpy() for y in results]
         plan = max(last_plans()[-6:], key=lambda plan: len(plan.steps))
-        together = launcher.owner_of(plan.compiled.track.frame).skeleton.together
+        together = launcher.owner_of(plan.compiled.native_plan.frame).skeleton.together
         assert [len(steps) for steps in together] == ([4, 4] if keeps_turned("float32") else [])
         for x, array in zip(images, arrays, strict=True):
             alone = F.conv2d(F.conv2d(x, other, padding=1), w, padding=1).relu()
@@ -239,7 +239,7 @@ def test_two_threads_get_equal_shares_of_a_product(rows, columns):
     x, w = normal(rows, 900), normal(900, columns, seed=1)
     (x @ w).tolist()
     plan = max(last_plans()[-6:], key=lambda plan: len(plan.steps))
-    (form,) = launcher.owner_of(plan.compiled.track.frame).skeleton.forms.values()
+    (form,) = launcher.owner_of(plan.compiled.native_plan.frame).skeleton.forms.values()
     if form.how == "columns":  # which a processor's panels fill evenly
         assert columns % (form.parts * tile_columns("float32")) == 0
     else:
@@ -273,7 +273,7 @@ def test_sizes_that_are_cut_alike_share_a_skeleton(monkeypatch):
             y.numpy(), F.gelu(torch.tensor(x.numpy()[:n]) @ w).numpy(), atol=1e-4
         )
         plan = max(last_plans()[-6:], key=lambda plan: len(plan.steps))
-        skeletons.append(launcher.owner_of(plan.compiled.track.frame).skeleton)
+        skeletons.append(launcher.owner_of(plan.compiled.native_plan.frame).skeleton)
         counts.append(sum(given[0].plan is plan.compiled for given in asked))
     assert skeletons[0] is skeletons[2] is not skeletons[1] is skeletons[3]
     assert skeletons[4] is skeletons[2] and skeletons[5] is skeletons[3]
@@ -284,7 +284,7 @@ def test_a_bound_plan_that_nobody_has_is_freed_at_once():
     w, x = normal(40, 40, seed=1), normal(30, 40)
     F.gelu(x @ w).tolist()
     plan = last_plans()[-1]
-    frame, path = plan.compiled.track.frame, plan.reference.path
+    frame, path = plan.compiled.native_plan.frame, plan.reference.path
     bound = cpu.BoundPlan(
         plan.compiled, list(path.types), list(path.args), frame.types, frame.sizes
     )

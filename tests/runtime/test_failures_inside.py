@@ -135,7 +135,7 @@ runtime.batching.forward:Forward.forward
 runtime.batching.forward:Forward.finish
 runtime.batching.executor:sorted_out
 runtime.batching.templates:TemplateFunction.__call__
-runtime.fibers.lanes:SharedProgram.weave
+runtime.fibers.lanes:SharedProgram.lane_batch
 """.split()
 #: The same, where machine code is waited for.
 PLACES_OF_CODE = """

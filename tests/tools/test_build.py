@@ -23,10 +23,10 @@ def build(tmp_path):
     core = tmp_path / "src" / "wend" / "core"
     core.mkdir(parents=True)
     runtime = core.parent / "runtime"
-    native, batching = runtime / "native", runtime / "batching"
-    for folder in (runtime, native, batching):
+    native, batching, fibers = (runtime / name for name in ("native", "batching", "fibers"))
+    for folder in (runtime, native, batching, fibers):
         folder.mkdir()
-    for folder in (core.parent, core, runtime, native, batching):
+    for folder in (core.parent, core, runtime, native, batching, fibers):
         (folder / "__init__.py").touch()
     shutil.copy(ROOT / "src" / "wend" / "version.py", core.parent)
     (core / "_hot.py").write_text("x = 3\n")
@@ -45,6 +45,8 @@ def build(tmp_path):
     (batching / "_slabs.py").write_text("x = 6\n")
     (batching / "_slabs.pxd").touch()
     (batching / "_slabs_shim.h").touch()
+    (fibers / "_lanes.py").write_text("x = 8\n")
+    (fibers / "_lanes.pxd").touch()
     (native / "_bind.py").write_text("x = 7\n")
     (native / "_bind.pxd").touch()
 
@@ -59,7 +61,7 @@ def build(tmp_path):
             timeout=120,
         ), sorted(
             path.name
-            for folder in (core, native, batching)
+            for folder in (core, native, batching, fibers)
             for path in folder.iterdir()
             if path.suffix in (".so", ".c")
         )
@@ -86,7 +88,7 @@ def test_a_compiled_core_leaves_no_c_beside_the_sources(build):
         pytest.skip("there is no C compiler")
     done, built = build(WEND_PURE="")
     assert done.returncode == 0, done.stderr
-    assert [name.endswith(".so") for name in built] == [True] * 5
+    assert [name.endswith(".so") for name in built] == [True] * 6
 
 
 @pytest.mark.parametrize(("pure", "ending"), [("", ".plain"), ("1", ".py")])
@@ -96,7 +98,9 @@ def test_installers_find_no_python_beside_a_compiled_module(build, tmp_path, pur
     assert done.returncode == 0, done.stderr
     found = [path for path in (tmp_path / "out").rglob("_[!_]*") if path.suffix != ".pxd"]
     copied = {path.stem: path.suffix for path in found}
-    assert copied == dict.fromkeys(["_hot", "_launch", "_grouper", "_slabs", "_bind"], ending)
+    assert copied == dict.fromkeys(
+        ["_hot", "_launch", "_grouper", "_slabs", "_lanes", "_bind"], ending
+    )
     for path in found:
         loader = PlainLoader(path.stem, str(path.with_suffix(".py")))
         source = tmp_path / "src" / path.relative_to(tmp_path / "out").with_suffix(".py")

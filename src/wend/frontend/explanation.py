@@ -97,6 +97,8 @@ def _head(flush: FlushReport) -> Iterator[str]:
     for name, reason in flush.asked:
         if reason:
             yield f"  declined: {name}: {reason}"
+    for name, count, reason in flush.lanes:
+        yield f"  {count} by {name}" + (f": not as one, because {reason}" if reason else "")
     if flush.steps:
         kernels = _counted(len(flush.kernels), "kernel")
         hosts = _counted(len(flush.host_steps), "host step")

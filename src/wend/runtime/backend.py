@@ -22,7 +22,7 @@ class Plan(Protocol):
     """A way to compute the wanted values of one path, for all sizes."""
 
     wanted: frozenset[int]
-    track: Any  # the launcher's half of a plan of machine code; None while there is none
+    native_plan: Any  # the launcher's half of a plan of machine code; None while there is none
 
     def run(self, batch: FlushJob) -> None:
         """Set the buffers of the wanted values of this visit; mark failures, and raise nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from wend.core._hot import FlushJob, State
@@ -19,6 +19,8 @@ class Flush(NamedTuple):
     planned: bool  # a plan was made for it
     n_ops: int
     asked: tuple[tuple[str, str], ...]  # (executor, why it declined, or "" for the one that ran)
+    #: For a flush of fibers: (executor of lanes, number of lanes, why not run together, or "").
+    lanes: Sequence[tuple[str, int, str]] = ()
 
 
 #: `Flush.asked` of a flush that the launcher runs by a ready plan.
@@ -50,6 +52,16 @@ def note_grouped(batch: FlushJob, asked: Iterable[tuple[str, str]]) -> None:
     ROWS.append((None, None, batch.sites, None, False, len(batch.states), tuple(asked)))
 
 
+def note_lanes(first: FlushJob, n_ops: int, lanes: list[tuple[str, int, str]]) -> None:
+    """Remember a flush of the lanes of several fibers.
+
+    first: the first lane
+    n_ops: the number of ops of all lanes
+    lanes: see `Flush.lanes`
+    """
+    ROWS.append((None, first.state, first.sites, None, False, n_ops, (), lanes))
+
+
 def last_step() -> list[Flush]:
     """Return the flushes since the last flush's path was computed before; at least the last."""
     return [row for row in _last_rows() if isinstance(row, Flush)]
@@ -78,7 +90,7 @@ def _last_rows() -> list[Flush | BackwardRow]:
 
 
 def _completed(row: tuple[Any, ...]) -> Flush:
-    plan, state, sites, parted, planned, n_ops, *asked = row if len(row) == 7 else (*row, _READY)
+    plan, state, sites, parted, planned, n_ops, *asked = (*row, _READY) if len(row) == 6 else row
     return Flush(
         plan, state, sites, parted, planned, plan.n_ops if n_ops is None else n_ops, *asked
     )

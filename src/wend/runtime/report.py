@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,7 @@ class FlushReport:
     arena: int | None = None  # bytes of temporaries
     plan: Any = None
     asked: tuple[tuple[str, str], ...] = ()  # (executor, why it declined, or "")
+    lanes: Sequence[tuple[str, int, str]] = ()  # see `flush_log.Flush.lanes`
 
     @property
     def kernels(self) -> list[StepReport]:
@@ -77,13 +78,17 @@ class PassText:
 def report(flush: Flush) -> FlushReport:
     """Return the report of one flush."""
     plan = flush.plan
+    if flush.lanes:
+        n = sum(count for _, count, _ in flush.lanes)
+        path = f"lanes of {n} fibers" if n > 1 else "the lane of one fiber"
+        return FlushReport(path, "executors of lanes", flush.n_ops, lanes=flush.lanes)
     if plan is None:
         return FlushReport(why_new(flush), "group by group", flush.n_ops, asked=flush.asked)
     lines = Lines(plan.reference.path if isinstance(plan, TieredPlan) else plan.path, flush.sites)
     found = FlushReport(why_new(flush), tier_of(plan), flush.n_ops, plan=plan, asked=flush.asked)
     if isinstance(plan, TieredPlan) and plan.compiled is not None:
         compiled = plan.compiled
-        frame = compiled.track.frame
+        frame = compiled.native_plan.frame
         value = None if frame is None else launcher.owner_of(frame).value
         found.arena = None if frame is None else frame.arena_bytes
         found.steps = [

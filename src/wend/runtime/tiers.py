@@ -51,7 +51,7 @@ class TieredPlan:
         self.reference = ReferencePlan(path, wanted, roots)
         self.wanted = wanted
         self.compiled: Any = None
-        self.track: Any = None  # its native half, which the launcher looks for
+        self.native_plan: Any = None  # its native half, which the launcher looks for
         self.compilation: Any = None
         self.fault: BaseException | None = None  # why there is no machine code
         self.visits = 0
@@ -184,7 +184,7 @@ class TieredPlan:
         if self.compiled is not None:
             _under_way.discard(self)
             self.compilation = None
-            self.track = self.compiled.track
+            self.native_plan = self.compiled.native_plan
             COUNTS["compiled"] += 1
             if self.seconds >= LONG:
                 launcher.trim_lots()

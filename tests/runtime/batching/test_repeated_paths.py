@@ -80,4 +80,4 @@ def test_a_path_keeps_how_large_its_groups_were(numbers):
         total = calls(weight, inputs)
         state = _hot.current_trace().state
         total.item()
-    assert state.plans[SHARE] > 0.5
+        assert state.plans[SHARE] > 0.5

@@ -13,16 +13,16 @@ import wend as torch
 from tries import own_trie
 from wend.base import config, random_state
 from wend.core import _hot
-from wend.runtime.batching import _slabs_select, deferred_backward, signatures
-from wend.runtime.fibers import fibers, flush_lanes, lane_backward, lanes
+from wend.runtime.batching import deferred_backward, signatures
+from wend.runtime.fibers import _lanes_select, fibers, flush_lanes, lane_backward, lanes
 
-slabs = _slabs_select.select()
+native = _lanes_select.select()
 
 Params = dict[str, "torch.Tensor"]
 
 
 @pytest.fixture(params=["reference", "machine code"])
-def woven(request, monkeypatch):
+def counts(request, monkeypatch):
     """Counts what ran as one, and fails where single nodes were needed instead."""
     counts = {"forward": 0, "backward": 0, "nodes": 0}
 
@@ -36,7 +36,7 @@ def woven(request, monkeypatch):
     # Its type is that of the others: the table may have forgotten the one it had at import.
     monkeypatch.setitem(globals(), "NOTHING", torch.zeros(1, 4, dtype=torch.float64))
     monkeypatch.setattr(lanes, "PASSED", 0)
-    monkeypatch.setattr(slabs, "run_lanes", counted("forward", slabs.run_lanes))
+    monkeypatch.setattr(native, "run_lanes", counted("forward", native.run_lanes))
     monkeypatch.setattr(
         lane_backward.LaneBatchBackward,
         "push",
@@ -101,13 +101,13 @@ def steps(p: Params, x: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.smoke
-def test_steps_of_unlike_number(woven):
+def test_steps_of_unlike_number(counts):
     assert_same(steps, examples())
-    assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
+    assert counts["forward"] > 0 and counts["backward"] > 0 and counts["nodes"] == 0
 
 
 @pytest.mark.parametrize("most", [2, 64])
-def test_the_last_call_goes_on_as_it_did_with_others(woven, monkeypatch, most):
+def test_the_last_call_goes_on_as_it_did_with_others(counts, monkeypatch, most):
     """But not for long: alone it is quicker."""
     monkeypatch.setattr(fibers, "MOST_ALONE", most)
 
@@ -120,14 +120,14 @@ def test_the_last_call_goes_on_as_it_did_with_others(woven, monkeypatch, most):
     rows = [[-1.0, 0.1, 0.2, k / 4] for k in range(3)]
     given = [torch.tensor([row], dtype=torch.float64) for row in ([1.0, 0.1, 0.2, 0.3], *rows)]
     results(fn, given, True)
-    before = woven["forward"]
+    before = counts["forward"]
     results(fn, given, True, rounds=1)
-    turns = woven["forward"] - before
+    turns = counts["forward"] - before
     assert turns >= 10 if most == 64 else turns < 10
     assert_same(fn, given)
 
 
-def test_calls_that_end_in_unlike_turns_end_as_one(woven):
+def test_calls_that_end_in_unlike_turns_end_as_one(counts):
     given = examples() * 2  # so that nobody is left alone
     turns = []
 
@@ -144,7 +144,7 @@ def test_calls_that_end_in_unlike_turns_end_as_one(woven):
 
     results(counted, given, True, rounds=1)
     assert len(set(turns)) > 2
-    assert woven["forward"] == max(turns) + 1 and woven["nodes"] == 0
+    assert counts["forward"] == max(turns) + 1 and counts["nodes"] == 0
     assert_same(counted, given)
 
 
@@ -162,10 +162,10 @@ def rows_of_a_leaf(p: Params, words: torch.Tensor) -> torch.Tensor:
     return state.square().sum() + torch.cat(kept).sum()
 
 
-def test_rows_of_values_that_are_picked(woven):
+def test_rows_of_values_that_are_picked(counts):
     rng = np.random.default_rng(1)
     assert_same(rows_of_a_leaf, [torch.tensor(rng.integers(0, 9, n)) for n in (3, 5, 5, 4, 3)])
-    assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
+    assert counts["forward"] > 0 and counts["backward"] > 0 and counts["nodes"] == 0
 
 
 def looked_up(options: dict[str, Any], more: str) -> Callable[..., torch.Tensor]:
@@ -192,14 +192,14 @@ def looked_up(options: dict[str, Any], more: str) -> Callable[..., torch.Tensor]
 
 @pytest.mark.parametrize("more", ["", "twice", "bias", "shared", "reshaped"])
 @pytest.mark.parametrize("options", [{}, {"padding_idx": 2}, {"scale_grad_by_freq": True}])
-def test_rows_of_a_table_for_indices_of_unlike_number(woven, options, more):
+def test_rows_of_a_table_for_indices_of_unlike_number(counts, options, more):
     rng = np.random.default_rng(2)
     shapes = [(3,), (5,), (5,), (1,), (2, 3), (3, 2), (3,), (0,)]
     given = [torch.tensor(rng.integers(0, 9, shape)) for shape in shapes]
     assert_same(looked_up(options, more), given)
 
 
-def test_gradients_of_a_table_are_one_sum_for_indices_of_unlike_number(woven, monkeypatch):
+def test_gradients_of_a_table_are_one_sum_for_indices_of_unlike_number(counts, monkeypatch):
     sums = []
     run = deferred_backward.run_tail
     monkeypatch.setattr(
@@ -208,7 +208,7 @@ def test_gradients_of_a_table_are_one_sum_for_indices_of_unlike_number(woven, mo
     rng = np.random.default_rng(1)
     given = [torch.tensor(rng.integers(0, 9, n)) for n in (3, 5, 5, 4, 6, 2)]
     results(looked_up({}, ""), given, True, rounds=1)
-    assert woven["backward"] > 2
+    assert counts["backward"] > 2
     assert sum(any(type_.dims == (9, 4) for type_ in t.tail_types) for t in sums) == 1
 
 
@@ -227,21 +227,21 @@ def joined(p: Params, x: torch.Tensor) -> torch.Tensor:
     return torch.stack(losses).mean() + torch.stack([x, x, x.detach()]).sum() + whole.sum()
 
 
-def test_tensors_of_earlier_turns_that_are_joined(woven):
+def test_tensors_of_earlier_turns_that_are_joined(counts):
     assert_same(joined, examples())
-    assert woven["forward"] > 0 and woven["backward"] > 0 and woven["nodes"] == 0
+    assert counts["forward"] > 0 and counts["backward"] > 0 and counts["nodes"] == 0
 
 
-def test_a_lane_that_has_nobody_to_go_with(woven, monkeypatch):
-    run, sizes = slabs.run_lanes, []
+def test_a_lane_that_has_nobody_to_go_with(counts, monkeypatch):
+    run, sizes = native.run_lanes, []
 
-    def noted(weave, parts, n, dense):
+    def noted(lane_batch, parts, n, dense):
         sizes.append(n)
-        return run(weave, parts, n, dense)
+        return run(lane_batch, parts, n, dense)
 
-    monkeypatch.setattr(slabs, "run_lanes", noted)
+    monkeypatch.setattr(native, "run_lanes", noted)
     assert_same(steps, examples())
-    assert 1 in sizes and max(sizes) > 1 and woven["nodes"] == 0
+    assert 1 in sizes and max(sizes) > 1 and counts["nodes"] == 0
 
 
 def halves(p: Params, x: torch.Tensor) -> torch.Tensor:
@@ -253,9 +253,9 @@ def halves(p: Params, x: torch.Tensor) -> torch.Tensor:
     return z.sum().double()
 
 
-def test_gradients_of_low_precision(woven):
+def test_gradients_of_low_precision(counts):
     assert_same(halves, examples())
-    assert woven["backward"] > 0
+    assert counts["backward"] > 0
 
 
 def unused(p: Params, x: torch.Tensor) -> torch.Tensor:
@@ -281,19 +281,19 @@ def scored(p: Params, x: torch.Tensor) -> torch.Tensor:
     return torch.stack(losses).sum()
 
 
-def test_what_is_put_off_is_machine_code_where_ops_asked_for_equal_extents(woven):
+def test_what_is_put_off_is_machine_code_where_ops_asked_for_equal_extents(counts):
     signatures.BOOK.templates.clear()
     assert_same(scored, examples())
-    assert woven["backward"] > 0
+    assert counts["backward"] > 0
     templates = signatures.BOOK.templates.values()
     tails = [t.tail.plan for each in templates for t in (each, *each.variants.values()) if t.tail]
     assert tails
     assert all(getattr(plan, "fault", None) is None for plan in tails)
 
 
-def test_what_is_not_used_has_no_gradient(woven):
+def test_what_is_not_used_has_no_gradient(counts):
     assert_same(unused, examples())
-    assert woven["backward"] > 0
+    assert counts["backward"] > 0
     assert results(unused, examples(), True)[-2] is None
 
 
@@ -306,9 +306,9 @@ def parted(p: Params, x: torch.Tensor) -> torch.Tensor:
     return x.sum()
 
 
-def test_lanes_that_go_on_in_other_ways(woven):
+def test_lanes_that_go_on_in_other_ways(counts):
     assert_same(parted, examples())
-    assert woven["backward"] > 0
+    assert counts["backward"] > 0
 
 
 def forgotten(p: Params, x: torch.Tensor) -> torch.Tensor:
@@ -320,7 +320,7 @@ def forgotten(p: Params, x: torch.Tensor) -> torch.Tensor:
     return length
 
 
-def test_lanes_of_which_some_forget_a_result_are_run_as_one(woven, monkeypatch):
+def test_lanes_of_which_some_forget_a_result_are_run_as_one(counts, monkeypatch):
     parts, seen = lane_backward.LaneBatchBackward.ways, []
 
     def noted(self):
@@ -334,7 +334,7 @@ def test_lanes_of_which_some_forget_a_result_are_run_as_one(woven, monkeypatch):
     assert any(0 < min(marks) < max(marks) == n for _, marks, n in seen if marks)
 
 
-def test_a_lane_alone_without_a_gradient_runs_by_its_plan(woven, monkeypatch):
+def test_a_lane_alone_without_a_gradient_runs_by_its_plan(counts, monkeypatch):
     attempt, alone = flush_lanes.attempt, []
 
     def noted(batch, live):
@@ -352,23 +352,23 @@ def test_a_lane_alone_without_a_gradient_runs_by_its_plan(woven, monkeypatch):
         expected = fibers.run_alone(calls, streams)
     np.testing.assert_allclose([y.item() for y in found], [y.item() for y in expected])
     compiled = config.settings.compile
-    assert woven["forward"] > 0 and bool(alone) == compiled
+    assert counts["forward"] > 0 and bool(alone) == compiled
 
 
-def test_a_kernel_that_cannot_run_leaves_it_to_the_plan(woven, monkeypatch):
+def test_a_kernel_that_cannot_run_leaves_it_to_the_plan(counts, monkeypatch):
     class Busy:
         def run(self, operands):
             return None
 
-        def run_back(self, left, seeds):
+        def run_back(self, lanes, seeds):
             return None
 
     monkeypatch.setattr(lane_backward, "kernel_if_ready", lambda *given: Busy())
     assert_same(steps, examples())
-    assert woven["backward"] > 0
+    assert counts["backward"] > 0
 
 
-def test_code_for_gradients_of_parameters_is_kept_for_some_numbers_of_rows(woven, monkeypatch):
+def test_code_for_gradients_of_parameters_is_kept_for_some_numbers_of_rows(counts, monkeypatch):
     find, run, known, runs = deferred_backward.tail_kernel, deferred_backward.run_tail, [], []
 
     def tail_kernel(template, *given):
@@ -408,15 +408,15 @@ def test_length_and_number_of_a_tensor():
         int(x)
 
 
-def test_lanes_whose_kernel_cannot_run_are_run_by_others(woven, monkeypatch):
-    class Busy(slabs.TemplateKernel):
+def test_lanes_whose_kernel_cannot_run_are_run_by_others(counts, monkeypatch):
+    class Busy(native.LaneKernel):
         def run_in_block(self, operands, rows, gathered):
             return None, None
 
-    busy = Busy(None, (), (), None, (), (), None, None, (), ())
+    busy = Busy(None, (), (), None, (), (), None, None)
     monkeypatch.setattr(lanes, "kernel_if_ready", lambda *given: busy)
     assert_same(steps, examples())
-    assert woven["forward"] > 0
+    assert counts["forward"] > 0
 
 
 def numbers(p: Params, x: torch.Tensor) -> torch.Tensor:
@@ -428,11 +428,11 @@ def numbers(p: Params, x: torch.Tensor) -> torch.Tensor:
     return y.square().sum() + p["b"].sum()
 
 
-def test_numbers_that_differ(woven):
+def test_numbers_that_differ(counts):
     assert_same(numbers, examples())
 
 
-def test_an_error_names_its_example(woven):
+def test_an_error_names_its_example(counts):
     def fails(p, x):
         y = x @ p["a"]
         if y.sum() > 100:
@@ -448,7 +448,7 @@ def test_an_error_names_its_example(woven):
         fibers.run_together(calls, own, apart=True)
 
 
-def test_an_op_that_fails_leaves_the_other_calls_their_values(woven):
+def test_an_op_that_fails_leaves_the_other_calls_their_values(counts):
     table, ends = torch.arange(4.0), []
 
     def picks(k):
@@ -467,16 +467,16 @@ def test_an_op_that_fails_leaves_the_other_calls_their_values(woven):
     assert len(ends) == 2 and "test_lanes.py" in ends[0]
 
 
-def test_a_run_that_fails_without_need_is_told(woven, monkeypatch, planted_failure):
+def test_a_run_that_fails_without_need_is_told(counts, monkeypatch, planted_failure):
     def broken(*args):
         raise ArithmeticError("broken")
 
-    monkeypatch.setattr(slabs, "run_lanes", broken)
+    monkeypatch.setattr(native, "run_lanes", broken)
     with pytest.warns(RuntimeWarning, match="broken.*a defect"):
         assert_same(numbers, examples())
 
 
-def test_a_pass_goes_through_lanes_and_what_lies_between_them(woven):
+def test_a_pass_goes_through_lanes_and_what_lies_between_them(counts):
     given = examples()
 
     def loss_of(together: bool) -> tuple[Params, torch.Tensor]:
@@ -510,10 +510,10 @@ def test_a_pass_goes_through_lanes_and_what_lies_between_them(woven):
             found.append([p[name].grad.numpy() for name in ("a", "b")])
         for a, b in zip(*found, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-    assert woven["backward"] > 0 and woven["nodes"] == 0
+    assert counts["backward"] > 0 and counts["nodes"] == 0
 
 
-def test_what_lanes_have_read_is_kept_without_data_once_it_has_been_passed(woven):
+def test_what_lanes_have_read_is_kept_without_data_once_it_has_been_passed(counts):
     p, given = parameters(), examples()
     own = [random_state.current().substream(5, k) for k in range(len(given))]
     losses, _ = fibers.run_together([lambda x=x: steps(p, x) for x in given], own, apart=True)
@@ -530,7 +530,7 @@ def test_what_lanes_have_read_is_kept_without_data_once_it_has_been_passed(woven
         assert (old.leaf, old.segment, old.seg_index) == (new.leaf, new.segment, new.seg_index)
 
 
-def test_passes_through_some_lanes(woven):
+def test_passes_through_some_lanes(counts):
     p, q = parameters(), parameters()
     given = examples()
     calls = [lambda x=x: steps(p, x) for x in given]
@@ -546,22 +546,22 @@ def test_passes_through_some_lanes(woven):
         losses[0].backward()
 
 
-def test_a_graph_goes_without_the_collector_though_a_pass_used_a_part_of_it_only(woven):
-    def left() -> int:
+def test_a_graph_goes_without_the_collector_though_a_pass_used_a_part_of_it_only(counts):
+    def kept() -> int:
         return sum(type(x) is lane_backward.LaneBatchBackward for x in gc.get_objects())
 
     gc.collect()
-    before = left()
+    before = kept()
     gc.disable()
     try:
         results(unused, examples(), True)
-        assert woven["backward"] > 0
-        assert left() == before
+        assert counts["backward"] > 0
+        assert kept() == before
     finally:
         gc.enable()
 
 
-def test_gradients_begin_with_what_a_view_of_an_earlier_turn_shows(woven):
+def test_gradients_begin_with_what_a_view_of_an_earlier_turn_shows(counts):
     def fn(p: Params, x: torch.Tensor) -> torch.Tensor:
         y = torch.tanh(torch.cat([x, 2 * x]) @ p["a"] + p["b"])
         y.detach().sum().item()
@@ -580,10 +580,10 @@ def test_gradients_begin_with_what_a_view_of_an_earlier_turn_shows(woven):
 
     for a, b in zip(run(True), run(False), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
-    assert woven["backward"] > 0 and woven["nodes"] == 0
+    assert counts["backward"] > 0 and counts["nodes"] == 0
 
 
-def test_what_lanes_have_read_goes_with_the_pass_through_them(woven):
+def test_what_lanes_have_read_goes_with_the_pass_through_them(counts):
     """Though results that lead there are still held."""
     p, given = parameters(), examples()
 
@@ -599,13 +599,13 @@ def test_what_lanes_have_read_goes_with_the_pass_through_them(woven):
     before = sum(type(x) is lane_backward.LaneBatchBackward for x in gc.get_objects())
     losses, _ = fibers.run_together(calls, own, apart=True)
     torch.stack(losses).sum().backward()
-    assert woven["backward"] > 0 and woven["nodes"] == 0
+    assert counts["backward"] > 0 and counts["nodes"] == 0
     assert sum(type(x) is lane_backward.LaneBatchBackward for x in gc.get_objects()) == before
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
         losses[0].backward()
 
 
-def test_a_value_of_another_call_is_computed_when_it_is_needed(woven):
+def test_a_value_of_another_call_is_computed_when_it_is_needed(counts):
     p, shared = parameters(), []
 
     def lends(x):
@@ -645,23 +645,23 @@ def sentences() -> list[torch.Tensor]:
 @pytest.fixture
 def kinds(monkeypatch):
     """How many paths each run had lanes of."""
-    run, found = slabs.run_lanes, []
+    run, found = native.run_lanes, []
 
-    def noted(weave, parts, n, dense):
+    def noted(lane_batch, parts, n, dense):
         found.append(len(parts))
-        return run(weave, parts, n, dense)
+        return run(lane_batch, parts, n, dense)
 
-    monkeypatch.setattr(slabs, "run_lanes", noted)
+    monkeypatch.setattr(native, "run_lanes", noted)
     return found
 
 
-def test_paths_that_differ_in_where_operands_come_from_run_as_one(woven, kinds):
+def test_paths_that_differ_in_where_operands_come_from_run_as_one(counts, kinds):
     assert_same(fronts, sentences())
     assert max(kinds) > 1
-    assert woven["backward"] > 0 and woven["nodes"] == 0
+    assert counts["backward"] > 0 and counts["nodes"] == 0
 
 
-def test_what_is_large_is_not_repeated_for_lanes_that_share_it(woven, kinds, monkeypatch):
+def test_what_is_large_is_not_repeated_for_lanes_that_share_it(counts, kinds, monkeypatch):
     found = []
 
     def noted(*given):
@@ -672,10 +672,10 @@ def test_what_is_large_is_not_repeated_for_lanes_that_share_it(woven, kinds, mon
     monkeypatch.setattr(lanes, "MOST_REPEATED", 0)
     monkeypatch.setattr(lanes, "repeats_much", noted)
     assert_same(fronts, sentences())
-    assert True in found and woven["backward"] > 0 and woven["nodes"] == 0
+    assert True in found and counts["backward"] > 0 and counts["nodes"] == 0
 
 
-def test_single_nodes_of_paths_that_ran_as_one(woven, kinds):
+def test_single_nodes_of_paths_that_ran_as_one(counts, kinds):
     found = []
     for apart in (True, False):
         for _ in range(2):
@@ -689,12 +689,12 @@ def test_single_nodes_of_paths_that_ran_as_one(woven, kinds):
             (slope,) = torch.autograd.grad(total, p["b"], create_graph=True)
             (slope.square().sum() + total).backward()
         found.append([*[t.grad.numpy() for t in p.values() if t.grad is not None], sum(seen)])
-    assert max(kinds) > 1 and woven["nodes"] > 0
+    assert max(kinds) > 1 and counts["nodes"] > 0
     for one, other in zip(*found, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_the_hook_of_one_example_among_others_on_its_path(woven):
+def test_the_hook_of_one_example_among_others_on_its_path(counts):
     """The lane with the hook is not the first of its path, and must not run as one of it."""
     found = []
     for apart in (True, False):
@@ -721,7 +721,7 @@ def test_the_hook_of_one_example_among_others_on_its_path(woven):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_passes_through_some_lanes_of_unlike_paths(woven, kinds):
+def test_passes_through_some_lanes_of_unlike_paths(counts, kinds):
     p, q, given = parameters(), parameters(), sentences()
     calls = [lambda x=x: fronts(p, x) for x in given]
     own = [random_state.current().substream(5, k) for k in range(len(given))]
@@ -737,7 +737,7 @@ def test_passes_through_some_lanes_of_unlike_paths(woven, kinds):
         losses[0].backward()
 
 
-def test_kin_are_exactly_alike(woven, kinds):
+def test_paths_that_share_a_program_are_exactly_alike(counts, kinds):
     """Paths of equal ops, of which one differs in an operand, a gradient, or what is wanted."""
 
     def unlike(p, k):
@@ -760,17 +760,17 @@ def test_kin_are_exactly_alike(woven, kinds):
     assert max(kinds) == 1
 
 
-def test_what_kin_have_in_common_goes_with_their_paths(woven):
-    before = len(lanes.KINS)
+def test_shared_programs_go_with_their_paths(counts):
+    before = len(lanes.SHARED_PROGRAMS)
     with own_trie():
         results(fronts, sentences(), True)
-        assert len(lanes.KINS) > before
+        assert len(lanes.SHARED_PROGRAMS) > before
     gc.collect()
-    assert len(lanes.KINS) <= before
+    assert len(lanes.SHARED_PROGRAMS) <= before
 
 
 @pytest.mark.parametrize("fn", [steps, unused, parted])
-def test_what_regions_leave_alone_is_run_all_the_same(woven, fn, monkeypatch):
+def test_what_regions_leave_alone_is_run_all_the_same(counts, fn, monkeypatch):
     """Where most structure has been new, regions pause."""
     monkeypatch.setattr(lanes, "PASSED", 1000)
     monkeypatch.setattr(signatures.BOOK, "pause", 1000)

@@ -24,7 +24,8 @@ cdef extern from "_grouper_shim.h":
     long long address "wend_table_address" (long long *table)
     void fill "wend_fill" (long long *table, Py_ssize_t n, long long number)
 
-cdef int ROW_, PLAIN_, UNSUITED_, LEADING_, STARTER_, JOIN_, ANYWHERE_
+cdef int ROW_, PLAIN_, UNSUITED_, LEADING_, STARTER_, JOIN_
+cdef int GRAD_, ANYWHERE_, HOW_, ROLE_SHIFT_, NEW_
 cdef Py_ssize_t MOST_OPS, MOST_VALUES, MOST_OPERANDS, RANKS, TRIALS, SLICE, MOST_RANKED
 
 cdef dict OFFSETS_
@@ -71,8 +72,7 @@ cdef class GroupNode:
     cdef public Py_ssize_t trials
 
 cdef extern from "_grouper_shim.h":
-    bint inner_child "WEND_INNER_CHILD" (list nodes, Py_ssize_t i, Record step)
-    Py_ssize_t child_ref "WEND_CHILD_REF" (list nodes, Py_ssize_t i, int k)
+    bint inner_child "WEND_INNER_CHILD" (list nodes, Py_ssize_t i, Record step, long long *region, long long *local)
     Py_ssize_t values_of "WEND_VALUES_OF" (list nodes, Py_ssize_t i)
     int to_child "WEND_TO_CHILD" (list nodes, Py_ssize_t i)
     GroupNode node_at "(struct __pyx_obj_4wend_7runtime_8batching_8_grouper_GroupNode *)wend_item" (list items, Py_ssize_t i)
@@ -105,16 +105,22 @@ cdef class Grouper:
     cdef public dict joins
     cdef long long *members
     cdef readonly Sequence sequence
+    cdef TensorType viewed
+    cdef PrimitiveBase viewing
+    cdef dict places
 
     cdef int lay_tables(self, long long *table, Py_ssize_t n, Py_ssize_t m) except -1
-    @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, ins="long long *",
-                   region="long long *", root="long long *", local="long long *",
-                   nodes=list, number=Py_ssize_t, rest=tuple, k=Py_ssize_t,
-                   n_args=Py_ssize_t, arg0=Py_ssize_t, at=Py_ssize_t, v=Value,
-                   target=Py_ssize_t, newest=Py_ssize_t, node=GroupNode, parent=GroupNode,
-                   prim=PrimitiveBase, found=object, key=tuple, viewed=TensorType,
-                   viewing=PrimitiveBase, places=dict)
+    @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, nodes=list,
+                   region="long long *", root="long long *", local="long long *", at=Py_ssize_t,
+                   k=Py_ssize_t, number=Py_ssize_t, n_args=Py_ssize_t, arg0=Py_ssize_t, target=Py_ssize_t,
+                   newest=Py_ssize_t, node=GroupNode, parent=GroupNode, prim=PrimitiveBase)
     cpdef bint scan(self, GroupNode root_node, list states, list values, list args) except -1
+    @cython.locals(ins="long long *", region="long long *", newest=Py_ssize_t, at=Py_ssize_t,
+                   rest=tuple, k=Py_ssize_t)
+    cdef Py_ssize_t read_operands(self, Record state, Py_ssize_t n_in) except -2
+    @cython.locals(at=Py_ssize_t, v=Value, arg0=Py_ssize_t, n_args=Py_ssize_t, found=object,
+                   key=tuple, first=Py_ssize_t)
+    cdef bint place_view(self, Record state, PrimitiveBase prim, list values, list args) except -1
     @cython.locals(at=Py_ssize_t, k=Py_ssize_t, node=GroupNode, i=Py_ssize_t, made="long long *",
                    made_at="long long *", region="long long *", local="long long *")
     cdef bint number_values(self, Py_ssize_t n) except -1
@@ -146,7 +152,7 @@ cdef class Grouper:
     @cython.locals(region="long long *", ins="long long *", pool="long long *", table="long long *",
                    like=TensorType, n_known=Py_ssize_t, n_new=Py_ssize_t, k=Py_ssize_t,
                    n_rows="long long", rows="long long", j=Py_ssize_t, at=Py_ssize_t,
-                   ref=Py_ssize_t, start=Py_ssize_t, kind=int, type_=TensorType, wanted=tuple)
+                   ref=Py_ssize_t, start=Py_ssize_t, kind=int, role=int, type_=TensorType, wanted=tuple)
     cdef bint fits(self, GroupNode child, Record state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t target,
                    list values, list args, Py_ssize_t arg0) except -1
     cpdef int role(self, Py_ssize_t at, Value v) except -1

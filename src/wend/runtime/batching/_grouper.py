@@ -26,9 +26,24 @@ LEADING = 1  # a view of some rows
 STARTER = 2  # begins a region
 UNSUITED = 3  # leave the whole trace to another executor
 JOIN = 4  # lays tensors one behind the other: a region of its own, and no more than copies
+
+# The role of an operand from outside of a region: a sum.
+GRAD = 1  # it requires grad
+OUTSIDE = 2  # it is from outside of the trace
+LEAF = 4  # it is a user's leaf
+# In place of OUTSIDE and LEAF, for single ops: an op is the same wherever its operands come from, as
+# no rows are gathered and no gradient is put off. Else it would be planned for all combinations.
+ANYWHERE = 8
+
+# The kind of an operand is how it enters, in two bits, and its role behind these.
+HOW = 3
+ROLE_SHIFT = 2
+
+NEW = 1  # added to the address of memory for a gradient that nobody has written to yet
+
 ROW_, PLAIN_, UNSUITED_ = ROW, PLAIN, UNSUITED
 LEADING_, STARTER_, JOIN_ = LEADING, STARTER, JOIN
-ANYWHERE_ = 32  # in a kind of operand: `signatures.ANYWHERE`, behind the two bits of its place
+GRAD_, ANYWHERE_, HOW_, ROLE_SHIFT_, NEW_ = GRAD, ANYWHERE, HOW, ROLE_SHIFT, NEW
 
 MOST_OPS = 48  # of a region
 MOST_VALUES = 60
@@ -128,6 +143,8 @@ class Grouper:
         self.leaves = []
         self.joins = {}  # nodes of what joins, by primitive and whether it requires grad
         self.sequence = None
+        self.viewed = self.viewing = None  # type and primitive of the last view by a single arg
+        self.places = {}  # what such a view shows, by that arg
 
     def lay_tables(self, table, n, m):
         """Let the tables of n values and m regions lie in these words."""
@@ -153,8 +170,7 @@ class Grouper:
 
     def scan(self, root_node, states, values, args):
         """Sort all ops into regions; False if there are ops that only another executor can run."""
-        root, region, local, ins, nodes = self.root, self.region, self.local, self.ins, self.nodes
-        viewed = viewing = places = None  # type and primitive of the last leading view, by one arg
+        root, region, local, nodes = self.root, self.region, self.local, self.nodes
         for number in range(len(states)):
             ask_ahead(states, number)
             state = record_at(states, number)
@@ -168,22 +184,7 @@ class Grouper:
                 target = region[state.i0]
                 if (
                     target >= 0
-                    and inner_child(nodes, target, state)
-                    and local[state.i0] == child_ref(nodes, target, 0)
-                    and (
-                        n_in < 2
-                        or (
-                            region[state.i1] == target
-                            and local[state.i1] == child_ref(nodes, target, 1)
-                        )
-                    )
-                    and (
-                        n_in < 3
-                        or (
-                            region[state.i2] == target
-                            and local[state.i2] == child_ref(nodes, target, 2)
-                        )
-                    )
+                    and inner_child(nodes, target, state, region, local)
                     and state.mode.recompute == 0
                 ):
                     at = values_of(nodes, target)
@@ -207,60 +208,19 @@ class Grouper:
             if code < 0:
                 code = ASK_["code"](prim, state)
                 prim.region_code = code + 1
-            if code == UNSUITED_:
+            if code == UNSUITED_ or n_in > MOST_OPERANDS:
                 return False
-            target = -1
-            newest = -1
-            if n_in > 0:
-                ins[0] = newest = at = state.i0
-                target = region[at]
-                if target < 0:
-                    newest = -1
-                if n_in > 1:
-                    ins[1] = at = state.i1
-                    if at > newest and region[at] >= 0:
-                        newest = at
-                        target = region[at]
-                    if n_in > 2:
-                        ins[2] = at = state.i2
-                        if at > newest and region[at] >= 0:
-                            newest = at
-                            target = region[at]
-                        if n_in > 3:
-                            if n_in > MOST_OPERANDS:
-                                return False
-                            rest = state.rest
-                            for k in range(3, n_in):
-                                ins[k] = at = rest[k - 3]
-                                if at > newest and region[at] >= 0:
-                                    newest = at
-                                    target = region[at]
-            arg0 = state.arg0
-            n_args = len(prim.size_mask)
-            if code == LEADING_:
-                at = ins[0]
-                v = value_at(values, at)
-                if n_args == 1:
-                    if v.type is not viewed or prim is not viewing:
-                        viewed, viewing = v.type, prim
-                        places = PLACES_.setdefault((prim, v.type), {})
-                    found = places.get(args[arg0])
-                    if found is None:
-                        found = places[args[arg0]] = ASK_["offset"]((prim, v.type, (args[arg0],)))
-                else:
-                    key = (prim, v.type, tuple(args[arg0 : arg0 + n_args]))
-                    found = OFFSETS_.get(key)
-                    if found is None:
-                        found = ASK_["offset"](key)
-                if found >= 0:
-                    region[first] = -2
-                    root[first] = root[at]
-                    self.offset[first] = self.offset[at] + found
-                    continue
+            newest = self.read_operands(state, n_in)
+            if code == LEADING_ and self.place_view(state, prim, values, args):
+                continue
             if code == JOIN_ and self.join_all(root_node, state, values):
                 continue
+            arg0 = state.arg0
+            n_args = len(prim.size_mask)
+            target = -1
             node = None
             if newest >= 0 and code != STARTER_:
+                target = region[newest]
                 parent = node_at(nodes, target)
                 if parent.n_ops < MOST_OPS and parent.n_values < MOST_VALUES and not parent.single:
                     node = self.find(parent, state, prim, n_in, target, values, args, arg0, n_args)
@@ -271,6 +231,56 @@ class Grouper:
                 node = self.find(root_node, state, prim, n_in, target, values, args, arg0, n_args)
             self.join(node, state, n_in, target, values)
         self.number_values(len(values))
+        return True
+
+    def read_operands(self, state, n_in):
+        """Note an op's operands in `ins`; return the newest operand that is in a region, or -1."""
+        ins, region = self.ins, self.region
+        newest = -1
+        if n_in > 0:
+            ins[0] = at = state.i0
+            if region[at] >= 0:
+                newest = at
+        if n_in > 1:
+            ins[1] = at = state.i1
+            if at > newest and region[at] >= 0:
+                newest = at
+        if n_in > 2:
+            ins[2] = at = state.i2
+            if at > newest and region[at] >= 0:
+                newest = at
+        if n_in > 3:
+            rest = state.rest
+            for k in range(3, n_in):
+                ins[k] = at = rest[k - 3]
+                if at > newest and region[at] >= 0:
+                    newest = at
+        return newest
+
+    def place_view(self, state, prim, values, args):
+        """Note which bytes of its operand a view of leading rows shows; False if it is not dense."""
+        at = self.ins[0]
+        v = value_at(values, at)
+        arg0 = state.arg0
+        n_args = len(prim.size_mask)
+        if n_args == 1:
+            if v.type is not self.viewed or prim is not self.viewing:
+                self.viewed, self.viewing = v.type, prim
+                self.places = PLACES_.setdefault((prim, v.type), {})
+            found = self.places.get(args[arg0])
+            if found is None:
+                found = self.places[args[arg0]] = ASK_["offset"]((prim, v.type, (args[arg0],)))
+        else:
+            key = (prim, v.type, tuple(args[arg0 : arg0 + n_args]))
+            found = OFFSETS_.get(key)
+            if found is None:
+                found = ASK_["offset"](key)
+        if found < 0:
+            return False
+        first = state.first
+        self.region[first] = -2
+        self.root[first] = self.root[at]
+        self.offset[first] = self.offset[at] + found
         return True
 
     def number_values(self, n):
@@ -386,7 +396,7 @@ class Grouper:
                     self.used[self.root[at]] = 1
                     self.add_read(target, at, n_in if n_in > 4 else 4)
                     n += 1
-                    if self.rows[target] < 0 and table[n_in + k] & 3 == ROW_:
+                    if self.rows[target] < 0 and table[n_in + k] & HOW_ == ROW_:
                         v = value_at(values, at)
                         self.rows[target] = v.type.row[0]
         if self.rows[target] < 0:
@@ -475,21 +485,22 @@ class Grouper:
                     return False
             n_new += 1
             kind = table[n + k]
-            if kind & ANYWHERE_:
-                if kind >> 2 & 1 != role_at(values, at, region[at]) & 1:
+            role = role_at(values, at, region[at])
+            if kind >> ROLE_SHIFT_ & ANYWHERE_:
+                if kind >> ROLE_SHIFT_ & GRAD_ != role & GRAD_:
                     return False
-            elif kind >> 2 != role_at(values, at, region[at]):
+            elif kind >> ROLE_SHIFT_ != role:
                 return False
             if not was_seen(child.seen, k, values, at):
                 type_ = type_of(values, at)
                 like = type_at(child.types, k)
-                if kind & 3 != ROW_:
+                if kind & HOW_ != ROW_:
                     if type_ is not like:
                         return False
                 elif type_.kind is not like.kind or type_.rank == 0 or not same_tail(type_, like):
                     return False
                 put(child.seen, k, type_)
-            if kind & 3 == ROW_:
+            if kind & HOW_ == ROW_:
                 rows = rows_at(values, at)
                 if n_rows >= 0 and rows != n_rows:
                     return False
@@ -506,7 +517,7 @@ class Grouper:
     def role(self, at, v):
         """Return the role of a value from outside of a region, as a sum.
 
-        The terms: 1 the value requires grad, 2 it is from outside of the trace, 4 it is a leaf.
+        The terms are GRAD, OUTSIDE and LEAF.
         """
         return role_at([v], 0, self.region[at])
 
@@ -729,7 +740,7 @@ class Grouper:
         if target == 0 and self.region[base] == -1:
             run.make_leaf_gradient(base)
             target = self.gradient[base]
-        if target & 1:
+        if target & NEW_:
             self.put_first(at, values, source, n)
         elif target != 0:
             add_bytes(target + self.offset[at], source, n, wide)
@@ -737,10 +748,10 @@ class Grouper:
     def put_first(self, at, values, source, n):
         """The first gradient of a value, of its view `at`: it is there, and need not be added.
 
-        What is to be collected in memory that nobody has written to yet has an odd address.
+        What is to be collected in memory that nobody has written to yet has an odd address: see NEW.
         """
         base = self.root[at]
-        target = self.gradient[base] - 1
+        target = self.gradient[base] - NEW_
         self.gradient[base] = target
         if base != at:
             v = values[base]
@@ -753,9 +764,10 @@ class Grouper:
             i = self.members[j]
             at = self.made[self.made_at[i] + k]
             target = self.gradient[at]
-            if target & 1:
-                self.gradient[at] = target - 1
-                clear(target - 1, size * self.rows[i] if by_rows else size)
+            if target & NEW_:
+                target -= NEW_
+                self.gradient[at] = target
+                clear(target, size * self.rows[i] if by_rows else size)
 
 
 class Sequence:

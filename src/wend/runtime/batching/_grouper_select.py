@@ -28,8 +28,8 @@ def role_at(values: list[Any], i: int, region: int) -> int:
     return (1 if value.requires_grad else 0) + outside
 
 
-def inner_child(nodes: list[Any], i: int, step: Any) -> bool:
-    """Whether an op that reads its own region only may go on to the node met last behind node i."""
+def inner_child(nodes: list[Any], i: int, step: Any, region: Any, local: Any) -> bool:
+    """Whether an op reads region i only, and is the node met last behind the region's node."""
     node = nodes[i].child
     return (
         node is not None
@@ -38,13 +38,15 @@ def inner_child(nodes: list[Any], i: int, step: Any) -> bool:
         and node.n_in == step.n_in
         and node.grad == step.requires_grad
         and node.joins
+        and all(
+            region[at] == i and local[at] == ref
+            for at, ref in zip(
+                (step.i0, step.i1, step.i2)[: step.n_in],
+                (node.ref0, node.ref1, node.ref2)[: step.n_in],
+                strict=True,
+            )
+        )
     )
-
-
-def child_ref(nodes: list[Any], i: int, k: int) -> int:
-    """Which value of the region operand k of that op is."""
-    node = nodes[i].child
-    return int((node.ref0, node.ref1, node.ref2)[k])
 
 
 def to_child(nodes: list[Any], i: int) -> None:
@@ -72,7 +74,6 @@ def select() -> ModuleType:
         "address": lambda table: table.ctypes.data,
         "fill": fill,
         "inner_child": inner_child,
-        "child_ref": child_ref,
         "values_of": lambda nodes, i: nodes[i].n_values,
         "to_child": to_child,
         **dict.fromkeys(("record_at", "value_at", "node_at", "type_at"), operator.getitem),

@@ -86,16 +86,20 @@ static inline PyObject *wend_entry(PyObject *items, Py_ssize_t i) {
      ((region) != -1 ? 0 : (PyObject *)WEND_VALUE_AT(values, i)->leaf != Py_None ? 6 : 2))
 
 /* The same of the node that a region ends in, and of the one that came behind it last: whether an op
- * that reads no other region, nor numbers, may go on to that one; which values of the region that reads;
- * how many values there are; and to go there. */
+ * that reads the values of no other region, nor numbers, is that one; how many values there are; and to
+ * go there. */
 #define WEND_NODE_AT(nodes, i) ((struct __pyx_obj_4wend_7runtime_8batching_8_grouper_GroupNode *)PyList_GET_ITEM(nodes, i))
 #define WEND_CHILD_AT(nodes, i) (WEND_NODE_AT(nodes, i)->child)
-#define WEND_INNER_CHILD(nodes, i, step)                                                  \
+#define WEND_READS(nodes, i, k, at, region, local) \
+    ((region)[at] == (i) && (local)[at] == WEND_CHILD_AT(nodes, i)->ref##k)
+#define WEND_INNER_CHILD(nodes, i, step, region, local)                                   \
     ((PyObject *)WEND_CHILD_AT(nodes, i) != Py_None && WEND_CHILD_AT(nodes, i)->inner &&  \
      WEND_CHILD_AT(nodes, i)->prim == (step)->prim &&                                     \
      WEND_CHILD_AT(nodes, i)->n_in == (step)->n_in &&                                     \
-     WEND_CHILD_AT(nodes, i)->grad == (step)->requires_grad && WEND_CHILD_AT(nodes, i)->joins)
-#define WEND_CHILD_REF(nodes, i, k) (WEND_CHILD_AT(nodes, i)->ref##k)
+     WEND_CHILD_AT(nodes, i)->grad == (step)->requires_grad && WEND_CHILD_AT(nodes, i)->joins && \
+     WEND_READS(nodes, i, 0, (step)->i0, region, local) &&                                \
+     ((step)->n_in < 2 || WEND_READS(nodes, i, 1, (step)->i1, region, local)) &&          \
+     ((step)->n_in < 3 || WEND_READS(nodes, i, 2, (step)->i2, region, local)))
 #define WEND_VALUES_OF(nodes, i) (WEND_NODE_AT(nodes, i)->n_values)
 #define WEND_TO_CHILD(nodes, i) wend_put_item(nodes, i, (PyObject *)WEND_CHILD_AT(nodes, i))
 

@@ -11,7 +11,6 @@ from wend.base import config, defects
 from wend.core import _hot
 from wend.runtime.backend import NoMachineCode
 from wend.runtime.batching import _slabs_select
-from wend.runtime.compiled.arena import aligned
 from wend.runtime.native import _launch_select
 from wend.runtime.native.launcher import maker_of
 
@@ -108,11 +107,11 @@ def run_at_once(
 
 
 def kernel_if_ready(
-    function: Any, types: list[Any], numbers: list[Any], own: int | None = None
+    function: Any, types: list[Any], numbers: list[Any], kind: Any = _slabs.TemplateKernel
 ) -> Any:
     """Return `kernel_of` the function; None without machine code, or if making a kernel fails."""
     try:
-        return kernel_of(function, types, numbers, own)
+        return kernel_of(function, types, numbers, kind)
     except NoMachineCode:
         return None
     except Exception as fault:
@@ -120,10 +119,12 @@ def kernel_if_ready(
         return None
 
 
-def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | None = None) -> Any:
-    """Return a template's function in machine code for operands of certain types: a `Kernel`.
+def kernel_of(
+    function: Any, types: list[Any], numbers: list[Any], kind: Any = _slabs.TemplateKernel
+) -> Any:
+    """Return a template's function in machine code for operands of certain types.
 
-    own: how many of the results have arrays of their own in any case; None for all
+    kind: `TemplateKernel`, or a class derived from it
     Raises NoMachineCode if there is no machine code (yet), or only for a part of the function.
     """
     show: Any = None
@@ -141,24 +142,7 @@ def kernel_of(function: Any, types: list[Any], numbers: list[Any], own: int | No
     makes = tuple(map(kind_of, made_types))
     table = np.empty(len(types) + len(makes), np.int64)
     picks = tuple(function.picks)
-    if own is None:
-        inner = (None,) * len(makes)
-        return _slabs.TemplateKernel(
-            frame, made, words, fit, makes, picks, table, show, inner, NO_BLOCK
-        )
-    apart = set(picks[:own])
-    offsets: list[Any] = []
-    space = 0
-    for k, (_, shape, dtype) in enumerate(makes, len(types)):
-        if k in apart:
-            offsets.append(None)
-            continue
-        array = np.empty(shape, dtype)
-        offsets.append((space, shape, dtype, array.strides))
-        space += aligned(array.nbytes)
-    return _slabs.TemplateKernel(
-        frame, made, words, fit, makes, picks, table, show, tuple(offsets), block_of(space)
-    )
+    return kind(frame, made, words, fit, makes, picks, table, show)
 
 
 def kind_of(type_: Any) -> tuple[Any, Any, Any]:
@@ -169,10 +153,6 @@ def kind_of(type_: Any) -> tuple[Any, Any, Any]:
 def block_of(space: int) -> tuple[Any, ...]:
     """Return (make, shape, dtype) for a block of so many bytes."""
     return maker_of(space), (space,), BYTES
-
-
-#: A block of no bytes.
-NO_BLOCK = block_of(0)
 
 
 def fill_in(shown: list[tuple[int, int]], types: list[Any], kernel: Any, table: list[Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from wend.core._hot import LeafPrimitive
 from wend.core.provenance import Site
 from wend.runtime.batching import _grouper_select
-from wend.runtime.batching.signatures import LARGEST_OPERAND, ROW, SHARED, ops_of
+from wend.runtime.batching.signatures import LARGEST_OPERAND, ROW, SHARED, how_of, ops_of
 from wend.runtime.batching.signatures import code as code_of
 from wend.transforms.rows import with_rows
 
@@ -155,9 +155,9 @@ def of_region(node: Any, members: int, rows: int, alone: bool, line: str) -> Gro
         for kind, type_ in zip(op.kinds, op.types, strict=True):
             if type_ is None:
                 continue
-            if alone or kind & 3 == SHARED:
+            if alone or how_of(kind) == SHARED:
                 found.shared += 1
-            elif kind & 3 == ROW:
+            elif how_of(kind) == ROW:
                 found.gathered.append(sized(with_rows(type_, rows)))
             else:
                 found.gathered.append(((rows, *type_.dims), rows * type_.nbytes))

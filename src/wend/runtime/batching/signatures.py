@@ -29,12 +29,10 @@ PAUSE, MOST_PAUSE = 64, 512  # each pause is twice as long as the pause before, 
 TERM = 4
 #: Larger operands (bytes) are not copied to lie side by side.
 LARGEST_OPERAND = 1 << 18
-STACK, ROW, SHARED = 0, 1, 2
-LEAF_GRAD = 1 | 2 | 4
-#: The role bit of single ops, in place of 2 and 4: an op is the same wherever its operands come
-#: from, as no rows are gathered and no gradient is put off.  With 2 and 4, each op would be planned
-#: for every combination of roles.
-ANYWHERE = 8
+STACK, ROW, SHARED = _grouper.STACK, _grouper.ROW, _grouper.SHARED
+GRAD, OUTSIDE, LEAF, ANYWHERE = _grouper.GRAD, _grouper.OUTSIDE, _grouper.LEAF, _grouper.ANYWHERE
+#: The role of a parameter.
+PARAMETER = GRAD | OUTSIDE | LEAF
 
 
 def words(n: int) -> Any:
@@ -174,61 +172,40 @@ def child(
     """
     prim, program = state.prim, state.program
     types = [values[i].type for i in ins]
-    operands = {at: k for k, at in enumerate(sorter.operands_of(target))}
-    refs: list[int] = []
-    fresh: list[int] = []  # positions of operands that are new to the region
-    for k, i in enumerate(ins):
-        local = sorter.local_of(i, target)
-        if local >= 0:
-            refs.append(local)
-        else:
-            if i not in operands:
-                operands[i] = len(operands)
-                fresh.append(k)
-            refs.append(-1 - operands[i])
     outs = [values[state.first + k].type for k in range(state.n_out)]
+    refs, fresh, n_operands = references(sorter, ins, target)
+    roles = [sorter.role(i, values[i]) if r < 0 else 0 for i, r in zip(ins, refs, strict=True)]
     heavy = is_heavy(prim, program)
     begins = parent.parent is None
     single = parent is SINGLES.root
-    # Regions that begin without operands differ by their numbers; the ops behind them need not,
-    # and so do not join.
-    joins = begins or not ((heavy and parent.heavy) or parent.n_operands == 0)
+    empty = any(t.nbytes == 0 for t in (*types, *outs))
     rows: tuple[bool, ...] | None = None
-    if not single and (begins or parent.rows):
+    if not (single or empty) and (begins or parent.rows):
         n = sorter.rows_of(target) if not begins else -1
-        roles = [sorter.role(i, values[i]) if r < 0 else 0 for i, r in zip(ins, refs)]
         rows = find_rows(prim, types, refs, roles, args, n, outs)
-        joins = joins and (begins or rows is not None)
     stacked = (
-        not single
+        not (single or empty)
         and rows is None
         and batches(prim, program)
         and not too_large(types, ins, sorter, values)
     )
-    if not begins and not parent.rows:
-        joins = joins and stacked
-    if any(t.nbytes == 0 for t in (*types, *outs)):
-        joins = begins
-        rows, stacked = None, False
-    kinds: list[int] = []
-    kept: list[Any] = []
-    new = set(fresh)
-    for k, i in enumerate(ins):
-        if refs[k] >= 0 or k not in new:
-            kinds.append(0)
-            kept.append(None)
-            continue
-        role = sorter.role(i, values[i])
-        if single:
-            role = role & 1 | ANYWHERE
+    # Regions that begin without operands differ by their numbers; the ops behind them need not,
+    # and so do not join.
+    joins = begins or not (empty or (heavy and parent.heavy) or parent.n_operands == 0)
+    if not begins:
+        joins = joins and (stacked if not parent.rows else rows is not None)
+    kinds: list[int] = [0] * len(ins)
+    kept: list[Any] = [None] * len(ins)
+    for k in fresh:
+        role = roles[k] & GRAD | ANYWHERE if single else roles[k]
         if rows is not None:
-            kind = ROW if rows[k] else SHARED
+            how = ROW if rows[k] else SHARED
+        elif stacked and role & PARAMETER != PARAMETER and (begins or not parent.rows):
+            how = STACK
         else:
-            kind = SHARED if not begins and parent.rows else STACK
-            if role & LEAF_GRAD == LEAF_GRAD or not stacked:
-                kind = SHARED
-        kinds.append(kind | role << 2)
-        kept.append(with_rows(types[k], 0) if kind == ROW else types[k])
+            how = SHARED
+        kinds[k] = how | role << _grouper.ROLE_SHIFT
+        kept[k] = with_rows(types[k], 0) if how == ROW else types[k]
     node = _grouper.GroupNode(
         parent, prim, tuple(refs), tuple(kinds), tuple(kept), tuple(args), state.requires_grad,
         state.n_out,
@@ -239,9 +216,40 @@ def child(
     node.single = begins and rows is None and not stacked
     node.heavy = heavy or (not begins and parent.heavy)
     node.smooth = is_smooth(prim, program) and (begins or parent.smooth)
-    node.shared = (*parent.shared, *[kinds[k] & 3 == SHARED for k in fresh])
-    node.n_operands = len(operands)
+    node.shared = (*parent.shared, *[how_of(kinds[k]) == SHARED for k in fresh])
+    node.n_operands = n_operands
     return node
+
+
+def references(sorter: Any, ins: list[int], target: int) -> tuple[list[int], list[int], int]:
+    """Return (`GroupNode.refs` of an op, places of operands new to the region, number of operands).
+
+    ins: the op's operands
+    target: the region
+    """
+    operands = {at: k for k, at in enumerate(sorter.operands_of(target))}
+    refs: list[int] = []
+    fresh: list[int] = []
+    for k, i in enumerate(ins):
+        local = sorter.local_of(i, target)
+        if local >= 0:
+            refs.append(local)
+            continue
+        if i not in operands:
+            operands[i] = len(operands)
+            fresh.append(k)
+        refs.append(-1 - operands[i])
+    return refs, fresh, len(operands)
+
+
+def how_of(kind: int) -> int:
+    """Return how an operand enters a region: STACK, ROW or SHARED."""
+    return kind & int(_grouper.HOW)
+
+
+def role_of(kind: int) -> int:
+    """Return the role of an operand from outside of a region: see `Grouper.role`."""
+    return kind >> int(_grouper.ROLE_SHIFT)
 
 
 def find_rows(
@@ -266,13 +274,13 @@ def find_rows(
                 or (
                     len(t.dims) > 0
                     and t.dims[0] == n
-                    and (role != LEAF_GRAD or (parameters and n > 1))
+                    and (role != PARAMETER or (parameters and n > 1))
                 )
                 for t, r, role in zip(types, refs, roles, strict=True)
             ]
         )
         if (
-            True in [on and role != LEAF_GRAD for on, role in zip(rows, roles, strict=True)]
+            True in [on and role != PARAMETER for on, role in zip(rows, roles, strict=True)]
             and row_wise(prim, types, rows, args)
             and holds_for(prim, types, rows, args, 2 * n + 3, outs)
         ):
@@ -283,7 +291,7 @@ def find_rows(
 def too_large(types: list[Any], ins: list[int], sorter: Any, values: list[Any]) -> bool:
     """Whether an operand is too large to be copied next to those of other members."""
     return any(
-        t.nbytes > LARGEST_OPERAND and sorter.role(i, values[i]) != LEAF_GRAD
+        t.nbytes > LARGEST_OPERAND and sorter.role(i, values[i]) != PARAMETER
         for t, i in zip(types, ins, strict=True)
     )
 

@@ -20,7 +20,7 @@ from wend.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents,
 from wend.core.symbolic import ARG, DIM, Expr, args_in, substitute
 from wend.runtime.batching.calls import run_at_once
 from wend.runtime.batching.flat_rows import KEPT, Kept, flat_type, flattened
-from wend.runtime.batching.signatures import LEAF_GRAD, ops_of
+from wend.runtime.batching.signatures import GRAD, PARAMETER, ops_of, role_of
 from wend.runtime.tiers import TieredExecutor
 from wend.transforms.batch import batch_graph
 from wend.transforms.rows import with_rows
@@ -293,7 +293,7 @@ class Template:
             ]
         )
         roles = roles_of(nodes)
-        self.needs = tuple([grad and bool(role & 1) for role in roles])
+        self.needs = tuple([grad and bool(role & GRAD) for role in roles])
         #: Per exported value that can have a gradient, the operands that this gradient flows to.
         #: `even` is true if all these values have the same operands.
         self.flows = {
@@ -321,7 +321,7 @@ class Template:
         self.variants: dict[frozenset[int], Template] = {}
         if seeds and active:
             may_wait = [
-                flag and role & LEAF_GRAD == LEAF_GRAD
+                flag and role & PARAMETER == PARAMETER
                 for flag, role in zip(node.shared, roles, strict=True)
             ]
             self.body = path, tuple(results), may_wait
@@ -590,7 +590,7 @@ def roles_of(nodes: list[Any]) -> list[int]:
     for op in nodes:
         for ref, kind, type_ in zip(op.refs, op.kinds, op.types, strict=True):
             if type_ is not None:
-                found[-1 - ref] = kind >> 2
+                found[-1 - ref] = role_of(kind)
     return [found[k] for k in range(len(found))]
 
 

@@ -65,8 +65,8 @@ def unbind_all() -> None:
     """Forget all bound plans; a run that is under way goes on in its frame."""
     for plan in list(_BOUND):
         plan.bound.clear()
-        plan.track.frames.clear()
-        plan.track.frame = None
+        plan.native_plan.frames.clear()
+        plan.native_plan.frame = None
     _BOUND.clear()
 
 
@@ -145,7 +145,7 @@ class CompiledPlan:
         self.saved = reference.saved
         self.given = [r.value for r in recipe.results if r.value in self.wanted]
         self.sizers: dict[bool, Any] = {}  # see `know`; by whether there are several threads
-        self.track = _launch.NativePlan(
+        self.native_plan = _launch.NativePlan(
             reference.path,
             tuple(sorted(reference.roots)),
             tuple(reference.grad_leaves),
@@ -239,11 +239,11 @@ class CompiledPlan:
         if len(self.bound) >= MAX_BOUND:
             oldest = next(iter(self.bound), key)
             self.bound.pop(oldest, None)
-            self.track.frames.pop(oldest, None)
+            self.native_plan.frames.pop(oldest, None)
         found = self.bound[key] = self.bind_to(values, args, *key)
         _BOUND.add(self)
         if found is not None:
-            self.track.frames[key] = found.frame
+            self.native_plan.frames[key] = found.frame
         return found
 
     def fitted(self, types: list[Any], args: list[Any]) -> tuple[BoundPlan, Any]:
@@ -303,7 +303,7 @@ class CompiledPlan:
 
         The reference has to where a kernel has noted a failure, for example.
         """
-        outcome = _launch.run(self.track, batch)
+        outcome = _launch.run(self.native_plan, batch)
         if outcome == 0:
             bound = self.find(batch.values, batch.args)
             if bound is None:
@@ -312,8 +312,10 @@ class CompiledPlan:
             while outcome == 0:
                 if frame.busy:  # in another thread
                     frame = frame_of(bound)
-                self.track.frame = frame
-                outcome = _launch.run_bound(self.track, frame, batch, batch.values, batch.args)
+                self.native_plan.frame = frame
+                outcome = _launch.run_bound(
+                    self.native_plan, frame, batch, batch.values, batch.args
+                )
         return bool(outcome == 1)
 
     def execute(self, values: list[Any], args: list[Any]) -> dict[int, Any] | None:

@@ -24,11 +24,11 @@ from wend.base.errors import DefectError
 from wend.base.random_state import RandomState
 from wend.core import _hot
 from wend.core._hot import Trace
-from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.executor import allowed
-from wend.runtime.fibers import flush_lanes as _weaving  # noqa: F401  (runs what several traces hold)
+from wend.runtime.fibers import _lanes_select
+from wend.runtime.fibers import flush_lanes as _flush_lanes  # noqa: F401  (fills a slot)
 
-_slabs: Any = _slabs_select.select()
+_lanes: Any = _lanes_select.select()
 
 __all__ = ["Call", "run_alone", "run_together"]
 
@@ -107,7 +107,7 @@ class _Surroundings:
 class Fiber:
     """One call, run in turns."""
 
-    here = getcurrent  # read by `_slabs.park`, like `greenlet` and `leave`
+    here = getcurrent  # read by `_lanes.park`, like `greenlet` and `leave`
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class Fiber:
                 here.enter(trace)
 
 
-_hot.set_slot("park", _slabs.park)
+_hot.set_slot("park", _lanes.park)
 
 
 def run_together(

@@ -1,8 +1,12 @@
-"""Computes the pending ops of several fibers: lanes of one structure as one, other lanes alone."""
+"""Computes the pending ops of several fibers: lanes of equal structure together, the rest alone.
+
+The executors of lanes are listed in `LANE_EXECUTORS`.  The log of flushes gets each executor that
+ran lanes, the number of lanes, and the reason if these lanes were not run together.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,16 +16,51 @@ from wend.base.interrupts import is_interrupt
 from wend.core import _hot
 from wend.core._hot import FlushJob
 from wend.core.provenance import last_site
-from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.report import note
-from wend.runtime.fibers import lanes
+from wend.runtime.fibers import _lanes_select, lanes
 from wend.runtime.fibers.lane_backward import LaneBatchBackward, Paths
 from wend.runtime.fibers.lanes import KEY, LaneBatch, Part, Pattern
+from wend.runtime.flush_log import note_lanes
 from wend.runtime.repair import held_back
 from wend.runtime.verify.flushes import install
 from wend.transforms.hooks import retaining
 
-_slabs: Any = _slabs_select.select()
+_lanes: Any = _lanes_select.select()
+
+
+class LaneExecutor(NamedTuple):
+    """A way to run lanes whose fibers wait for the same flush.
+
+    name: the executor's name in reports
+    purpose: the kind of lanes that the executor is for
+    """
+
+    name: str
+    purpose: str
+
+
+LONE = LaneExecutor(
+    "a ready plan", "a lane that nothing else is like, and that no backward pass can start from"
+)
+TOGETHER = LaneExecutor("one run", "lanes of one structure, over an axis of lanes")
+OWN_PLAN = LaneExecutor(
+    "own plans", "lanes that cannot be one run, with machine code for their paths, or with hooks"
+)
+MERGED = LaneExecutor("one flush off the trie", "the other lanes: regions may group them there")
+#: All executors of lanes, in the order in which they are asked.  `LONE` declines for the
+#: reasons of `why_not_lone`, `TOGETHER` for those of `sort_lanes`, `lane_batches_of` and
+#: `run_lane_batch`, `OWN_PLAN` for those of `why_merged`.
+LANE_EXECUTORS = (LONE, TOGETHER, OWN_PLAN, MERGED)
+
+#: A lane that cannot be run together with more lanes: (batch, wanted values, why not).
+LeftOut = tuple[FlushJob, list[int], str]
+#: The (executor, number of lanes, why not run together) of a flush: see `flush_log.Flush.lanes`.
+LanesRun = list[tuple[str, int, str]]
+
+ALONE = "no other lane is like it, and no backward pass can come"
+SINGLE_NODES = "hooks or retained gradients need single nodes"
+FAILED = "that has failed"
+DECLINED = "a kernel has declined"
 
 
 def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
@@ -31,132 +70,163 @@ def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
 
 
 def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
-    """Compute the wanted values of each batch, and batches of one structure together.
+    """Compute the wanted values of each batch, by the executors of lanes.
 
-    Batches that are new, or alone of their structure, are merged into one structure off the trie.
     The first error of an op is raised after everything else has been computed.
 
     lives: the wanted values of each batch
     """
     faults: list[Exception] = []
-    if retaining():
-        groups, rest = {}, [pair for pair in zip(batches, lives, strict=True) if pair[1]]
-    else:
-        groups, rest = sorted_out(batches, lives, faults)
+    ran: LanesRun = []
+    rest: list[LeftOut]
+    groups, rest = sorted_out(batches, lives, faults)
     failure: Exception | None = None
-    for (kin, signature), found in groups.items():
+    n_ops = 0
+    for (program, signature), found in groups.items():
         parts = list(found.items())
         pattern, members = parts[0]
-        # Without a backward pass to come, the path's own plan is the quickest way.
-        if (
-            len(parts) == len(members) == 1
-            and not pattern.open
-            and goes_alone(members[0], pattern.live)
-        ):
+        if len(parts) == len(members) == 1 and not why_not_lone(pattern, members[0]):
             failure = attempt(members[0], pattern.live) or failure
+            ran.append((LONE.name, 1, ALONE))
+            n_ops += len(pattern.states)
             continue
-        for weave, own in weaves_of(kin, signature, parts, faults):
-            if weave is None or not run_woven(weave, own, faults):
-                rest += [(batch, pattern.live) for pattern, members in own for batch in members]
+        for lane_batch, own in lane_batches_of(program, signature, parts, faults):
+            n = ops = 0
+            for pattern, members in own:
+                n += len(members)
+                ops += len(members) * len(pattern.states)
+            if isinstance(lane_batch, str):
+                why = lane_batch
+            else:
+                why = run_lane_batch(lane_batch, own, n, faults)
+            if why:
+                rest += [(job, pattern.live, why) for pattern, members in own for job in members]
+            else:
+                ran.append((TOGETHER.name, n, ""))
+                n_ops += ops
     try:
         if rest or failure is not None:
-            run_merged(rest, failure)
+            run_left_out(rest, ran, failure)
     except Exception as error:
         if defects.by_rule(error):  # the lanes together have failed by the same rule: no defect
             faults = [fault for fault in faults if not defects.by_rule(fault)]
         raise
     finally:
+        if ran:
+            if rest:
+                n_ops += sum([len(batch.states) for batch, *_ in rest])
+            note_lanes(batches[0], n_ops, ran)
         for fault in faults:
             defects.note(fault, site=last_site(batches[0].states, batches[0].sites))
 
 
-def sorted_out(batches: list[FlushJob], lives: list[list[int]], faults: list[Exception]) -> Any:
-    """Return the lanes by structure, and (batch, wanted values) of lanes that run otherwise."""
-    try:
-        return _slabs.sort_lanes(batches, lives, lanes.PASSED, KEY, Pattern)
-    except Exception as fault:
-        faults.append(fault)
-        return {}, [pair for pair in zip(batches, lives, strict=True) if pair[1]]
+def sorted_out(
+    batches: list[FlushJob], lives: list[list[int]], faults: list[Exception]
+) -> tuple[dict[Any, dict[Pattern, list[FlushJob]]], list[LeftOut]]:
+    """Return the lanes by structure, and the lanes that sorting leaves out."""
+    why = SINGLE_NODES
+    if not retaining():
+        try:
+            return _lanes.sort_lanes(batches, lives, lanes.PASSED, KEY, Pattern)  # type: ignore[no-any-return]
+        except Exception as fault:
+            faults.append(fault)
+            why = FAILED
+    return {}, [(batch, live, why) for batch, live in zip(batches, lives, strict=True) if live]
 
 
-def weaves_of(
-    kin: Any, signature: Any, parts: list[Part], faults: list[Exception]
-) -> list[tuple[LaneBatch | None, list[Part]]]:
+def why_not_lone(pattern: Pattern, batch: FlushJob) -> str:
+    """Return why a lane of unique structure is not left to its plan, or ""."""
+    if pattern.open:
+        return "a backward pass may come, which a run of lanes serves best"
+    if not goes_alone(batch, pattern.live):
+        return "its plan will have no machine code"
+    return ""
+
+
+def lane_batches_of(
+    program: Any, signature: Any, parts: list[Part], faults: list[Exception]
+) -> list[tuple[LaneBatch | str, list[Part]]]:
     """Return (`LaneBatch`, parts) pairs that run lanes of one structure, as one or path by path.
 
-    The `LaneBatch` is None where another executor has to run the parts.
+    In place of the `LaneBatch` is a reason where another executor has to run the parts.
     """
     try:
-        weave = kin.weave(signature, parts)
-        if weave is None and len(parts) > 1:
-            return [(kin.weave(signature, [part]), [part]) for part in parts]
+        lane_batch = program.lane_batch(signature, parts)
+        if isinstance(lane_batch, str) and len(parts) > 1:
+            return [(program.lane_batch(signature, [part]), [part]) for part in parts]
     except Exception as fault:
         faults.append(fault)
-        weave = None
-    return [(weave, parts)]
+        lane_batch = FAILED
+    return [(lane_batch, parts)]
 
 
-def run_woven(weave: LaneBatch, parts: list[Part], faults: list[Exception]) -> bool:
-    """Run lanes of one structure as one; return False if another executor has to run the lanes.
+def run_lane_batch(
+    lane_batch: LaneBatch, parts: list[Part], n: int, faults: list[Exception]
+) -> str:
+    """Run n lanes of equal structure together; return why that was not possible, or "".
 
     faults: a list that gets the error if running has failed
     """
-    n = sum([len(members) for _, members in parts])
     try:
-        done = _slabs.run_lanes(weave, parts, n, np.ascontiguousarray)
+        done = _lanes.run_lanes(lane_batch, parts, n, np.ascontiguousarray)
     except DefectError:
         raise
     except Exception as fault:  # if an op failed, running lanes alone tells which op, and its line
         if is_interrupt(fault):
             raise
         faults.append(fault)
-        return False
+        return FAILED
     if done is None:
-        return False
+        return DECLINED
     pattern, members = parts[0]
-    if weave.given or any(p.open_views for p, _ in parts):
-        _slabs.leave(weave, parts, n, done, LaneBatchBackward, Paths)
-    note(pattern.states, members[0].sites, [(weave.node, n, n, False, pattern.begins)])
-    return True
+    if lane_batch.given or any(p.open_views for p, _ in parts):
+        _lanes.save_lanes(lane_batch, parts, n, done, LaneBatchBackward, Paths)
+    note(pattern.states, members[0].sites, [(lane_batch.node, n, n, False, pattern.begins)])
+    return ""
 
 
-def run_merged(rest: list[tuple[FlushJob, list[int]]], failure: Exception | None = None) -> None:
-    """Run lanes that are alone by their own plans, and merge those without plans into one flush.
+def run_left_out(rest: list[LeftOut], ran: LanesRun, failure: Exception | None = None) -> None:
+    """Run lanes that are alone by their own plans, and merge the rest into a single flush.
 
-    rest: (batch, wanted values) of each lane
+    ran: a list that gets who ran how many of the lanes
     failure: the error of an op that ran before, to be raised in the end
     """
-    new = []
+    merged = []
     apart: dict[Any, list[FlushJob]] = {}
-    for batch, live in rest:
-        if may_merge(batch, live):
-            new.append((batch, live))
+    counts: dict[tuple[str, str], int] = {}
+    for batch, live, why in rest:
+        executor = MERGED if why_merged(batch, live) else OWN_PLAN
+        counts[executor.name, why] = counts.get((executor.name, why), 0) + 1
+        if executor is MERGED:
+            merged.append((batch, live))
             continue
         apart.setdefault(batch.state or batch, []).append(batch)
         failure = attempt(batch, live) or failure
+    ran += [(name, n, why) for (name, why), n in counts.items()]
     for group in apart.values():
         note(group[0].states, group[0].sites, [(None, len(group), 0, False, -1)])
-    if new:
-        failure = attempt(*_hot.merged([b for b, _ in new], [live for _, live in new])) or failure
+    if merged:
+        whole = _hot.merged([batch for batch, _ in merged], [live for _, live in merged])
+        failure = attempt(*whole) or failure
     if failure is not None:
         raise failure
 
 
-def may_merge(batch: FlushJob, live: list[int]) -> bool:
-    """Whether a batch has no ready plan of its own, and can be merged with other batches."""
+def why_merged(batch: FlushJob, live: list[int]) -> str:
+    """Return why a lane is merged with more lanes, not left to its own plan, or ""."""
     if batch.extra is not None or batch.touched or any(s.is_step for s in batch.states):
-        return False
+        return ""  # such a lane cannot be merged
     values = batch.values
     if any(values[i].requires_grad and values[i].leaf is None for i in live):
-        return True  # a backward pass would go through many small segments one by one
+        return "a backward pass would go through many small segments one by one"
     plan = plan_of(batch, live)
-    return plan is None or plan.track is None
+    return "its path has no machine code" if plan is None or plan.native_plan is None else ""
 
 
 def goes_alone(batch: FlushJob, live: list[int]) -> bool:
     """Whether a path by itself has machine code, or may have machine code later."""
     plan = plan_of(batch, live)
-    return plan is None or plan.track is not None or not getattr(plan, "hopeless", True)
+    return plan is None or plan.native_plan is not None or not getattr(plan, "hopeless", True)
 
 
 def plan_of(batch: FlushJob, live: list[int]) -> Any:

@@ -20,12 +20,12 @@ from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
 from wend.core import _hot
 from wend.core._hot import FlushJob, Record, Segment, Value
-from wend.runtime.batching import _slabs_select
 from wend.runtime.batching.calls import kernel_if_ready
 from wend.runtime.batching.deferred_backward import LazyPath, ParameterGradients, compute_again
 from wend.runtime.batching.flat_rows import row_of
 from wend.runtime.batching.signatures import ops_of
 from wend.runtime.batching.slabs import MOST_CALLS
+from wend.runtime.fibers import _lanes_select
 from wend.runtime.fibers.lanes import LaneBatch, Pattern
 from wend.runtime.native import _launch_select
 from wend.runtime.verify.flushes import Shadow
@@ -34,32 +34,32 @@ from wend.transforms.history import note_history
 from wend.transforms.rows import is_smooth
 
 _launch: Any = _launch_select.select()
-_slabs: Any = _slabs_select.select()
+_lanes: Any = _lanes_select.select()
 
 
 class Backward:
     """The backward function of a `LaneBatch` from some of its results, for any number of lanes."""
 
-    def __init__(self, weave: LaneBatch, seeded: frozenset[int]) -> None:
+    def __init__(self, lane_batch: LaneBatch, seeded: frozenset[int]) -> None:
         """seeded: numbers of the results that gradients flow back from"""
-        self.template = weave.template.seeded(seeded)
-        self.seeds = [k for k in weave.given if k in seeded]
+        self.template = lane_batch.template.seeded(seeded)
+        self.seeds = [k for k in lane_batch.given if k in seeded]
         #: The (operand, whether float64) of each gradient, for `SavedLanes.hand_back`.
-        self.targets = tuple([(k, weave.wide(k)) for k in self.template.targets])
+        self.targets = tuple([(k, lane_batch.wide(k)) for k in self.template.targets])
         self.calls: dict[int, list[Any]] = {}
         self.name: Any = None  # the key of put-off gradients, see `ParameterGradients.wait_for`
         #: The nodes that a pass from these results uses up.
-        self.nodes = reached_nodes(weave, seeded)
+        self.nodes = reached_nodes(lane_batch, seeded)
         #: By result, whether a gradient of 0 for the result gives gradients of 0.
-        self.smooth = {k: self.is_smooth(weave, k) for k in self.seeds}
+        self.smooth = {k: self.is_smooth(lane_batch, k) for k in self.seeds}
 
-    def is_smooth(self, weave: LaneBatch, k: int) -> bool:
+    def is_smooth(self, lane_batch: LaneBatch, k: int) -> bool:
         """Whether a gradient of 0 for result k gives gradients of 0: see `smooth`."""
-        ops = ops_of(weave.node)
-        nodes = reached_nodes(weave, frozenset([k]))
-        return all(is_smooth(ops[at].prim, weave.programs[at]) for at in nodes)
+        ops = ops_of(lane_batch.node)
+        nodes = reached_nodes(lane_batch, frozenset([k]))
+        return all(is_smooth(ops[at].prim, lane_batch.programs[at]) for at in nodes)
 
-    def bound_to(self, weave: LaneBatch, n: int) -> list[Any]:
+    def bound_to(self, lane_batch: LaneBatch, n: int) -> list[Any]:
         """Return [types of the backward function's operands, kernel or None] for n lanes."""
         found = self.calls.get(n)
         template = self.template
@@ -67,10 +67,10 @@ class Backward:
         if found is None:
             if len(self.calls) >= MOST_CALLS:
                 self.calls.clear()
-            types = template.gradient_types(weave.lifted(n), weave.numbers)
+            types = template.gradient_types(lane_batch.lifted(n), lane_batch.numbers)
             found = self.calls[n] = [types, None]
         if found[1] is None and function is not None and function.plan is not None:
-            found[1] = kernel_if_ready(function, found[0], weave.numbers)
+            found[1] = kernel_if_ready(function, found[0], lane_batch.numbers, _lanes.LaneKernel)
         return found
 
     def compute(self, read: list[Any], types: list[Any], numbers: list[Any], kernel: Any) -> Any:
@@ -104,12 +104,12 @@ class Backward:
         self.name = self.template, sizes, repr(numbers) if numbers else None
 
 
-def reached_nodes(weave: LaneBatch, seeded: frozenset[int]) -> frozenset[int]:
+def reached_nodes(lane_batch: LaneBatch, seeded: frozenset[int]) -> frozenset[int]:
     """Return the numbers of the ops that gradients of the seeded values flow through."""
     found: set[int] = set()
     needed = set(seeded)
-    first = weave.node.n_values
-    ops = ops_of(weave.node)
+    first = lane_batch.node.n_values
+    ops = ops_of(lane_batch.node)
     for at in range(len(ops) - 1, -1, -1):
         op = ops[at]
         first -= op.n_out
@@ -119,7 +119,7 @@ def reached_nodes(weave: LaneBatch, seeded: frozenset[int]) -> frozenset[int]:
     return frozenset(found)
 
 
-class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
+class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
     """The values that the lanes of one run keep for the backward pass (`PathGraph.later`).
 
     Results go by their local numbers (`Pattern.locals`), values of a lane by their indices.
@@ -165,7 +165,7 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
         shadow = Shadow(path, held, path.types, path.args)
         owner.ledger.account.pass_by(segment, shadow, seeds, values)
 
-    def unravel(self, segment: Segment, seeds: dict[int, Any]) -> None:
+    def pass_by_nodes(self, segment: Segment, seeds: dict[int, Any]) -> None:
         """Hand the collected gradients to single nodes, and let these run the pass."""
         self.give_back(seeds)
         self.resolve(segment)
@@ -210,10 +210,10 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
 
     def backward(self, seeded: frozenset[int]) -> Backward:
         """Return the `Backward` from these results, made once per `LaneBatch`."""
-        found: Backward | None = self.weave.backward.get(seeded)
+        found: Backward | None = self.lane_batch.backward.get(seeded)
         if found is None:
             with CollectionPaused():
-                found = self.weave.backward[seeded] = Backward(self.weave, seeded)
+                found = self.lane_batch.backward[seeded] = Backward(self.lane_batch, seeded)
         return found
 
     def give_back(self, seeds: dict[int, Any]) -> None:
@@ -243,7 +243,7 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
         else:
             for r in rows:
                 self.spent_in.setdefault(r, set()).update(nodes)
-        everything = self.weave.n_differentiable
+        everything = self.lane_batch.n_differentiable
         if len(self.spent) == everything or (
             len(self.spent_in) == self.n
             and all(len(self.spent | own) == everything for own in self.spent_in.values())
@@ -271,13 +271,13 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
         ]
 
     def hand_on(
-        self, owner: Any, k: int, g: Any, rows: Any, reached: Any, left: list[Any] | None
+        self, owner: Any, k: int, g: Any, rows: Any, reached: Any, rest: list[Any] | None
     ) -> None:
         """Add g to the gradients of the values that operand k was gathered from.
 
         g: a row for each of the lanes `rows`
         reached: see `push`
-        left: the pieces of g that `scatter_rows` has left; None if `scatter_rows` has not run
+        rest: the pieces of g that `scatter_rows` has not added; None if `scatter_rows` has not run
         """
         source = self.sources[k]
         if type(source) is not list:
@@ -292,19 +292,19 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
             source = [v for r in rows for v in source[r * each : (r + 1) * each]]
             offsets = offsets and [offsets[r] for r in rows]
         g = np.ascontiguousarray(g)
-        size, wide = g.nbytes // len(rows), self.weave.wide(k)
-        if left is None and wide is None:
-            start, left = 0, []
+        size, wide = g.nbytes // len(rows), self.lane_batch.wide(k)
+        if rest is None and wide is None:
+            start, rest = 0, []
             for j, v in enumerate(source):
                 n = size if offsets else v.type.nbytes
                 if v.requires_grad:
-                    left.append((start, n, v, offsets[j] if offsets else 0))
+                    rest.append((start, n, v, offsets[j] if offsets else 0))
                 start += n
-        elif left is None:
+        elif rest is None:
             data = _launch.address_of(g)
-            left = _slabs.scatter_rows(source, offsets, size, data, wide, owner)
+            rest = _lanes.scatter_rows(source, offsets, size, data, wide, owner)
         elements = g.reshape(-1)
-        for start, n, v, at in left or ():
+        for start, n, v, at in rest or ():
             part = elements[start // g.itemsize : (start + n) // g.itemsize]
             self.give(owner, v, part, None if n == v.type.nbytes else at)
 
@@ -352,7 +352,7 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
         for r, pattern, _, leaves in lanes_of(self.parts, self.leaves):
             for i, value in zip(pattern.leaves, leaves, strict=True):
                 values[r * stride + i] = value
-            roots += [r * stride + i for i in pattern.open_from(self.weave.given)]
+            roots += [r * stride + i for i in pattern.open_from(self.lane_batch.given)]
         segment.types, segment.args = path.types, path.args
         segment.inputs = dict(segment.inputs.items())
         compute_again(segment, values, roots)
@@ -361,14 +361,14 @@ class LaneBatchBackward(_slabs.SavedLanes):  # type: ignore[misc]
 class Paths(LazyPath):
     """The paths of all lanes of a run, as one path whose nodes are made when first read."""
 
-    def __init__(self, woven: LaneBatchBackward) -> None:
+    def __init__(self, saved: LaneBatchBackward) -> None:
         # The path refers to the run until the run is spent; a reference back would be a cycle.
         super().__init__(
             functools.partial(
-                content_of, woven.parts, woven.stride, woven.args, woven.leaves, woven.loose
+                content_of, saved.parts, saved.stride, saved.args, saved.leaves, saved.loose
             )
         )  # fmt: skip
-        self.wait(woven)
+        self.wait(saved)
 
     def numbers_later(self) -> tuple[list[Any], list[Any]]:
         """Return the types of all values and the run-time args.
@@ -398,8 +398,8 @@ def lanes_of(
 ) -> Iterator[tuple[int, Pattern, list[Any], list[Value]]]:
     """Yield (number, pattern, types, leaves) of each lane.
 
-    parts: see `_slabs.SavedLanes`
-    leaves: see `_slabs.SavedLanes`
+    parts: see `_lanes.SavedLanes`
+    leaves: see `_lanes.SavedLanes`
     """
     for first, end, pattern, at, types in parts:
         n = len(pattern.leaves)
@@ -416,7 +416,7 @@ def content_of(
 ) -> tuple[list[Any], list[Any], list[Any]]:
     """Return (steps, types, args) of the paths of several lanes, one behind the other.
 
-    The parameters are described in `_slabs.SavedLanes`.
+    The parameters are described in `_lanes.SavedLanes`.
     """
     found, patterns = [], []
     for r, pattern, types, entered in lanes_of(parts, leaves):

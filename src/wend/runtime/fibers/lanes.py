@@ -1,15 +1,15 @@
 """Turns of many fibers, run together: turns that took the same path are one batch.
 
 The ops that a fiber records between two stops are a path in the trie, a *lane*.  Lanes that end in
-one state ran the same ops, on operands of the same types.  A `LaneBatch` (a *weave* in the code)
-runs such lanes as one: the batching rules put the path over an axis of lanes.  Finding the
-`LaneBatch` is one lookup per lane, whatever the number of ops.  Operands that are the same for all
-lanes (parameters) are read in place.
+one state ran the same ops, on operands of the same types.  A `LaneBatch` runs such lanes as one:
+the batching rules put the path over an axis of lanes.  Finding the `LaneBatch` is one lookup per
+lane, whatever the number of ops.  Operands that are the same for all lanes (parameters) are read in
+place.
 
 Paths may run the same ops and differ only in where operands come from.  A constant in one path may
 be a row of an earlier turn's result in another path, or a row that a view shows.  The `Pattern`s of
-such paths are *kin* and have one `SharedProgram`, with the `LaneBatch`es in common.  Their lanes
-run as one: the lanes of each path, a *part*, lie behind the lanes of the part before.
+such paths have one `SharedProgram`, with the `LaneBatch`es in common.  Their lanes run as one: the
+lanes of each path, a *part*, lie behind the lanes of the part before.
 """
 
 from __future__ import annotations
@@ -24,12 +24,17 @@ from wend.base.collecting import CollectionPaused
 from wend.core import _hot
 from wend.core._hot import FlushJob, LeafPrimitive
 from wend.ops.views.slicing import Select
-from wend.runtime.batching import _grouper_select, _slabs_select
+from wend.runtime.batching import _grouper_select
 from wend.runtime.batching.calls import block_of, kernel_if_ready
 from wend.runtime.batching.forward import structure_key
+from wend.runtime.batching.report import why_unsuited
 from wend.runtime.batching.signatures import (
     BOOK,
+    GRAD,
     LARGEST_OPERAND,
+    LEAF,
+    OUTSIDE,
+    PARAMETER,
     SHARED,
     STACK,
     code,
@@ -39,21 +44,20 @@ from wend.runtime.batching.signatures import (
 from wend.runtime.batching.slabs import MOST_CALLS, wideness
 from wend.runtime.batching.templates import Template
 from wend.runtime.compiled.arena import aligned
+from wend.runtime.fibers import _lanes_select
 from wend.runtime.native import _launch_select
 from wend.transforms.rows import batches as has_batching_rules
 
 _grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
-_slabs: Any = _slabs_select.select()
+_lanes: Any = _lanes_select.select()
 
 #: How often a path must have been taken before: a rare path is not worth a `LaneBatch`.
 PASSED = 8
 #: The key of a state's `Pattern`s among the plans of the state.
-KEY = "weaves"
-#: The role of a parameter: from outside of the trace (2), requires grad (1), a user's leaf (4).
-PARAMETER = 7
+KEY = "patterns of lanes"
 #: Most `LaneBatch`es that a `SharedProgram` keeps, by types, sizes and shared operands.
-MOST_WEAVES = 64
+MOST_LANE_BATCHES = 64
 #: Larger operands (bytes) that are the same for all lanes of a part are not repeated for each lane.
 MOST_REPEATED = 1 << 12
 
@@ -61,7 +65,7 @@ MOST_REPEATED = 1 << 12
 Part = tuple["Pattern", list[FlushJob]]
 
 
-class LaneOperand(_slabs.Source):  # type: ignore[misc]
+class LaneOperand(_lanes.OperandFields):  # type: ignore[misc]
     """An operand from outside: a leaf, rows of a leaf that a view shows, or leaves joined by an op.
 
     Rows that a view shows are read at an address inside of the leaf.  Joined leaves are copied one
@@ -98,13 +102,13 @@ class LaneOperand(_slabs.Source):  # type: ignore[misc]
         return base.reshape(-1)[at : at + count].reshape(type_.dims)
 
 
-class Pattern(_slabs.Path):  # type: ignore[misc]
+class Pattern(_lanes.PatternFields):  # type: ignore[misc]
     """A path and its wanted values: everything but types that lanes of the path have in common.
 
     locals     by index of a value that the path makes: the value's number in a `LaneBatch`
     numbers    by number in a `LaneBatch`: the index of the value
     entries    the operands from outside
-    suited     whether lanes of the path can run as one
+    unsuited   why lanes of the path cannot run together, or ""
     """
 
     def __init__(self, batch: FlushJob, live: list[int]) -> None:
@@ -117,14 +121,14 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         self.views: dict[int, LaneOperand] = {}  # the wanted views, by index
         self.locals: dict[int, int] = {}
         self.opens: dict[tuple[int, ...], tuple[int, ...]] = {}
-        self.suited = self._read(batch, set(live))
+        self.unsuited = self._read(batch, set(live))
         #: Whether a backward pass may start from the wanted values of a lane.
         self.open = any(batch.values[i].requires_grad for i in live)
-        if self.suited:
-            self.kin = kin_of(self)
+        if not self.unsuited:
+            self.shared_program = shared_program_of(self)
 
-    def _read(self, batch: FlushJob, live: set[int]) -> bool:
-        """Sort the steps into operands and ops; False if another executor has to run them."""
+    def _read(self, batch: FlushJob, live: set[int]) -> str:
+        """Sort the steps into operands and ops; return why another executor has to run them."""
         leaves: list[int] = []
         roles: dict[int, int] = {}
         views: dict[int, LaneOperand] = {}
@@ -134,24 +138,30 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
             if isinstance(prim, LeafPrimitive):
                 value = batch.values[first]
                 leaves.append(first)
-                roles[first] = 2 | value.requires_grad | (4 if value.leaf is not None else 0)
+                roles[first] = (
+                    OUTSIDE
+                    | (GRAD if value.requires_grad else 0)
+                    | (LEAF if value.leaf is not None else 0)
+                )
                 continue
-            if state.is_step or state.mode.recompute or code(prim, state) == _grouper.UNSUITED:
-                return False
+            if state.is_step or code(prim, state) == _grouper.UNSUITED:
+                return why_unsuited([state])
+            if state.mode.recompute:
+                return "its backward pass recomputes values"
             ins = state.operand_indices()
             if ins and ins[0] in roles and is_leading(prim):
-                view = LaneOperand(first, (ins[0],), roles[ins[0]] & 3, state)
+                view = LaneOperand(first, (ins[0],), roles[ins[0]] & ~LEAF, state)
                 if view.place(batch.values[ins[0]], batch.args) >= 0:
                     views[first] = view
                     if first in live:
                         self.views[first] = view
                     continue
             if first not in live and all(i in roles for i in ins) and lays_out(state, batch):
-                role = 2 | any(roles[i] & 1 for i in ins)
+                role = OUTSIDE | (GRAD if any(roles[i] & GRAD for i in ins) else 0)
                 views[first] = LaneOperand(first, tuple(ins), role)
                 continue
             if not has_batching_rules(prim, state.program):
-                return False
+                return f"{prim.name} has no batching rule"
             for i in ins:
                 if i in entered or (i not in roles and i not in views):
                     continue
@@ -182,7 +192,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         known: set[int] = set()
         for k, e in enumerate((*self.entries, *self.views.values())):
             for at, i in enumerate(e.leaves):
-                if e.role & 1 and i not in known:
+                if e.role & GRAD and i not in known:
                     known.add(i)
                     gathered = k < len(self.entries)
                     self.reads.append(
@@ -194,7 +204,7 @@ class Pattern(_slabs.Path):  # type: ignore[misc]
         self.open_views = tuple([i for i in self.views if batch.values[i].requires_grad])
         #: The first value of the first op.
         self.begins = self.ops[0].first if self.ops else -1
-        return bool(self.made)
+        return "" if self.made else "it has no op whose result is wanted"
 
     def open_from(self, given: tuple[int, ...]) -> tuple[int, ...]:
         """Return the indices of the values of a lane that a backward pass may begin with.
@@ -219,17 +229,18 @@ class SharedProgram:
     """The `LaneBatch`es of patterns that run the same ops, wherever their operands come from."""
 
     def __init__(self) -> None:
-        self.weaves: dict[Any, LaneBatch | None] = {}
-        #: The `LaneBatch` of the last call of `weave`: (*its key, the batch, its row of `large`).
+        self.lane_batches: dict[Any, LaneBatch | str] = {}
+        #: The result of the last call of `lane_batch`: (*its key, the result, its row of `large`).
         self.last: tuple[Any, ...] = (None, None, None, None, ())
         self.usual: dict[Any, tuple[bool, ...]] = {}  # shared operands, by signature and roles
         #: Large operands that are repeated for each lane, by signature and shared operands.
         self.large: dict[Any, list[int]] = {}
 
-    def weave(self, signature: Any, parts: list[Part]) -> LaneBatch | None:
+    def lane_batch(self, signature: Any, parts: list[Part]) -> LaneBatch | str:
         """Return the `LaneBatch` that runs the lanes of these parts as one.
 
-        None if each part has to run by itself, or another executor has to run the lanes.
+        If there is none, return why: each part has to run by itself, or another executor has to
+        run the lanes.
         """
         pattern, members = parts[0]
         roles = pattern.roles
@@ -242,31 +253,31 @@ class SharedProgram:
                 flags = zip(pattern.single, roles, strict=True)
                 shared = tuple([at >= 0 and role == PARAMETER for at, role in flags])
         else:
-            shared = _slabs.shared_by(parts)
+            shared = _lanes.shared_by(parts)
         last = self.last  # comparing with the last key takes much less time than hashing a key
         known = last[0] == signature and last[1] == roles and last[2] == shared
         large = last[4] if known else self.large_of(signature, shared)
         if large and len(parts) > 1 and repeats_much(large, parts):
-            return None
+            return "lanes of several paths would need copies of a large operand"
         if known:
             return last[3]  # type: ignore[no-any-return]
         key = (signature, roles, shared)
-        found = self.weaves.get(key, self)
-        if found is self:
-            if len(self.weaves) >= MOST_WEAVES:
-                self.weaves.clear()
+        found = self.lane_batches.get(key)
+        if found is None:
+            if len(self.lane_batches) >= MOST_LANE_BATCHES:
+                self.lane_batches.clear()
                 self.usual.clear()
             with CollectionPaused():
-                found = self.weaves[key] = make_weave(pattern, members, roles, shared)
+                found = self.lane_batches[key] = make_lane_batch(pattern, members, roles, shared)
             self.usual[signature, roles] = shared
         self.last = (*key, found, large)
-        return found  # type: ignore[return-value]
+        return found
 
     def large_of(self, signature: Any, shared: tuple[bool, ...]) -> list[int]:
         """Return the operands that are large, and not shared by the lanes."""
         large = self.large.get((signature, shared))
         if large is None:
-            if len(self.large) >= MOST_WEAVES:
+            if len(self.large) >= MOST_LANE_BATCHES:
                 self.large.clear()
             pairs = zip(signature, shared, strict=False)
             large = [k for k, (t, on) in enumerate(pairs) if not on and t.nbytes > MOST_REPEATED]
@@ -278,17 +289,17 @@ def repeats_much(large: list[int], parts: list[Part]) -> bool:
     """Whether running parts as one copies large operands that a part alone would read in place."""
     for part in parts:
         if len(part[1]) > 1:
-            own = _slabs.shared_by([part])
+            own = _lanes.shared_by([part])
             if any(own[k] for k in large):
                 return True
     return False
 
 
 #: The `SharedProgram`s by the key of their patterns, as long as one of these patterns exists.
-KINS: weakref.WeakValueDictionary[Any, SharedProgram] = weakref.WeakValueDictionary()
+SHARED_PROGRAMS: weakref.WeakValueDictionary[Any, SharedProgram] = weakref.WeakValueDictionary()
 
 
-def kin_of(pattern: Pattern) -> SharedProgram:
+def shared_program_of(pattern: Pattern) -> SharedProgram:
     """Return the `SharedProgram` of all patterns with the same ops, on operands of the same kinds.
 
     The kind of an operand says whether it is a user's leaf, and how many leaves it joins.  Whether
@@ -298,11 +309,11 @@ def kin_of(pattern: Pattern) -> SharedProgram:
     key = (
         tuple([(op.prim, op.program, op.mode, op.requires_grad, refs) for op, refs in ops]),
         tuple([pattern.locals[i] for i in pattern.made]),
-        tuple([(e.role if e.role & 4 else 0, len(e.leaves)) for e in pattern.entries]),
+        tuple([(e.role if e.role & LEAF else 0, len(e.leaves)) for e in pattern.entries]),
     )
-    found = KINS.get(key)
+    found = SHARED_PROGRAMS.get(key)
     if found is None:
-        found = KINS[key] = SharedProgram()
+        found = SHARED_PROGRAMS[key] = SharedProgram()
     return found
 
 
@@ -332,30 +343,34 @@ def lays_out(state: Any, batch: FlushJob) -> bool:
     )
 
 
-def make_weave(
+def make_lane_batch(
     pattern: Pattern, members: list[FlushJob], roles: tuple[int, ...], shared: tuple[bool, ...]
-) -> LaneBatch | None:
-    """Return a new `LaneBatch`; None if an operand is too large or empty, or all are shared."""
+) -> LaneBatch | str:
+    """Return a new `LaneBatch`; if there can be none, return why."""
     values = members[0].values
     for entry, on in zip(pattern.entries, shared, strict=True):
         type_ = values[entry.index].type
-        if type_.nbytes == 0 or (not on and type_.nbytes > LARGEST_OPERAND):
-            return None
-    if False not in shared or any(values[i].type.nbytes == 0 for i in pattern.live):
-        return None
+        if type_.nbytes == 0:
+            return "an operand is empty"
+        if not on and type_.nbytes > LARGEST_OPERAND:
+            return f"an operand of more than {LARGEST_OPERAND >> 10} KB is not copied"
+    if False not in shared:
+        return "all lanes read the same operands"
+    if any(values[i].type.nbytes == 0 for i in pattern.live):
+        return "a wanted value is empty"
     return LaneBatch(pattern, members[0], roles, shared, len(members))
 
 
 class BoundLanes:
     """The kernel and memory layout of a `LaneBatch` for a certain number of lanes."""
 
-    def __init__(self, weave: LaneBatch, n: int) -> None:
-        self.types = weave.lifted(n)
+    def __init__(self, lane_batch: LaneBatch, n: int) -> None:
+        self.types = lane_batch.lifted(n)
         #: By operand, its place in one block: (offset, bytes of each lane, shape, dtype, strides);
         #: None for operands that are the same for all lanes.
         self.rows: list[Any] = []
         space = 0
-        for t, on, size in zip(self.types, weave.shared, weave.sizes, strict=True):
+        for t, on, size in zip(self.types, lane_batch.shared, lane_batch.sizes, strict=True):
             if on:
                 self.rows.append(None)
                 continue
@@ -365,16 +380,16 @@ class BoundLanes:
         #: The (make, shape, dtype) of the operands' block.
         self.gathered = block_of(space)
         self.kernel: Any = None
-        self.inner: tuple[Any, ...] = ()  # places of results in a block, see `TemplateKernel`
-        self.slots: Any = None  # see `_slabs.SavedLanes`
-        self.room: Any = None  # see `_slabs.SavedLanes`
+        self.inner: tuple[Any, ...] = ()  # places of results in a block, see `LaneKernel`
+        self.slots: Any = None  # see `_lanes.SavedLanes`
+        self.room: Any = None  # see `_lanes.SavedLanes`
 
-    def find_slots(self, weave: LaneBatch, results: list[Any]) -> None:
+    def find_slots(self, lane_batch: LaneBatch, results: list[Any]) -> None:
         """Lay out the memory for gradients of results: sets `slots` and `room`."""
-        self.slots = [None] * (max(weave.given, default=-1) + 1)
+        self.slots = [None] * (max(lane_batch.given, default=-1) + 1)
         space = 0
-        for k, array in zip(weave.exported, results, strict=False):
-            if k not in weave.given:
+        for k, array in zip(lane_batch.exported, results, strict=False):
+            if k not in lane_batch.given:
                 continue
             row = array.nbytes // array.shape[0]
             wide = wideness(array.dtype)
@@ -382,16 +397,35 @@ class BoundLanes:
             space += aligned(array.nbytes)
         self.room = block_of(space)
 
-    def ready(self, weave: LaneBatch) -> Any:
+    def ready(self, lane_batch: LaneBatch) -> Any:
         """Return the kernel; None as long as there is no machine code."""
         if self.kernel is None:
-            forward, own = weave.template.forward, len(weave.exported)
-            self.kernel = kernel_if_ready(forward, self.types, weave.numbers, own)
-            if self.kernel is None:
+            forward = lane_batch.template.forward
+            kernel = kernel_if_ready(forward, self.types, lane_batch.numbers, _lanes.LaneKernel)
+            if kernel is None:
                 return None
-            n, inner = len(self.types), self.kernel.inner
-            self.inner = tuple([inner[k - n] if k >= n else None for k in self.kernel.picks])
+            inner = self.lay_out_block(kernel, set(kernel.picks[: len(lane_batch.exported)]))
+            n = len(self.types)
+            self.inner = tuple([inner[k - n] if k >= n else None for k in kernel.picks])
+            self.kernel = kernel
         return self.kernel
+
+    def lay_out_block(self, kernel: Any, apart: set[int]) -> tuple[Any, ...]:
+        """Let the arrays that a kernel makes lie in a block; return `LaneKernel.inner`.
+
+        apart: the numbers of those that are arrays of their own, behind the operands
+        """
+        inner: list[Any] = []
+        space = 0
+        for k, (_, shape, dtype) in enumerate(kernel.makes, len(self.types)):
+            if k in apart:
+                inner.append(None)
+                continue
+            array = np.empty(shape, dtype)
+            inner.append((space, shape, dtype, array.strides))
+            space += aligned(array.nbytes)
+        kernel.use_block(tuple(inner), block_of(space))
+        return tuple(inner)
 
 
 class LaneBatch:
@@ -414,7 +448,7 @@ class LaneBatch:
         self.node = region_of(pattern, batch, roles, shared)
         self.programs = [state.program for state in pattern.ops]
         self.types = [batch.values[entry.index].type for entry in pattern.entries]
-        self.leafy = [k for k, role in enumerate(roles) if role & 4]
+        self.leafy = [k for k, role in enumerate(roles) if role & LEAF]
         self.exported = [pattern.locals[i] for i in pattern.made]
         mask = sum(1 << k for k in self.exported)
         grad = any(batch.values[i].requires_grad for i in pattern.made)
@@ -456,7 +490,7 @@ class LaneBatch:
         return found
 
     def compute(self, at: BoundLanes, operands: list[Any]) -> tuple[list[Any] | None, Any]:
-        """Return (results, None) like `TemplateKernel.run_in_block`, without machine code."""
+        """Return (results, None) like `LaneKernel.run_in_block`, without machine code."""
         with np.errstate(all="ignore"):
             found: list[Any] = self.template.forward(operands, at.types, self.numbers)
         return [np.ascontiguousarray(a).reshape(a.shape) for a in found], None
@@ -478,7 +512,7 @@ def region_of(
                 continue
             entered.add(ref)
             k = -1 - ref
-            kinds.append((SHARED if shared[k] else STACK) | roles[k] << 2)
+            kinds.append((SHARED if shared[k] else STACK) | roles[k] << _grouper.ROLE_SHIFT)
             types.append(batch.values[i].type)
         args = batch.args[state.arg0 : state.arg0 + len(state.prim.size_mask)]
         node = _grouper.GroupNode(

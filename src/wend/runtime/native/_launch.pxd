@@ -200,20 +200,20 @@ cdef copy_views(long long words, long long table)
 cdef long long copy_view(long long target, long long source, Py_ssize_t size, long long n_dims,
                          long long words) except -1
 
-@cython.locals(state=State, plans=dict, track=NativePlan, pending=dict)
+@cython.locals(state=State, plans=dict, native_plan=NativePlan, pending=dict)
 cpdef execute(FlushJob batch, list live)
 
 @cython.locals(frame=ArgumentBlock, values=list, args=list)
-cpdef int run(NativePlan track, FlushJob batch) except -2
+cpdef int run(NativePlan native_plan, FlushJob batch) except -2
 
 @cython.locals(v=Value)
 cdef tuple sizes_of(ArgumentBlock frame, list values, list args)
 
 @cython.locals(v=Value, shown=list, i=Py_ssize_t, source=int, k=Py_ssize_t)
-cdef hand_over(NativePlan track, ArgumentBlock frame, FlushJob batch, list values, list made)
+cdef hand_over(NativePlan native_plan, ArgumentBlock frame, FlushJob batch, list values, list made)
 
 @cython.locals(made=list, types=list, arena="long long")
-cpdef int run_bound(NativePlan track, ArgumentBlock frame, FlushJob batch, list values, list args) except -2
+cpdef int run_bound(NativePlan native_plan, ArgumentBlock frame, FlushJob batch, list values, list args) except -2
 
 cpdef long long take_arena(ArgumentBlock frame) except -1
 
@@ -227,7 +227,7 @@ cdef source_of(ArgumentBlock frame, list values, list made, list shown, int sour
 
 @cython.locals(v=Value, segment=Segment, older=Segment, inputs=dict, saved=dict,
                types=list, deep=bint, source=int, k=Py_ssize_t, at=Py_ssize_t)
-cpdef keep_segment(NativePlan track, ArgumentBlock frame, FlushJob batch, list values, list made, list shown)
+cpdef keep_segment(NativePlan native_plan, ArgumentBlock frame, FlushJob batch, list values, list made, list shown)
 
 @cython.locals(k=Py_ssize_t, n=Py_ssize_t)
 cpdef moved(tuple row, list args)

@@ -716,8 +716,8 @@ def execute(batch, live):
         if plans is not None:
             plan = plans.get(tuple(live))
             if plan is not None:
-                track = plan.track
-                if track is not None and run(track, batch) == 1:
+                native_plan = plan.native_plan
+                if native_plan is not None and run(native_plan, batch) == 1:
                     SLOTS["recent"]((plan, state, batch.sites, None, False, None))
                     pending = SLOTS["pending"]
                     if pending:
@@ -750,9 +750,9 @@ def runs():
     return RUNS
 
 
-def run(track, batch):
+def run(native_plan, batch):
     """Run a plan: 1 done, 0 not bound to these sizes, -1 to be left to the reference."""
-    frame = track.frame
+    frame = native_plan.frame
     if frame is None:
         return 0
     values = batch.values
@@ -760,11 +760,11 @@ def run(track, batch):
     if frame.busy or not same_sizes(
         frame.leaves, frame.types, values, frame.places, frame.sizes, args
     ):
-        frame = track.frames.get(sizes_of(frame, values, args))
+        frame = native_plan.frames.get(sizes_of(frame, values, args))
         if frame is None or frame.busy:
             return 0
-        track.frame = frame
-    return run_bound(track, frame, batch, values, args)
+        native_plan.frame = frame
+    return run_bound(native_plan, frame, batch, values, args)
 
 
 def sizes_of(frame, values, args):
@@ -784,7 +784,7 @@ def sizes_among(places, args):
     return tuple(sizes)
 
 
-def run_bound(track, frame, batch, values, args):
+def run_bound(native_plan, frame, batch, values, args):
     """Run a plan in a frame of the right sizes: 1 done, -1 to be left to the reference.
 
     0: another thread has the frame.
@@ -806,9 +806,9 @@ def run_bound(track, frame, batch, values, args):
             return -1
         segment = None
         try:
-            segment = hand_over(track, frame, batch, values, made)
+            segment = hand_over(native_plan, frame, batch, values, made)
         except BaseException:  # kernels have written over leaves: there is no way back
-            hand_over(track, frame, batch, values, made)
+            hand_over(native_plan, frame, batch, values, made)
             raise
     except Exception as fault:  # of a host step, as a rule: the reference raises it with its line
         if SLOTS["interrupts"](fault):
@@ -827,7 +827,7 @@ def run_bound(track, frame, batch, values, args):
     return 1
 
 
-def hand_over(track, frame, batch, values, made):
+def hand_over(native_plan, frame, batch, values, made):
     """Give the results of a run to their values, and keep what a later backward pass needs.
 
     Returns what `keep_segment` does.
@@ -837,8 +837,8 @@ def hand_over(track, frame, batch, values, made):
         shown = show(frame, values, made)
     # Results last: a value that is held has its segment, whatever happens in between.
     segment = None
-    if track.roots:
-        segment = keep_segment(track, frame, batch, values, made, shown)
+    if native_plan.roots:
+        segment = keep_segment(native_plan, frame, batch, values, made, shown)
     for i, source, k in frame.gives:
         v = values[i]
         if v.buffer is None:
@@ -899,19 +899,19 @@ def source_of(frame, values, made, shown, source, k):
     return frame.found[k]
 
 
-def keep_segment(track, frame, batch, values, made, shown):
+def keep_segment(native_plan, frame, batch, values, made, shown):
     """Keep what a later backward pass from the results needs.
 
     Returns the segment if its history grows through segments whose backward pass has run.
     """
     segment = None
-    for at in track.roots:
+    for at in native_plan.roots:
         v = values[at]
         if not v.requires_grad or v.leaf is not None:
             continue
         if segment is None:
             # Numbered by its end: a segment of another thread that this one uses is older.
-            segment = Segment(fresh_serial(), track.path)
+            segment = Segment(fresh_serial(), native_plan.path)
         v.segment = segment
         v.seg_index = at
     if segment is None:
@@ -924,7 +924,7 @@ def keep_segment(track, frame, batch, values, made, shown):
     segment.args = batch.args
     inputs = {}
     deep = False
-    for i in track.grad_leaves:
+    for i in native_plan.grad_leaves:
         at = i
         v = values[at]
         inputs[i] = slim(v)

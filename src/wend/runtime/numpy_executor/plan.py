@@ -46,7 +46,7 @@ def read_turned(path: PathGraph) -> set[int]:
 class ReferencePlan:
     """Steps in order, the values that each step frees, and the values for a later backward."""
 
-    track = None
+    native_plan = None
 
     def __init__(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> None:
         self.wanted = wanted

@@ -1,9 +1,9 @@
 """WEND_VERIFY=1: each flush, and each backward pass through it, is checked against the reference.
 
 Flushes run as without verification: plans of machine code in their frames, groups off the trie,
-weaves of lanes, writes into donated memory. Before a flush its leaves are copied, and the reference
-computes the wanted values from the copies. After the flush both results are compared. Gradients
-that no flush computes are compared where they are handed over:
+batches of lanes, writes into donated memory. Before a flush its leaves are copied, and the
+reference computes the wanted values from the copies. After the flush both results are compared.
+Gradients that no flush computes are compared where they are handed over:
 
 - Some backward passes run at once with their flush. All their gradients are compared
   (`check_gradients`).
