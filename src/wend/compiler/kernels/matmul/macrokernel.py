@@ -39,9 +39,9 @@ __all__ = [
     "column_panels",
     "direct_rows",
     "handed_rows",
+    "has_narrow_panels",
     "is_partial",
     "most_rows",
-    "narrow",
     "packed_apart",
     "panel_capacity",
     "panels",
@@ -220,14 +220,14 @@ def column_panels(shape: TileConfig) -> int:
     return _CHUNK // (DEPTH * shape.vectors * shape.bytes)
 
 
-def narrow(shape: TileConfig) -> bool:
+def has_narrow_panels(shape: TileConfig) -> bool:
     """Whether a row of a panel is at most one cache line."""
     return shape.vectors * shape.bytes <= LINE
 
 
 def direct_rows(shape: TileConfig, large: bool) -> int:
     """The most rows that read the right operand in place. large: whether it has LARGE bytes"""
-    if narrow(shape):
+    if has_narrow_panels(shape):
         return 2 * shape.rows
     return _LARGE_ROWS if large else _DIRECT
 

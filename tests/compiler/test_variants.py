@@ -1,0 +1,146 @@
+"""Variants of kernels: the operands of their conditions, the table, and who computes a product."""
+
+import itertools
+
+import pytest
+
+from wend.compiler.kernels.matmul import matmul
+from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.integers import Bool, Int, every
+from wend.compiler.llvm_ir.variants import Variant, variant, variants_of
+
+# -- integers and conditions ----------------------------------------------------------------------
+
+FORMULAS = [
+    lambda x, y: x + 3 - y * 2,
+    lambda x, y: 100 - x // 3 + y % 5,
+    lambda x, y: 7 * x + (y & 6 | 1) + 1000 // (x + 1),
+    lambda x, y: x.ceil_div(4) + x.at_most(y) * 10 + y.at_least(3),
+    lambda x, y: ((x == y) | (x < 3) & ~(y >= 5)).choose(x, y + 1),
+    lambda x, y: ((x != 4) & (x > y) & (y <= 6)).choose(1, 0),
+    lambda x, y: x.is_within(y).choose(y, x),
+    lambda x, y: every([x >= 0, y > 2, x < 6]).choose(2, 3),
+]
+
+
+OPERATIONS = {
+    "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "udiv": int.__floordiv__,
+    "urem": int.__mod__, "and": int.__and__, "or": int.__or__, "xor": int.__xor__,
+}  # fmt: skip
+RELATIONS = {
+    "eq": int.__eq__, "ne": int.__ne__, "slt": int.__lt__, "sle": int.__le__,
+    "sgt": int.__gt__, "sge": int.__ge__,
+    "ule": lambda x, y: x % 2**64 <= y % 2**64,
+}  # fmt: skip
+
+
+class Numbers:
+    """In place of a routine: computes instructions at once, and names the results."""
+
+    def __init__(self, **values):
+        self.values = {"true": 1, "false": 0} | {f"%{name}": x for name, x in values.items()}
+
+    def number(self, word):
+        return self.values[word] if word in self.values else int(word)
+
+    def let(self, instruction):
+        head, *operands = instruction.replace(",", "").split()
+        name = f"%v{len(self.values)}"
+        if head == "icmp":
+            relation, _, x, y = operands
+            found = int(RELATIONS[relation](self.number(x), self.number(y)))
+        elif head == "select":
+            _, condition, _, x, _, y = operands
+            found = self.number(x if self.number(condition) else y)
+        else:
+            _, x, y = operands
+            found = OPERATIONS[head](self.number(x), self.number(y))
+        self.values[name] = found
+        return name
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_code_computes_what_known_numbers_give(formula):
+    for x, y in itertools.product(range(8), range(8)):
+        f = Numbers(x=x, y=y)
+        assert f.number(str(formula(Int("%x", f), Int("%y", f)))) == formula(Int(x), Int(y)).value
+
+
+def test_negative_numbers_are_in_no_range():
+    f = Numbers(x=-1)
+    assert not f.number(str(Int("%x", f).is_within(5)))
+    assert not Int(-1).is_within(5)
+
+
+@pytest.mark.smoke
+def test_instructions_stand_in_pythons_order():
+    f = Routine("f", [("i64", "n")])
+    n = Int("%n", f)
+    with f.when((n + 1 < 5) & ~(n == 3)):
+        f.store("i64", str(2 * n), "null")
+    assert f.text().splitlines()[2:8] == [
+        "  %v1 = add i64 %n, 1",
+        "  %v2 = icmp slt i64 %v1, 5",
+        "  %v3 = icmp eq i64 %n, 3",
+        "  %v4 = xor i1 %v3, true",
+        "  %v5 = and i1 %v2, %v4",
+        "  br i1 %v5, label %then.v6, label %next.v6",
+    ]
+
+
+def test_a_condition_in_code_has_no_truth_value():
+    with pytest.raises(TypeError, match="the condition %x is known only when the code runs"):
+        bool(Bool("%x", Routine("f", [])))
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def family(monkeypatch):
+    monkeypatch.setattr("wend.compiler.llvm_ir.variants._AFTER", {})
+    return "test"
+
+
+def test_variants_come_in_the_order_that_they_name(family):
+    @variant(family, after="First")
+    class Second(Variant): ...
+
+    @variant(family)
+    class First(Variant): ...
+
+    assert variants_of(family) == [First, Second]
+
+
+def test_a_place_is_given_once(family):
+    @variant(family)
+    class First(Variant): ...
+
+    with pytest.raises(ValueError, match="variant: First is after '' already"):
+        variant(family)(First)
+
+
+def test_a_variant_after_none_is_an_error(family):
+    @variant(family, after="Nobody")
+    class Lost(Variant): ...
+
+    with pytest.raises(ValueError, match="variants_of: Lost of test come after none of it"):
+        variants_of(family)
+
+
+# -- products -------------------------------------------------------------------------------------
+
+
+def test_variants_of_products_are_in_order():
+    assert [made.__name__ for made in variants_of("product")] == [
+        "DotProducts", "Transposed", "Outer", "Held", "Upright", "Streamed", "ColumnDots", "Blocked"
+    ]  # fmt: skip
+
+
+def test_sizes_known_beforehand_answer_as_the_code_does():
+    weight = {"left_row": 700, "left_step": 1, "right_step": 1, "right_column": 700}
+    p = matmul.sizes_of("float32", rows=3, columns=500, depth=700, **weight)
+    assert p.both_along
+    assert p.takes("DotProducts")
+    assert not p.takes("Blocked")
+    assert not matmul.sizes_of("float32", rows=500, columns=9, depth=2, **weight).takes("Outer")
