@@ -4,6 +4,10 @@ import itertools
 
 import pytest
 
+from wend.compiler.kernels.conv import forward
+from wend.compiler.kernels.conv.input_gradient import PhaseTaps, keeps_order
+from wend.compiler.kernels.conv.sizes import first_variant
+from wend.compiler.kernels.conv.winograd.tiles_2x2 import has_tiles
 from wend.compiler.kernels.matmul import matmul
 from wend.compiler.llvm_ir.function import Routine
 from wend.compiler.llvm_ir.integers import Bool, Int, every
@@ -14,7 +18,7 @@ from wend.compiler.llvm_ir.variants import Variant, variant, variants_of
 FORMULAS = [
     lambda x, y: x + 3 - y * 2,
     lambda x, y: 100 - x // 3 + y % 5,
-    lambda x, y: 7 * x + (y & 6 | 1) + 1000 // (x + 1),
+    lambda x, y: 7 * x + (y & 6) + 1000 // (x + 1),
     lambda x, y: x.ceil_div(4) + x.at_most(y) * 10 + y.at_least(3),
     lambda x, y: ((x == y) | (x < 3) & ~(y >= 5)).choose(x, y + 1),
     lambda x, y: ((x != 4) & (x > y) & (y <= 6)).choose(1, 0),
@@ -144,3 +148,71 @@ def test_sizes_known_beforehand_answer_as_the_code_does():
     assert p.takes("DotProducts")
     assert not p.takes("Blocked")
     assert not matmul.sizes_of("float32", rows=500, columns=9, depth=2, **weight).takes("Outer")
+
+
+# -- convolutions ---------------------------------------------------------------------------------
+
+
+def sizes_of_convolution(name, dtype="float32", **words):
+    """The sizes of one image of 32 channels and filters, 3 x 3, but for other words."""
+    given = {
+        "images": 1, "batch": 1, "groups": 1, "channels": 32, "filters": 32,
+        "input_height": 56, "input_width": 56, "out_height": 56, "out_width": 56,
+        "kernel_height": 3, "kernel_width": 3, "stride_height": 1, "stride_width": 1,
+        "dilation_height": 1, "dilation_width": 1, "pad_height": 1, "pad_width": 1,
+        "input_column": 1, "out_column": 1, "last_column": 56 * 56, "last_filter": 32,
+    }  # fmt: skip
+    return forward.sizes_of(name, dtype, **{**given, **words})
+
+
+def test_variants_of_convolutions_are_in_order():
+    families = ("convolve", "convolve, shifted image", "convolve, image by image",
+                "convolve_input", "convolve_input, phase", "convolve_weight")  # fmt: skip
+    assert [[made.__name__ for made in variants_of(family)] for family in families] == [
+        ["Winograd4x4", "Winograd2x2", "ShiftedImage"],
+        ["Winograd4x1"],
+        ["DirectImage", "Patches"],
+        ["WinogradInput"],
+        ["OrderedTaps", "ReversedTaps"],
+        ["WinogradWeight", "DirectWeight", "ImageLines"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ({}, "Winograd2x2"),
+        ({"channels": 3}, "ShiftedImage"),
+        ({"kernel_height": 5, "kernel_width": 5, "channels": 8}, "ShiftedImage"),
+        ({"stride_height": 2, "stride_width": 2}, "Patches"),
+        ({"channels": 1, "filters": 1, "groups": 32}, "DirectImage"),
+    ],
+)
+def test_known_sizes_of_a_convolution_find_their_variant(words, name):
+    c = sizes_of_convolution("convolve", **words)
+    if not has_tiles(c.shape, c.dtype) or c.shape.bytes < 32:
+        pytest.skip("this processor has fewer variants")
+    if name == "Winograd2x2" and c.pools:
+        name = "Winograd4x4"
+    found = first_variant("convolve", c) or first_variant("convolve, image by image", c)
+    assert found == name
+    columns = c.pools and words == {"channels": 3}
+    assert first_variant("convolve, shifted image", c) == ("Winograd4x1" if columns else "")
+
+
+def test_known_sizes_of_gradients_find_their_variant():
+    names = [
+        first_variant("convolve_weight", sizes_of_convolution("convolve_weight", **words))
+        for words in ({}, {"channels": 1, "filters": 1, "groups": 32}, {"kernel_height": 5})
+    ]
+    some = "WinogradWeight" if names[0] == "WinogradWeight" else "ImageLines"
+    assert names == [some, "DirectWeight", "ImageLines"]
+    c = sizes_of_convolution("convolve_input")
+    taken = has_tiles(c.shape, c.dtype)
+    assert first_variant("convolve_input", c) == ("WinogradInput" if taken else "")
+    for high, name in ((3, "OrderedTaps"), (2, "ReversedTaps")):
+        phase = PhaseTaps(c, keeps_order(c), Int(high), Int(3))
+        applies = [
+            made.__name__ for made in variants_of("convolve_input, phase") if made.applies(phase)
+        ]
+        assert applies == [name]

@@ -72,7 +72,6 @@ class Int:
     def __floordiv__(self, x: Int | int) -> Int: return self._two("udiv", self, x)
     def __mod__(self, x: Int | int) -> Int: return self._two("urem", self, x)
     def __and__(self, x: Int | int) -> Int: return self._two("and", self, x)
-    def __or__(self, x: Int | int) -> Int: return self._two("or", self, x)
     def __radd__(self, x: int) -> Int: return self._two("add", x, self)
     def __rsub__(self, x: int) -> Int: return self._two("sub", x, self)
     def __rmul__(self, x: int) -> Int: return self._two("mul", x, self)

@@ -22,6 +22,7 @@ from wend.compiler.kernels.matmul.microkernel import (
 )
 from wend.compiler.kernels.matmul.packing import ElementReader
 from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.integers import Bool, Int
 
 __all__ = ["convolve_direct", "is_small", "weight_direct"]
 
@@ -31,10 +32,9 @@ _FILTERS, _CHANNELS = 3, 4
 _TURNS = 4
 
 
-def is_small(f: Routine, a: dict[str, str]) -> str:
-    """Whether groups are so small that products of tiles would be mostly empty: an i1."""
-    few = f.is_("sle", a["filters"], str(_FILTERS))
-    return f.both(few, f.is_("sle", a["channels"], str(_CHANNELS)))
+def is_small(filters: Int, channels: Int) -> Bool:
+    """Whether groups of so many filters and channels make tiles that are mostly empty."""
+    return (filters <= _FILTERS) & (channels <= _CHANNELS)
 
 
 def _bytes(f: Routine, a: dict[str, str], names: str, size: int) -> None:
