@@ -1,6 +1,8 @@
 """Variants of kernels: the operands of their conditions, the table, and who computes a product."""
 
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,10 @@ from wend.compiler.kernels.matmul import matmul
 from wend.compiler.llvm_ir.function import Routine
 from wend.compiler.llvm_ir.integers import Bool, Int, every
 from wend.compiler.llvm_ir.variants import Variant, variant, variants_of
+from wend.debug import variants
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "wend"
 
 # -- integers and conditions ----------------------------------------------------------------------
 
@@ -130,6 +136,33 @@ def test_a_variant_after_none_is_an_error(family):
 
     with pytest.raises(ValueError, match="variants_of: Lost of test come after none of it"):
         variants_of(family)
+
+
+@pytest.mark.smoke
+def test_debug_prints_the_table():
+    table = variants()
+    assert {row.family for row in table.rows} >= {"convolve", "convolve_weight", "product"}
+    assert all((PACKAGE / row.file).exists() for row in table.rows)
+    assert all(row.when and row.when == row.when.strip() for row in table.rows)
+    text = str(variants("product"))
+    assert text.startswith("product\n  DotProducts  Up to 11 rows; ")
+    assert "compiler/kernels/matmul/blocked.py" in text
+    assert text.count("\n") == 2 * len(variants("product").rows)
+    assert "<td>Blocked</td>" in table._repr_html_()
+
+
+def test_debug_knows_no_other_family():
+    with pytest.raises(ValueError, match="variants: 'products' is none of 'convolve', "):
+        variants("products")
+
+
+def test_pages_show_the_table():
+    pages = "".join(
+        (ROOT / "docs/internals" / name).read_text(encoding="utf-8")
+        for name in ("conv.md", "matmul.md")
+    )
+    shown = re.findall(r"^\| `(\w+)` \| (.*) \| `(.*)` \|$", pages, flags=re.MULTILINE)
+    assert sorted(shown) == sorted(row[1:] for row in variants().rows)
 
 
 # -- products -------------------------------------------------------------------------------------

@@ -56,8 +56,8 @@ class Int:
 
     def _two(self, name: str, x: Int | int, y: Int | int) -> Int:
         if self.f is None:
-            a, b = (z.value if isinstance(z, Int) else z for z in (x, y))
-            return Int(_KNOWN[name](a, b))
+            a = x.value if isinstance(x, Int) else x
+            return Int(_KNOWN[name](a, y.value if isinstance(y, Int) else y))
         return Int(self.f.let(f"{name} i64 {x}, {y}"), self.f)
 
     def _is(self, relation: str, x: Int | int) -> Bool:

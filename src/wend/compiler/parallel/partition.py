@@ -296,7 +296,7 @@ def _product(
         right_step=right_step, right_column=right_column, packed=packed,
     )  # fmt: skip
     stands = bool(p.left_along)
-    turned = bool(p.both_along & is_flat(p))
+    turned = stands and bool(p.both_along) and bool(is_flat(p))
     # Parts by columns read a weight once. Each part reads all of the left operand, from a cache.
     # Packing the left operand in a part pays only for enough panels, and so does computing the
     # transpose.
@@ -306,14 +306,14 @@ def _product(
         across = min(across, max(1, columns // (4 * rows)))
     # A left operand that needs packing is packed for each chunk of columns, in each part again.
     again = not stands and depth * columns * unit <= 2 * LEFT_BYTES
+    if rows >= 64 and (across < 2 or again or rows * depth * unit > LEFT_BYTES):
+        if turned and has_few_rows(p):
+            return _WHOLE
+        return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
     edges = _columns(columns, max(1, across), dtype)
     by_columns = Cut(Partition("columns", len(edges) - 1), edges)
     if rows < 64:
         return by_columns
-    if across < 2 or again or rows * depth * unit > LEFT_BYTES:
-        if turned and has_few_rows(p):
-            return _WHOLE
-        return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
     many = rows > matmul.unpacked_rows(dtype)  # with fewer rows the right operand is not packed
     # Few panels make unequal parts, and each part reads all rows.
     if turned or not (_busier(edges) > EVEN or (many and 2 * rows >= columns)):

@@ -64,12 +64,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from wend.compiler.kernels.conv.depthwise import convolve_direct, weight_direct
+from wend.compiler.kernels.conv.depthwise import DirectImage, convolve_direct, weight_direct
 from wend.compiler.kernels.conv.im2col import pack_patches
 from wend.compiler.kernels.conv.image_batches import most_columns, share_tile
 from wend.compiler.kernels.conv.input_gradient import convolve_input, scatter_phase, turn_weight
 from wend.compiler.kernels.conv.padded_image import shifted
-from wend.compiler.kernels.conv.patches import DirectImage, ImageBundles, Patches
+from wend.compiler.kernels.conv.patches import ImageBundles, Patches
 from wend.compiler.kernels.conv.sizes import ConvolutionSizes, write_variants
 from wend.compiler.kernels.conv.weight_gradient import COPIED, convolve_weight, pad_image
 from wend.compiler.kernels.conv.winograd.pool import POOL, pool_functions

@@ -274,7 +274,7 @@ def turn_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
 
 @variant("convolve_input")
 class WinogradInput(Variant):
-    """Those that `Winograd2x2` computes, with filters and channels in each other's place."""
+    """Those of Winograd2x2, with filters and channels in each other's place."""
 
     @staticmethod
     def applies(c: ConvolutionSizes) -> Bool:

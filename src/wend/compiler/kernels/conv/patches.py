@@ -1,4 +1,4 @@
-"""Convolutions image by image and group by group: products of patches, or no products at all.
+"""Convolutions image by image and group by group, as products of the weight and of patches.
 
 Several small images are one product (`image_batches`). The image itself is the matrix of patches
 where the kernel is one tap in steps of 1; otherwise patches are packed (`im2col`).
@@ -22,7 +22,7 @@ from wend.compiler.llvm_ir.function import Routine
 from wend.compiler.llvm_ir.integers import Bool, Int
 from wend.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["DirectImage", "ImageBundles", "Patches"]
+__all__ = ["ImageBundles", "ImageSite", "Patches"]
 
 
 class ImageBundles(Record):
@@ -65,7 +65,7 @@ class ImageBundles(Record):
         given = depth, positions, accumulate, together, several, stands, room
         return ImageBundles(f, c, a, shared, *given)
 
-    def site(self, image: str, group: str) -> _ImageSite:
+    def site(self, image: str, group: str) -> ImageSite:
         """The place in the loops over images and groups. image: the first image of a bundle"""
         f, a = self.f, self.a
         images = f.minimum(f.sub(a["images"], image), self.together)
@@ -77,10 +77,10 @@ class ImageBundles(Record):
         out = f.add(f.mul(image, a["out_image"]), f.mul(filters, a["out_channel"]))
         out = f.at(a["out"], out)
         place = f.add(image, a["origin"]), group
-        return _ImageSite(self, columns, source, weight, out, place)
+        return ImageSite(self, columns, source, weight, out, place)
 
 
-class _ImageSite(Record):
+class ImageSite(Record):
     """The place where the code for a bundle of images and a group is written.
 
     columns: the positions of all images
@@ -109,24 +109,6 @@ class _ImageSite(Record):
         share_state(bundles.f, bundles.shared, given)
 
 
-@variant("convolve, image by image")
-class DirectImage(Variant):
-    """Up to 3 filters and 4 channels in a group: vector by vector, no tiles."""
-
-    @staticmethod
-    def applies(c: ConvolutionSizes) -> Bool:
-        """Whether groups are so small that tiles would be mostly empty."""
-        return c.small
-
-    @staticmethod
-    def emit(site: _ImageSite) -> None:
-        """Write the call of `convolve_direct`."""
-        site.bundles.f.line(
-            f"call void @convolve_direct(ptr %args, ptr {site.source}, ptr {site.weight}, "
-            f"ptr {site.out}, i64 {site.place[0]}, i64 {site.place[1]})"
-        )
-
-
 @variant("convolve, image by image", after="DirectImage")
 class Patches(Variant):
     """All else: a product with panels of patches; small images are one product side by side."""
@@ -137,7 +119,7 @@ class Patches(Variant):
         return ~c.small
 
     @staticmethod
-    def emit(site: _ImageSite) -> None:
+    def emit(site: ImageSite) -> None:
         """Write the product of the weight and the patches."""
         given, f, a = site.bundles, site.bundles.f, site.bundles.a
         shape, dtype, several, stands = given.c.shape, given.c.dtype, given.several, given.stands

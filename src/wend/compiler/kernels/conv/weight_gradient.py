@@ -11,6 +11,7 @@ kernels of 3 x 3 instead.
 from __future__ import annotations
 
 from wend.base.records import Record
+from wend.compiler.kernels.conv.depthwise import DirectWeight
 from wend.compiler.kernels.conv.sizes import ConvolutionSizes, write_variant
 from wend.compiler.kernels.conv.winograd.weight_gradient import WinogradWeight
 from wend.compiler.kernels.matmul.macrokernel import DEPTH, arguments, column_panels, panels
@@ -27,7 +28,7 @@ from wend.compiler.llvm_ir.function import Routine
 from wend.compiler.llvm_ir.integers import Bool
 from wend.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["COPIED", "DirectWeight", "ImageLines", "convolve_weight", "pad_image"]
+__all__ = ["COPIED", "ImageLines", "convolve_weight", "pad_image"]
 
 #: The most elements of a channel, in all images that are copied at a time.
 COPIED = 2 * DEPTH
@@ -113,28 +114,6 @@ class _LineSite(Record):
             f, shape, a, size, taps, rows, sums, sums_bytes, copy, height, width, stands, apart,
             plane, line, column, together,
         )  # fmt: skip
-
-
-@variant("convolve_weight", after="WinogradWeight")
-class DirectWeight(Variant):
-    """Up to 3 filters and 4 channels in a group: dot products, no tiles."""
-
-    @staticmethod
-    def applies(c: ConvolutionSizes) -> Bool:
-        """Whether groups are so small that tiles would be mostly empty."""
-        return c.small
-
-    @staticmethod
-    def emit(c: ConvolutionSizes) -> None:
-        """Write the loop over groups. c: strides in bytes"""
-        f = c.f
-        with f.loop("0", c["groups"]) as group:
-            channel = f.mul(f.mul(group, c["channels"]), c["input_channel"])
-            source = f.at(str(c["input"]), channel)
-            filters = f.mul(group, c["filters"])
-            g = f.at(str(c["out"]), f.mul(filters, c["out_channel"]))
-            to = f.at(str(c["weight"]), f.mul(filters, c["weight_filter"]))
-            f.line(f"call void @weight_direct(ptr %args, ptr {source}, ptr {g}, ptr {to})")
 
 
 @variant("convolve_weight", after="DirectWeight")

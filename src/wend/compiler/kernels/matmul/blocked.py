@@ -36,7 +36,7 @@ _NEAR_ROWS, _NEAR_STEPS = 64, 48
 
 @variant("product", after="ColumnDots")
 class Blocked(Variant):
-    """All else, and the whole panels of a product whose last columns are left over."""
+    """All else, and the whole panels in front of columns that are left over."""
 
     @staticmethod
     def applies(p: ProductSizes) -> Bool:

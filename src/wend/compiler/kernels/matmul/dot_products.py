@@ -46,7 +46,7 @@ _PARAMETERS = (
 
 @variant("product")
 class DotProducts(Variant):
-    """Few rows, both operands along the depth (x @ weight.T), not many columns of few steps."""
+    """Up to 11 rows; the right operand lies along the depth; not many columns of few steps."""
 
     @staticmethod
     def applies(p: ProductSizes) -> Bool:

@@ -65,7 +65,7 @@ def streams(shape: TileConfig, rows: Int, columns: Int, depth: Int, step: Int) -
 
 @variant("product", after="Upright")
 class Streamed(Variant):
-    """Up to 4 rows; the right operand's columns lie side by side, beyond the first-level cache."""
+    """Up to 4 rows; a right operand beyond the first-level cache, its columns side by side."""
 
     @staticmethod
     def applies(p: ProductSizes) -> Bool:

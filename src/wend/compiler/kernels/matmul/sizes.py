@@ -31,7 +31,7 @@ PRODUCT = (
     "origin0 origin1"
 ).split()
 
-_ZERO = Int(0)
+_ZEROS = dict.fromkeys(PRODUCT, Int(0))
 #: The strides in elements of the operands' dtype.
 _STRIDES = {"left_row", "left_step", "right_step", "right_column"}
 
@@ -89,7 +89,7 @@ class ProductSizes:
 
         Strides count elements. `out_row` counts bytes.
         """
-        size, words = SOURCES[dtype][1], dict.fromkeys(PRODUCT, _ZERO)
+        size, words = SOURCES[dtype][1], _ZEROS.copy()
         for name, number in numbers.items():
             words[name] = Int(number * size if name in _STRIDES else number)
         words["last_row"], words["last_column"] = words["rows"], words["columns"]

@@ -97,7 +97,7 @@ class Outer(Variant):
 
 @variant("product", after="Outer")
 class Held(Variant):
-    """7 to 12 steps with 32 registers; sums go straight to memory; a vector of rows or more."""
+    """7 to 12 steps with 32 registers; a vector of rows or more; sums go straight to memory."""
 
     @staticmethod
     def exists(p: ProductSizes) -> bool:
@@ -127,7 +127,7 @@ class Held(Variant):
 
 @variant("product", after="Held")
 class Upright(Variant):
-    """Up to 4 columns and 24 steps; the left operand's rows lie side by side."""
+    """Up to 4 columns and 24 steps; the left operand's rows lie side by side, a vector or more."""
 
     @staticmethod
     def applies(p: ProductSizes) -> Bool:

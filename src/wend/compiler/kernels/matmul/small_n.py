@@ -100,7 +100,7 @@ class FewColumns(Record):
 
 @variant("product", after="Streamed")
 class ColumnDots(Variant):
-    """Up to 8 columns, or left over behind whole panels; more rows, which lie along the depth."""
+    """Up to 8 columns, or those left over behind whole panels; more rows, along the depth."""
 
     @staticmethod
     def applies(p: ProductSizes) -> Bool:

@@ -129,7 +129,7 @@ def crossed(p: ProductSizes) -> Bool:
 
 @variant("product", after="DotProducts")
 class Transposed(Variant):
-    """Fewer rows than columns, both along the depth; both transposed; or few columns."""
+    """More columns than rows, both along the depth; both operands transposed; or few columns."""
 
     @staticmethod
     def applies(p: ProductSizes) -> Bool:

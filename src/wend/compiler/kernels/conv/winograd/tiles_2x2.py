@@ -158,7 +158,7 @@ class Squares(Record):
 
 @variant("convolve", after="Winograd4x4")
 class Winograd2x2(Variant):
-    """3 x 3 in steps of 1, float32, enough channels, filters and squares: 16 products for 36."""
+    """3 x 3, steps of 1, float32, many channels, filters and squares: 16 products for 36."""
 
     @staticmethod
     def applies(c: ConvolutionSizes) -> Bool:

@@ -62,7 +62,7 @@ def _line(shape: TileConfig, width: Int) -> Int:
 
 @variant("convolve, shifted image")
 class Winograd4x1(Variant):
-    """3 x 3 taps and up to 16 channels: columns only, 18 products for 36."""
+    """3 x 3 taps, up to 16 channels, 8 filters or more: columns only, 18 products for 36."""
 
     @staticmethod
     def exists(c: ConvolutionSizes) -> bool:

@@ -156,7 +156,7 @@ def woven(shape: TileConfig) -> tuple[list[int], list[int]]:
 
 @variant("convolve")
 class Winograd4x4(Variant):
-    """3 x 3 as below, not too many channels, squares filled well: 36 products for 144."""
+    """As Winograd2x2, where it takes less arithmetic and the weight is small: 36 for 144."""
 
     @staticmethod
     def exists(c: ConvolutionSizes) -> bool:

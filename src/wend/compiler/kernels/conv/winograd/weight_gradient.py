@@ -58,7 +58,7 @@ _SQUARES = 24
 
 @variant("convolve_weight")
 class WinogradWeight(Variant):
-    """The kernels of `Winograd2x2`, with 24 squares or more if the weight is large."""
+    """The kernels of Winograd2x2, with 24 squares or more if the weight is large."""
 
     @staticmethod
     def applies(c: ConvolutionSizes) -> Bool:
