@@ -4,7 +4,10 @@ import itertools
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from products import product
+from targets import targets
 
 from wend.compiler.kernels.conv import forward
 from wend.compiler.kernels.conv.input_gradient import PhaseTaps, keeps_order
@@ -181,6 +184,43 @@ def test_sizes_known_beforehand_answer_as_the_code_does():
     assert p.takes("DotProducts")
     assert not p.takes("Blocked")
     assert not matmul.sizes_of("float32", rows=500, columns=9, depth=2, **weight).takes("Outer")
+
+
+EXTENTS = (1, 3, 4, 8, 11, 12, 17, 33, 40, 64, 300)
+NAMES = [name for name, _ in targets()]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("target", [target for _, target in targets()], ids=NAMES)
+def test_one_variant_computes_each_column_of_a_product(dtype, target):
+    taken = set()
+    for rows, columns, depth in itertools.product(EXTENTS, EXTENTS, EXTENTS):
+        for left in ({"left_row": depth, "left_step": 1}, {"left_row": 1, "left_step": rows}):
+            for right in (
+                {"right_step": columns, "right_column": 1},
+                {"right_step": 1, "right_column": depth},
+                {"packed": 1},
+            ):
+                sizes = {"rows": rows, "columns": columns, "depth": depth, "out_row": 4 * columns}
+                p = matmul.sizes_of(dtype, target, **sizes, **left, **right)
+                names = [made.__name__ for made, condition in p.chosen() if condition]
+                taken.update(names)
+                if p.few_columns.left_over:
+                    assert names in (["Transposed", "Blocked"], ["ColumnDots", "Blocked"])
+                else:
+                    assert len(names) == 1
+    assert taken >= {"DotProducts", "Blocked"}
+    assert dtype == "bfloat16" or taken >= {"Transposed", "Outer", "Upright", "ColumnDots"}
+
+
+@pytest.mark.parametrize(("name", "target"), targets())
+@pytest.mark.parametrize("rows", [3, 4, 11])
+def test_few_transposed_rows_times_one_column_are_added_once(rows, name, target):
+    rng = np.random.default_rng(rows)
+    left, weight = (rng.normal(size=size).astype(np.float32) for size in ((300, rows), (1, 300)))
+    out = np.ones((rows, 1), np.float32)
+    product(left.T, weight.T, out, "float32", target=target, accumulate=1)
+    np.testing.assert_allclose(out, left.T @ weight.T + 1, rtol=1e-4, atol=1e-4)
 
 
 # -- convolutions ---------------------------------------------------------------------------------

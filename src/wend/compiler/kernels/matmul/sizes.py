@@ -189,7 +189,7 @@ class ProductSizes:
     @cached_property
     def turned(self) -> Bool:
         """Whether the transpose is computed, unless steps are few."""
-        return self.transposes | self.few_columns.turned
+        return self.transposes | (self.few_columns.turned & ~self.takes("DotProducts"))
 
     @cached_property
     def rest(self) -> Rest:
