@@ -168,106 +168,160 @@ def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
     placed: whether indices are stored too
     flagged: whether the last word points at a flag that says whether the work is done already
     """
-    f, module, target = Routine("max_windows", [("ptr", "args")]), Module(), host()
-    wide = widened(dtype)
-    lanes = target.vector_bytes // max(4, wide.itemsize)
-    plain = VectorBuilder(f, module, lanes, target)
-    kind, indices = plain.type_of(wide), plain.type_of(dtypes.int64)
-    best, where = f.let(f"alloca {kind}"), f.let(f"alloca {indices}")
-    if flagged:
-        flag = f.load("ptr", f.at("%args", 8 * (4 + 6 * nd)), 8)
-        f.leave_when(f.is_("ne", f.load("i64", flag, 8), "0"))
-    x, values, places = (f.load("ptr", f.at("%args", 8 * k), 8) for k in range(3))
-    planes = _words(f, 3, 1)[0]
-    size, kernel, stride, padding, dilation, counts = (_words(f, 4 + k * nd, nd) for k in range(6))
-    area, made = "1", "1"
-    for n, m in zip(size, counts, strict=True):
-        area, made = f.mul(area, n), f.mul(made, m)
-    lowest = plain.number(identity_of("lowest", wide), wide)
-    if nd == 2 and not placed:
-        words = [*kernel, *stride, *padding, *dilation]
+    pools = _Pools(nd, dtype, placed, flagged)
+    pools.write()
+    return pools.f.text() + "\n" + pools.plain.module.render()
+
+
+class _Pools:
+    """The parts of the function `max_windows`; see `_greatest`."""
+
+    def __init__(self, nd: int, dtype: DType, placed: bool, flagged: bool) -> None:
+        f, module, target = Routine("max_windows", [("ptr", "args")]), Module(), host()
+        self.f, self.nd, self.dtype, self.placed = f, nd, dtype, placed
+        self.wide = wide = widened(dtype)
+        self.lanes = target.vector_bytes // max(4, wide.itemsize)
+        self.plain = plain = VectorBuilder(f, module, self.lanes, target)
+        self.kind, self.indices = plain.type_of(wide), plain.type_of(dtypes.int64)
+        self.best, self.where = f.let(f"alloca {self.kind}"), f.let(f"alloca {self.indices}")
+        if flagged:
+            flag = f.load("ptr", f.at("%args", 8 * (4 + 6 * nd)), 8)
+            f.leave_when(f.is_("ne", f.load("i64", flag, 8), "0"))
+        self.x, self.values, self.places = (
+            f.load("ptr", f.at("%args", 8 * k), 8) for k in range(3)
+        )
+        self.planes = _words(f, 3, 1)[0]
+        words = (_words(f, 4 + k * nd, nd) for k in range(6))
+        self.size, self.kernel, self.stride, self.padding, self.dilation, self.counts = words
+        self.area, self.made = "1", "1"
+        for n, m in zip(self.size, self.counts, strict=True):
+            self.area, self.made = f.mul(self.area, n), f.mul(self.made, m)
+        self.lowest = plain.number(identity_of("lowest", wide), wide)
+
+    def write(self) -> None:
+        """Write the loops over planes, and over vectors of windows."""
+        f, lanes = self.f, self.lanes
+        if self.nd == 2 and not self.placed:
+            with f.when(self.are_of_four()):
+                given = self.x, self.values, self.planes, self.size, self.counts
+                _of_four(f, self.plain, given, self.dtype)
+                f.leave_when("true")
+        with ExitStack() as stack:
+            plane = stack.enter_context(f.loop("0", self.planes))
+            image = f.at(self.x, f.mul(f.mul(plane, self.area), str(self.dtype.itemsize)))
+            more = f.select(f.is_("slt", f.add(plane, "1"), self.planes), "1", "0")
+            at = [stack.enter_context(f.loop("0", n)) for n in self.counts[:-1]]
+            line = f.mul(plane, self.made)
+            step = self.made
+            for i, n in zip(at, self.counts, strict=False):
+                step = f.div(step, n)
+                line = f.add(line, f.mul(i, step))
+            first = stack.enter_context(f.loop("0", self.counts[-1], str(lanes)))
+            mask = lane_mask(f, lanes, f.sub(self.counts[-1], first))
+            f.store(self.kind, self.lowest.name, self.best, 4)
+            f.store(self.indices, self.plain.number(-1, dtypes.int64).name, self.where, 8)
+            begin = f.sub(f.mul(first, self.stride[-1]), self.padding[-1])
+            for condition, apart, is_whole in self.ways(first, begin, more):
+                with f.when(condition):
+                    self.windows(image, at, begin, apart, is_whole)
+            self.store(f.add(line, first), mask)
+
+    def are_of_four(self) -> str:
+        """Whether windows are 2 x 2, side by side, and all in the image (an i1)."""
+        f = self.f
+        words = [*self.kernel, *self.stride, *self.padding, *self.dilation]
         fours = "true"
         for word, number in zip(words, (2, 2, 2, 2, 0, 0, 1, 1), strict=True):
             fours = f.both(fours, f.is_("eq", word, str(number)))
-        for n, m in zip(size, counts, strict=True):  # no window reaches beyond the last element
+        for n, m in zip(self.size, self.counts, strict=True):
+            # No window reaches beyond the last element.
             fours = f.both(fours, f.is_("sle", f.mul(m, "2"), n))
-        with f.when(fours):
-            _of_four(f, plain, (x, values, planes, size, counts), dtype)
-            f.leave_when("true")
-    with ExitStack() as stack:
-        plane = stack.enter_context(f.loop("0", planes))
-        image = f.at(x, f.mul(f.mul(plane, area), str(dtype.itemsize)))
-        more = f.select(f.is_("slt", f.add(plane, "1"), planes), "1", "0")
-        at = [stack.enter_context(f.loop("0", n)) for n in counts[:-1]]
-        line = f.mul(plane, made)
-        step = made
-        for i, n in zip(at, counts, strict=False):
-            step = f.div(step, n)
-            line = f.add(line, f.mul(i, step))
-        first = stack.enter_context(f.loop("0", counts[-1], str(lanes)))
-        mask = lane_mask(f, lanes, f.sub(counts[-1], first))
-        f.store(kind, lowest.name, best, 4)
-        f.store(indices, plain.number(-1, dtypes.int64).name, where, 8)
-        begin = f.sub(f.mul(first, stride[-1]), padding[-1])
-        reach = f.mul(f.sub(kernel[-1], "1"), dilation[-1])
-        last = f.mul(f.sub(f.minimum(f.sub(counts[-1], first), str(lanes)), "1"), stride[-1])
+        return fours
+
+    def ways(self, first: str, begin: str, more: str) -> list[tuple[str, int, bool]]:
+        """The ways to read a vector of windows.
+
+        Each way is (condition, stride or 0 for any, whether all elements are in the row).
+
+        first, begin: the first window, and the column of its first element
+        more: 1 if the image goes on in memory, else 0
+        """
+        f, lanes, size, stride = self.f, self.lanes, self.size, self.stride[-1]
+        reach = f.mul(f.sub(self.kernel[-1], "1"), self.dilation[-1])
+        last = f.mul(f.sub(f.minimum(f.sub(self.counts[-1], first), str(lanes)), "1"), stride)
         whole = f.is_("slt", f.add(begin, f.add(last, reach)), size[-1])
         whole = f.both(whole, f.is_("sge", begin, "0"))
         # Lanes without a window may read beyond the row, if the image goes on in memory.
-        end = f.add(f.add(begin, reach), f.mul(str(lanes), stride[-1]))
-        followed = f.is_("sle", end, f.add(size[-1], f.mul(area, more)))
+        end = f.add(f.add(begin, reach), f.mul(str(lanes), stride))
+        followed = f.is_("sle", end, f.add(size[-1], f.mul(self.area, more)))
         whole = f.both(whole, followed)
-        near = [f.is_("eq", stride[-1], str(apart)) for apart in NEAR]
-        ways = [
-            (f.both(close, whole), apart, True) for apart, close in zip(NEAR, near, strict=True)
-        ]
+        near = [(apart, f.is_("eq", stride, str(apart))) for apart in NEAR]
+        found = [(f.both(close, whole), apart, True) for apart, close in near]
         part = f.let(f"xor i1 {whole}, true")
-        ways += [
-            (f.both(close, part), apart, False) for apart, close in zip(NEAR, near, strict=True)
-        ]
-        far = f.let(f"xor i1 {f.either(*near)}, true")
-        for condition, apart, is_whole in [*ways, (far, 0, False)]:
-            with f.when(condition), ExitStack() as inner:
-                row = "0"
-                for k in range(nd - 1):
-                    tap = inner.enter_context(f.loop("0", kernel[k]))
-                    place = f.add(f.mul(at[k], stride[k]), f.mul(tap, dilation[k]))
-                    place = f.sub(place, padding[k])
-                    # The comparison is unsigned: places below 0 are large numbers.
-                    inner.enter_context(f.when(f.is_("ult", place, size[k])))
-                    row = f.add(f.mul(row, size[k]), place)
-                row = f.mul(row, size[-1])
-                tap = inner.enter_context(f.loop("0", kernel[-1]))
-                here = f.add(begin, f.mul(tap, dilation[-1]))
-                element = f.at(image, f.mul(f.add(row, here), str(dtype.itemsize)))
-                given, inside = _side_by_side(
-                    f, plain, element, here, size[-1], apart or stride[-1], dtype, is_whole
-                )
-                value = plain.convert(given, wide)
-                before = SsaValue(f.load(kind, best, 4), wide)
-                better = plain.gt(value, before)
-                if wide.category == dtypes.FLOAT:
-                    better = plain.bitwise_or(better, plain.ne(value, value))
-                if placed:
-                    found = SsaValue(f.load(indices, where, 8), dtypes.int64)
-                    # The first element that is not padding is taken, whatever its value.
-                    better = plain.bitwise_or(
-                        better, plain.lt(found, plain.number(0, dtypes.int64))
-                    )
-                if inside is not None:
-                    better = plain.bitwise_and(better, inside)
-                f.store(kind, plain.select(better, value, before).name, best, 4)
-                if placed:
-                    index = _places(plain, f.add(row, here), stride[-1])
-                    f.store(indices, plain.select(better, index, found).name, where, 8)
-        line = f.add(line, first)
-        out = VectorBuilder(f, module, lanes, target, None, mask)
-        result = plain.convert(SsaValue(f.load(kind, best, 4), wide), dtype)
-        out.store(result, f.at(values, f.mul(line, str(dtype.itemsize))))
-        if placed:
-            place = f.at(places, f.mul(line, "8"))
-            out.store(SsaValue(f.load(indices, where, 8), dtypes.int64), place)
-    return f.text() + "\n" + module.render()
+        found += [(f.both(close, part), apart, False) for apart, close in near]
+        far = f.let(f"xor i1 {f.either(*(close for _, close in near))}, true")
+        return [*found, (far, 0, False)]
+
+    def windows(self, image: str, at: list[str], begin: str, apart: int, whole: bool) -> None:
+        """Write the loop over the taps of a vector of windows.
+
+        image: the address of the plane
+        at: the place of the windows, along all dims but the last
+        begin, apart, whole: see `ways`
+        """
+        f, size = self.f, self.size
+        with ExitStack() as inner:
+            row = "0"
+            for k in range(self.nd - 1):
+                tap = inner.enter_context(f.loop("0", self.kernel[k]))
+                place = f.add(f.mul(at[k], self.stride[k]), f.mul(tap, self.dilation[k]))
+                place = f.sub(place, self.padding[k])
+                # The comparison is unsigned: places below 0 are large numbers.
+                inner.enter_context(f.when(f.is_("ult", place, size[k])))
+                row = f.add(f.mul(row, size[k]), place)
+            row = f.mul(row, size[-1])
+            tap = inner.enter_context(f.loop("0", self.kernel[-1]))
+            here = f.add(begin, f.mul(tap, self.dilation[-1]))
+            element = f.at(image, f.mul(f.add(row, here), str(self.dtype.itemsize)))
+            step = apart or self.stride[-1]
+            given, inside = _side_by_side(
+                f, self.plain, element, here, size[-1], step, self.dtype, whole
+            )
+            self.take(given, inside, row, here)
+
+    def take(self, given: SsaValue, inside: SsaValue | None, row: str, here: str) -> None:
+        """Write the comparison of elements with the best ones so far.
+
+        inside: the lanes whose element is in the image; None for all
+        row, here: the place in the image of the first lane's element
+        """
+        f, plain = self.f, self.plain
+        value = plain.convert(given, self.wide)
+        before = SsaValue(f.load(self.kind, self.best, 4), self.wide)
+        better = plain.gt(value, before)
+        if self.wide.category == dtypes.FLOAT:
+            better = plain.bitwise_or(better, plain.ne(value, value))
+        if self.placed:
+            found = SsaValue(f.load(self.indices, self.where, 8), dtypes.int64)
+            # The first element that is not padding is taken, whatever its value.
+            none = plain.lt(found, plain.number(0, dtypes.int64))
+            better = plain.bitwise_or(better, none)
+        if inside is not None:
+            better = plain.bitwise_and(better, inside)
+        f.store(self.kind, plain.select(better, value, before).name, self.best, 4)
+        if self.placed:
+            index = _places(plain, f.add(row, here), self.stride[-1])
+            f.store(self.indices, plain.select(better, index, found).name, self.where, 8)
+
+    def store(self, line: str, mask: str) -> None:
+        """Write the stores of a vector of results. line: the number of the first one"""
+        f, plain = self.f, self.plain
+        out = VectorBuilder(f, plain.module, self.lanes, plain.target, None, mask)
+        result = plain.convert(SsaValue(f.load(self.kind, self.best, 4), self.wide), self.dtype)
+        out.store(result, f.at(self.values, f.mul(line, str(self.dtype.itemsize))))
+        if self.placed:
+            place = f.at(self.places, f.mul(line, "8"))
+            out.store(SsaValue(f.load(self.indices, self.where, 8), dtypes.int64), place)
 
 
 def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None:

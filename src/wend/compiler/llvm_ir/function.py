@@ -7,6 +7,7 @@
     text = f.text()
 
 Names and constants are strings, as they stand in the text. Integers are i64; addresses count bytes.
+Integers and conditions may also be `Int` and `Bool`, which have Python's operators.
 What a loop carries from turn to turn is declared by `carry` at the head of its block.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from wend.compiler.llvm_ir.integers import Bool, Word
 from wend.compiler.llvm_ir.text import Text
 
 __all__ = ["Loop", "Routine"]
@@ -28,7 +30,7 @@ class Loop:
         self.entry = entry
         self.header = header
         self.index = index
-        self.step = "1"  # may be set inside the loop, to a value made there
+        self.step: Word = "1"  # may be set inside the loop, to a value made there
         self._place = place
         self._carried: list[tuple[str, str, str, str | None]] = []
 
@@ -47,7 +49,7 @@ class Loop:
             if known == name:
                 self._carried[position] = (known, kind, start, value)
 
-    def close(self, latch: str, onward: str, start: str) -> None:
+    def close(self, latch: str, onward: str, start: Word) -> None:
         """Write the phi instructions, once all is known."""
         phis = [("i64", self.index, start, onward)]
         phis += [(kind, name, first, then or name) for name, kind, first, then in self._carried]
@@ -85,27 +87,27 @@ class Routine(Text):
 
     # -- integers -------------------------------------------------------------------------------
 
-    def add(self, x: str, y: str) -> str:
+    def add(self, x: Word, y: Word) -> str:
         """x + y"""
         return self.let(f"add i64 {x}, {y}")
 
-    def sub(self, x: str, y: str) -> str:
+    def sub(self, x: Word, y: Word) -> str:
         """x - y"""
         return self.let(f"sub i64 {x}, {y}")
 
-    def mul(self, x: str, y: str) -> str:
+    def mul(self, x: Word, y: Word) -> str:
         """x * y"""
         return self.let(f"mul i64 {x}, {y}")
 
-    def div(self, x: str, y: str) -> str:
+    def div(self, x: Word, y: Word) -> str:
         """x / y rounded down, for x >= 0 and y > 0"""
         return self.let(f"udiv i64 {x}, {y}")
 
-    def ceil_div(self, x: str, y: int) -> str:
+    def ceil_div(self, x: Word, y: int) -> str:
         """x / y rounded up, for x >= 0"""
         return self.div(self.add(x, str(y - 1)), str(y))
 
-    def is_(self, relation: str, x: str, y: str, kind: str = "i64") -> str:
+    def is_(self, relation: str, x: Word, y: Word, kind: str = "i64") -> str:
         """A comparison: relation is eq, ne, slt, sle, ult, ..."""
         return self.let(f"icmp {relation} {kind} {x}, {y}")
 
@@ -124,21 +126,21 @@ class Routine(Text):
         """x or y, of conditions"""
         return self.let(f"or i1 {x}, {y}")
 
-    def minimum(self, x: str, y: str) -> str:
+    def minimum(self, x: Word, y: Word) -> str:
         """The smaller of two integers"""
         return self.select(self.is_("slt", x, y), x, y)
 
-    def maximum(self, x: str, y: str) -> str:
+    def maximum(self, x: Word, y: Word) -> str:
         """The larger of two integers"""
         return self.select(self.is_("slt", x, y), y, x)
 
-    def select(self, condition: str, x: str, y: str, kind: str = "i64") -> str:
+    def select(self, condition: str | Bool, x: Word, y: Word, kind: str = "i64") -> str:
         """x where the condition holds, else y"""
         return self.let(f"select i1 {condition}, {kind} {x}, {kind} {y}")
 
     # -- memory ---------------------------------------------------------------------------------
 
-    def at(self, pointer: str, offset: str | int) -> str:
+    def at(self, pointer: str, offset: Word | int) -> str:
         """The address `offset` bytes on"""
         return self.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
@@ -153,7 +155,7 @@ class Routine(Text):
     # -- control --------------------------------------------------------------------------------
 
     @contextmanager
-    def turns(self, start: str, stop: str, step: str = "1") -> Iterator[Loop]:
+    def turns(self, start: Word, stop: Word, step: Word = "1") -> Iterator[Loop]:
         """A loop over start, start + step, ... < stop, which may carry values."""
         number = self.fresh()[1:]
         head, body, done = f"head.{number}", f"body.{number}", f"done.{number}"
@@ -174,12 +176,12 @@ class Routine(Text):
         self.label(done)
 
     @contextmanager
-    def loop(self, start: str, stop: str, step: str = "1") -> Iterator[str]:
+    def loop(self, start: Word, stop: Word, step: Word = "1") -> Iterator[str]:
         """A loop that carries nothing; gives its index."""
         with self.turns(start, stop, step) as loop:
             yield loop.index
 
-    def leave_when(self, condition: str) -> None:
+    def leave_when(self, condition: str | Bool) -> None:
         """Return from the function if the condition holds."""
         number = self.fresh()[1:]
         self.line(f"br i1 {condition}, label %leave.{number}, label %stay.{number}")

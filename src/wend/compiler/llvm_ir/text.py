@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wend.compiler.llvm_ir.integers import Bool
 
 
 class Text:
@@ -38,7 +42,7 @@ class Text:
         self.lines.append(f"{name.removeprefix('%')}:")
 
     @contextmanager
-    def when(self, condition: str) -> Iterator[None]:
+    def when(self, condition: str | Bool) -> Iterator[None]:
         """What is done only if the condition holds."""
         number = self.fresh()[1:]
         self.line(f"br i1 {condition}, label %then.{number}, label %next.{number}")

@@ -20,8 +20,8 @@ from wend.compiler.ir.kernel import Kernel, Slot
 from wend.compiler.ir.symbolic_extents import Poly, constant, product
 from wend.compiler.kernels.conv import forward
 from wend.compiler.kernels.matmul import matmul
-from wend.compiler.kernels.matmul.macrokernel import LARGE
 from wend.compiler.kernels.matmul.small_n import MOST
+from wend.compiler.kernels.matmul.transposed import has_few_rows, is_flat
 
 __all__ = [
     "WHOLE",
@@ -291,33 +291,36 @@ def _product(
         edges = _edges(batch0 if axis == 0 else batch1, parts, 1)
         return Cut(Partition("batches", len(edges) - 1, axis), edges)
     unit = operand_sizes(dtype, packed)["left"]
-    stands = left_step == 1
-    along = stands and right_step == 1 and not packed
-    turned = along and rows * 3 < columns * 2
+    p = matmul.sizes_of(
+        dtype, rows=rows, columns=columns, depth=depth, left_step=left_step,
+        right_step=right_step, right_column=right_column, packed=packed,
+    )  # fmt: skip
+    stands = bool(p.left_along)
+    turned = stands and bool(p.both_along) and bool(is_flat(p))
     # Parts by columns read a weight once. Each part reads all of the left operand, from a cache.
     # Packing the left operand in a part pays only for enough panels, and so does computing the
-    # transpose (see `matmul.transposed`).
+    # transpose.
     across = min(parts, len(matmul.column_cuts(columns, dtype)) + 1)
     across = across if stands else min(across, columns // (4 * matmul.tile_columns(dtype)))
     if turned:
         across = min(across, max(1, columns // (4 * rows)))
     # A left operand that needs packing is packed for each chunk of columns, in each part again.
     again = not stands and depth * columns * unit <= 2 * LEFT_BYTES
+    if rows >= 64 and (across < 2 or again or rows * depth * unit > LEFT_BYTES):
+        if turned and has_few_rows(p):
+            return _WHOLE
+        return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
     edges = _columns(columns, max(1, across), dtype)
     by_columns = Cut(Partition("columns", len(edges) - 1), edges)
     if rows < 64:
         return by_columns
-    if across < 2 or again or rows * depth * unit > LEFT_BYTES:
-        if turned and rows <= 256:
-            return _WHOLE
-        return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
     many = rows > matmul.unpacked_rows(dtype)  # with fewer rows the right operand is not packed
     # Few panels make unequal parts, and each part reads all rows.
     if turned or not (_busier(edges) > EVEN or (many and 2 * rows >= columns)):
         return by_columns
     if many:
         return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
-    if packed or (right_column == 1 and depth * right_step * unit < LARGE):
+    if p.packed | (p.beside & ~p.large):
         edges = _edges(rows, min(parts, rows // 32), 8)
         return Cut(Partition("rows", len(edges) - 1), edges)
     return by_columns

@@ -10,6 +10,8 @@ The words of `args` are those of `convolve` and `convolve_weight`, see `conv.for
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from wend.compiler.kernels.matmul.macrokernel import arguments
 from wend.compiler.kernels.matmul.microkernel import (
     TileConfig,
@@ -22,8 +24,14 @@ from wend.compiler.kernels.matmul.microkernel import (
 )
 from wend.compiler.kernels.matmul.packing import ElementReader
 from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.integers import Bool, Int
+from wend.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["convolve_direct", "is_small", "weight_direct"]
+if TYPE_CHECKING:
+    from wend.compiler.kernels.conv.patches import ImageSite
+    from wend.compiler.kernels.conv.sizes import ConvolutionSizes
+
+__all__ = ["DirectImage", "DirectWeight", "convolve_direct", "is_small", "weight_direct"]
 
 # The most filters and channels of a group: with more, matrix products are quicker.
 _FILTERS, _CHANNELS = 3, 4
@@ -31,10 +39,49 @@ _FILTERS, _CHANNELS = 3, 4
 _TURNS = 4
 
 
-def is_small(f: Routine, a: dict[str, str]) -> str:
-    """Whether groups are so small that products of tiles would be mostly empty: an i1."""
-    few = f.is_("sle", a["filters"], str(_FILTERS))
-    return f.both(few, f.is_("sle", a["channels"], str(_CHANNELS)))
+def is_small(filters: Int, channels: Int) -> Bool:
+    """Whether groups of so many filters and channels make tiles that are mostly empty."""
+    return (filters <= _FILTERS) & (channels <= _CHANNELS)
+
+
+@variant("convolve, image by image")
+class DirectImage(Variant):
+    """Up to 3 filters and 4 channels in a group: vector by vector, no tiles."""
+
+    @staticmethod
+    def applies(c: ConvolutionSizes) -> Bool:
+        """Whether groups are so small that tiles would be mostly empty."""
+        return c.small
+
+    @staticmethod
+    def emit(site: ImageSite) -> None:
+        """Write the call of `convolve_direct`."""
+        site.bundles.f.line(
+            f"call void @convolve_direct(ptr %args, ptr {site.source}, ptr {site.weight}, "
+            f"ptr {site.out}, i64 {site.place[0]}, i64 {site.place[1]})"
+        )
+
+
+@variant("convolve_weight", after="WinogradWeight")
+class DirectWeight(Variant):
+    """Up to 3 filters and 4 channels in a group: dot products, no tiles."""
+
+    @staticmethod
+    def applies(c: ConvolutionSizes) -> Bool:
+        """Whether groups are so small that tiles would be mostly empty."""
+        return c.small
+
+    @staticmethod
+    def emit(c: ConvolutionSizes) -> None:
+        """Write the loop over groups. c: strides in bytes"""
+        f = c.f
+        with f.loop("0", c["groups"]) as group:
+            channel = f.mul(f.mul(group, c["channels"]), c["input_channel"])
+            source = f.at(str(c["input"]), channel)
+            filters = f.mul(group, c["filters"])
+            g = f.at(str(c["out"]), f.mul(filters, c["out_channel"]))
+            to = f.at(str(c["weight"]), f.mul(filters, c["weight_filter"]))
+            f.line(f"call void @weight_direct(ptr %args, ptr {source}, ptr {g}, ptr {to})")
 
 
 def _bytes(f: Routine, a: dict[str, str], names: str, size: int) -> None:

@@ -64,47 +64,39 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from wend.compiler.kernels.conv.depthwise import convolve_direct, is_small, weight_direct
+from wend.compiler.kernels.conv.depthwise import DirectImage, convolve_direct, weight_direct
 from wend.compiler.kernels.conv.im2col import pack_patches
-from wend.compiler.kernels.conv.image_batches import (
-    COLUMNS,
-    bundled,
-    most_columns,
-    pieces,
-    share_state,
-    share_tile,
-)
+from wend.compiler.kernels.conv.image_batches import most_columns, share_tile
 from wend.compiler.kernels.conv.input_gradient import convolve_input, scatter_phase, turn_weight
-from wend.compiler.kernels.conv.padded_image import is_shifted, shifted
+from wend.compiler.kernels.conv.padded_image import shifted
+from wend.compiler.kernels.conv.patches import ImageBundles, Patches
+from wend.compiler.kernels.conv.sizes import ConvolutionSizes, write_variants
 from wend.compiler.kernels.conv.weight_gradient import COPIED, convolve_weight, pad_image
-from wend.compiler.kernels.conv.winograd.pool import POOL, pool_functions, tell_pooled
+from wend.compiler.kernels.conv.winograd.pool import POOL, pool_functions
 from wend.compiler.kernels.conv.winograd.tiles_2x2 import (
     FIRST,
     FRONT,
     LATER,
     NARROW,
+    Winograd2x2,
     has_tiles,
     is_padded,
-    is_winograd,
     join_image,
     spread_image,
     spread_weight,
     spread_words,
     winograd,
 )
-from wend.compiler.kernels.conv.winograd.tiles_4x1 import is_by_rows, rows_functions
-from wend.compiler.kernels.conv.winograd.tiles_4x4 import WIDE, has_wide, is_wide, wide_functions
+from wend.compiler.kernels.conv.winograd.tiles_4x1 import rows_functions
+from wend.compiler.kernels.conv.winograd.tiles_4x4 import (
+    WIDE,
+    Winograd4x4,
+    has_wide,
+    wide_functions,
+)
 from wend.compiler.kernels.conv.winograd.weight_gradient import winograd_weight
 from wend.compiler.kernels.matmul.line_tiles import line_tiles
-from wend.compiler.kernels.matmul.macrokernel import (
-    CacheBlock,
-    Multiply,
-    PanelAddresses,
-    Scratch,
-    arguments,
-    panels,
-    scratch_size,
-)
+from wend.compiler.kernels.matmul.macrokernel import arguments, scratch_size
 from wend.compiler.kernels.matmul.matmul import accumulator
 from wend.compiler.kernels.matmul.microkernel import (
     TileConfig,
@@ -113,7 +105,6 @@ from wend.compiler.kernels.matmul.microkernel import (
     masked_store,
     tiles,
 )
-from wend.compiler.kernels.matmul.operands import Matrix, Operands
 from wend.compiler.kernels.matmul.packing import SOURCES, pack_left, pack_right
 from wend.compiler.llvm_ir.function import Routine
 from wend.compiler.llvm_ir.jit import Library, Target, compile_module, host
@@ -136,6 +127,7 @@ __all__ = [
     "partial_sums",
     "pools",
     "scratch_bytes",
+    "sizes_of",
     "spread_sums",
     "workspace_sums",
 ]
@@ -150,6 +142,8 @@ CONVOLVE = (
     _COMMON + "first_column last_column accumulate epilogue state bundle scratch origin "
     "batch workspace spread turned first_filter last_filter shared pool"
 ).split()
+#: The words of `convolve` that are read where there are no squares of 4 x 4.
+_FEWER = CONVOLVE[: CONVOLVE.index("shared")]
 CONVOLVE_INPUT = (
     _COMMON + "out_row out_column workspace partial bundle scratch turned first_filter last_filter "
     "batch spread"
@@ -252,6 +246,15 @@ def scratch_bytes(dtype: str, target: Target | None = None) -> int:
     return scratch_size(_of(dtype, target))
 
 
+def sizes_of(
+    name: str, dtype: str, target: Target | None = None, **numbers: int
+) -> ConvolutionSizes:
+    """What is known of a convolution before it runs, by the words of its argument block."""
+    shape = _of(dtype, target)
+    words = _FEWER if name == "convolve" and not has_wide(shape, dtype) else WORDS[name]
+    return ConvolutionSizes.known(shape, dtype, words, **numbers)
+
+
 @cache
 def core(name: str, dtype: str) -> Library:
     """Return the library of the function `name`, for this processor. The first call compiles it."""
@@ -276,7 +279,7 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         ]
         return "\n".join(texts)
     wide = name == "convolve" and has_wide(shape, dtype)
-    words = CONVOLVE if wide else CONVOLVE[: CONVOLVE.index("shared")]  # only `wide` reads more
+    words = CONVOLVE if wide else _FEWER
     texts = [
         tiles(shape),
         pack_right(shape, dtype),
@@ -289,7 +292,7 @@ def core_text(name: str, dtype: str, target: Target | None = None) -> str:
         join_image(shape, dtype, words),
         winograd(shape, dtype, words, NARROW),
         shifted(shape, dtype, words),
-        _convolve(shape, dtype, words, wide),
+        _convolve(shape, dtype, words),
     ]
     if name == "convolve":
         texts.append(_turn_weight(shape, dtype, words))
@@ -326,158 +329,50 @@ def _add_parts(shape: TileConfig) -> str:
 def _turn_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The text of `turn_weight`: it transforms kernels before the parts of a convolution run."""
     f = Routine("turn_weight", [("ptr", "args")])
-    a = arguments(f, names, "")
-    if has_wide(shape, dtype):
-        with f.when(is_wide(f, shape, a)):
+    c = ConvolutionSizes.in_code(f, shape, dtype, arguments(f, names, ""))
+    if c.pools:
+        with f.when(Winograd4x4.applies(c)):
             f.line("call void @spread_filters_wide(ptr %args)")
             f.leave_when("true")
-    with f.when(is_winograd(f, shape, dtype, a)):
+    with f.when(Winograd2x2.applies(c)):
         f.line("call void @spread_filters(ptr %args)")
     return f.text()
 
 
-def _convolve(shape: TileConfig, dtype: str, names: list[str], wide: bool) -> str:
+def _convolve(shape: TileConfig, dtype: str, names: list[str]) -> str:
     f = Routine("convolve", [("ptr", "args")])
     a = arguments(f, names, "input weight out epilogue state bundle scratch")
-    if is_padded(shape) or wide:
-        with f.when(f.is_("eq", a["turned"], str(FIRST))):
+    c = ConvolutionSizes.in_code(f, shape, dtype, a)
+    if is_padded(shape) or c.pools:
+        with f.when(c["turned"] == FIRST):
             workspace = f.let(f"inttoptr i64 {a['workspace']} to ptr")
             f.store("i64", "0", f.at(workspace, -FRONT), 8)
-            if wide:
+            if c.pools:
                 f.store("i64", "0", f.at(workspace, WIDE.flag - FRONT), 8)
-    if wide:
-        with f.when(is_wide(f, shape, a)):
-            tell_pooled(f, "true")
-            f.line("call void @pool_squares(ptr %args)")
-            f.leave_when("true")
-    with f.when(is_winograd(f, shape, dtype, a)):
-        if wide:
-            tell_pooled(f, "false")
-        f.line("call void @winograd(ptr %args)")
-        f.leave_when("true")
-    with f.when(is_shifted(f, shape, dtype, a)):
-        if wide:
-            with f.when(is_by_rows(f, shape, a)):
-                tell_pooled(f, "true")
-                f.line("call void @winograd_rows(ptr %args)")
-                f.leave_when("true")
-            tell_pooled(f, "false")
-        f.line("call void @shifted(ptr %args)")
-        f.leave_when("true")
-    if wide:
-        tell_pooled(f, "false")
+    write_variants("convolve", c)
+    if c.pools:
+        c.tell_pooled(False)
+    _convolve_images(f, shape, dtype, a)
+    return f.text()
+
+
+def _convolve_images(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> None:
+    """Write the loops over images and groups, of which each is a convolution of its own.
+
+    a: the words, with strides in elements
+    """
     shared = f.let("alloca [6 x i64], align 8")
     size = SOURCES[dtype][1]
     for name in "input_image input_channel input_row input_column weight_filter".split():
         a[name] = f.mul(a[name], str(size))
     for name in ("out_image", "out_channel"):
         a[name] = f.mul(a[name], str(shape.size))
-    taps = f.mul(a["kernel_height"], a["kernel_width"])
-    depth = f.mul(a["channels"], taps)
-    positions = f.mul(a["out_height"], a["out_width"])
-    small = is_small(f, a)
-    accumulate = f.is_("ne", a["accumulate"], "0")
-    all_ = f.both(f.is_("eq", a["first_column"], "0"), f.is_("eq", a["last_column"], positions))
-    other = f.let(f"xor i1 {f.either(small, accumulate)}, true")
-    together = bundled(f, shape, positions, a["images"], f.both(all_, other))
-    several = f.is_("sgt", together, "1")
-    stands = f.both(_stands(f, a, taps, str(size)), f.let(f"xor i1 {several}, true"))
-    room = Scratch.of(f, shape, a["scratch"])
-    with f.loop("0", a["images"], together) as image, f.loop("0", a["groups"]) as group:
-        images = f.minimum(f.sub(a["images"], image), together)
-        columns = f.mul(positions, images)
-        channel = f.mul(f.mul(group, a["channels"]), a["input_channel"])
-        source = f.at(a["input"], f.add(f.mul(image, a["input_image"]), channel))
-        filters = f.mul(group, a["filters"])
-        weight = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
-        out = f.add(f.mul(image, a["out_image"]), f.mul(filters, a["out_channel"]))
-        out = f.at(a["out"], out)
-        left = Matrix(weight, a["weight_filter"], str(size))
-        right = Matrix(source, str(size), a["input_channel"])
-        operands = Operands(f, shape, dtype, room, left, right, columns, stands)
-
-        place = f.add(image, a["origin"]), group
-        with f.when(small):
-            f.line(
-                f"call void @convolve_direct(ptr %args, ptr {source}, ptr {weight}, "
-                f"ptr {out}, i64 {place[0]}, i64 {group})"
-            )
-        given = [("ptr", a["epilogue"]), ("ptr", a["state"]), ("i64", positions), ("ptr", out)]
-        share_state(f, shared, [*given, ("i64", a["out_image"]), ("i64", a["out_channel"])])
-
-        def patches(
-            block: CacheBlock, operands: Operands = operands, apart: str = a["input_image"]
-        ) -> PanelAddresses:
-            return _patches(f, shape, operands, stands, block, positions, apart)
-
-        with f.when(f.let(f"xor i1 {small}, true")):
-            Multiply(
-                f,
-                shape,
-                right=patches,
-                left=operands.left_rows,
-                room=room,
-                part_rows=("0", a["filters"]),
-                part_columns=(a["first_column"], f.select(several, columns, a["last_column"])),
-                columns=columns,
-                depth=depth,
-                out=f.select(several, a["bundle"], out, "ptr"),
-                out_row=f.select(several, f.mul(columns, str(shape.size)), a["out_channel"]),
-                accumulate=accumulate,
-                epilogue=f.select(several, "@share_tile", a["epilogue"], "ptr"),
-                state=f.select(several, shared, a["state"], "ptr"),
-                place=place,
-                chunk=str(COLUMNS * shape.panel),
-            ).write()
-    return f.text()
-
-
-def _stands(f: Routine, a: dict[str, str], taps: str, size: str) -> str:
-    """Whether the image itself is the matrix of patches: one tap, stride 1, no padding, dense."""
-    found = f.is_("eq", taps, "1")
-    equal = [
-        (a["stride_height"], "1"),
-        (a["stride_width"], "1"),
-        (a["pad_height"], "0"),
-        (a["pad_width"], "0"),
-        (a["input_column"], size),
-        (a["input_row"], f.mul(a["input_width"], size)),
-        (a["out_height"], a["input_height"]),
-        (a["out_width"], a["input_width"]),
-    ]
-    for x, y in equal:
-        found = f.both(found, f.is_("eq", x, y))
-    return found
-
-
-def _patches(
-    f: Routine,
-    shape: TileConfig,
-    operands: Operands,
-    stands: str,
-    block: CacheBlock,
-    positions: str,
-    apart: str,
-) -> PanelAddresses:
-    """Return the panels of a block: from the image itself where `stands`, else packed patches.
-
-    positions: the positions of one image
-    apart: the bytes from image to image
-    """
-    found = operands.panels(block, stands)
-    bytes_ = f.mul(block.depth, str(shape.size))
-    with (
-        f.when(f.let(f"xor i1 {stands}, true")),
-        panels(f, shape, block.first, block.last, operands.columns) as (column, width),
-    ):
-        lanes = f.mul(width, str(shape.lanes))
-        valid = f.minimum(f.sub(operands.columns, column), lanes)
-        place = f.at(operands.room.panels, f.mul(f.sub(column, block.first), bytes_))
-        with pieces(f, positions, column, valid) as (image, position, before, count):
-            source = f.at(operands.right.base, f.mul(image, apart))
-            into = f.at(place, f.mul(before, str(shape.size)))
-            f.line(
-                f"call void @pack_patches(ptr %args, ptr {source}, i64 {position}, i64 {count}, "
-                f"i64 {lanes}, i64 {block.start}, i64 {block.depth}, ptr {into})"
-            )
-    return found
+    c = ConvolutionSizes.in_code(f, shape, dtype, a)
+    images = ImageBundles.of(f, c, a, shared)
+    with f.loop("0", a["images"], images.together) as image, f.loop("0", a["groups"]) as group:
+        site = images.site(image, group)
+        with f.when(DirectImage.applies(c)):
+            DirectImage.emit(site)
+        site.share()
+        with f.when(Patches.applies(c)):
+            Patches.emit(site)

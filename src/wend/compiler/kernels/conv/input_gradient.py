@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 
 from wend.base.records import Record
 from wend.compiler.kernels.conv.depthwise import is_small
-from wend.compiler.kernels.conv.winograd.tiles_2x2 import is_winograd
+from wend.compiler.kernels.conv.sizes import ConvolutionSizes, write_variant
+from wend.compiler.kernels.conv.winograd.tiles_2x2 import Winograd2x2
 from wend.compiler.kernels.matmul.macrokernel import arguments
 from wend.compiler.kernels.matmul.microkernel import (
     EPILOGUE,
@@ -26,8 +28,19 @@ from wend.compiler.kernels.matmul.microkernel import (
 )
 from wend.compiler.kernels.matmul.packing import SOURCES
 from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.integers import Bool, Int
+from wend.compiler.llvm_ir.variants import Variant, variant, variants_of
 
-__all__ = ["convolve_input", "scatter_phase", "turn_weight"]
+__all__ = [
+    "OrderedTaps",
+    "PhaseTaps",
+    "ReversedTaps",
+    "WinogradInput",
+    "convolve_input",
+    "keeps_order",
+    "scatter_phase",
+    "turn_weight",
+]
 
 #: The filters whose taps are written together, because they lie side by side afterwards.
 _FILTERS = 16
@@ -60,8 +73,8 @@ def convolve_input(shape: TileConfig, dtype: str, names: list[str], inner: list[
     a = arguments(f, names, pointers)
     block = f.let(f"alloca [{len(inner)} x i64], align 8")
     state = f.let("alloca [8 x i64], align 8")
-    size = str(shape.size)
-    ordered = _ordered(f, shape, dtype, a)
+    c = ConvolutionSizes.in_code(f, shape, dtype, a)
+    ordered = keeps_order(c)
     single = f.both(f.is_("eq", a["stride_height"], "1"), f.is_("eq", a["stride_width"], "1"))
     epilogue = f.select(single, "0", "ptrtoint (ptr @scatter_phase to i64)")
     with f.when(f.is_("eq", a["turned"], "0")):
@@ -69,7 +82,7 @@ def convolve_input(shape: TileConfig, dtype: str, names: list[str], inner: list[
     with _phases(f, dtype, a) as (y, x, high, wide, kernel):
         place = f.add(f.mul(y, a["input_width"]), x)
         positions = f.mul(high.positions, wide.positions)
-        whole = f.both(ordered, _is_whole(f, a, high, wide))
+        whole = str(PhaseTaps.of(c, ordered, high, wide).whole)
         high, wide = _in_order(f, whole, high), _in_order(f, whole, wide)
         # Partial sums over the depth must not overwrite the results of another phase.
         sums = f.select(single, a["input"], a["partial"], "ptr")
@@ -117,19 +130,27 @@ def convolve_input(shape: TileConfig, dtype: str, names: list[str], inner: list[
         }
         for i, name in enumerate(inner):
             f.store("i64", words[name], f.at(block, 8 * i), 8)
-        scattered = (
-            f.add(_integer(f, a["input"]), f.mul(place, size)),
-            f.mul(a["input_image"], size),
-            f.mul(f.mul(a["input_channel"], a["channels"]), size),
-            f.mul(a["input_channel"], size),
-            f.mul(f.mul(a["input_width"], a["stride_height"]), size),
-            f.mul(a["stride_width"], size),
-            wide.positions,
-        )
-        for i, word in enumerate(scattered):
-            f.store("i64", word, f.at(state, 8 * i), 8)
+        _tell_scatter(f, shape, a, state, place, wide)
         f.line(f"call void @convolve(ptr {block})")
     return f.text()
+
+
+def _tell_scatter(
+    f: Routine, shape: TileConfig, a: dict[str, str], state: str, place: str, wide: _Phase
+) -> None:
+    """Write the state of `scatter_phase`. place: the phase's first position in the gradient"""
+    size = str(shape.size)
+    scattered = (
+        f.add(_integer(f, a["input"]), f.mul(place, size)),
+        f.mul(a["input_image"], size),
+        f.mul(f.mul(a["input_channel"], a["channels"]), size),
+        f.mul(a["input_channel"], size),
+        f.mul(f.mul(a["input_width"], a["stride_height"]), size),
+        f.mul(a["stride_width"], size),
+        wide.positions,
+    )
+    for i, word in enumerate(scattered):
+        f.store("i64", word, f.at(state, 8 * i), 8)
 
 
 def _integer(f: Routine, pointer: str) -> str:
@@ -178,19 +199,34 @@ def _phases(
         f.store("ptr", f.at(kernel, f.mul(whole, taps)), place, 8)
 
 
-def _ordered(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
-    """Whether kernels of phases with all taps keep the taps' order: an i1."""
-    if SOURCES[dtype][0] != shape.element:
-        return "false"
+def keeps_order(c: ConvolutionSizes) -> Bool:
+    """Whether kernels of phases with all taps keep the taps' order."""
+    if c.widened:
+        return c.never
     # `conv.depthwise` takes positive dilations only.
-    turned = {"filters": a["channels"], "channels": a["filters"]}
-    return f.let(f"xor i1 {is_small(f, turned)}, true")
+    return ~is_small(c["channels"], c["filters"])
 
 
-def _is_whole(f: Routine, a: dict[str, str], high: _Phase, wide: _Phase) -> str:
-    """Whether a phase meets all taps of the kernel."""
-    down = f.is_("eq", high.count, a["kernel_height"])
-    return f.both(down, f.is_("eq", wide.count, a["kernel_width"]))
+class PhaseTaps:
+    """The taps of a phase, which decide how its kernel is written.
+
+    high, wide: the numbers of taps that the phase meets, down and across
+    ordered: whether kernels of phases with all taps keep the taps' order
+    """
+
+    def __init__(self, c: ConvolutionSizes, ordered: Bool, high: Int, wide: Int) -> None:
+        self.c, self.ordered, self.high, self.wide = c, ordered, high, wide
+
+    @staticmethod
+    def of(c: ConvolutionSizes, ordered: Bool, high: _Phase, wide: _Phase) -> PhaseTaps:
+        """Return the taps of a phase in code."""
+        return PhaseTaps(c, ordered, Int(high.count, c.f), Int(wide.count, c.f))
+
+    @cached_property
+    def whole(self) -> Bool:
+        """Whether the kernel is written in the taps' order: the phase meets all of them."""
+        down = self.high == self.c["kernel_height"]
+        return self.ordered & (down & (self.wide == self.c["kernel_width"]))
 
 
 def _in_order(f: Routine, whole: str, phase: _Phase) -> _Phase:
@@ -211,11 +247,10 @@ def turn_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
     a = arguments(f, names, "input out weight workspace partial bundle scratch")
     unit = str(SOURCES[dtype][1])
     taps = f.mul(a["kernel_height"], a["kernel_width"])
-    with f.when(_is_winograd(f, shape, dtype, a)):
-        _spread(f, shape, a)
-        f.leave_when("true")
+    c = ConvolutionSizes.in_code(f, shape, dtype, a)
+    write_variant(WinogradInput, c)
     filter_bytes, channel_bytes = f.mul(a["weight_filter"], unit), f.mul(taps, unit)
-    ordered = _ordered(f, shape, dtype, a)
+    ordered = keeps_order(c)
     with (
         _phases(f, dtype, a) as (_, _, high, wide, kernel),
         f.loop("0", a["groups"]) as group,
@@ -230,42 +265,45 @@ def turn_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
         source = f.at(plane, f.mul(f.add(row, block), filter_bytes))
         to = f.at(kernel, f.mul(f.mul(f.add(line, block), few), unit))
         moved = _Moved(source, filter_bytes, to, f.mul(few, unit), f.sub(end, block))
-        whole = f.both(ordered, _is_whole(f, a, high, wide))
-        with f.when(whole):
-            _move(f, shape, moved, taps)
-        with f.when(f.let(f"xor i1 {whole}, true")):
-            _pick(f, dtype, a, moved, high, wide)
+        phase = PhaseTaps.of(c, ordered, high, wide)
+        for made in variants_of("convolve_input, phase"):
+            with f.when(made.applies(phase)):
+                made.emit(_PhaseSite(c, moved, taps, high, wide))
     return f.text()
 
 
-def _is_winograd(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
-    """Whether `convolve` will compute the gradient by `winograd`: an i1."""
-    words = dict(a)
-    words |= {
-        "channels": a["filters"],
-        "filters": a["channels"],
-        "out_height": a["input_height"],
-        "out_width": a["input_width"],
-        "input_column": a["out_column"],
-    }
-    return is_winograd(f, shape, dtype, words)
+@variant("convolve_input")
+class WinogradInput(Variant):
+    """Those of Winograd2x2, with filters and channels in each other's place."""
 
+    @staticmethod
+    def applies(c: ConvolutionSizes) -> Bool:
+        """Whether `convolve` will compute the gradient by squares of 2 x 2."""
+        words = {
+            "channels": c["filters"],
+            "filters": c["channels"],
+            "out_height": c["input_height"],
+            "out_width": c["input_width"],
+            "input_column": c["out_column"],
+        }
+        return Winograd2x2.applies(c.but(words))
 
-def _spread(f: Routine, shape: TileConfig, a: dict[str, str]) -> None:
-    """Fill the workspace with transformed kernels for `winograd`.
+    @staticmethod
+    def emit(c: ConvolutionSizes) -> None:
+        """Fill the workspace with transformed kernels for `winograd`.
 
-    The kernels are (channels, filters), of the taps in reverse order.
-    """
-    unit = shape.size
-    row, line = f.mul(a["weight_filter"], str(unit)), f.mul(a["filters"], str(unit))
-    with f.loop(a["first_filter"], a["last_filter"], str(_FILTERS)) as first:
-        count = f.minimum(f.sub(a["last_filter"], first), str(_FILTERS))
-        f.line(
-            f"call void @spread_weight(ptr {f.at(a['weight'], f.mul(first, row))}, "
-            f"i64 {9 * unit}, i64 {row}, i64 {a['channels']}, i64 {count}, "
-            f"ptr {f.at(a['workspace'], f.mul(first, str(unit)))}, i64 {line}, "
-            f"i64 {f.mul(line, a['channels'])}, i1 true)"
-        )
+        The kernels are (channels, filters), of the taps in reverse order.
+        """
+        f, unit = c.f, c.shape.size
+        row, line = f.mul(c["weight_filter"], str(unit)), f.mul(c["filters"], str(unit))
+        with f.loop(c["first_filter"], c["last_filter"], str(_FILTERS)) as first:
+            count = f.minimum(f.sub(c["last_filter"], first), str(_FILTERS))
+            f.line(
+                f"call void @spread_weight(ptr {f.at(str(c['weight']), f.mul(first, row))}, "
+                f"i64 {9 * unit}, i64 {row}, i64 {c['channels']}, i64 {count}, "
+                f"ptr {f.at(str(c['workspace']), f.mul(first, str(unit)))}, i64 {line}, "
+                f"i64 {f.mul(line, c['channels'])}, i1 true)"
+            )
 
 
 class _Moved(Record):
@@ -278,31 +316,61 @@ class _Moved(Record):
     count: str
 
 
-def _move(f: Routine, shape: TileConfig, moved: _Moved, taps: str) -> None:
-    """Write all taps in their order, vector by vector."""
-    with f.loop("0", taps, str(shape.lanes)) as first:
-        mask = lane_mask(f, shape.lanes, f.sub(taps, first))
-        offset = f.mul(first, str(shape.size))
-        source, to = f.at(moved.source, offset), f.at(moved.to, offset)
-        with f.loop("0", moved.count) as i:
-            x = masked_load(f, shape, f.at(source, f.mul(i, moved.source_apart)), mask)
-            masked_store(f, shape, x, f.at(to, f.mul(i, moved.to_apart)), mask)
+class _PhaseSite(Record):
+    """The place where the kernel of a phase is written, for some filters."""
+
+    c: ConvolutionSizes
+    moved: _Moved
+    taps: str
+    high: _Phase
+    wide: _Phase
 
 
-def _pick(
-    f: Routine, dtype: str, a: dict[str, str], moved: _Moved, high: _Phase, wide: _Phase
-) -> None:
-    """Write the taps of a phase in reverse order, each tap for all filters."""
-    element, size = SOURCES[dtype]
-    with f.loop("0", high.count) as i, f.loop("0", wide.count) as j:
-        kh = f.sub(high.last, f.mul(i, high.step))
-        kw = f.sub(wide.last, f.mul(j, wide.step))
-        tap = f.mul(f.add(f.mul(kh, a["kernel_width"]), kw), str(size))
-        place = f.mul(f.add(f.mul(i, wide.count), j), str(size))
-        source, to = f.at(moved.source, tap), f.at(moved.to, place)
-        with f.loop("0", moved.count) as k:
-            x = f.load(element, f.at(source, f.mul(k, moved.source_apart)), size)
-            f.store(element, x, f.at(to, f.mul(k, moved.to_apart)), size)
+@variant("convolve_input, phase")
+class OrderedTaps(Variant):
+    """A phase that meets all taps, of groups that are not small: whole vectors of taps."""
+
+    @staticmethod
+    def applies(p: PhaseTaps) -> Bool:
+        """Whether the taps keep their order."""
+        return p.whole
+
+    @staticmethod
+    def emit(site: _PhaseSite) -> None:
+        """Write all taps in their order, vector by vector."""
+        f, shape, moved = site.c.f, site.c.shape, site.moved
+        with f.loop("0", site.taps, str(shape.lanes)) as first:
+            mask = lane_mask(f, shape.lanes, f.sub(site.taps, first))
+            offset = f.mul(first, str(shape.size))
+            source, to = f.at(moved.source, offset), f.at(moved.to, offset)
+            with f.loop("0", moved.count) as i:
+                x = masked_load(f, shape, f.at(source, f.mul(i, moved.source_apart)), mask)
+                masked_store(f, shape, x, f.at(to, f.mul(i, moved.to_apart)), mask)
+
+
+@variant("convolve_input, phase", after="OrderedTaps")
+class ReversedTaps(Variant):
+    """All else: the taps of the phase in reverse order, one by one."""
+
+    @staticmethod
+    def applies(p: PhaseTaps) -> Bool:
+        """Whether the taps are reversed."""
+        return ~p.whole
+
+    @staticmethod
+    def emit(site: _PhaseSite) -> None:
+        """Write the taps of a phase in reverse order, each tap for all filters."""
+        c, moved, high, wide = site.c, site.moved, site.high, site.wide
+        f, (element, size) = c.f, SOURCES[c.dtype]
+        with f.loop("0", high.count) as i, f.loop("0", wide.count) as j:
+            kh = f.sub(high.last, f.mul(i, high.step))
+            kw = f.sub(wide.last, f.mul(j, wide.step))
+            tap = f.mul(f.add(f.mul(kh, c["kernel_width"]), kw), str(size))
+            place = f.mul(f.add(f.mul(i, wide.count), j), str(size))
+            source, to = f.at(moved.source, tap), f.at(moved.to, place)
+            with f.loop("0", moved.count) as k:
+                x = f.load(element, f.at(source, f.mul(k, moved.source_apart)), size)
+                f.store(element, x, f.at(to, f.mul(k, moved.to_apart)), size)
 
 
 def scatter_phase(shape: TileConfig) -> str:

@@ -11,8 +11,9 @@ kernels of 3 x 3 instead.
 from __future__ import annotations
 
 from wend.base.records import Record
-from wend.compiler.kernels.conv.depthwise import is_small
-from wend.compiler.kernels.conv.winograd.weight_gradient import is_winograd_weight
+from wend.compiler.kernels.conv.depthwise import DirectWeight
+from wend.compiler.kernels.conv.sizes import ConvolutionSizes, write_variant
+from wend.compiler.kernels.conv.winograd.weight_gradient import WinogradWeight
 from wend.compiler.kernels.matmul.macrokernel import DEPTH, arguments, column_panels, panels
 from wend.compiler.kernels.matmul.microkernel import (
     TileConfig,
@@ -24,8 +25,10 @@ from wend.compiler.kernels.matmul.microkernel import (
 from wend.compiler.kernels.matmul.operands import Matrix, pack_panel
 from wend.compiler.kernels.matmul.packing import SOURCES, ElementReader, transposed
 from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.integers import Bool
+from wend.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["COPIED", "convolve_weight", "pad_image"]
+__all__ = ["COPIED", "ImageLines", "convolve_weight", "pad_image"]
 
 #: The most elements of a channel, in all images that are copied at a time.
 COPIED = 2 * DEPTH
@@ -45,68 +48,111 @@ def convolve_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The text of `convolve_weight`, see `conv.forward`."""
     f = Routine("convolve_weight", [("ptr", "args")])
     a = arguments(f, names, "input out weight workspace scratch")
-    with f.when(is_winograd_weight(f, shape, dtype, a)):
-        f.line("call void @winograd_weight(ptr %args)")
-        f.leave_when("true")
+    write_variant(WinogradWeight, ConvolutionSizes.in_code(f, shape, dtype, a))
     size = str(SOURCES[dtype][1])
     for name in "input_image input_channel input_row input_column out_image out_channel".split():
         a[name] = f.mul(a[name], size)
     a["weight_filter"] = f.mul(a["weight_filter"], str(shape.size))
-    taps = f.mul(a["kernel_height"], a["kernel_width"])
-    rows = f.mul(a["channels"], taps)
-    # The workspace: where each row begins in the image; the sums; the copied image.
-    whole = f.add(rows, str(shape.rows))
-    sums = f.at(a["workspace"], _up(f, f.mul(whole, "8")))
-    a["sums_row"] = f.mul(f.ceil_div(a["filters"], shape.lanes), str(shape.bytes))
-    sums_bytes = f.mul(whole, a["sums_row"])
-    height = _reach(f, a, "height")
-    width = _reach(f, a, "width")
-    copy = f.at(sums, _up(f, sums_bytes))
-    stands = _stands(f, a, shape, dtype, height, width)
-    unit = str(shape.size)
-    line = f.select(stands, a["input_row"], f.mul(width, unit))
-    area = f.mul(height, width)
-    plane = f.select(stands, a["input_channel"], f.mul(area, unit))
-    apart = f.select(stands, a["input_image"], f.mul(a["channels"], plane))
-    together = _together(f, a, stands, area)
-    column = f.select(stands, a["input_column"], unit)
-    with f.when(is_small(f, a)):
-        _directly(f, a)
-        f.leave_when("true")
-    _find_places(f, a, taps, rows, _Image("", apart, plane, line, column), shape)
-    with f.loop("0", a["groups"]) as group:
-        with f.loop("0", sums_bytes, str(shape.bytes)) as at:
-            f.store(shape.vector, "zeroinitializer", f.at(sums, at), shape.size)
-        channel = f.mul(f.mul(group, a["channels"]), a["input_channel"])
-        filters = f.mul(group, a["filters"])
-        with f.loop("0", a["images"], together) as first:
-            here = f.at(a["input"], f.add(f.mul(first, a["input_image"]), channel))
-            images = f.minimum(f.sub(a["images"], first), together)
-            copied = f.select(stands, "0", images)
-            with f.loop("0", copied) as image:
-                f.line(
-                    f"call void @pad_image(ptr %args, "
-                    f"ptr {f.at(here, f.mul(image, a['input_image']))}, i64 {height}, "
-                    f"i64 {width}, ptr {f.at(copy, f.mul(image, apart))})"
-                )
-            base = f.select(stands, here, copy, "ptr")
-            g = f.add(f.mul(first, a["out_image"]), f.mul(filters, a["out_channel"]))
-            matrix = Matrix(f.at(a["out"], g), a["out_channel"], size)
-            image_ = _Image(base, apart, plane, line, column)
-            _add_images(f, shape, a, rows, image_, images, matrix, sums)
-        to = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
-        _turn(f, shape, a, rows, sums, to)
+    site = _LineSite.of(f, shape, dtype, a)
+    write_variant(DirectWeight, ConvolutionSizes.in_code(f, shape, dtype, a))
+    ImageLines.emit(site)
     return f.text()
 
 
-def _directly(f: Routine, a: dict[str, str]) -> None:
-    """Write the loop for few filters in a group, whose tiles would be mostly empty."""
-    with f.loop("0", a["groups"]) as group:
-        source = f.at(a["input"], f.mul(f.mul(group, a["channels"]), a["input_channel"]))
-        filters = f.mul(group, a["filters"])
-        g = f.at(a["out"], f.mul(filters, a["out_channel"]))
-        to = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
-        f.line(f"call void @weight_direct(ptr %args, ptr {source}, ptr {g}, ptr {to})")
+class _LineSite(Record):
+    """The place where the product over lines is written: words, and the parts of the workspace.
+
+    rows: the rows of the product
+    sums, sums_bytes: the sums in the workspace
+    copy: the address of copied images
+    height, width: the extents that the kernel touches in the image with its padding
+    stands: an i1, whether images are read in place
+    apart, plane, line, column: the bytes to the next image, channel, row and column
+    together: the number of images in a block of depth
+    """
+
+    f: Routine
+    shape: TileConfig
+    a: dict[str, str]
+    size: str
+    taps: str
+    rows: str
+    sums: str
+    sums_bytes: str
+    copy: str
+    height: str
+    width: str
+    stands: str
+    apart: str
+    plane: str
+    line: str
+    column: str
+    together: str
+
+    @staticmethod
+    def of(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> _LineSite:
+        taps = f.mul(a["kernel_height"], a["kernel_width"])
+        rows = f.mul(a["channels"], taps)
+        # The workspace: where each row begins in the image; the sums; the copied image.
+        whole = f.add(rows, str(shape.rows))
+        sums = f.at(a["workspace"], _up(f, f.mul(whole, "8")))
+        a["sums_row"] = f.mul(f.ceil_div(a["filters"], shape.lanes), str(shape.bytes))
+        sums_bytes = f.mul(whole, a["sums_row"])
+        height = _reach(f, a, "height")
+        width = _reach(f, a, "width")
+        copy = f.at(sums, _up(f, sums_bytes))
+        stands = _stands(f, a, shape, dtype, height, width)
+        unit = str(shape.size)
+        line = f.select(stands, a["input_row"], f.mul(width, unit))
+        area = f.mul(height, width)
+        plane = f.select(stands, a["input_channel"], f.mul(area, unit))
+        apart = f.select(stands, a["input_image"], f.mul(a["channels"], plane))
+        together = _together(f, a, stands, area)
+        column = f.select(stands, a["input_column"], unit)
+        size = str(SOURCES[dtype][1])
+        return _LineSite(
+            f, shape, a, size, taps, rows, sums, sums_bytes, copy, height, width, stands, apart,
+            plane, line, column, together,
+        )  # fmt: skip
+
+
+@variant("convolve_weight", after="DirectWeight")
+class ImageLines(Variant):
+    """All else: a product whose left rows are the image, seen through one tap."""
+
+    @staticmethod
+    def applies(c: ConvolutionSizes) -> Bool:
+        """Whether no variant before applies."""
+        return ~(WinogradWeight.applies(c) | DirectWeight.applies(c))
+
+    @staticmethod
+    def emit(site: _LineSite) -> None:
+        """Write the loops over groups and images."""
+        f, shape, a, rows, sums = site.f, site.shape, site.a, site.rows, site.sums
+        image = _Image("", site.apart, site.plane, site.line, site.column)
+        _find_places(f, a, site.taps, rows, image, shape)
+        with f.loop("0", a["groups"]) as group:
+            with f.loop("0", site.sums_bytes, str(shape.bytes)) as at:
+                f.store(shape.vector, "zeroinitializer", f.at(sums, at), shape.size)
+            channel = f.mul(f.mul(group, a["channels"]), a["input_channel"])
+            filters = f.mul(group, a["filters"])
+            with f.loop("0", a["images"], site.together) as first:
+                here = f.at(a["input"], f.add(f.mul(first, a["input_image"]), channel))
+                images = f.minimum(f.sub(a["images"], first), site.together)
+                copied = f.select(site.stands, "0", images)
+                with f.loop("0", copied) as i:
+                    f.line(
+                        f"call void @pad_image(ptr %args, "
+                        f"ptr {f.at(here, f.mul(i, a['input_image']))}, i64 {site.height}, "
+                        f"i64 {site.width}, ptr {f.at(site.copy, f.mul(i, site.apart))})"
+                    )
+                base = f.select(site.stands, here, site.copy, "ptr")
+                g = f.add(f.mul(first, a["out_image"]), f.mul(filters, a["out_channel"]))
+                matrix = Matrix(f.at(a["out"], g), a["out_channel"], site.size)
+                seen = _Image(base, site.apart, site.plane, site.line, site.column)
+                _add_images(f, shape, a, rows, seen, images, matrix, sums)
+            to = f.at(a["weight"], f.mul(filters, a["weight_filter"]))
+            _turn(f, shape, a, rows, sums, to)
 
 
 def _up(f: Routine, size: str) -> str:

@@ -44,7 +44,7 @@ class ElementReader:
     """Loads elements of an operand, and converts them to the accumulators' type."""
 
     def __init__(self, shape: TileConfig, dtype: str) -> None:
-        self.shape = shape
+        self.shape, self.dtype = shape, dtype
         self.element, self.size = SOURCES[dtype]
         self.same = self.element == shape.element
 

@@ -25,6 +25,7 @@ all rows of the left operand.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from wend.compiler.kernels.matmul.microkernel import (
     TileConfig,
@@ -34,23 +35,32 @@ from wend.compiler.kernels.matmul.microkernel import (
     parameters,
     spread,
 )
+from wend.compiler.kernels.matmul.operands import Matrix, pack_panel
 from wend.compiler.kernels.matmul.packing import transposed
 from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.integers import Bool
 from wend.compiler.llvm_ir.masks import store_first
+from wend.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["held", "holds", "outer", "shallow", "thin", "upright"]
+if TYPE_CHECKING:
+    from wend.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
+
+__all__ = ["Held", "Outer", "Upright", "held", "outer", "upright"]
 
 #: The most steps for `outer`.
+# measured: command not recorded, 2026-11-23, half of the time of tiles
 STEPS = 6
 #: The least vectors of a long row.
 LONG = 4
 #: The bytes of the right operand that stay in the first-level cache.
 NEAR = 1 << 14
 #: The numbers of steps for `held`, and the registers of 32 that hold the right operand.
+# measured: command not recorded, 2026-11-24, 1024x8x48 nn 1.8 times as fast with AVX-512
 HELD, REGISTERS = range(7, 13), 24
 #: The rows of a block, where the rows of the result are written a part at a time.
 ROWS = 16
 #: The most columns and steps for `upright`: with more steps, sums would wait for one another.
+# measured: command not recorded, 2026-11-23, 872x4x2 transposed takes a sixth of the time
 COLUMNS, DEPTH = 4, 24
 
 _PARAMETERS = (
@@ -62,23 +72,99 @@ _UPRIGHT = (
 )
 
 
-def shallow(f: Routine, shape: TileConfig, columns: str, depth: str) -> str:
-    """Whether a product has few enough steps, and enough columns, for `outer` (an i1)."""
-    few = f.both(f.is_("sge", depth, "1"), f.is_("sle", depth, str(STEPS)))
-    return f.both(few, f.is_("sge", columns, str(shape.lanes)))
+@variant("product", after="Transposed")
+class Outer(Variant):
+    """Up to 6 steps; the right operand's columns lie side by side; sums go straight to memory."""
+
+    @staticmethod
+    def applies(p: ProductSizes) -> Bool:
+        """Whether a few rows at a time are written from end to end."""
+        if p.widened:
+            return p.never
+        beside, plain = p.beside, p.plain
+        few = (p.depth >= 1) & (p.depth <= STEPS)
+        return few & (p.part_columns >= p.shape.lanes) & (beside & plain)
+
+    @staticmethod
+    def emit(site: ProductSite) -> None:
+        """Write the call of `outer`."""
+        left, right = site.left, site.right
+        site.f.line(
+            f"call void @outer(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
+            f"ptr {right.base}, i64 {right.step}, i64 {site.a['depth']}, {site.part})"
+        )
 
 
-def thin(f: Routine, shape: TileConfig, rows: str, columns: str, depth: str) -> str:
-    """Whether steps and columns are few enough, and rows enough, for `upright` (an i1)."""
-    few = f.both(f.is_("sge", depth, "1"), f.is_("sle", depth, str(DEPTH)))
-    narrow = f.both(f.is_("sge", columns, "1"), f.is_("sle", columns, str(_square(shape))))
-    return f.both(f.both(few, narrow), f.is_("sge", rows, str(shape.lanes)))
+@variant("product", after="Outer")
+class Held(Variant):
+    """7 to 12 steps with 32 registers; a vector of rows or more; sums go straight to memory."""
+
+    @staticmethod
+    def exists(p: ProductSizes) -> bool:
+        """Whether the processor has 32 registers, and elements are not widened."""
+        return p.shape.rows == 8 and not p.widened
+
+    @staticmethod
+    def applies(p: ProductSizes) -> Bool:
+        """Whether registers hold the right operand while all rows go by."""
+        panel = (p.right_step == p.size) & ~p.packed
+        panel = panel & (p.columns <= p.shape.panel)
+        if not Held.exists(p):
+            return p.never
+        found = (p.depth >= HELD[0]) & (p.depth <= HELD[-1]) & (p.rows >= p.shape.lanes)
+        found = found & ((p.beside | panel) & p.plain)
+        return found & ~(p.takes("DotProducts") | p.short)
+
+    @staticmethod
+    def emit(site: ProductSite) -> None:
+        """Write the call of `held`."""
+        left, matrix = site.left, _columns_beside(site)
+        site.f.line(
+            f"call void @held(ptr {left.base}, i64 {left.line}, i64 {left.step}, "
+            f"ptr {matrix.base}, i64 {matrix.step}, i64 {site.a['depth']}, {site.part})"
+        )
 
 
-def holds(f: Routine, shape: TileConfig, rows: str, depth: str) -> str:
-    """Whether a product has a number of steps, and enough rows, for `held` (an i1)."""
-    few = f.both(f.is_("sge", depth, str(HELD[0])), f.is_("sle", depth, str(HELD[-1])))
-    return f.both(few, f.is_("sge", rows, str(shape.lanes)))
+@variant("product", after="Held")
+class Upright(Variant):
+    """Up to 4 columns and 24 steps; the left operand's rows lie side by side, a vector or more."""
+
+    @staticmethod
+    def applies(p: ProductSizes) -> Bool:
+        """Whether vectors of rows are multiplied, and columns are transposed in registers."""
+        if p.widened:
+            return p.never
+        few = (p.depth >= 1) & (p.depth <= DEPTH)
+        columns = (p.part_columns >= 1) & (p.part_columns <= _square(p.shape))
+        found = few & columns & (p.rows >= p.shape.lanes) & p.plain
+        found = found & (p.left_row == p.size)
+        return found & ~(p.takes("DotProducts") | p.takes("Outer"))
+
+    @staticmethod
+    def emit(site: ProductSite) -> None:
+        """Write the call of `upright`."""
+        f, p, a, few = site.f, site.p, site.a, site.p.few_columns
+        place = f.mul(a["first_column"], few.line)
+        goal = f.at(site.out, f.mul(a["first_column"], str(p.shape.size)))
+        f.line(
+            f"call void @upright(ptr {site.left.base}, i64 {site.left.step}, "
+            f"ptr {f.at(site.right.base, place)}, i64 {few.step}, i64 {few.line}, "
+            f"i64 {a['depth']}, i64 {p.part_columns}, i64 {a['first_row']}, "
+            f"i64 {a['last_row']}, ptr {goal}, i64 {a['out_row']})"
+        )
+
+
+def _columns_beside(site: ProductSite) -> Matrix:
+    """Return the right operand with its columns side by side, in place or as a panel in `room`."""
+    f, shape, right, room = site.f, site.p.shape, site.right, site.room.panels
+    size = str(shape.size)
+    stands = f.is_("eq", right.line, size)
+    width = str(shape.panel)
+    with f.when(f.let(f"xor i1 {stands}, true")):
+        given = site.a["columns"], site.a["depth"], "0", str(shape.vectors)
+        pack_panel(f, shape, right, *given, room)
+    step = f.select(stands, right.step, f.mul(width, size))
+    return Matrix(f.select(stands, right.base, room, "ptr"), size, step)
 
 
 def held(shape: TileConfig) -> str:

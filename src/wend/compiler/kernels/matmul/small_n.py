@@ -7,14 +7,18 @@ of their own, unless the product is cut into parts.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from wend.base.records import Record
 from wend.compiler.kernels.matmul.macrokernel import panel_capacity
-from wend.compiler.kernels.matmul.microkernel import TileConfig
 from wend.compiler.kernels.matmul.operands import Matrix
-from wend.compiler.kernels.matmul.packing import SOURCES
-from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.integers import Bool, Int, every
+from wend.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["MOST", "Narrow"]
+if TYPE_CHECKING:
+    from wend.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
+
+__all__ = ["MOST", "ColumnDots", "FewColumns"]
 
 #: The most columns for dot products, and the least rows per column.
 COLUMNS, TIMES = 8, 3
@@ -22,6 +26,7 @@ COLUMNS, TIMES = 8, 3
 #: the multiplications. Tiles do many columns at once, so many columns need more steps.
 DEPTH, STEPS = 32, 10
 #: The least steps and rows for which a product of left-over columns pays.
+# measured: command not recorded, 2026-11-23, 36x1024x33 takes three quarters of the time
 REST, ROWS = 16, 12
 #: The least multiplications of a product that may be cut (see `partition.WORTH`). Its left-over
 #: columns stay with the rest, or parts would be computed in another way than the whole.
@@ -31,90 +36,102 @@ MOST = 3_000_000
 APART, FAR, NEAR = 12, 48, 1 << 18
 
 
-class Narrow(Record):
-    """Whether a product has few columns (i1 values), and the right operand's strides.
+class FewColumns(Record):
+    """Whether a product has few columns, and the right operand's strides.
 
-    dotted: an i1, whether columns are dot products: the left rows lie along the depth
-    turned: an i1, whether the transpose is computed: the left rows lie side by side
+    dotted: whether columns are dot products: the left rows lie along the depth
+    turned: whether the transpose is computed: the left rows lie side by side
     line, step: the right operand's strides in bytes, to the next column and step
-    left_over: an i1, whether the few columns are those from `first` on, behind whole vectors
+    left_over: whether the few columns are those from `first` on, behind whole vectors
     first: the first of the few columns; other functions compute the columns before
     """
 
-    dotted: str
-    turned: str
-    line: str
-    step: str
-    left_over: str
-    first: str
+    dotted: Bool
+    turned: Bool
+    line: Int
+    step: Int
+    left_over: Bool
+    first: Int
 
     @staticmethod
-    def of(
-        f: Routine, shape: TileConfig, dtype: str, a: dict[str, str], packed: str, other: str
-    ) -> Narrow:
-        """Return the record for the words of a product, whose strides are in bytes.
+    def of(p: ProductSizes, other: Bool) -> FewColumns:
+        """Return the record for a product.
 
-        packed: an i1, whether the right operand is packed
-        other: an i1, whether another function takes all columns, so that none are left over
+        other: whether another function takes all columns, so that none are left over
         """
-        size = str(shape.size)
-        line = f.select(packed, size, a["right_column"])
-        vectors = f.ceil_div(a["columns"], shape.lanes)  # of one panel
-        step = f.select(packed, f.mul(vectors, str(shape.bytes)), a["right_step"])
-        if SOURCES[dtype][0] != shape.element:
-            return Narrow("false", "false", line, step, "false", "0")
-        rows = f.sub(a["last_row"], a["first_row"])
-        along = f.is_("eq", a["left_step"], size)
-        rest = f.let(f"urem i64 {a['columns']}, {shape.panel}")
-        whole = f.sub(a["columns"], rest)
-        over = f.let(f"urem i64 {rest}, {shape.lanes}")
-        near = f.is_("ule", f.mul(a["depth"], step), str(NEAR))
-        each = f.select(near, str(APART), str(FAR))
+        shape, size = p.shape, p.shape.size
+        line = p.packed.choose(size, p.right_column)
+        vectors = p.columns.ceil_div(shape.lanes)  # of one panel
+        step = p.packed.choose(vectors * shape.bytes, p.right_step)
+        if p.widened:
+            return FewColumns(p.never, p.never, line, step, p.never, Int(0, p.f))
+        rows = p.last_row - p.first_row
+        along = p.left_step == size
+        rest = p.columns % shape.panel
+        whole = p.columns - rest
+        over = rest % shape.lanes
+        each = (p.depth * step).is_within(NEAR).choose(APART, FAR)
         conditions = [
-            f.let(f"xor i1 {f.either(packed, other)}, true"),
-            f.is_("eq", a["last_column"], a["columns"]),
-            f.is_("sgt", a["columns"], str(shape.panel)),
-            f.is_("ne", over, "0"),
-            f.is_("sle", over, str(shape.lanes // 2)),
-            f.is_("sge", rows, str(ROWS)),
-            f.either(f.is_("eq", step, size), f.is_("sge", rows, f.mul(over, each))),
-            f.is_("sge", a["depth"], str(REST)),
-            f.is_("slt", f.mul(f.mul(a["rows"], a["columns"]), a["depth"]), str(MOST)),
+            ~(p.packed | other),
+            p.last_column == p.columns,
+            p.columns > shape.panel,
+            over != 0,
+            over <= shape.lanes // 2,
+            rows >= ROWS,
+            (step == size) | (rows >= over * each),
+            p.depth >= REST,
+            p.all_rows * p.columns * p.depth < MOST,
         ]
-        left_over = f.every(conditions)
-        columns = f.select(left_over, rest, a["columns"])
-        many = f.is_("sge", rows, f.mul(columns, str(TIMES)))
-        few = f.both(many, f.is_("sle", columns, str(min(COLUMNS, shape.lanes))))
+        left_over = every(conditions)
+        columns = left_over.choose(rest, p.columns)
+        many = rows >= columns * TIMES
+        few = many & (columns <= min(COLUMNS, shape.lanes))
         # With at least half a vector of a tile unused, the waste exceeds the cost of turning tiles.
-        partly = f.both(many, f.is_("sle", columns, str(shape.panel - shape.lanes // 2)))
-        deep = f.is_("sge", a["depth"], str(DEPTH))
-        deep = f.both(deep, f.is_("sge", a["depth"], f.mul(columns, str(STEPS))))
-        fits = f.is_("sle", f.mul(columns, a["depth"]), str(panel_capacity(shape)))
-        kept = f.is_("eq", a["epilogue"], "null", "ptr")
-        dotted = f.both(f.both(few, along), f.both(f.both(fits, deep), kept))
-        beside = f.both(f.is_("eq", a["left_row"], size), f.let(f"xor i1 {along}, true"))
-        turned = f.both(partly, beside)
-        left_over = f.both(left_over, f.either(dotted, turned))
-        return Narrow(dotted, turned, line, step, left_over, f.select(left_over, whole, "0"))
+        partly = many & (columns <= shape.panel - shape.lanes // 2)
+        deep = (p.depth >= DEPTH) & (p.depth >= columns * STEPS)
+        fits = columns * p.depth <= panel_capacity(shape)
+        stores = p.stores()
+        dotted = (few & along) & (fits & deep & stores)
+        beside = (p.left_row == size) & ~along
+        turned = partly & beside
+        left_over = left_over & (dotted | turned)
+        return FewColumns(dotted, turned, line, step, left_over, left_over.choose(whole, 0))
 
-    def columns(
-        self, f: Routine, shape: TileConfig, a: dict[str, str], base: str, room: str
-    ) -> Matrix:
-        """Return the right operand with its columns along the depth, copied if necessary.
 
-        base: the address of the right operand
-        room: the address of memory for the copy
-        """
-        size = str(shape.size)
-        stands = f.is_("eq", self.step, size)
-        length = f.mul(a["depth"], size)
-        with f.when(f.let(f"xor i1 {stands}, true")), f.loop("0", a["depth"]) as k:
-            source = f.at(base, f.mul(k, self.step))
-            goal = f.at(room, f.mul(k, size))
-            with f.loop(self.first, a["columns"]) as j:
-                x = f.load(shape.element, f.at(source, f.mul(j, self.line)), shape.size)
-                place = f.mul(f.sub(j, self.first), length)
-                f.store(shape.element, x, f.at(goal, place), shape.size)
-        copies = f.at(room, f.sub("0", f.mul(self.first, length)))
-        found = f.select(stands, base, copies, "ptr")
-        return Matrix(found, f.select(stands, self.line, length), size)
+@variant("product", after="Streamed")
+class ColumnDots(Variant):
+    """Up to 8 columns, or those left over behind whole panels; more rows, along the depth."""
+
+    @staticmethod
+    def applies(p: ProductSizes) -> Bool:
+        """Whether the few columns are dot products with the left operand's rows."""
+        return p.few_columns.dotted & ~p.takes("DotProducts")
+
+    @staticmethod
+    def emit(site: ProductSite) -> None:
+        """Write the call of `dots`, whose rows are the columns."""
+        p, a, left, lines = site.p, site.a, site.left, _columns_along(site)
+        site.f.line(
+            f"call void @dots(ptr {lines.base}, i64 {lines.line}, ptr {left.base}, "
+            f"i64 {left.line}, i64 {a['depth']}, i64 {p.rest.first}, "
+            f"i64 {a['last_column']}, i64 {a['first_row']}, i64 {a['last_row']}, ptr {site.out}, "
+            f"i64 {p.shape.size}, i64 {a['out_row']}, {site.handing}, ptr {site.room.tile})"
+        )
+
+
+def _columns_along(site: ProductSite) -> Matrix:
+    """Return the right operand with its columns along the depth, copied to `room` if necessary."""
+    f, shape, a, few = site.f, site.p.shape, site.a, site.p.few_columns
+    base, room, size = site.right.base, site.room.panels, str(shape.size)
+    stands = f.is_("eq", few.step, size)
+    length = f.mul(a["depth"], size)
+    with f.when(f.let(f"xor i1 {stands}, true")), f.loop("0", a["depth"]) as k:
+        source = f.at(base, f.mul(k, few.step))
+        goal = f.at(room, f.mul(k, size))
+        with f.loop(few.first, a["columns"]) as j:
+            x = f.load(shape.element, f.at(source, f.mul(j, few.line)), shape.size)
+            place = f.mul(f.sub(j, few.first), length)
+            f.store(shape.element, x, f.at(goal, place), shape.size)
+    copies = f.at(room, f.sub("0", f.mul(few.first, length)))
+    found = f.select(stands, base, copies, "ptr")
+    return Matrix(found, f.select(stands, few.line, length), size)

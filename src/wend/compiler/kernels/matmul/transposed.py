@@ -17,23 +17,40 @@ dot products (`small_n`).
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from wend.base.records import Record
+from wend.compiler.kernels.matmul.dot_products import FEW_ROWS
 from wend.compiler.kernels.matmul.gemv import streams
 from wend.compiler.kernels.matmul.macrokernel import (
+    DEPTH,
     LARGE,
     Multiply,
     Scratch,
     direct_rows,
-    narrow,
+    has_narrow_panels,
     panel_capacity,
 )
 from wend.compiler.kernels.matmul.microkernel import EPILOGUE, TileConfig, lane_mask, parameters
 from wend.compiler.kernels.matmul.operands import Matrix, Operands
-from wend.compiler.kernels.matmul.packing import SOURCES, transposed
+from wend.compiler.kernels.matmul.packing import transposed
 from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.integers import Bool, Int, every
 from wend.compiler.llvm_ir.masks import store_counted, store_lanes
+from wend.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["crossed", "pays", "turn_tile", "turned"]
+if TYPE_CHECKING:
+    from wend.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
+
+__all__ = [
+    "Transposed",
+    "along_depth",
+    "crossed",
+    "has_few_rows",
+    "is_flat",
+    "turn_tile",
+    "turned",
+]
 
 # The most rows: with more, packing the right operand costs little.
 _ROWS = 256
@@ -45,6 +62,7 @@ _LONG, _SHORT, _WIDE = 160, 64, 3 << 16
 _CROWDED, _TIMES = 1 << 12, 2
 # For operands that both lie transposed: the most rows that are few, and the least steps that are
 # many.
+# measured: command not recorded, 2026-11-24, 16x64x73 tt takes 0.68 of the time with AVX-512
 _FEW, _DEEP = 64, 256
 
 _PARAMETERS = (
@@ -53,52 +71,92 @@ _PARAMETERS = (
 )
 
 
-def pays(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, str]) -> str:
-    """Whether the transpose is best for a product whose operands lie along the depth (an i1)."""
-    if SOURCES[dtype][0] != shape.element:
-        return "false"  # a left operand that must be widened is packed in blocks of depth
-    columns, depth = a["columns"], a["depth"]
-    full = f.mul(f.ceil_div(rows, shape.lanes), str(shape.lanes))
-    wide = f.is_("sge", f.mul(depth, columns), str(_WIDE))
-    over = f.let(f"and i64 {a['out_row']}, {_CROWDED - 1}")
-    enough = f.select(f.is_("eq", over, "0"), f.div(depth, str(_TIMES)), depth)
+def is_flat(p: ProductSizes) -> Bool:
+    """Whether there are so many more columns than rows that turning tiles can pay."""
+    return p.rows * 3 < p.columns * 2
+
+
+def has_few_rows(p: ProductSizes) -> Bool:
+    """Whether rows are so few that packing the right operand would cost much."""
+    return p.rows <= _ROWS
+
+
+def along_depth(p: ProductSizes) -> Bool:
+    """Whether both operands lie along the depth, and the transpose is best."""
+    found = p.both_along & (p.rows > FEW_ROWS)
+    if p.widened:
+        return found & p.never  # a left operand that must be widened is packed in blocks of depth
+    lanes = p.shape.lanes
+    full = p.rows.ceil_div(lanes) * lanes
+    wide = p.depth * p.columns >= _WIDE
+    over = p.out_row & (_CROWDED - 1)
+    enough = (over == 0).choose(p.depth // _TIMES, p.depth)
     conditions = [
         # As columns, the rows nearly fill vectors: the unused lanes cost less than packing.
-        f.is_("sle", f.sub(full, rows), str(shape.lanes * 5 // 8)),
-        f.is_("sle", rows, str(_ROWS)),
-        f.is_("slt", f.mul(rows, "3"), f.mul(columns, "2")),
-        f.either(f.is_("sge", enough, str(_LONG)), f.both(f.is_("sge", enough, str(_SHORT)), wide)),
+        full - p.rows <= lanes * 5 // 8,
+        has_few_rows(p),
+        is_flat(p),
+        (enough >= _LONG) | ((enough >= _SHORT) & wide),
     ]
-    return f.every(conditions)
+    return found & every(conditions)
 
 
-def crossed(f: Routine, shape: TileConfig, dtype: str, rows: str, a: dict[str, str]) -> str:
-    """Whether both operands lie transposed, and the transpose needs less packing (an i1).
+def crossed(p: ProductSizes) -> Bool:
+    """Whether both operands lie transposed, and the transpose needs less packing.
 
     The right operand is read in place, and the left operand's rows are moved by vectors.
     """
-    if SOURCES[dtype][0] != shape.element:
-        return "false"
-    size = str(shape.size)
+    if p.widened:
+        return p.never
+    shape, size = p.shape, p.shape.size
     # Turning tiles costs less than packing a right operand for few rows, or than transposing one of
     # many steps. Turned rows of narrow tiles are not whole vectors.
-    much = "false"
-    if not narrow(shape):
-        much = f.both(f.is_("sle", rows, str(_FEW)), f.is_("sge", a["depth"], str(_FEW // 2)))
+    much = p.never
+    if not has_narrow_panels(shape):
+        much = (p.rows <= _FEW) & (p.depth >= _FEW // 2)
         # Packed panels that stay in a cache cost less, unless the rows just fill a panel.
-        wide = f.is_("sge", f.mul(a["depth"], a["columns"]), str(_WIDE))
-        much = f.both(much, f.either(wide, f.is_("eq", rows, str(shape.panel))))
+        wide = p.depth * p.columns >= _WIDE
+        much = much & (wide | (p.rows == shape.panel))
     conditions = [
-        f.is_("eq", a["left_row"], size),
-        f.is_("ne", a["left_step"], size),
-        f.is_("eq", a["right_step"], size),
-        f.is_("ne", a["right_column"], size),
-        f.either(
-            f.is_("sge", rows, str(shape.lanes)), f.is_("sge", rows, f.mul(a["columns"], "2"))
-        ),
-        f.either(much, f.is_("sge", a["depth"], str(_DEEP))),
+        p.left_row == size,
+        p.left_step != size,
+        p.right_step == size,
+        p.right_column != size,
+        (p.rows >= shape.lanes) | (p.rows >= p.columns * 2),
+        much | (p.depth >= _DEEP),
     ]
-    return f.every(conditions)
+    return every(conditions)
+
+
+@variant("product", after="DotProducts")
+class Transposed(Variant):
+    """More columns than rows, both along the depth; both operands transposed; or few columns."""
+
+    @staticmethod
+    def applies(p: ProductSizes) -> Bool:
+        """Whether the transpose is computed, and its tiles are transposed."""
+        return p.turned if p.widened else p.turned & ~p.of_few_steps
+
+    @staticmethod
+    def emit(site: ProductSite) -> None:
+        """Write the calls of `turned`, one for each block of depth."""
+        f, p, a, left, few = site.f, site.p, site.a, site.left, site.p.few_columns
+        blocks = f.ceil_div(a["depth"], DEPTH)
+        blocks = f.select(f.is_("eq", blocks, "0"), "1", blocks)
+        with f.loop("0", blocks) as index:
+            onward = f.add(index, "1")
+            start = f.div(f.mul(a["depth"], index), blocks)
+            steps = f.sub(f.div(f.mul(a["depth"], onward), blocks), start)
+            x, y = f.mul(start, left.step), f.mul(start, few.step)
+            closing = f.is_("eq", onward, blocks)
+            more = f.either(str(p.accumulate), f.is_("ne", index, "0"))
+            f.line(
+                f"call void @turned(ptr {f.at(left.base, x)}, i64 {left.line}, "
+                f"i64 {left.step}, ptr {f.at(site.right.base, y)}, i64 {few.line}, "
+                f"i64 {few.step}, i64 {steps}, {site.part}, i1 {more}, "
+                f"ptr {f.select(closing, a['epilogue'], 'null', 'ptr')}, {site.told_words}, "
+                f"ptr {a['scratch']})"
+            )
 
 
 def turned(shape: TileConfig, dtype: str) -> str:
@@ -132,7 +190,8 @@ def turned(shape: TileConfig, dtype: str) -> str:
     # A chunk of one panel lets the other operand be read in place.
     chunk = f.select(f.is_("eq", "%right_step", size), chunk, str(shape.panel))
     rows = f.sub("%last_row", "%first_row")
-    streamed = f.both(few, streams(f, shape, count, rows, "%depth", right.step))
+    extents = (Int(x, f) for x in (count, rows, "%depth", right.step))
+    streamed = f.both(few, str(streams(shape, *extents)))
     with f.when(streamed):
         f.line(
             f"call void @streamed(ptr {left.base}, i64 {left.line}, i64 {left.step}, "

@@ -48,7 +48,7 @@ from wend.compiler.kernels.matmul.microkernel import TileConfig
 from wend.compiler.kernels.matmul.packing import shuffled
 from wend.compiler.llvm_ir.function import Routine
 
-__all__ = ["POOL", "is_pooled", "pool_functions", "pooled_size", "tell_pooled"]
+__all__ = ["POOL", "is_pooled", "pool_functions", "pooled_size"]
 
 POOL = (
     "flag values state high wide kernel_height kernel_width step_height step_width "
@@ -72,14 +72,6 @@ def pool_functions(shape: TileConfig, names: list[str]) -> list[str]:
         _join_pooled(cut(shape, WIDE_VECTORS), names),
         _pool_lines(cut(shape, 2)),
     ]
-
-
-def tell_pooled(f: Routine, may: str) -> None:
-    """Write the call that notes whether a convolution pools.
-
-    may: an i1, whether the kernel that computes the convolution is able to pool
-    """
-    f.line(f"call void @tell_pooled(ptr %args, i1 {may})")
 
 
 def is_pooled(f: Routine, a: dict[str, str]) -> str:

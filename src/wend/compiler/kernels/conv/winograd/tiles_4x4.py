@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wend.base import dtypes
 from wend.compiler.kernels.conv.image_batches import pieces
@@ -40,8 +40,8 @@ from wend.compiler.kernels.conv.winograd.tiles_2x2 import (
     filled,
     has_tiles,
     is_large,
+    multiplications,
     parameters,
-    pays,
     spread_weight,
     squares_of,
     suited,
@@ -61,7 +61,12 @@ from wend.compiler.kernels.matmul.microkernel import (
 )
 from wend.compiler.kernels.matmul.packing import ElementReader, shuffled
 from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.integers import Bool
 from wend.compiler.llvm_ir.values import literal
+from wend.compiler.llvm_ir.variants import Variant, variant
+
+if TYPE_CHECKING:
+    from wend.compiler.kernels.conv.sizes import ConvolutionSizes
 
 __all__ = [
     "FILTERS",
@@ -69,9 +74,9 @@ __all__ = [
     "WIDE",
     "WIDE_VECTORS",
     "SquareTiles",
+    "Winograd4x4",
     "cut",
     "has_wide",
-    "is_wide",
     "join_columns",
     "join_line",
     "panel_runs",
@@ -92,13 +97,17 @@ _CHANNELS = 4
 # The squares of a chunk, which is transformed and multiplied before the next chunk.
 _CHUNK = 32
 # The least squares (of all images) times channels for which 4 x 4 pays. Then the most
-# multiplications, in eighths of those of squares of 2 x 2. Both numbers were measured.
+# multiplications, in eighths of those of squares of 2 x 2.
+# measured: command not recorded, 2026-11-23, a list of images takes 0.91 of the time with AVX2
 _WORK, _EIGHTHS = 512, 7
 # The least work where one transformed weight serves several convolutions, and the least channels
 # for that limit: fewer channels gain little, for more rounding errors.
+# measured: command not recorded, 2026-11-23, 13 x 13 pixels take half of the time
 _SHARED_WORK, _SHARED_CHANNELS = 288, 32
 # The most channels with vectors of 16 lanes. With more, a transformed chunk of squares has no room
 # beside the kernels in the second-level cache. Squares of 2 x 2 are then multiplied faster.
+# measured: command not recorded, 2026-11-24, four images of 64 x 28 x 28: 1.4 ms by squares of
+# 2 x 2 against 1.6 ms
 _MOST = 32
 _NEAR, _FAR = 2**-0.5, 2**0.5
 
@@ -146,29 +155,42 @@ def woven(shape: TileConfig) -> tuple[list[int], list[int]]:
     return low, high
 
 
-def is_wide(f: Routine, shape: TileConfig, a: dict[str, str]) -> str:
-    """Whether a convolution is computed by squares of 4 x 4, however it is cut: an i1."""
-    counts = [count_squares(f, a, a["batch"], way) for way in (WIDE, NARROW)]
-    shapes = cut(shape, WIDE_VECTORS), shape
-    multiplied = [filled(f, *pair) for pair in zip(shapes, counts, strict=True)]
-    positions = f.mul(f.mul(a["out_height"], a["out_width"]), a["batch"])
-    work = [f.mul(n, str(way.places)) for n, way in zip(multiplied, (WIDE, NARROW), strict=True)]
-    several = f.is_("ne", a["shared"], "0")
-    several = f.both(several, f.is_("sge", a["channels"], str(_SHARED_CHANNELS)))
-    enough = f.select(several, str(_SHARED_WORK), str(_WORK))
-    found = f.let(f"xor i1 {is_large(f, a)}, true")
-    if shape.masks:
-        found = f.both(found, f.is_("sle", a["channels"], str(_MOST)))
-    for relation, x, y in [
-        *suited(shapes[0], a),
-        ("eq", a["dilation_height"], "1"),
-        ("eq", a["dilation_width"], "1"),
-        ("sge", f.mul(counts[0], a["channels"]), enough),
-        pays(f, multiplied[0], positions, WIDE),
-        ("sle", f.mul(work[0], "8"), f.mul(work[1], str(_EIGHTHS))),
-    ]:
-        found = f.both(found, f.is_(relation, x, y))
-    return found
+@variant("convolve")
+class Winograd4x4(Variant):
+    """As Winograd2x2, where it takes less arithmetic and the weight is small: 36 for 144."""
+
+    @staticmethod
+    def exists(c: ConvolutionSizes) -> bool:
+        """Whether the library of the convolution has these squares."""
+        return c.pools
+
+    @staticmethod
+    def applies(c: ConvolutionSizes) -> Bool:
+        """Whether a convolution is computed by squares of 4 x 4, however it is cut."""
+        counts = [count_squares(c, c["batch"], way) for way in (WIDE, NARROW)]
+        shapes = cut(c.shape, WIDE_VECTORS), c.shape
+        multiplied = [filled(*pair) for pair in zip(shapes, counts, strict=True)]
+        positions = c["out_height"] * c["out_width"] * c["batch"]
+        ways = zip(multiplied, (WIDE, NARROW), strict=True)
+        work = [n * way.places for n, way in ways]
+        several = c["shared"] != 0
+        several = several & (c["channels"] >= _SHARED_CHANNELS)
+        enough = several.choose(_SHARED_WORK, _WORK)
+        found = ~is_large(c["filters"], c["channels"])
+        if c.shape.masks:
+            found = found & (c["channels"] <= _MOST)
+        steps = counts[0] * c["channels"]
+        spent, most = multiplications(multiplied[0], positions, WIDE)
+        eighths, few = work[0] * 8, work[1] * _EIGHTHS
+        found = suited(found, c, shapes[0])
+        found = found & (c["dilation_height"] == 1) & (c["dilation_width"] == 1)
+        return found & (steps >= enough) & (spent <= most) & (eighths <= few)
+
+    @staticmethod
+    def emit(c: ConvolutionSizes) -> None:
+        """Write the call of `pool_squares`."""
+        c.tell_pooled(True)
+        c.f.line("call void @pool_squares(ptr %args)")
 
 
 def wide_functions(shape: TileConfig, dtype: str, names: list[str]) -> list[str]:
@@ -302,84 +324,115 @@ def _spread_panel(shape: TileConfig, dtype: str, names: list[str]) -> str:
     Eight squares are thus four vectors in the first area and four in the second.
     """
     f = Routine("spread_panel", parameters(_PANEL + ", ptr to, i64 apart"), internal=True)
-    a = arguments(f, names, "input")
-    source = ElementReader(shape, dtype)
-    unit, seen, square = shape.size, WIDE.seen, WIDE.side * shape.size
-    # A line has room for the panel's squares, for squares that a run may overwrite, and for the
-    # second area. The second area has one square in front.
-    beyond = shape.lanes // WIDE.side
-    rest = (shape.panel + beyond + 4) * square
-    line = rest + (shape.panel + beyond) * square
-    each = seen * line
-    kept = f.let(f"alloca [{_CHANNELS * each} x i8], align {shape.bytes}")
-    # Lanes without a square are multiplied too, and denormal numbers left in memory are very slow.
-    with (
-        f.when(f.is_("ne", "%count", str(shape.panel))),
-        f.loop("0", str(_CHANNELS * each), str(shape.bytes)) as at,
-    ):
-        f.store(shape.vector, "zeroinitializer", f.at(kept, at), shape.bytes)
-    image_bytes = f.mul(a["input_image"], str(unit))
-    channel, row = f.mul(a["input_channel"], str(unit)), f.mul(a["input_row"], str(unit))
-    with f.loop("0", a["channels"], str(_CHANNELS)) as block:
-        end = f.minimum(f.add(block, str(_CHANNELS)), a["channels"])
-        with panel_runs(f, a, shape.panel) as (image, before, (y, x), count):
-            top = f.sub(f.mul(y, str(WIDE.side)), a["pad_height"])
-            side = f.sub(f.mul(x, str(WIDE.side)), a["pad_width"])
-            corner = f.add(f.mul(top, row), f.mul(side, str(unit)))
-            corner = f.at(a["input"], f.add(corner, f.mul(image, image_bytes)))
-            lines = [f.at(corner, f.mul(row, str(r))) for r in range(seen)]
-            inside = [f.is_("ult", f.add(top, str(r)), a["input_height"]) for r in range(seen)]
-            within = inside[0]
-            for there in inside[1:]:
-                within = f.both(within, there)
-            vectors = f.ceil_div(f.add(f.mul(count, str(WIDE.side)), "2"), shape.lanes)
-            place = f.at(kept, f.mul(before, str(square)))
-            for opening in (True, False):
-                part = ("0", "1") if opening else ("1", vectors)
-                with f.loop(*part) as v:
-                    ahead = f.mul(v, str(shape.lanes))
-                    here = f.add(side, ahead)
-                    last = f.sub(a["input_width"], here)
-                    mask = lane_range(f, shape.lanes, f.sub("0", here), last)
-                    none = f"<{shape.lanes} x i1> zeroinitializer"
-                    chosen = [
-                        f.let(f"select i1 {i}, <{shape.lanes} x i1> {mask}, {none}") for i in inside
-                    ]
-                    into = f.at(place, f.mul(v, str(shape.bytes)))
-                    for case, masks in (
-                        (within, [mask] * seen),
-                        (f.let(f"xor i1 {within}, true"), chosen),
-                    ):
-                        with f.when(case), f.loop(block, end) as c:
-                            offset = f.add(f.mul(c, channel), f.mul(ahead, str(unit)))
-                            read = [
-                                source.vector(f, f.at(at, offset), m) for at, m in zip(lines, masks)
-                            ]
-                            to = f.at(into, f.mul(f.sub(c, block), str(each)))
-                            for k, z in enumerate(spread_line(f, shape, read)):
-                                f.store(shape.vector, z, f.at(to, k * line), square)
-                                _store_behind(f, shape, z, f.at(to, k * line + rest), opening)
+    _SpreadPanel(f, shape, ElementReader(shape, dtype), arguments(f, names, "input")).write()
+    return f.text()
+
+
+class _SpreadPanel:
+    """The parts of the function `spread_panel`. a: the words, with strides in elements"""
+
+    def __init__(
+        self, f: Routine, shape: TileConfig, source: ElementReader, a: dict[str, str]
+    ) -> None:
+        self.f, self.shape, self.source, self.a = f, shape, source, a
+        self.square = WIDE.side * shape.size
+        # A line has room for the panel's squares, for squares that a run may overwrite, and for the
+        # second area. The second area has one square in front.
+        beyond = shape.lanes // WIDE.side
+        self.rest = (shape.panel + beyond + 4) * self.square
+        self.line = self.rest + (shape.panel + beyond) * self.square
+        self.each = WIDE.seen * self.line
+        self.kept = f.let(f"alloca [{_CHANNELS * self.each} x i8], align {shape.bytes}")
+
+    def write(self) -> None:
+        """Write the loop over blocks of channels."""
+        f, a, shape, unit = self.f, self.a, self.shape, str(self.shape.size)
+        # Lanes without a square are multiplied too, and denormal numbers in memory are very slow.
+        with (
+            f.when(f.is_("ne", "%count", str(shape.panel))),
+            f.loop("0", str(_CHANNELS * self.each), str(shape.bytes)) as at,
+        ):
+            f.store(shape.vector, "zeroinitializer", f.at(self.kept, at), shape.bytes)
+        image_bytes = f.mul(a["input_image"], unit)
+        self.channel, self.row = f.mul(a["input_channel"], unit), f.mul(a["input_row"], unit)
+        with f.loop("0", a["channels"], str(_CHANNELS)) as block:
+            end = f.minimum(f.add(block, str(_CHANNELS)), a["channels"])
+            with panel_runs(f, a, shape.panel) as (image, before, (y, x), count):
+                top = f.sub(f.mul(y, str(WIDE.side)), a["pad_height"])
+                side = f.sub(f.mul(x, str(WIDE.side)), a["pad_width"])
+                corner = f.add(f.mul(top, self.row), f.mul(side, unit))
+                corner = f.at(a["input"], f.add(corner, f.mul(image, image_bytes)))
+                self.spread_columns(corner, top, side, before, count, (block, end))
+            self.spread_rows(block, end)
+
+    def spread_columns(
+        self, corner: str, top: str, side: str, before: str, count: str, channels: tuple[str, str]
+    ) -> None:
+        """Write the transforms of the columns of a run of neighbouring squares.
+
+        corner, top, side: the first pixel's address, row and column
+        before, count: the number of squares before the run, and of the run's squares
+        channels: the first channel of the block, and one behind its last
+        """
+        f, a, shape = self.f, self.a, self.shape
+        lines = [f.at(corner, f.mul(self.row, str(r))) for r in range(WIDE.seen)]
+        inside = [f.is_("ult", f.add(top, str(r)), a["input_height"]) for r in range(WIDE.seen)]
+        within = f.every(inside)
+        vectors = f.ceil_div(f.add(f.mul(count, str(WIDE.side)), "2"), shape.lanes)
+        place = f.at(self.kept, f.mul(before, str(self.square)))
+        for opening in (True, False):
+            part = ("0", "1") if opening else ("1", vectors)
+            with f.loop(*part) as v:
+                ahead = f.mul(v, str(shape.lanes))
+                here = f.add(side, ahead)
+                last = f.sub(a["input_width"], here)
+                mask = lane_range(f, shape.lanes, f.sub("0", here), last)
+                none = f"<{shape.lanes} x i1> zeroinitializer"
+                chosen = [
+                    f.let(f"select i1 {i}, <{shape.lanes} x i1> {mask}, {none}") for i in inside
+                ]
+                into = f.at(place, f.mul(v, str(shape.bytes)))
+                for case, masks in (
+                    (within, [mask] * WIDE.seen),
+                    (f.let(f"xor i1 {within}, true"), chosen),
+                ):
+                    with f.when(case), f.loop(*channels) as c:
+                        offset = f.add(f.mul(c, self.channel), f.mul(ahead, str(shape.size)))
+                        places = zip(lines, masks, strict=True)
+                        read = [self.source.vector(f, f.at(at, offset), m) for at, m in places]
+                        to = f.at(into, f.mul(f.sub(c, channels[0]), str(self.each)))
+                        self.keep(read, to, opening)
+
+    def keep(self, read: list[str], to: str, opening: bool) -> None:
+        """Transform vectors of six lines, and store the results at `to`, in both areas."""
+        f, shape = self.f, self.shape
+        for k, z in enumerate(spread_line(f, shape, read)):
+            f.store(shape.vector, z, f.at(to, k * self.line), self.square)
+            _store_behind(f, shape, z, f.at(to, k * self.line + self.rest), opening)
+
+    def spread_rows(self, block: str, end: str) -> None:
+        """Write the transforms of the rows of all squares, for the channels block ... end - 1."""
+        f, shape, unit = self.f, self.shape, self.shape.size
         with (
             f.loop("0", f.ceil_div("%count", shape.lanes)) as q,
             f.loop(block, end) as c,
-            f.loop("0", str(seen)) as down,
+            f.loop("0", str(WIDE.seen)) as down,
         ):
-            offset = f.add(f.mul(f.sub(c, block), str(each)), f.mul(down, str(line)))
-            here = f.at(kept, f.add(offset, f.mul(q, str(shape.lanes * square))))
+            offset = f.add(f.mul(f.sub(c, block), str(self.each)), f.mul(down, str(self.line)))
+            here = f.at(self.kept, f.add(offset, f.mul(q, str(shape.lanes * self.square))))
             raw = [
                 [
                     f.load(shape.vector, f.at(here, start + k * shape.bytes), shape.bytes)
                     for k in range(WIDE.side)
                 ]
-                for start in (0, rest)
+                for start in (0, self.rest)
             ]
             numbers = _turned(f, shape, raw[0]) + _turned(f, shape, raw[1])[:2]
             offset = f.add(f.mul(c, str(shape.panel * unit)), f.mul(q, str(shape.bytes)))
-            offset = f.add(offset, f.mul(down, f.mul("%apart", str(seen))))
+            offset = f.add(offset, f.mul(down, f.mul("%apart", str(WIDE.seen))))
             to = f.at("%to", offset)
             for k, z in enumerate(spread_line(f, shape, numbers)):
                 f.store(shape.vector, z, f.at(to, f.mul("%apart", str(k))), unit)
-    return f.text()
 
 
 def _store_behind(f: Routine, shape: TileConfig, x: str, to: str, opening: bool) -> None:

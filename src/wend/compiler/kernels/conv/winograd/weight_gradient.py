@@ -13,6 +13,7 @@ transformed as in the convolution. In each of the 16 places, a product of (filte
 from __future__ import annotations
 
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 from wend.compiler.kernels.conv.image_batches import pieces
 from wend.compiler.kernels.conv.winograd.tiles_2x2 import (
@@ -42,21 +43,37 @@ from wend.compiler.kernels.matmul.microkernel import (
 from wend.compiler.kernels.matmul.operands import Matrix, Operands
 from wend.compiler.kernels.matmul.packing import transposed
 from wend.compiler.llvm_ir.function import Routine
+from wend.compiler.llvm_ir.integers import Bool
+from wend.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["is_winograd_weight", "winograd_weight"]
+if TYPE_CHECKING:
+    from wend.compiler.kernels.conv.sizes import ConvolutionSizes
+
+__all__ = ["WinogradWeight", "winograd_weight"]
 
 _TAPS = 9
 #: The least number of squares for which transforming pays if the weight is large.
 _SQUARES = 24
 
 
-def is_winograd_weight(f: Routine, shape: TileConfig, dtype: str, a: dict[str, str]) -> str:
-    """Whether the gradient is computed by squares: an i1. a: the words of `convolve_weight`"""
-    if not _has_lanes(shape):
-        return "false"
-    forward = f.is_("eq", a["dilation_width"], "1")
-    fewest = f.select(is_large(f, a), str(_SQUARES), str(least(shape)[2]))
-    return f.both(forward, is_worth(f, shape, dtype, a, a["images"], fewest))
+@variant("convolve_weight")
+class WinogradWeight(Variant):
+    """The kernels of Winograd2x2, with 24 squares or more if the weight is large."""
+
+    @staticmethod
+    def applies(c: ConvolutionSizes) -> Bool:
+        """Whether the gradient is computed by squares. c: the words of `convolve_weight`"""
+        if not _has_lanes(c.shape):
+            return c.never
+        forward = c["dilation_width"] == 1
+        large = is_large(c["filters"], c["channels"])
+        fewest = large.choose(_SQUARES, least(c.shape)[2])
+        return forward & is_worth(c, c["images"], fewest)
+
+    @staticmethod
+    def emit(c: ConvolutionSizes) -> None:
+        """Write the call of `winograd_weight`."""
+        c.f.line("call void @winograd_weight(ptr %args)")
 
 
 def _has_lanes(shape: TileConfig) -> bool:

@@ -1,0 +1,75 @@
+"""`wend.debug.variants()`: the ways in which kernels compute products and convolutions."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import NamedTuple
+
+__all__ = ["VariantRow", "VariantTable", "variants"]
+
+
+class VariantRow(NamedTuple):
+    """A variant of a kernel.
+
+    family: which computation it is a variant of
+    name: the name of its class
+    when: when it applies, in words
+    file: where its condition and its code are, in the package
+    """
+
+    family: str
+    name: str
+    when: str
+    file: str
+
+
+def variants(family: str = "") -> VariantTable:
+    """The variants of the kernels for products and convolutions, in the order of the table.
+
+    family: only this one, such as "product"; all by default
+
+    A family is one computation. The code of its kernel asks its variants about sizes and strides
+    whenever it runs. Printing shows a table, notebooks too, `rows` has its rows. Raises ValueError
+    for a family that does not exist.
+    """
+    # Importing the kernels registers their variants.
+    from wend.compiler.kernels.conv import forward  # noqa: F401
+    from wend.compiler.llvm_ir.variants import families, variants_of
+
+    known = sorted(families())
+    if family and family not in known:
+        raise ValueError(f"variants: {family!r} is none of {', '.join(map(repr, known))}")
+    rows = []
+    for one in [family] if family else known:
+        for made in variants_of(one):
+            when, *_ = (made.__doc__ or "").splitlines()
+            file = made.__module__.partition(".")[2].replace(".", "/") + ".py"
+            rows.append(VariantRow(one, made.__name__, when.rstrip("."), file))
+    return VariantTable(rows)
+
+
+class VariantTable:
+    """Variants of kernels; `rows` has one for each."""
+
+    def __init__(self, rows: list[VariantRow]) -> None:
+        self.rows = rows
+
+    def __str__(self) -> str:
+        lines, family = list[str](), ""
+        wide = max(len(row.name) for row in self.rows)
+        for row in self.rows:
+            if row.family != family:
+                family = row.family
+                lines.append(family)
+            lines.append(f"  {row.name:{wide}s}  {row.when}")
+            lines.append(f"  {'':{wide}s}  {row.file}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in VariantRow._fields)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows
+        )
+        return f"<table><tr>{head}</tr>{body}</table>"
