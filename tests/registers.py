@@ -26,10 +26,10 @@ def scaled(kind, lanes, size):
     rounding = ", i32 %how" if lanes * size == 512 else ""
     return f"""
 define internal {most} @NAME({most} %x, {most} %n, {most} %o, i{max(lanes, 8)} %m{rounding}) {{
-  %below = call {most} @jit.minnum.{suffix}({most} %n, {most} <{high}>)
-  %inside = call {most} @jit.maxnum.{suffix}({most} %below, {most} <{low}>)
+  %below = call {most} @llvm.minnum.{suffix}({most} %n, {most} <{high}>)
+  %inside = call {most} @llvm.maxnum.{suffix}({most} %below, {most} <{low}>)
   %power = fptosi {most} %inside to {words}
-  %y = call {most} @jit.ldexp.{suffix}.v{lanes}i32({most} %x, {words} %power)
+  %y = call {most} @llvm.ldexp.{suffix}.v{lanes}i32({most} %x, {words} %power)
   ret {most} %y
 }}
 """
@@ -83,7 +83,7 @@ def function(name):
 def without_names(text):
     """A module that asks for no instruction of AVX-512."""
     for name in sorted(set(NAMED.findall(text))):
-        theirs, own = f"@jit.x86.avx512.{name}(", f"@plain.{name}("
+        theirs, own = f"@llvm.x86.avx512.{name}(", f"@plain.{name}("
         declared = rf"^declare .*{re.escape(theirs)}.*$"
         text = re.sub(declared, "", text, flags=re.M).replace(theirs, own)
         text += function(name).replace("@NAME(", own)
