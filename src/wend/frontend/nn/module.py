@@ -6,7 +6,7 @@ import copyreg
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wend.core._hot import note_module_class
+from wend.core._modules import note_module_class
 from wend.frontend.nn._convert import ConversionMixin
 from wend.frontend.nn._core import ModuleBase, Tensor
 from wend.frontend.nn._hooked import (

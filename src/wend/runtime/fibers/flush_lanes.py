@@ -9,7 +9,7 @@ import numpy as np
 from wend.base import defects
 from wend.base.errors import DefectError
 from wend.base.interrupts import is_interrupt
-from wend.core import _hot
+from wend.core import _hot, _siblings
 from wend.core._hot import FlushJob
 from wend.core.provenance import last_site
 from wend.runtime.batching import _slabs_select
@@ -137,7 +137,9 @@ def run_merged(rest: list[tuple[FlushJob, list[int]]], failure: Exception | None
     for group in apart.values():
         note(group[0].states, group[0].sites, [(None, len(group), 0, False, -1)])
     if new:
-        failure = attempt(*_hot.merged([b for b, _ in new], [live for _, live in new])) or failure
+        failure = (
+            attempt(*_siblings.merged([b for b, _ in new], [live for _, live in new])) or failure
+        )
     if failure is not None:
         raise failure
 
