@@ -1801,12 +1801,10 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
     t0 = v0.type if n > 0 else None
     t1 = v1.type if n > 1 else None
     t2 = v2.type if n > 2 else None
-    more = None
+    more = [v.type for v in others] if others is not None else None
     outs = None
     program = None
     same = False
-    if others is not None:
-        more = [v.type for v in others]
     if n == prim.last_n and prim.epoch == COUNTS.epoch:
         program = prim.last_program
         same = (
@@ -1846,10 +1844,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
     if state is None:
         child = fresh_record()
         child.many = program.many
-        if type(outs) is not tuple and not child.many:
-            child.out_type = outs
-        else:
-            set_results(child, outs)
+        set_results(child, outs)
     else:
         node = State(state, prim)
         node.born = COUNTS.flushes

@@ -175,8 +175,8 @@ cdef class Program:
     @cython.locals(i=Py_ssize_t, result=list, row=tuple, shape=list)
     cpdef tuple out_types(self, list types, list args)
     @cython.locals(code=bytes, stack="long long[16]", row="long long[8]", top=int, i=Py_ssize_t,
-                   n=Py_ssize_t, made=TensorType, result=list, n_made=Py_ssize_t, rank=Py_ssize_t,
-                   op=int, extent="long long", a="long long", b="long long")
+                   made=TensorType, result=list, n_made=Py_ssize_t, rank=Py_ssize_t,
+                   op=int, extent="long long")
     cdef resize(self, TensorType t0, TensorType t1, TensorType t2, list more, list args)
 
 cdef bint holds(int op, long long a, long long b) noexcept

@@ -390,8 +390,7 @@ class Program:
         """Types of the results for other sizes of the same kinds, natively.
 
         t0, t1, t2, more: types of the operands     args: run-time args
-        Returns the type of the only result, or a tuple of types; None where a guard does not
-        hold, or where only `matches` can tell.
+        Returns the only result's type, or a tuple; None if a guard fails, or it cannot tell.
         """
         code = self.code
         if code is None or self.kinds is None:
@@ -399,24 +398,19 @@ class Program:
         if not COMPILED:
             stack = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
             row = [0, 0, 0, 0, 0, 0, 0, 0]
-        top = -1
-        i = 0
-        n = len(code)
         made = None
         result = None
-        n_made = 0
-        rank = 0
-        while i < n:
+        top = -1
+        i = n_made = rank = 0
+        while i < len(code):
             op = code[i]
             if op == C_ARG:
                 top += 1
                 stack[top] = args[code[i + 1]]
                 i += 2
             elif op == C_GUARD:
-                a = stack[top - 1]
-                b = stack[top]
                 top -= 2
-                if holds(code[i + 1], a, b) != (code[i + 2] == 1):
+                if holds(code[i + 1], stack[top + 1], stack[top + 2]) != (code[i + 2] == 1):
                     return None
                 i += 3
             elif op == C_SMALL:
@@ -464,11 +458,10 @@ class Program:
                 stack[top] = -stack[top]
                 i += 1
             else:
-                b = stack[top]
                 top -= 1
-                if not is_native(op, stack[top], b):
+                if not is_native(op, stack[top], stack[top + 1]):
                     return None
-                stack[top] = combined(op, stack[top], b)
+                stack[top] = combined(op, stack[top], stack[top + 1])
                 i += 1
         if self.as_operand >= 0:
             return operand_type(self.as_operand, t0, t1, t2, more)
