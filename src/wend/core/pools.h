@@ -67,6 +67,35 @@ static inline void wend_pool_free(wend_pool_t *pool, void *memory)
         PyObject_Free(o);
 }
 
+/* Fill new memory in with what a new object looks like, of which only None has references. */
+WEND_INLINE void wend_pool_fill(wend_pool_t *pool, PyObject *o, size_t size)
+{
+    memcpy((char *)o + sizeof(PyObject), pool->image, size - sizeof(PyObject));
+#if PY_VERSION_HEX < 0x030C0000 /* None is immortal since then */
+    Py_SET_REFCNT(Py_None, Py_REFCNT(Py_None) + pool->nones);
+#endif
+}
+
+/* `wend_pool_fresh` where nothing is kept for reuse. */
+static PyObject *wend_pool_grow(wend_pool_t *pool, int watched, size_t size)
+{
+    PyObject *o;
+    if (pool->image != NULL) {
+        o = PyType_GenericAlloc(pool->type, 0);
+        if (o != NULL)
+            wend_pool_fill(pool, o, size);
+    } else {
+        PyObject *nothing = PyTuple_New(0);
+        if (nothing == NULL)
+            return NULL;
+        o = pool->type->tp_new(pool->type, nothing, NULL);
+        Py_DECREF(nothing);
+    }
+    if (o != NULL && !watched && PyType_IS_GC(pool->type))
+        PyObject_GC_UnTrack(o);
+    return o;
+}
+
 /* A new object of a pool's type, without the way through `tp_new`; unless `watched`, the cyclic
  * collector is not told of it.  The size of its struct is given: a known number of moves fills it. */
 WEND_INLINE PyObject *wend_pool_fresh(wend_pool_t *pool, int watched, size_t size)
@@ -82,26 +111,15 @@ WEND_INLINE PyObject *wend_pool_fresh(wend_pool_t *pool, int watched, size_t siz
         if (size > 112)
             __builtin_prefetch(next + 112, 1);
 #endif
-        memcpy((char *)o + sizeof(PyObject), pool->image, size - sizeof(PyObject));
         Py_SET_REFCNT(o, 1);
-#if PY_VERSION_HEX < 0x030C0000 /* None is immortal since then */
-        Py_SET_REFCNT(Py_None, Py_REFCNT(Py_None) + pool->nones);
-#endif
+        wend_pool_fill(pool, o, size);
         if (watched)
             PyObject_GC_Track(o);
         return o;
     }
 #endif
-    PyObject *nothing = PyTuple_New(0);
-    if (nothing == NULL)
-        return NULL;
-    PyObject *o = pool->type->tp_new(pool->type, nothing, NULL);
-    Py_DECREF(nothing);
-    if (o != NULL && !watched && PyType_IS_GC(pool->type))
-        PyObject_GC_UnTrack(o);
-    return o;
+    return wend_pool_grow(pool, watched, size);
 }
-
 /* Note what a new object of a pool's type looks like. */
 static int wend_take_image(wend_pool_t *pool, PyObject *probe)
 {
