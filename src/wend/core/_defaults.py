@@ -39,6 +39,8 @@ def set_defaults(part: ModuleType) -> None:
             for field in names.split():
                 setattr(cls, field, default)
         if name in KEPT:
-            setattr(part, f"fresh_{name.lower()}", functools.partial(cls.__new__, cls))
+            make = functools.partial(cls.__new__, cls)
+            setattr(part, f"fresh_{name.lower()}", make)
+            setattr(part, f"watched_{name.lower()}", make)  # by the cyclic collector
     if hasattr(part, "leave_base"):
         part.Alias.__del__ = part.leave_base

@@ -30,7 +30,6 @@ cdef extern from "lists.h":
     int ask_ahead "wend_ask_ahead" (list items, Py_ssize_t i)
     int untrack "wend_untrack" (object o)
     int track "wend_track" (object o)
-    void watch "PyObject_GC_Track" (object o)
     list roomy "wend_roomy" (Py_ssize_t n)
     int push "wend_push" (object items, object item) except -1
     int drop_last "wend_drop_last" (object items) except -1
@@ -246,6 +245,7 @@ cdef class Trace:
 
 cdef extern from "objects.h":
     Value fresh_value "WEND_FRESH_VALUE" ()
+    Value watched_value "WEND_WATCHED_VALUE" ()
     Tensor fresh_tensor "WEND_FRESH_TENSOR" ()
     Alias fresh_alias "WEND_FRESH_ALIAS" ()
     Record fresh_record "WEND_FRESH_RECORD" ()

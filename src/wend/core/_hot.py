@@ -1632,7 +1632,8 @@ def indices_of(trace, others):
 def commit(trace, prim, child, h0, values, inplace):
     """Append the step `child`; the handle of its result, or None if the trace was flushed."""
     serial = trace.serial
-    v = fresh_value()
+    # What is off the trie leads to its trace until the flush, and to none of its kind after it.
+    v = watched_value() if child.linked else fresh_value()
     t = None
     old = None
     if inplace is not None:
@@ -1658,8 +1659,6 @@ def commit(trace, prim, child, h0, values, inplace):
     v.trace = trace
     v.requires_grad = child.requires_grad
     v.inference = trace.mode.inference
-    if child.linked:  # others lead to their trace until the flush, and to none of their kind then
-        watch(v)
     push(trace.values, v)
     push(trace.states, child)
     trace.n += 1

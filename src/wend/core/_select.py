@@ -225,7 +225,7 @@ _STAND_INS = {
     "count_of_item": lambda items, i: sys.getrefcount(items[i]),
     "ask_ahead": lambda items, i: 0,
     "take_last": list.pop,
-    **dict.fromkeys(("track", "untrack", "watch"), lambda o: 0),
+    **dict.fromkeys(("track", "untrack"), lambda o: 0),
     "attribute": lambda o, name: o.__dict__.get(name),
     **dict.fromkeys(("ask_value", "ask_type", "ask_next", "ask_types"), lambda o: 0),
     "COMPILED": False,

@@ -20,8 +20,10 @@ WEND_POOL(wend_pools, 4)
 /* Macros, as the structs are not known yet. */
 #define WEND_FRESH(k, watched, T)                                                        \
     ((struct __pyx_obj_4wend_4core_4_hot_##T *)wend_pool_fresh(                          \
-        &wend_pools[k], watched, sizeof(struct __pyx_obj_4wend_4core_4_hot_##T)))
+        &wend_pools[k], watched, sizeof(struct __pyx_obj_4wend_4core_4_hot_##T),         \
+        (k) == WEND_TENSORS ? 0 : 3))
 #define WEND_FRESH_VALUE() WEND_FRESH(WEND_VALUES, 0, Value)
+#define WEND_WATCHED_VALUE() WEND_FRESH(WEND_VALUES, 1, Value)
 #define WEND_FRESH_TENSOR() WEND_FRESH(WEND_TENSORS, 1, Tensor)
 #define WEND_FRESH_ALIAS() WEND_FRESH(WEND_ALIASES, 1, Alias)
 #define WEND_FRESH_RECORD() WEND_FRESH(WEND_RECORDS, 0, Record)

@@ -76,10 +76,20 @@ WEND_INLINE void wend_pool_fill(wend_pool_t *pool, PyObject *o, size_t size)
 #endif
 }
 
-/* `wend_pool_fresh` where nothing is kept for reuse. */
+/* `wend_pool_fresh` where little or nothing is kept for reuse. */
 static PyObject *wend_pool_grow(wend_pool_t *pool, int watched, size_t size)
 {
     PyObject *o;
+#if !(defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG) || defined(Py_GIL_DISABLED))
+    if (pool->n > 0) {
+        o = pool->blocks[--pool->n];
+        Py_SET_REFCNT(o, 1);
+        wend_pool_fill(pool, o, size);
+        if (watched)
+            PyObject_GC_Track(o);
+        return o;
+    }
+#endif
     if (pool->image != NULL) {
         o = PyType_GenericAlloc(pool->type, 0);
         if (o != NULL)
@@ -97,15 +107,16 @@ static PyObject *wend_pool_grow(wend_pool_t *pool, int watched, size_t size)
 }
 
 /* A new object of a pool's type, without the way through `tp_new`; unless `watched`, the cyclic
- * collector is not told of it.  The size of its struct is given: a known number of moves fills it. */
-WEND_INLINE PyObject *wend_pool_fresh(wend_pool_t *pool, int watched, size_t size)
+ * collector is not told of it.  The size of its struct is given: a known number of moves fills it.
+ * No more than `least` blocks are left to `wend_pool_grow`: 3, or 0 for what ends at once. */
+WEND_INLINE PyObject *wend_pool_fresh(wend_pool_t *pool, int watched, size_t size, int least)
 {
 #if !(defined(Py_TRACE_REFS) || defined(Py_REF_DEBUG) || defined(Py_GIL_DISABLED))
-    if (pool->n > 0) { /* what is there has come after the image */
+    if (pool->n > least) { /* what is there has come after the image */
         Py_ssize_t n = --pool->n;
         PyObject *o = pool->blocks[n];
 #if defined(__GNUC__)
-        char *next = (char *)pool->blocks[n > 3 ? n - 3 : 0];
+        char *next = (char *)pool->blocks[least == 3 || n > 3 ? n - 3 : 0];
         __builtin_prefetch(next - 16, 1);
         __builtin_prefetch(next + 48, 1);
         if (size > 112)

@@ -73,7 +73,7 @@ static wend_pool_t wend_type_pools[1];
 WEND_POOL(wend_type_pools, 0)
 #define WEND_FRESH_TYPE()                                                                \
     ((struct __pyx_obj_4wend_4core_6_types_TensorType *)wend_pool_fresh(                 \
-        &wend_type_pools[0], 0, sizeof(struct __pyx_obj_4wend_4core_6_types_TensorType)))
+        &wend_type_pools[0], 0, sizeof(struct __pyx_obj_4wend_4core_6_types_TensorType), 3))
 
 static int wend_keep_type_memory(PyObject *probe)
 {
