@@ -23,6 +23,8 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 CORE = Path("src") / "wend" / "core"
+# Parts of the core: the hot one first, and those that it reaches, or that reach it, as C functions.
+PARTS = ("_hot", "_types", "_trie_policy", "_siblings", "_indexing", "_backward", "_modules")
 NATIVE = Path("src") / "wend" / "runtime" / "native"
 BATCHING = Path("src") / "wend" / "runtime" / "batching"
 FIBERS = Path("src") / "wend" / "runtime" / "fibers"
@@ -97,14 +99,19 @@ def extensions() -> list[Any]:
     from Cython.Build import cythonize
     from Cython.Compiler import Options
 
-    core = Extension(
-        "wend.core._hot",
-        [str(CORE / "_hot.py")],
-        include_dirs=[str(CORE)],
-        depends=[str(CORE / "_hot.pxd"), str(CORE / "_shim.h")],
-        extra_compile_args=[] if os.name == "nt" else COMPILE,
-        extra_link_args=LINK,
-    )
+    flags = [] if os.name == "nt" else COMPILE
+    headers = [*map(str, sorted(CORE.glob("*.h"))), *map(str, sorted(CORE.glob("*.pxd")))]
+    core, *parts = [
+        Extension(
+            f"wend.core.{name}",
+            [str(CORE / f"{name}.py")],
+            include_dirs=[str(CORE)],
+            depends=headers,
+            extra_compile_args=flags,
+            extra_link_args=LINK,
+        )
+        for name in PARTS
+    ]
     # The launcher and the binder, which know plans; the grouper, the slabs and the
     # lanes, which know flushes.
     runtime = [str(CORE), str(NATIVE), str(BATCHING)]
@@ -117,7 +124,7 @@ def extensions() -> list[Any]:
             str(NATIVE / "_launch.pxd"),
             str(BATCHING / "_grouper_shim.h"),
         ],
-        extra_compile_args=core.extra_compile_args,
+        extra_compile_args=flags,
         extra_link_args=LINK if os.name == "nt" else [*LINK, "-pthread"],
     )
     grouper = Extension(
@@ -125,7 +132,7 @@ def extensions() -> list[Any]:
         [str(BATCHING / "_grouper.py")],
         include_dirs=runtime,
         depends=[str(BATCHING / "_grouper.pxd"), str(BATCHING / "_grouper_shim.h")],
-        extra_compile_args=core.extra_compile_args,
+        extra_compile_args=flags,
         extra_link_args=LINK,
     )
     slabs = Extension(
@@ -136,7 +143,7 @@ def extensions() -> list[Any]:
             *(str(BATCHING / name) for name in ("_slabs.pxd", "_slabs_shim.h", "_grouper.pxd")),
             str(NATIVE / "_launch.pxd"),
         ],
-        extra_compile_args=core.extra_compile_args,
+        extra_compile_args=flags,
         extra_link_args=launcher.extra_link_args,
     )
     lanes = Extension(
@@ -148,7 +155,7 @@ def extensions() -> list[Any]:
             *(str(BATCHING / name) for name in ("_slabs.pxd", "_slabs_shim.h", "_grouper.pxd")),
             str(NATIVE / "_launch.pxd"),
         ],
-        extra_compile_args=core.extra_compile_args,
+        extra_compile_args=flags,
         extra_link_args=launcher.extra_link_args,
     )
     binding = Extension(
@@ -157,7 +164,7 @@ def extensions() -> list[Any]:
         include_dirs=runtime,
         depends=[str(NATIVE / "_bind.pxd"), str(BATCHING / "_slabs_shim.h")],
         # What runs once for new sizes: a quarter smaller.
-        extra_compile_args=[*core.extra_compile_args, *([] if os.name == "nt" else ["-Os"])],
+        extra_compile_args=[*flags, *([] if os.name == "nt" else ["-Os"])],
         extra_link_args=LINK,
     )
     shared = {
@@ -167,10 +174,10 @@ def extensions() -> list[Any]:
         "include_path": ["src"],
     }
     found = cythonize([core], **shared)
-    # Nobody asks for help on the other five: their docstrings would be 25 kB. Cython takes this for
+    # Nobody asks for help on the others: their docstrings would be 25 kB. Cython takes this for
     # all that it is given at once.
     Options.docstrings = False
-    return [*found, *cythonize([launcher, grouper, slabs, lanes, binding], **shared)]
+    return [*found, *cythonize([*parts, launcher, grouper, slabs, lanes, binding], **shared)]
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore, "build_py": BuildModules})

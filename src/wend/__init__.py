@@ -16,7 +16,7 @@ from wend.base.devices import device
 from wend.base.dtypes import ALIASES, NAMES, finfo, iinfo
 from wend.base.dtypes import DType as dtype
 from wend.base.shapes import Size
-from wend.core._hot import PublicModule as _PublicModule
+from wend.core._modules import PublicModule as _PublicModule
 from wend.core._hot import Tensor
 from wend.core.primitive import PUBLIC as _PUBLIC
 from wend import ops as _ops

@@ -19,7 +19,7 @@ import wend.ops
 from wend.base import dtypes
 from wend.base.dtypes import CATEGORY_NAMES, DType
 from wend.base.errors import ExecutionError
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core.primitive import PUBLIC, REGISTRY, Composite, Sample, Spec
 from wend.core.signature import Binder
 from wend.core.symbolic import category_of
@@ -168,7 +168,7 @@ def accepted(op: Any, sample: Sample) -> tuple[Sample, bool]:
 def tensor(array: np.ndarray, requires_grad: bool = False) -> Any:
     """A Wend tensor of a copy of the array."""
     array = np.array(array, copy=True, order="C")
-    type_ = _hot.intern_type(array.shape, dtypes.from_numpy(array.dtype), device())
+    type_ = _types.intern_type(array.shape, dtypes.from_numpy(array.dtype), device())
     made = _hot.wrap(_hot.held(type_, array))
     if requires_grad:
         made.requires_grad_(True)

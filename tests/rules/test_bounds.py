@@ -16,7 +16,7 @@ from disabling import COMPILED, on_the_reference, run_python, slot_replaced, sta
 import wend as torch
 from tries import own_trie
 from wend.base.devices import CPU
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.runtime import flush
 
 # -- structure that never repeats -----------------------------------------------------------
@@ -220,18 +220,18 @@ def test_types_are_bounded():
     with on_the_reference():  # nobody has to compile a path of so many sizes
         assert types_kept(9_000) <= 2048
         try:
-            _hot.bound_types(1 << 14)
+            _types.bound_types(1 << 14)
             assert types_kept(9_000) >= 6_000
         finally:
-            _hot.bound_types(2048)
+            _types.bound_types(2048)
 
 
 @pytest.mark.skipif(not COMPILED, reason="uncompiled, the table keeps its types")
 def test_types_go_with_those_who_have_them():
     before = _hot.count("types")
-    alive = [_hot.intern_type((n, 7, 3, 2), torch.float64, CPU) for n in range(500)]
+    alive = [_types.intern_type((n, 7, 3, 2), torch.float64, CPU) for n in range(500)]
     # The table has a place for each hash: of fifty types, few have lost theirs to another one.
-    found = [_hot.intern_type(t.dims, t.dtype, t.device) is t for t in alive[-50:]]
+    found = [_types.intern_type(t.dims, t.dtype, t.device) is t for t in alive[-50:]]
     assert sum(found) > 40
     assert _hot.count("types") > before + 300
     del alive

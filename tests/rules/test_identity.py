@@ -9,7 +9,7 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.runtime import flush as plans
 from wend.transforms import hooks
 
@@ -140,7 +140,7 @@ def test_frozen_and_unfrozen_passes_are_two_paths():
     With one entry for both roles, the pass that learns takes the states of the frozen one.
     """
     assert frozen_then_not(torch.float64) == [False, True, True, False, True, True]
-    kind = _hot.intern_kind(torch.float64, 1, torch.device("cpu"))
+    kind = _types.intern_kind(torch.float64, 1, torch.device("cpu"))
     plain, learning, *_ = kind.leaves
     kind.leaves[1] = plain
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wend.core._select import PlainLoader
+from wend.core._select import PARTS, PlainLoader
 
 ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("Cython")
@@ -29,9 +29,9 @@ def build(tmp_path):
     for folder in (core.parent, core, runtime, native, batching, fibers):
         (folder / "__init__.py").touch()
     shutil.copy(ROOT / "src" / "wend" / "version.py", core.parent)
-    (core / "_hot.py").write_text("x = 3\n")
-    (core / "_hot.pxd").touch()
-    (core / "_shim.h").touch()
+    for part in PARTS:
+        (core / f"{part}.py").write_text("x = 3\n")
+        (core / f"{part}.pxd").touch()
     (native / "_launch.py").write_text("x = 4\n")
     (native / "_launch.pxd").touch()
     (native / "_launch_shim.h").touch()
@@ -88,7 +88,7 @@ def test_a_compiled_core_leaves_no_c_beside_the_sources(build):
         pytest.skip("there is no C compiler")
     done, built = build(WEND_PURE="")
     assert done.returncode == 0, done.stderr
-    assert [name.endswith(".so") for name in built] == [True] * 6
+    assert [name.endswith(".so") for name in built] == [True] * (len(PARTS) + 5)
 
 
 @pytest.mark.parametrize(("pure", "ending"), [("", ".plain"), ("1", ".py")])
@@ -98,9 +98,8 @@ def test_installers_find_no_python_beside_a_compiled_module(build, tmp_path, pur
     assert done.returncode == 0, done.stderr
     found = [path for path in (tmp_path / "out").rglob("_[!_]*") if path.suffix != ".pxd"]
     copied = {path.stem: path.suffix for path in found}
-    assert copied == dict.fromkeys(
-        ["_hot", "_launch", "_grouper", "_slabs", "_lanes", "_bind"], ending
-    )
+    copies = [*PARTS, "_launch", "_grouper", "_slabs", "_lanes", "_bind"]
+    assert copied == dict.fromkeys(copies, ending)
     for path in found:
         loader = PlainLoader(path.stem, str(path.with_suffix(".py")))
         source = tmp_path / "src" / path.relative_to(tmp_path / "out").with_suffix(".py")

@@ -112,28 +112,26 @@ def test_rooms_are_those_of_the_layers_test():
         assert [row[0].strip("`") for row in rows(text, f"{layer} room")] == order
 
 
-SETTERS = {"set_scalar_reader": "number", "set_primitive_registry": "registry"}
+CORE_SETTERS = ("set_slot", "install")
 
 
-def slots_filled(path):
-    """Names of the slots that a module fills."""
+def slots_filled(path, setters=(*CORE_SETTERS, "fill")):
+    """Names of the slots that a module fills: those of the core, the launcher and the grouper."""
     for node in ast.walk(ast.parse(read(path))):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
             owner = getattr(getattr(node.func, "value", None), "id", "")
             first = getattr(node.args[0], "value", None) if node.args else None
-            if name in SETTERS:
-                yield SETTERS[name]
-            elif isinstance(first, str) and (
-                name in ("set_slot", "install")
-                or (name == "fill" and owner in ("launcher", "_launch"))
-            ):
+            is_setter = name in setters and (
+                name in CORE_SETTERS or owner in ("launcher", "_launch")
+            )
+            if is_setter and isinstance(first, str):
                 yield first
         elif isinstance(node, ast.Assign):
             target = node.targets[0]
             if getattr(target, "id", "") == "_SLOTS":
                 yield from (key.value for key in node.value.keys)
-            elif getattr(getattr(target, "value", None), "attr", "") == "ASK":
+            elif "fill" in setters and getattr(getattr(target, "value", None), "attr", "") == "ASK":
                 yield target.slice.value
 
 
@@ -149,6 +147,19 @@ def test_slots_are_those_of_the_sources():
     print("\n".join(f"| {' | '.join(row)} |" for row in lines))
     assert list(told.values()) == lines
     assert all(purpose not in ("", "?") for *_, purpose in lines)
+
+
+def test_each_slot_of_the_core_is_a_field_with_its_arguments_and_is_filled():
+    text = read(PACKAGE / "core" / "_types.py")
+    fields = re.findall(r"^        self\.(\w+) = None  # \S", text, flags=re.M)
+    declared = next(
+        [n.attr for n in ast.walk(c) if isinstance(n, ast.Attribute)]
+        for c in ast.parse(text).body
+        if isinstance(c, ast.ClassDef) and c.name == "CoreSlots"
+    )
+    filled = {name for path in PACKAGE.rglob("*.py") for name in slots_filled(path, CORE_SETTERS)}
+    assert sorted(declared) == sorted(filled)
+    assert set(declared) <= set(fields)
 
 
 # -- size and prose -------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from harness import PRIMITIVES, report, snippet
 
 from wend.base import dtypes
 from wend.base.errors import WendError
-from wend.core import _hot, symtrace
+from wend.core import _types, symtrace
 from wend.core.primitive import NO_GRADIENT
 from wend.core.signature import Binder
 from wend.core.symbolic import Guards, compare, evaluate
@@ -115,7 +115,7 @@ def _fault(prim, program, types, args, needs, given, monkeypatch):
         if holds(decided, shapes, changed):
             continue
         moved = [
-            _hot.intern_type(shape, t.dtype, t.device)
+            _types.intern_type(shape, t.dtype, t.device)
             for shape, t in zip(shapes, types, strict=True)
         ]
         try:

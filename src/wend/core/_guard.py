@@ -21,11 +21,18 @@ STEPS = (
 )  # fmt: skip
 
 
-def guard(core: Any) -> None:
-    """Let the functions of an uncompiled core be cut short."""
+def guard(core: Any, part: Any) -> None:
+    """Let the functions of a part of an uncompiled core be cut short; `core` is the hot part."""
     for name in STEPS:
-        setattr(core, name, _step(core, getattr(core, name)))
-    core.flush_now = _flush(core, core.flush_now)
+        function = vars(part).get(name)
+        if function is None or function.__module__ != part.__name__:
+            continue
+        whole = _step(core, function)
+        setattr(part, name, whole)
+        if hasattr(core.COLD, name):
+            setattr(core.COLD, name, whole)
+    if part is core:
+        core.flush_now = _flush(core, core.flush_now)
 
 
 def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,234 +1,66 @@
 # C types of `_hot.py` (Cython's pure-Python mode).
 cimport cython
+from wend.core._types cimport (
+    COUNTS, LeafPrimitive, Mode, PrimitiveBase, Program, RankedType, SLOTS, TensorType, count_known_types, dims_of,
+)
 
-# The opcodes of `symbolic.py`, as numbers in the code that is generated.
-cdef extern from *:
-    int DIM "0"
-    int ARG "1"
-    int ADD "2"
-    int SUB "3"
-    int MUL "4"
-    int FLOORDIV "5"
-    int MOD "6"
-    int NEG "7"
-    int MIN "8"
-    int MAX "9"
-    int DIV "10"
-    int POW "11"
-    int EQ "20"
-    int NE "21"
-    int LT "22"
-    int LE "23"
-    int GT "24"
-
-cdef extern from "_shim.h":
+cdef extern from "callables.h":
     bint COMPILED "WEND_COMPILED"
+    object arg "wend_arg" (size_t args, Py_ssize_t i)
+    size_t op_address "wend_op_address" ()
+    size_t parts_address "wend_parts_address" ()
+    int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
+    int unlock_type "wend_unlock_type" (object cls) except -1
+    object native_call1 "wend_call1" (object f, object x)
+    object native_call2 "wend_call2" (object f, object x, object y)
+    int set_op_target "WEND_SET_OP_TARGET" ()
+cdef extern from "dicts.h":
+    object attribute "wend_attribute" (object o, object name)
+    int install_lazy_dict "wend_install_lazy_dict" (object probe, int k) except -1
+cdef extern from "frames.h":
     object current_code "wend_current_code" ()
     int current_lasti "wend_current_lasti" ()
-    object arg "wend_arg" (size_t args, Py_ssize_t i)
     long long thread_id "wend_thread_id" ()
     size_t this_thread "wend_this_thread" ()
     long long id_of "wend_id_of" (size_t thread)
+cdef extern from "lists.h":
     Py_ssize_t refcount "wend_refcount" (object o)
     Py_ssize_t count_of_item "wend_count_of_item" (list items, Py_ssize_t i)
     bint all_below "wend_all_below" (object array, long long n)
     int ask_ahead "wend_ask_ahead" (list items, Py_ssize_t i)
     int untrack "wend_untrack" (object o)
     int track "wend_track" (object o)
-    object attribute "wend_attribute" (object o, object name)
-    size_t op_address "wend_op_address" ()
-    size_t parts_address "wend_parts_address" ()
-    tuple new_row "PyTuple_New" (Py_ssize_t n)
-    int install_vectorcall "wend_install_vectorcall" (object probe, int method) except -1
-    int install_lazy_dict "wend_install_lazy_dict" (object probe, int k) except -1
-    int keep_memory "wend_keep_memory" (object value, object tensor, object alias,
-                                        object state, object type_, object record_) except -1
     list roomy "wend_roomy" (Py_ssize_t n)
     int push "wend_push" (object items, object item) except -1
     int drop_last "wend_drop_last" (object items) except -1
-    object call_forward "wend_call_forward" (object module, object args, object kwargs)
-    int mirrors "wend_mirrors" (object attributes, object members) except -1
-    int quick_members "wend_quick_members" (object cls) except -1
-    int quick_module "wend_quick_module" (object cls) except -1
-    int install_module_call "wend_install_module_call" (object cls) except -1
     size_t address "wend_address" (object o)
-    long long type_tag "wend_type_tag" (size_t i)
-    object type_at "wend_type_at" (size_t i)
-    int put_type "wend_put_type" (size_t i, long long tag, object type_)
-    int forget_types "wend_forget_types" ()
-    Py_ssize_t count_types "wend_count_types" ()
-    int watch_types "wend_watch_types" (object probe) except -1
     object slice_start "wend_slice_start" (object key)
     object slice_stop "wend_slice_stop" (object key)
     object slice_step "wend_slice_step" (object key)
-    int unlock_type "wend_unlock_type" (object cls) except -1
-    object native_call1 "wend_call1" (object f, object x)
-    object native_call2 "wend_call2" (object f, object x, object y)
-    int set_call_target "WEND_SET_CALL_TARGET" ()
+cdef extern from "objects.h":
+    int keep_memory "wend_keep_memory" (object value, object tensor, object alias,
+                                        object state, object record_) except -1
+    int set_ends "WEND_SET_ENDS" ()
 cdef extern from "Python.h":
     object bound_method "PyMethod_New" (object f, object x)
+    tuple new_row "PyTuple_New" (Py_ssize_t n)
 
-cdef dict SLOTS
+cdef class Cold
+cdef Cold COLD
 cdef list BOUND
 cdef tuple OPERATOR_NAMES
 cdef int R_TENSOR, R_FLOAT, R_INT, R_BOOL, R_TENSORS, R_INTS, R_COMPLEX, R_DEFAULT
 cdef int GRAD_NONE, GRAD_LEAF, GRAD_NODE
-cdef Py_ssize_t MAX_STATES, SEAL_AFTER, MOST_OFF_TRIE, MOST_LENGTHS, MANY_JOINED, MOST_JOINED
-cdef Py_ssize_t LONG_TAIL, WINDOW, LOOKED
 cdef bint AUTOBATCH
 cdef bint SEVERAL
 cdef bint QUICK
 cdef dict PLAIN_TYPES
 cdef list LAST_PLAIN
-cdef dict KINDS
-cdef Py_ssize_t N_STATES
-cdef long long TYPE_MASK, TURN, MOST_SLOTS, WAYS
-cdef long long N_FLUSHES
-cdef dict MODES
+cdef Py_ssize_t MAX_STATES, MOST_OFF_TRIE, MOST_LENGTHS, MANY_JOINED, MOST_ROOM
 cdef dict INTERNAL
 cdef dict TRACES
 cdef list SERIAL
-cdef long long EPOCH
 cdef Py_ssize_t LONE_REFERENCES
-
-cdef class RankedType:
-    cdef readonly object dtype
-    cdef readonly Py_ssize_t rank
-    cdef readonly object device
-    cdef dict wide
-    cdef long long salt
-    cdef readonly list leaves
-    cdef LeafPrimitive plain_leaf
-    cdef Py_ssize_t itemsize
-
-cdef class TensorType:
-    cdef object size
-    cdef tuple extents
-    cdef readonly object dtype
-    cdef readonly object device
-    cdef readonly RankedType kind
-    cdef readonly Py_ssize_t nbytes
-    cdef readonly Py_ssize_t rank
-    cdef size_t slot
-    cdef long long row[8]
-
-@cython.locals(k=Py_ssize_t)
-cdef tuple dims_of(TensorType type_)
-@cython.locals(found=TensorType, row="long long[8]", n=Py_ssize_t, k=Py_ssize_t)
-cdef TensorType type_in_kind(RankedType kind, tuple shape)
-@cython.locals(h="long long", i="long long", k="long long", place="long long", tag="long long",
-               found=TensorType, made=TensorType)
-cdef TensorType type_of_row(RankedType kind, long long *row, Py_ssize_t n)
-@cython.locals(k=Py_ssize_t)
-cdef bint same_row(long long *a, long long *b, Py_ssize_t n) noexcept
-@cython.locals(k=Py_ssize_t)
-cpdef bint same_tail(TensorType a, TensorType b) except -1
-@cython.locals(k=Py_ssize_t, extent="long long", size="long long", made=TensorType)
-cdef TensorType new_type(RankedType kind, long long *row, Py_ssize_t n)
-cdef Py_ssize_t product(object a, object b) except? -1
-@cython.locals(found=TensorType)
-cpdef symbolic_type(object shape, object dtype, object device)
-cdef int C_DIM, C_ARG, C_NUMBER, C_SMALL, C_EQUAL, C_GUARD, C_PUT, C_PUT_DIM, C_TYPE, C_SAME
-cdef long long LARGE, LOW_32, LOW_44
-cdef Py_ssize_t MAX_ROW, MOST_ROOM
-@cython.locals(e=tuple, t=TensorType, op=int)
-cpdef evaluate(object expr, list types, list args)
-cdef binary(int op, object a, object b)
-
-cdef class Program:
-    cdef readonly object prim
-    cdef public tuple guards
-    cdef public tuple outs
-    cdef public tuple kinds
-    cdef public bytes code
-    cdef public tuple numbers
-    cdef public Py_ssize_t n_guards
-    cdef public int as_operand
-    cdef public bint uniform
-    cdef public object graph
-    cdef public dict templates
-    cdef public object runner
-    cdef public object sample_types
-    cdef public object sample_args
-    cdef public bint many
-    cdef public object wrap
-    cdef public bint real
-    cdef public bint all_real
-    cdef public bint differentiable
-    @cython.locals(guard=tuple)
-    cpdef bint matches(self, list types, list args) except -1
-    @cython.locals(i=Py_ssize_t, result=list, row=tuple, shape=list)
-    cpdef tuple out_types(self, list types, list args)
-    @cython.locals(code=bytes, stack="long long[16]", row="long long[8]", top=int, i=Py_ssize_t,
-                   n=Py_ssize_t, made=TensorType, result=list, n_made=Py_ssize_t, rank=Py_ssize_t,
-                   op=int, extent="long long", a="long long", b="long long", holds=bint)
-    cdef resize(self, TensorType t0, TensorType t1, TensorType t2, list more, list args)
-
-@cython.locals(t=TensorType)
-cdef long long *row_of(int k, TensorType t0, TensorType t1, TensorType t2, list more) noexcept
-@cython.locals(unlike="long long", k=Py_ssize_t)
-cdef bint alike(long long *a, long long *b) noexcept
-cdef TensorType operand_type(int k, TensorType t0, TensorType t1, TensorType t2, list more)
-
-cdef class PrimitiveBase:
-    cdef public tuple form
-    cdef public bint is_view
-    cdef public bint is_composite
-    cdef public bint is_differentiable
-    cdef public bint plain_form
-    cdef public bint sized
-    cdef public bint all_sizes
-    cdef public bint check_strides
-    cdef public bint check_held
-    cdef public bint pick_rows
-    cdef public bint joins_held
-    cdef public PrimitiveBase piece
-    cdef public int piece_dim
-    cdef tuple piece_outs
-    cdef list piece_args
-    cdef public int cuts_dim
-    cdef TensorType cut_from
-    cdef TensorType cut
-    cdef Program cut_program
-    cdef public int region_code
-    cdef public dict programs
-    cdef public dict memo
-    cdef public long long epoch
-    cdef Py_ssize_t last_n
-    cdef Py_ssize_t quick_n
-    cdef bint flows
-    cdef TensorType last_t0
-    cdef TensorType last_t1
-    cdef TensorType last_t2
-    cdef list last_more
-    cdef tuple last_rest
-    cdef Program last_program
-    cdef object last_outs
-    cdef TensorType other_t0
-    cdef TensorType other_t1
-    cdef TensorType other_t2
-    cdef object other_outs
-    cdef public tuple size_mask
-    cdef public tuple categories
-    cdef dict __dict__
-    cdef object __weakref__
-    @cython.locals(found=tuple)
-    cpdef tuple typed(self, list types, list args)
-
-cdef class LeafPrimitive:
-    cdef readonly RankedType kind
-    cdef readonly int grad
-    cdef readonly bint is_view
-    cdef readonly bint is_composite
-    cdef readonly str name
-    cdef object __weakref__
-
-cdef class Mode:
-    cdef readonly bint grad
-    cdef readonly bint inference
-    cdef readonly int recompute
-    cdef readonly tuple key
-    cdef public Mode off
 
 cdef class Value:
     cdef public TensorType type
@@ -271,22 +103,6 @@ cdef class Storage:
     cdef public long long version
     cdef public object shared
     cdef object __weakref__
-
-cdef class ModeBlock:
-    cdef public Mode _before
-
-cdef class SiteBlock:
-    cdef public Trace trace
-    cdef public object code
-    cdef public int lasti
-
-cdef class WholeBlock:
-    cdef public Trace trace
-    cdef public object outer
-    cdef public Py_ssize_t start
-
-cdef class WriteBlock:
-    pass
 
 cdef class Segment:
     cdef public long long serial
@@ -427,30 +243,30 @@ cdef class Trace:
     cdef begin(self, State root)
     cpdef reset(self)
 
-cdef extern from "_shim.h":
+cdef extern from "objects.h":
     Value fresh_value "WEND_FRESH_VALUE" ()
+    Value watched_value "WEND_WATCHED_VALUE" ()
     Tensor fresh_tensor "WEND_FRESH_TENSOR" ()
     Alias fresh_alias "WEND_FRESH_ALIAS" ()
-    TensorType fresh_tensortype "WEND_FRESH_TYPE" ()
     Record fresh_record "WEND_FRESH_RECORD" ()
     # Objects whose class is known: nothing is checked.
-    TensorType as_type "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)Py_NewRef" (object o)
+    TensorType as_type "(struct __pyx_obj_4wend_4core_6_types_TensorType *)Py_NewRef" (object o)
     State as_state "(struct __pyx_obj_4wend_4core_4_hot_State *)Py_NewRef" (object o)
     Tensor as_handle "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)Py_NewRef" (object o)
     Tensor handle_at "(struct __pyx_obj_4wend_4core_4_hot_Tensor *)wend_handle_at" (list items, Py_ssize_t i)
 
-cdef extern from "_shim.h":
+cdef extern from "objects.h":
     int ask_value "WEND_ASK_VALUE" (Tensor handle)
     int ask_type "WEND_ASK_TYPE" (Tensor handle)
     int ask_next "WEND_ASK_NEXT" (State state)
     int ask_types "WEND_ASK_TYPES" (State state)
 
-cdef extern from "_shim.h":
+cdef extern from "objects.h":
     void empty_value "WEND_EMPTY_VALUE" (Value v) noexcept
     void empty_record "WEND_EMPTY_RECORD" (Record step) noexcept
     void empty_tensor "WEND_EMPTY_TENSOR" (Tensor handle) noexcept
     void empty_alias "WEND_EMPTY_ALIAS" (Alias alias) noexcept
-    int call_aside "wend_call_aside" (object slots, object name, object x, long long number)
+    int call_aside "wend_call_aside" (object f, object x, long long number)
     void fill_record "WEND_FILL_RECORD" (Record step, Trace trace, PrimitiveBase prim) noexcept
     void fill_result "WEND_FILL_RESULT" (Record step, Tensor handle, Value v, Trace trace, object type) noexcept
     bint is_ready "WEND_IS_READY" (Tensor handle, long long serial) noexcept
@@ -464,7 +280,7 @@ cdef extern from "_shim.h":
     Record record_at "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_handle_at" (list items, Py_ssize_t i)
     Value take_last "(struct __pyx_obj_4wend_4core_4_hot_Value *)wend_take_last" (list items)
 
-cdef extern from "_shim.h":
+cdef extern from "objects.h":
     int swap_classes "wend_swap_classes" (object a, object b) except -1
 
 cdef void end_value "wend_end_value" (Value v) noexcept
@@ -494,9 +310,6 @@ cdef Py_ssize_t BASELINE, ALONE
 
 @cython.locals(t="long long")
 cpdef Trace current_trace()
-@cython.locals(fresh=Trace)
-cpdef Trace sibling_of(Trace trace, Trace kept)
-cdef bint is_used(Trace trace) except -1
 @cython.locals(before=Trace)
 cpdef Trace swap_trace(Trace trace)
 cdef list CODES
@@ -518,18 +331,8 @@ cpdef Py_ssize_t enter(Trace trace, Value v) except -1
 cdef Record new_leaf(State parent, LeafPrimitive prim, int grad, Py_ssize_t index)
 @cython.locals(child=State, children=dict)
 cdef Record leaf_child(Trace trace, State state, LeafPrimitive prim, int grad)
-@cython.locals(child=State)
-cdef State child_with(State state, tuple key)
 @cython.locals(other=State)
 cdef adopt(State state, State child)
-@cython.locals(node=State, root=State, ok=bint)
-cdef bint admit(State state, object prim) except -1
-@cython.locals(step=Record, state=State, known=State, now="long long", k=Py_ssize_t, tail=Py_ssize_t)
-cdef count_pass(State root, list states)
-cdef check_budget(Trace trace)
-cdef count_at(State state)
-@cython.locals(state=Record, h="long long", prim="long long", k=Py_ssize_t, n=Py_ssize_t, step=Py_ssize_t)
-cdef note_stranger(list states)
 @cython.locals(alias=Alias, base=Tensor)
 cdef bint current(Tensor handle) except -1
 @cython.locals(v=Value)
@@ -543,9 +346,6 @@ cdef bint as_before(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tens
 cdef put_types(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, object outs)
 cdef record_any(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values, OpFunction inplace)
-cdef bint same_type(TensorType a, TensorType b)
-@cython.locals(h=Tensor, v=Value, v0=Value, arrays=list)
-cdef join_held(Trace trace, PrimitiveBase prim, Tensor h0, Tensor h1, Tensor h2, list rest)
 cdef bint any_known(Py_ssize_t n, Tensor h1, Tensor h2, list rest) except -1
 @cython.locals(t=TensorType)
 cdef bint names_rows(Tensor table, Tensor index) except -1
@@ -594,9 +394,6 @@ cdef tuple indices_of(Trace trace, list others)
 @cython.locals(serial="long long", v=Value, t=Tensor, old=Value, out_type=TensorType, args=list)
 cdef commit(Trace trace, PrimitiveBase prim, Record child, Tensor h0, list values,
             OpFunction inplace)
-@cython.locals(v=Value, serial="long long", state=State, child=State, indices=list)
-cpdef record_step(Trace trace, StepPrimitive prim, list seeds, list operands, list values,
-                  list outs, object build, object leaves)
 cdef list operand_list(Py_ssize_t n, h0, h1, h2, list rest)
 @cython.locals(i=Py_ssize_t)
 cdef bint same_args(list a, list b) except -1
@@ -613,12 +410,15 @@ cdef State retype(State child, Py_ssize_t n, Value v0, Value v1, Value v2, list 
 cdef set_types(State child, TensorType t0, TensorType t1, TensorType t2, list more, object outs,
                list values)
 cdef set_results(Record child, object outs)
-@cython.locals(child=Record, node=State, grad=bint, v=Value, program=Program, outs=object,
+@cython.locals(child=Record, node=State, v=Value, program=Program, outs=object,
                found=tuple, same=bint, t0=TensorType, t1=TensorType, t2=TensorType, more=list,
                types=list)
 cdef Record find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t i0,
                       Py_ssize_t i1, Py_ssize_t i2, tuple rest, list values,
                       Value v0, Value v1, Value v2, list others)
+cdef note_program(PrimitiveBase prim, Py_ssize_t n, Program program, object outs)
+@cython.locals(v=Value)
+cdef bint needs_grad(Py_ssize_t n, Value v0, Value v1, Value v2, list others) except -1
 @cython.locals(v=Value, t=Tensor, serial="long long", fresh=list)
 cdef commit_many(Trace trace, object prim, Record child, list values)
 cdef put_alias(Tensor handle, Alias alias)
@@ -649,13 +449,6 @@ cdef compute(Value v)
 cdef Py_ssize_t alone_baseline()
 @cython.locals(v=Value)
 cdef let_go(list values, Trace trace, long long serial)
-@cython.locals(trace=Trace, batch=FlushJob, v=Value, k=Py_ssize_t)
-cpdef flush_many(list siblings)
-@cython.locals(states=list, values=list, args=list, live=list, sites=dict, known=dict, batch=FlushJob,
-               places=list, n_states=Py_ssize_t, at_args=Py_ssize_t, number=Py_ssize_t,
-               state=Record, first=Py_ssize_t, v=Value, at=Py_ssize_t, copy=Record, i=Py_ssize_t,
-               k=Py_ssize_t)
-cpdef tuple merged(list batches, list lives)
 cpdef passed(Trace trace, list states)
 cpdef ensure(Value v)
 @cython.locals(t=type, i=Py_ssize_t)
@@ -675,6 +468,11 @@ cdef class CallPlan:
     cdef public object same_dtype
     cdef readonly bint has_args
     cdef bint is_quick(self) except -1
+    @cython.locals(j=Py_ssize_t)
+    cdef bint fits(self, size_t args, Py_ssize_t nargs, object kwnames) except -1
+
+cdef bint is_number(object a, int role) noexcept
+cdef bint take_ints(object items, Py_ssize_t count, list values) except -1
 
 @cython.final
 cdef class OpFunction:
@@ -701,51 +499,17 @@ cdef class OpFunction:
     @cython.locals(prim=PrimitiveBase)
     cdef quick2(self, object x, object y)
     cdef remember(self, CallPlan plan)
-    @cython.locals(plan=CallPlan, known=CallPlan, k=Py_ssize_t, j=Py_ssize_t, n=Py_ssize_t,
-                   ok=bint, role=int, h0=Tensor, h1=Tensor, h2=Tensor, rest=list, values=list)
+    @cython.locals(plan=CallPlan, known=CallPlan, k=Py_ssize_t)
     cdef call_planned(self, size_t args, Py_ssize_t nargs, object kwnames)
+    @cython.locals(j=Py_ssize_t, n=Py_ssize_t, role=int, h0=Tensor, h1=Tensor, h2=Tensor, rest=list,
+                   values=list)
+    cdef record_planned(self, CallPlan plan, Py_ssize_t k, size_t args, Py_ssize_t nargs, object kwnames)
+    cdef call_override(self, size_t args, Py_ssize_t nargs, object kwnames)
     @cython.locals(prim=PrimitiveBase, two=tuple)
     cdef call(self, size_t args, Py_ssize_t nargs, object kwnames)
     cdef promote(self, Py_ssize_t k, CallPlan plan)
     cdef call_cold(self, size_t args, Py_ssize_t nargs, object kwnames)
 
-cdef class OpProperty:
-    cdef readonly OpFunction function
-
-@cython.locals(trace=Trace, old=Value, value=Value)
-cpdef bint rebind_alone(Tensor handle, Tensor result) except -1
-cdef list SELECTS
-cdef list UNBOUND
-cdef list NARROWS
-cdef list UNEVENLY
-cdef dict SLICES
-cdef list EVEN
-cdef Py_ssize_t MOST_PARTS
-cdef int P_CHUNK, P_SPLIT, P_UNBIND
-@cython.locals(prim=PrimitiveBase, length=Py_ssize_t)
-cdef even_parts(Tensor x, Py_ssize_t dim, Py_ssize_t count)
-@cython.locals(total=Py_ssize_t, start=Py_ssize_t, made=list)
-cdef uneven_parts(Tensor x, Py_ssize_t dim, object lengths)
-
-@cython.final
-cdef class PartsFunction:
-    cdef size_t vectorcall
-    cdef readonly object plain
-    cdef int kind
-    cdef dict __dict__
-    cdef object __weakref__
-    @cython.locals(n=Py_ssize_t, before=Py_ssize_t)
-    cdef call(self, size_t args, Py_ssize_t nargs, object kwnames)
-    @cython.locals(type_=TensorType, rank=Py_ssize_t, n=Py_ssize_t, count=Py_ssize_t, prim=PrimitiveBase,
-                   k=Py_ssize_t)
-    cdef parts(self, Tensor x, Py_ssize_t dim, object by)
-
-cdef object FULL
-cdef getitem(Tensor x, object key)
-@cython.locals(dim=Py_ssize_t, out=Tensor)
-cdef getitem_tuple(Tensor x, tuple key)
-cdef bint is_full(object key) except -1
-cdef getitem_slice(Tensor x, Py_ssize_t dim, object key)
 @cython.locals(n=Py_ssize_t)
 cpdef record_list(PrimitiveBase prim, list tensors, list values)
 cdef bint overrides(object a) except -1
@@ -756,43 +520,16 @@ cdef call_with2(OpFunction function, object x, object y)
 @cython.locals(trace=Trace, value=Value, old=Value, out=Tensor)
 cdef assign(Tensor handle, Tensor result, OpFunction function)
 
-cdef class StepPrimitive:
-    cdef readonly object name
-    cdef readonly object key
-    cdef public bint is_view
-    cdef public bint is_composite
-    cdef public bint is_differentiable
-    cdef public bint sized
-    cdef dict __dict__
-    cdef object __weakref__
-
-cdef list RETAINED
-cpdef Mode off_mode(Mode mode)
-@cython.locals(t=Tensor)
-@cython.locals(k=Py_ssize_t, n=Py_ssize_t, leaf=Leaf, t=Tensor, have=Tensor, before=dict)
-cpdef give_gradients(list leaves, list grads)
-cpdef restore(object holder, object value)
-cpdef note_holders(dict noted, Tensor handle)
-cpdef bint add_gradient(Tensor handle, object have, object g) except -1
-cpdef bint renew_value(Tensor handle, Value old, Value value) except -1
-@cython.locals(t=Tensor, v=Value)
-cpdef bint settle_gradient(Leaf leaf, Tensor g) except -1
-@cython.locals(trace=Trace, state=State, child=State, v=Value, leaf=Leaf, values=list, outs=list,
-               fresh=list, k=Py_ssize_t, index=Py_ssize_t, older=list, leaves=list)
-cdef bint backward_known(Tensor handle, bint retain_graph) except -1
-
-cdef class ModuleBase:
-    cdef public Py_ssize_t n_hooks
-    cdef size_t dict_slot
-    cdef object __weakref__
-
-@cython.locals(trace=Trace)
-cdef object call_module "wend_call_module" (ModuleBase module, object args, object kwargs)
-cdef list GLOBAL_HOOKS
 cdef set_probe(OpFunction probe)
 cdef mark_tensor(Tensor probe)
-cdef mark_type(TensorType probe)
-cdef mark_module(ModuleBase probe)
-cdef set_parts_probe(PartsFunction probe)
 cdef object call_op "wend_call_op" (OpFunction function, size_t args, Py_ssize_t nargs, object kwnames)
-cdef object call_parts "wend_call_parts" (PartsFunction function, size_t args, Py_ssize_t nargs, object kwnames)
+
+# Functions of the cold parts: see `Cold`.
+cdef class Cold:
+    cdef object (*getitem)(Tensor x, object key)
+    cdef bint (*backward_known)(Tensor handle, bint retain_graph) except -1
+    cdef bint (*admit)(State state, object prim) except -1
+    cdef object (*count_pass)(State root, list states)
+    cdef object (*check_budget)(Trace trace, bint autobatch)
+    cdef object (*join_held)(Trace trace, PrimitiveBase prim, Tensor h0, Tensor h1, Tensor h2,
+                             list rest)

@@ -3,21 +3,19 @@
 """The hot core: handles, values, the trie of paths, and the step that records one op.
 
 Compiled with Cython in pure-Python mode (types in `_hot.pxd`) and also run as it stands: one
-source, the same tests.  There is no policy here: compare, append, advance.  What needs a decision
-(type rules, planning, views, errors) is called through slots that upper layers fill.
-`current_code`, `arg`, `this_thread`, `refcount` and their like come from `_shim.h`, or, uncompiled,
-from `_select.py`.
+source, the same tests.  There is no policy here: compare, append, advance.  Decisions (type rules,
+planning, views, errors) are calls through `SLOTS`, which upper layers fill.  The cold parts of the
+core are beside it, and called through `COLD`: `_trie_policy`, `_indexing` and `_backward`.
+
+Names without an import here are C names.  `_hot.pxd` takes them from `_types` and from headers:
+`current_code`, `arg`, `refcount` and their like.  Uncompiled, `_select.py` supplies both.
 """
 
-import functools
 import os
 import threading
 import weakref
-from importlib import import_module
-from types import ModuleType
 
-from wend.base.errors import DeviceError, GraphError
-from wend.base.shapes import Size
+from wend.base.errors import GraphError
 
 # Roles of raw arguments in a CallPlan (the order is that of signature.py).
 R_TENSOR = 0
@@ -29,26 +27,15 @@ R_INTS = 5
 R_COMPLEX = 6
 R_DEFAULT = 7
 
-MOST_SLOTS = 1 << 14  # of the table of types
-WAYS = 4  # slots in which a type may stand
-MAX_ROW = 8  # dims of which a type keeps the extents as C integers
-LARGE = 1 << 31
-LOW_32 = (1 << 32) - 1
-LOW_44 = (1 << 44) - 1
 MAX_STATES = 60_000
 MOST_OFF_TRIE = 1_000_000  # nodes pending at most where structure does not come back
 MOST_LENGTHS = 128  # of lists of tensors whose calls one function knows
-SEAL_AFTER = 32  # divergences below a state before it may be sealed
-LONG_TAIL = 250  # new states of one divergence that weigh as much as another divergence
 MOST_ROOM = 4096  # entries that a fresh trace has room for at most
-LOOKED = 1024  # steps by which long structures recorded off the trie are told apart
-WINDOW = 128  # passes after which the counts of a state are halved
 GRAD_NONE = 0
 GRAD_LEAF = 1
 GRAD_NODE = 2
 INFERENCE = 3  # made in inference mode: may not be saved for a backward pass
 
-SLOTS = {}  # upward calls, filled by upper layers: name -> callable
 # fmt: off
 OPERATOR_NAMES = (
     "__add__", "__sub__", "__mul__", "__truediv__", "__floordiv__", "__mod__", "__pow__",
@@ -65,225 +52,42 @@ PLAIN_TYPES = {}  # Tensor subclasses that do not override __torch_function__,
 LAST_PLAIN = [None]  # and the one met last, often the only one
 
 
+class Cold:
+    """Functions of the core's cold parts, which fill them in: this file calls them seldom.
+
+    getitem          x[key]: `_indexing.py`
+    backward_known   the backward pass of a known path: `_backward.py`
+    admit            whether a divergence may grow the trie: `_trie_policy.py`, as all below
+    count_pass       counts the states passed, after a flush
+    check_budget     flushes if too much is pending
+    join_held        an op that joins many held tensors, computed at once
+    """
+
+
+COLD = Cold()
+
+
 def set_slot(name, function):
-    """Fill the upward call `name`."""
-    SLOTS[name] = function
+    """Fill the upward call `name`: see `CoreSlots`."""
+    setattr(SLOTS, name, function)
 
 
-def set_operator(name, function):
-    """Let the Python operator `name` (such as '__add__') call `function`."""
-    BOUND[OPERATOR_NAMES.index(name)] = function
-
-
-# -- types ----------------------------------------------------------------------------------
-
-
-class RankedType:
-    """What of a type is structure: dtype, rank, device.  Interned."""
-
-    def __init__(self, dtype, rank, device):
-        self.dtype = dtype
-        self.rank = rank
-        self.device = device
-        self.itemsize = dtype.itemsize
-        self.salt = (len(KINDS) + 1) * 2654435761 & LOW_32
-        self.wide = {}  # types of more than MAX_ROW dims, by shape
-        self.leaves = [LeafPrimitive(self, g) for g in range(4)]
-        self.plain_leaf = self.leaves[GRAD_NONE]
-
-    def __repr__(self):
-        return f"{self.dtype}[{self.rank}d]"
-
-
-class TensorType:
-    """Shape, dtype and device of a value; interned, compared by identity on the fast path.
-
-    Identity implies equality; the table is bounded, so that equality does not imply identity.
-    The extents lie in `row`, as C integers; of more than MAX_ROW dims, in the tuple alone.
-    """
-
-    @property
-    def dims(self):
-        """Extents of the dims, as a plain tuple (made when it is first asked for)."""
-        return dims_of(self)
-
-    @property
-    def shape(self):
-        """Extents of the dims, as a Size (made when it is first asked for)."""
-        if self.size is None:
-            self.size = tuple.__new__(Size, dims_of(self))
-        return self.size
-
-    def __repr__(self):
-        return f"{self.dtype}{list(self.shape)}"
-
-    def __reduce__(self):
-        return intern_type, (self.dims, self.dtype, self.device)
-
-
-KINDS = {}
-TYPE_MASK = 0  # of the table of types, which is the shim's: WAYS neighbours for each hash
-TURN = 0  # which of the neighbours gives way next
-N_STATES = 0
-N_FLUSHES = 0
-EPOCH = 0  # of the default dtype, which type rules may ask for
-
-
-def intern_kind(dtype, rank, device):
-    """The one RankedType with this dtype, rank and device."""
-    key = (dtype, rank, device)
-    kind = KINDS.get(key)
-    if kind is None:
-        kind = KINDS[key] = RankedType(dtype, rank, device)
-    return kind
-
-
-def dims_of(type_):
-    """Extents of a type's dims, as a tuple."""
-    if type_.extents is None:
-        type_.extents = tuple([type_.row[k] for k in range(type_.rank)])
-    return type_.extents
-
-
-def type_in_kind(kind, shape):
-    """The interned type of this kind with the given shape (a tuple of ints)."""
-    row = [0, 0, 0, 0, 0, 0, 0, 0]
-    n = len(shape)
-    if n > MAX_ROW:
-        found = kind.wide.get(shape)
-        if found is None:
-            found = new_type(kind, row, 0)
-            found.extents = shape
-            found.rank = n
-            for extent in shape:
-                found.nbytes = product(found.nbytes, extent)
-            for k in range(MAX_ROW):
-                found.row[k] = shape[k]
-            if len(kind.wide) >= 512:
-                kind.wide.clear()
-            kind.wide[shape] = found
-        return found
-    for k in range(n):
-        row[k] = shape[k]
-    return type_of_row(kind, row, n)
-
-
-def type_of_row(kind, row, n):
-    """The interned type of this kind with the extents row[:n], n <= MAX_ROW.
-
-    The table knows of the types that somebody has; where it is full, a new one takes the place of
-    another.
-    """
-    global TURN
-    h = kind.salt
-    for k in range(n):
-        h = ((h ^ row[k]) * 1000003) & LOW_32
-    h = h ^ (h >> 15)
-    i = h & TYPE_MASK
-    place = -1
-    for k in range(i, i + WAYS):
-        tag = type_tag(k)
-        if tag == h:
-            found = type_at(k)
-            if found is not None and found.kind is kind and same_row(found.row, row, n):
-                return found
-        elif tag == 0:
-            place = k
-    made = new_type(kind, row, n)
-    if place < 0:
-        TURN += 1
-        place = i + (TURN & (WAYS - 1))
-    put_type(place, h, made)
-    return made
-
-
-def bound_types(slots):
-    """Find at most so many types, a power of two; those known until now are forgotten."""
-    global TYPE_MASK
-    if not WAYS <= slots <= MOST_SLOTS or slots & (slots - 1):
-        raise ValueError(f"no table of {slots} slots")
-    TYPE_MASK = slots - WAYS
-    forget_types()
-
-
-bound_types(2048)
-
-
-def same_row(a, b, n):
-    """Whether a[:n] and b[:n] are equal."""
-    for k in range(n):
-        if a[k] != b[k]:
-            return False
-    return True
-
-
-def same_tail(a, b):
-    """Whether the shapes of two types are equal but for their first dim."""
-    if a.rank != b.rank:
-        return False
-    if a.rank > MAX_ROW:
-        return dims_of(a)[1:] == dims_of(b)[1:]
-    for k in range(1, a.rank):
-        if a.row[k] != b.row[k]:
-            return False
-    return True
-
-
-def new_type(kind, row, n):
-    """A type of this kind with the extents row[:n], not interned yet."""
-    made = fresh_tensortype()
-    if not COMPILED:
-        made.row = [0, 0, 0, 0, 0, 0, 0, 0]
-    size = kind.itemsize
-    for k in range(n):
-        extent = row[k]
-        made.row[k] = extent
-        size = size * extent if size < LARGE and extent < LARGE else product(size, extent)
-    made.rank = n
-    made.dtype = kind.dtype
-    made.device = kind.device
-    made.kind = kind
-    made.nbytes = size
-    return made
-
-
-def product(a, b):
-    """a * b. Raises OverflowError, compiled, where that needs more than 64 bits."""
-    return a * b
-
-
-def intern_type(shape, dtype, device):
-    """The type with this shape (tuple of ints), dtype and device."""
-    return type_in_kind(intern_kind(dtype, len(shape), device), shape)
-
-
-def symbolic_type(shape, dtype, device):
-    """A type whose extents may be symbolic; not interned, never leaves a trace of a rule."""
-    found = TensorType.__new__(TensorType)
-    found.extents = tuple(shape)
-    found.rank = len(found.extents)
-    found.size = shape
-    found.dtype = dtype
-    found.device = device
-    return found
-
-
-# -- expressions of extents (see symbolic.py for the opcodes) -------------------------------
+def slot(name):
+    """What fills the upward call `name`."""
+    return getattr(SLOTS, name)
 
 
 def new_epoch():
     """Type rules may answer differently from now on (the default dtype has changed)."""
-    global EPOCH
-    EPOCH += 1
+    COUNTS.epoch += 1
 
 
 def set_count(name, value):
     """Set one of the counters: 'states' or 'flushes'."""
-    global N_STATES, N_FLUSHES
     if name == "states":
-        N_STATES = value
+        COUNTS.states = value
     elif name == "flushes":
-        N_FLUSHES = value
+        COUNTS.flushes = value
     else:
         raise KeyError(name)
 
@@ -291,561 +95,13 @@ def set_count(name, value):
 def count(name):
     """Read one of the counters: 'types' (interned), 'states' or 'flushes'."""
     if name == "types":
-        return count_types()
-    return {"states": N_STATES, "flushes": N_FLUSHES}[name]
+        return count_known_types()
+    return {"states": COUNTS.states, "flushes": COUNTS.flushes}[name]
 
 
-def slot(name):
-    """What fills the upward call `name`."""
-    return SLOTS[name]
-
-
-def evaluate(expr, types, args):
-    """Value of an expression over types[id].shape[axis] and args[k]."""
-    if type(expr) is not tuple:
-        return expr
-    e = expr
-    op = e[0]
-    if op == DIM:
-        t = types[e[1]]
-        return dims_of(t)[e[2]]
-    if op == ARG:
-        return args[e[1]]
-    a = evaluate(e[1], types, args)
-    if op == NEG:
-        return -a
-    b = evaluate(e[2], types, args)
-    return binary(op, a, b)
-
-
-def binary(op, a, b):
-    """One arithmetic step or comparison."""
-    if op == ADD:
-        return a + b
-    if op == SUB:
-        return a - b
-    if op == MUL:
-        return a * b
-    if op == FLOORDIV:
-        return a // b
-    if op == MOD:
-        return a % b
-    if op == MIN:
-        return b if b < a else a
-    if op == MAX:
-        return b if b > a else a
-    if op == DIV:
-        return a / b
-    if op == POW:
-        return a**b
-    if op == EQ:
-        return a == b
-    if op == NE:
-        return a != b
-    if op == LT:
-        return a < b
-    if op == LE:
-        return a <= b
-    if op == GT:
-        return a > b
-    return a >= b
-
-
-class Program:
-    """The pattern of a call: guards with outcomes, and the extents of the results."""
-
-    def __init__(self, prim, guards, outs):
-        self.prim = prim
-        self.guards = guards
-        self.outs = outs
-        self.kinds = None
-        self.code = None
-        self.numbers = ()
-        self.as_operand = -1
-        self.uniform = False
-        translate(self)
-        self.graph = None
-        self.templates = {}
-        self.runner = None
-        self.sample_types = None
-        self.sample_args = None
-        self.many = False  # whether results are returned in a container,
-        self.wrap = None  # which this makes
-        self.real = False  # whether any result is of a dtype that gradients exist for,
-        self.all_real = True  # or all of them
-        self.differentiable = prim.is_differentiable and differentiable_dtypes(outs)
-
-    def matches(self, types, args):
-        """Whether the guards have the same outcomes for these types and run-time args."""
-        for guard in self.guards:
-            a = evaluate(guard[1], types, args)
-            b = evaluate(guard[2], types, args)
-            if binary(guard[0], a, b) is not guard[3]:
-                return False
-        return True
-
-    def resize(self, t0, t1, t2, more, args):
-        """Types of the results for other sizes of the same kinds, natively.
-
-        t0, t1, t2, more: types of the operands     args: run-time args
-        Returns the type of the only result, or a tuple of types; None where a guard does not
-        hold, or where only `matches` can tell.
-        """
-        code = self.code
-        if code is None or self.kinds is None:
-            return None
-        if not COMPILED:
-            stack = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-            row = [0, 0, 0, 0, 0, 0, 0, 0]
-        top = -1
-        i = 0
-        n = len(code)
-        made = None
-        result = None
-        n_made = 0
-        rank = 0
-        while i < n:
-            op = code[i]
-            if op == C_ARG:
-                top += 1
-                stack[top] = args[code[i + 1]]
-                i += 2
-            elif op == C_GUARD:
-                a = stack[top - 1]
-                b = stack[top]
-                top -= 2
-                op = code[i + 1]
-                if op == EQ:
-                    holds = a == b
-                elif op == NE:
-                    holds = a != b
-                elif op == LT:
-                    holds = a < b
-                elif op == LE:
-                    holds = a <= b
-                elif op == GT:
-                    holds = a > b
-                else:
-                    holds = a >= b
-                if holds != (code[i + 2] == 1):
-                    return None
-                i += 3
-            elif op == C_SMALL:
-                top += 1
-                stack[top] = code[i + 1]
-                i += 2
-            elif op == C_EQUAL or op == C_DIM or op == C_PUT_DIM:
-                extent = row_of(code[i + 1], t0, t1, t2, more)[code[i + 2]]
-                i += 3
-                if op == C_EQUAL:
-                    if extent != row_of(code[i], t0, t1, t2, more)[code[i + 1]]:
-                        return None
-                    i += 2
-                elif op == C_DIM:
-                    top += 1
-                    stack[top] = extent
-                else:
-                    row[rank] = extent
-                    rank += 1
-            elif op == C_SAME:
-                if alike(
-                    row_of(code[i + 1], t0, t1, t2, more), row_of(code[i + 2], t0, t1, t2, more)
-                ):
-                    i += code[i + 3]
-                i += 4
-            elif op == C_NUMBER:
-                top += 1
-                stack[top] = self.numbers[code[i + 1]]
-                i += 2
-            elif op == C_PUT:
-                row[rank] = stack[top]
-                rank += 1
-                top -= 1
-                i += 1
-            elif op == C_TYPE:
-                if n_made == 1:
-                    result = [made]
-                made = type_of_row(self.kinds[n_made], row, rank)
-                if result is not None:
-                    result.append(made)
-                n_made += 1
-                rank = 0
-                i += 1
-            elif op == NEG:
-                stack[top] = -stack[top]
-                i += 1
-            else:
-                b = stack[top]
-                top -= 1
-                a = stack[top]
-                if op == ADD:
-                    a = a + b
-                elif op == SUB:
-                    a = a - b
-                elif op == MUL:
-                    if not (-LARGE < a < LARGE and -LARGE < b < LARGE):
-                        return None  # beyond what 64 bits hold
-                    a = a * b
-                elif op == MIN:
-                    a = b if b < a else a
-                elif op == MAX:
-                    a = b if b > a else a
-                else:
-                    if b <= 0 or a < 0:
-                        return None  # Python and C divide negative numbers differently
-                    a = a // b if op == FLOORDIV else a % b
-                stack[top] = a
-                i += 1
-        if self.as_operand >= 0:
-            return operand_type(self.as_operand, t0, t1, t2, more)
-        return made if result is None else tuple(result)
-
-    def out_types(self, types, args):
-        """Types of the results for these operand types and run-time args."""
-        if self.kinds is None:
-            device = types[0].device if types else self.prim.device_of_result()
-            self.kinds = tuple([intern_kind(d, len(s), device) for s, d in self.outs])
-            settle_operand(self, types)
-        result = []
-        for i in range(len(self.outs)):
-            row = self.outs[i][0]
-            shape = []
-            for expr in row:
-                shape.append(evaluate(expr, types, args))
-            result.append(type_in_kind(self.kinds[i], tuple(shape)))
-        return tuple(result)
-
-
-def row_of(k, t0, t1, t2, more):
-    """The extents of the type of operand number k; of more than MAX_ROW dims, the first ones."""
-    if k == 0:
-        return t0.row
-    if k == 1:
-        return t1.row
-    if k == 2:
-        return t2.row
-    t = more[k - 3]
-    return t.row
-
-
-def alike(a, b):
-    """Whether two rows are equal (without a branch for each extent)."""
-    unlike = 0
-    for k in range(8):
-        unlike |= a[k] ^ b[k]
-    return unlike == 0
-
-
-def operand_type(k, t0, t1, t2, more):
-    """The type of operand number k."""
-    return t0 if k == 0 else t1 if k == 1 else t2 if k == 2 else more[k - 3]
-
-
-# Instructions of `Program.code`, beside the opcodes of expressions (2..9) on a stack of ints.
-C_DIM = 64  # push types[k].dims[axis]
-C_ARG = 65  # push args[k]
-C_NUMBER = 66  # push numbers[k]
-C_SMALL = 69  # push what follows, itself
-C_EQUAL = 67  # give up unless two dims are equal
-C_GUARD = 68  # pop two; give up unless the comparison has this outcome
-C_PUT = 70  # pop the next extent of the result
-C_PUT_DIM = 71  # the next extent is types[k].dims[axis]
-C_TYPE = 72  # end a result
-C_SAME = 73  # if two operands' rows are equal, skip so many bytes
-
-
-def translate(program):
-    """Write a program's guards and extents as code for `Program.resize`; None where it cannot."""
-    code = []
-    numbers = []
-    pair = None  # operands of the equal dims that are being written, and where C_SAME counts them
-    for op, a, b, outcome in program.guards:
-        if op == EQ and outcome and is_dim(a) and is_dim(b):
-            if a[2] != b[2]:
-                pair = None
-            elif pair is None or pair[0] != a[1] or pair[1] != b[1] or code[pair[2]] > 200:
-                code.extend([C_SAME, a[1], b[1], 0])
-                pair = (a[1], b[1], len(code) - 1)
-            if pair is not None:
-                code[pair[2]] += 5
-            code.extend([C_EQUAL, a[1], a[2], b[1], b[2]])
-            continue
-        pair = None
-        if not translate_expr(a, code, numbers, 0) or not translate_expr(b, code, numbers, 1):
-            return
-        code.extend([C_GUARD, op, 1 if outcome else 0])
-    n_guards = len(code)
-    for row, _ in program.outs:
-        if len(row) > MAX_ROW:
-            return
-        for expr in row:
-            if is_dim(expr):
-                code.extend([C_PUT_DIM, expr[1], expr[2]])
-                continue
-            if not translate_expr(expr, code, numbers, 0):
-                return
-            code.append(C_PUT)
-        code.append(C_TYPE)
-    if len(numbers) > 255 or max(code, default=0) > 255:
-        return
-    program.numbers = tuple(numbers)
-    program.code = bytes(code)
-    program.n_guards = n_guards
-
-
-def is_dim(expr):
-    """Whether an expression is one dim of one operand, among those that types keep in a row."""
-    return type(expr) is tuple and expr[0] == DIM and expr[2] < MAX_ROW
-
-
-def translate_expr(expr, code, numbers, depth):
-    """Append the code of an expression; whether it could be written."""
-    if type(expr) is not tuple:
-        if type(expr) is not int or not -LARGE < expr < LARGE:
-            return False
-        if 0 <= expr < 256:
-            code.extend([C_SMALL, expr])
-        else:
-            code.extend([C_NUMBER, len(numbers)])
-            numbers.append(expr)
-        return True
-    op = expr[0]
-    if op == DIM:
-        code.extend([C_DIM, expr[1], expr[2]])
-        return expr[2] < MAX_ROW
-    if op == ARG:
-        code.extend([C_ARG, expr[1]])
-        return True
-    if op > MAX or depth > 12 or not translate_expr(expr[1], code, numbers, depth):
-        return False
-    if op != NEG and not translate_expr(expr[2], code, numbers, depth + 1):
-        return False
-    code.append(op)
-    return True
-
-
-def settle_operand(program, types):
-    """Where the only result has the type of an operand, its extents need not be computed."""
-    if len(program.outs) != 1 or program.code is None:
-        return
-    row = program.outs[0][0]
-    equal = set()
-    for op, a, b, outcome in program.guards:
-        if op == EQ and outcome:
-            equal |= {(a, b), (b, a)}
-    for k in range(len(types)):
-        if types[k].kind is not program.kinds[0] or not row:
-            continue
-        own = [(DIM, k, axis) for axis in range(len(row))]
-        if set(zip(row, own, strict=True)) <= equal | {(dim, dim) for dim in row}:
-            program.as_operand = k
-            program.code = program.code[: program.n_guards]
-            program.uniform = not program.many and asks_equality(program.code)
-            return
-
-
-def asks_equality(code):
-    """Whether guards ask for nothing but that operands be of one shape."""
-    i = 0
-    while i < len(code):
-        if code[i] != C_SAME:
-            return False
-        i += 4 + code[i + 3]
-    return True
-
-
-def differentiable_dtypes(outs):
-    """Whether any of these results (extents, dtype) is of a dtype that gradients exist for."""
-    for row in outs:
-        if row[1].category >= 2:
-            return True
-    return False
-
-
-class PrimitiveBase:
-    """Native half of `core.primitive.Primitive`."""
-
-    def setup(self, form, is_view, is_composite, differentiable):
-        """Derive what the core reads while recording from the form of the operands."""
-        self.form = form
-        self.is_view = is_view
-        self.is_composite = is_composite
-        self.is_differentiable = differentiable
-        self.programs = {}
-        self.memo = {}
-        self.epoch = EPOCH
-        self.last_n = -1
-        self.quick_n = -1  # the same where nothing but their types has to be looked at: `record`;
-        self.flows = False  # whether gradients flow through it then
-        self.other_t0 = None  # operands of the same kinds, of types met before the last ones,
-        self.other_t1 = None
-        self.other_t2 = None
-        self.other_outs = None  # and what comes of them: models have few layers of unlike widths
-        size_mask = []
-        categories = []
-        self.plain_form = True
-        for entry in form:
-            if entry == "T":
-                continue
-            self.plain_form = False
-            if entry is None:
-                continue
-            if entry == "I":
-                size_mask.append(True)
-                categories.append(1)
-            elif entry[0] == "S":
-                size_mask.extend([True] * entry[1])
-                categories.extend([1] * entry[1])
-            elif entry[0] == "N":
-                size_mask.append(False)
-                categories.append(entry[1])
-        self.size_mask = tuple(size_mask)
-        self.categories = tuple(categories)
-        self.sized = True in size_mask
-        self.all_sizes = False not in size_mask
-        self.check_strides = False
-        self.check_held = False
-        self.pick_rows = False
-        self.joins_held = False
-        self.piece = None  # of an op whose results are views: the op that gives one of them,
-        self.piece_dim = 0  # by (start, length) along this dim;
-        self.piece_outs = None  # for results of these types
-        self.piece_args = None  # they are these
-        self.cuts_dim = -1  # of an op that takes (start, stop, step) along a dim: this one, and
-        self.cut_from = None  # the type of which the last part lay inside, with a step of 1,
-        self.cut = None  # its own type,
-        self.cut_program = None  # and what that type came from
-        self.region_code = 0  # what it is to the batching scheduler (0: not asked yet)
-
-    def arrange(self, tensors, args):
-        """Operands and run-time args, one entry per non-attribute parameter of the signature."""
-        if self.plain_form:
-            return list(tensors)
-        out = []
-        t = 0
-        a = 0
-        for entry in self.form:
-            if entry == "T":
-                out.append(tensors[t])
-                t += 1
-            elif entry is None:
-                out.append(None)
-            elif entry == "I" or entry[0] == "N":
-                out.append(args[a])
-                a += 1
-            elif entry[0] == "L":
-                out.append(list(tensors[t : t + entry[1]]))
-                t += entry[1]
-            else:
-                out.append(tuple(args[a : a + entry[1]]))
-                a += entry[1]
-        return out
-
-    def device_of_result(self):
-        """Device of the result of an op without operands."""
-        return SLOTS["default_device"]()
-
-    def typed(self, types, args):
-        """(program, result types) for operand types and run-time args; cold ones run the rule."""
-        if self.epoch != EPOCH:
-            self.last_n = -1
-            self.quick_n = -1
-            self.other_t0 = None
-            self.memo.clear()
-            self.programs.clear()
-            self.epoch = EPOCH
-        if self.sized:
-            if self.all_sizes:
-                key = (tuple(types), tuple(args))
-            else:
-                sizes = [args[k] for k in range(len(args)) if self.size_mask[k]]
-                key = (tuple(types), tuple(sizes))
-        else:
-            key = tuple(types)
-        found = self.memo.get(key)
-        if found is not None:
-            return found
-        kinds = tuple([t.kind for t in types])
-        programs = self.programs.get(kinds)
-        program = None
-        if programs is not None:
-            for candidate in programs:
-                if candidate.matches(types, args):
-                    program = candidate
-                    break
-        if program is None:
-            program = self.new_program(kinds, types, args)
-        found = (program, program.out_types(types, args))
-        if len(self.memo) >= 512:
-            self.memo.clear()
-        self.memo[key] = found
-        return found
-
-    def new_program(self, kinds, types, args):
-        """Run the type rule for a pattern not met before."""
-        for t in types:
-            if t.device is not types[0].device and t.device != types[0].device:
-                raise DeviceError(
-                    f"{self.name}: expected all tensors to be on the same device, but found "
-                    f"at least two devices, {types[0].device} and {t.device}"
-                )
-        program = self.trace_rule(types, args)
-        program.wrap = self.result_wrap()
-        program.many = program.wrap is not None
-        for row in program.outs:
-            if row[1].category >= 2:
-                program.real = True
-            else:
-                program.all_real = False
-        program.sample_types = list(types)
-        program.sample_args = list(args)
-        programs = self.programs.setdefault(kinds, [])
-        if len(programs) >= 64:
-            programs.pop(0)
-        programs.append(program)
-        return program
-
-
-class LeafPrimitive:
-    """A value from outside enters the trace: keyed by kind and gradient role, never by size."""
-
-    def __init__(self, kind, grad):
-        self.kind = kind
-        self.grad = grad
-        self.is_view = False
-        self.is_composite = False
-        self.name = "leaf"
-
-    def __repr__(self):
-        return f"leaf({self.kind}, {('plain', 'leaf', 'node', 'inference')[self.grad]})"
-
-
-class Mode:
-    """Interned mode word: what besides its operands decides what an op records."""
-
-    def __init__(self, grad, inference, key):
-        self.grad = grad
-        self.inference = inference
-        self.recompute = key[6]
-        self.key = key
-
-    def __repr__(self):
-        return f"Mode{self.key}"
-
-
-MODES = {}
-
-
-def intern_mode(grad, inference, autocast, default_dtype, deterministic, anomaly, recompute=0):
-    """The one Mode with these settings.
-
-    recompute: number of the checkpoint block in which ops are recorded, 0 outside of all
-    """
-    key = (grad, inference, autocast, default_dtype, deterministic, anomaly, recompute)
-    mode = MODES.get(key)
-    if mode is None:
-        mode = MODES[key] = Mode(grad and not inference, inference, key)
-    return mode
+def set_operator(name, function):
+    """Let the Python operator `name` (such as '__add__') call `function`."""
+    BOUND[OPERATOR_NAMES.index(name)] = function
 
 
 # -- values and handles ---------------------------------------------------------------------
@@ -942,7 +198,7 @@ class Tensor:
 
     def __init__(self, *args, **kwargs):
         if self.value is None:  # not set by the __new__ of a subclass
-            SLOTS["tensor_init"](self, args, kwargs)
+            SLOTS.tensor_init(self, args, kwargs)
 
     # Operators are slots here, so that no Python frame stands between the user's line and the
     # step.  In-place ones go through the in-place twin of the op.
@@ -998,15 +254,15 @@ class Tensor:
     def __hash__(self): return id(self)
     def __bool__(self): return truth(self)
     def __int__(self): return whole(self)
-    def __float__(self): return SLOTS["float"](self)
-    def __complex__(self): return SLOTS["complex"](self)
-    def __index__(self): return SLOTS["index"](self)
+    def __float__(self): return SLOTS.float(self)
+    def __complex__(self): return SLOTS.complex(self)
+    def __index__(self): return SLOTS.index(self)
     def __len__(self): return length(self)
-    def __iter__(self): return SLOTS["iter"](self)
-    def __contains__(self, item): return SLOTS["contains"](self, item)
-    def __getitem__(self, key): return getitem(self, key)
-    def __setitem__(self, key, value): SLOTS["setitem"](self, key, value)
-    def __repr__(self): return SLOTS["repr"](self)
+    def __iter__(self): return SLOTS.iter(self)
+    def __contains__(self, item): return SLOTS.contains(self, item)
+    def __getitem__(self, key): return COLD.getitem(self, key)
+    def __setitem__(self, key, value): SLOTS.setitem(self, key, value)
+    def __repr__(self): return SLOTS.repr(self)
     # fmt: on
 
     @property
@@ -1023,7 +279,7 @@ class Tensor:
             return shape
         if type(dim) is int and -len(shape) <= dim < len(shape):
             return shape[dim]
-        return SLOTS["size"](self, dim)
+        return SLOTS.size(self, dim)
 
     def dim(self):
         """Number of dims."""
@@ -1055,7 +311,7 @@ class Tensor:
 
     @requires_grad.setter
     def requires_grad(self, flag):
-        SLOTS["requires_grad_"](self, flag)
+        SLOTS.requires_grad_(self, flag)
 
     @property
     def is_leaf(self):
@@ -1075,7 +331,7 @@ class Tensor:
     def grad(self):
         """The accumulated gradient, or None."""
         if self._grad is None and self.leaf is None and self.value.requires_grad:
-            return SLOTS["nonleaf_grad"](self)
+            return SLOTS.nonleaf_grad(self)
         return self._grad
 
     @grad.setter
@@ -1083,7 +339,7 @@ class Tensor:
         if value is None:
             self._grad = None
         else:
-            SLOTS["set_grad"](self, value)
+            SLOTS.set_grad(self, value)
 
     @grad.deleter
     def grad(self):
@@ -1096,15 +352,15 @@ class Tensor:
         these get gradients     Raises GraphError (a RuntimeError) as PyTorch does.
         """
         if gradient is None and inputs is None and not create_graph:
-            if backward_known(self, retain_graph is True):
+            if COLD.backward_known(self, retain_graph is True):
                 return
-        SLOTS["backward"](self, gradient, retain_graph, create_graph, inputs)
+        SLOTS.backward(self, gradient, retain_graph, create_graph, inputs)
 
     @property
     def _version(self):
         if self.value.inference:
             raise GraphError("_version: inference tensors do not track a version counter")
-        return SLOTS["writes"](self)
+        return SLOTS.writes(self)
 
 
 def native_new(cls):
@@ -1167,7 +423,7 @@ def truth(handle):
     v = refreshed(handle)
     if v.type.rank == 0:
         return bool(ensure(v))
-    return SLOTS["bool"](handle)
+    return SLOTS.bool(handle)
 
 
 def whole(handle):
@@ -1175,7 +431,7 @@ def whole(handle):
     v = refreshed(handle)
     if v.type.rank == 0:
         return int(ensure(v).item())
-    return SLOTS["int"](handle)
+    return SLOTS.int(handle)
 
 
 def length(handle):
@@ -1186,7 +442,7 @@ def length(handle):
             extent = dims_of(v.type)[0]
             if type(extent) is int:
                 return extent
-    return SLOTS["len"](handle)
+    return SLOTS.len(handle)
 
 
 def value_of(handle):
@@ -1213,7 +469,7 @@ def operator2(code, x, y, swap):
         return found
     t = type(y)
     if t is not float and t is not int and not isinstance(y, Tensor):
-        return SLOTS["operator"](OPERATOR_NAMES[code], f, x, y, swap)
+        return SLOTS.operator(OPERATOR_NAMES[code], f, x, y, swap)
     return call_with2(f, y, x) if swap else call_with2(f, x, y)
 
 
@@ -1374,8 +630,8 @@ def current_trace():
     trace = ref() if ref is not None else None
     if trace is None:
         trace = Trace(ROOT)
-        trace.mode = SLOTS["default_mode"]()
-        trace.eager = SLOTS["default_eager"]()
+        trace.mode = SLOTS.default_mode()
+        trace.eager = SLOTS.default_eager()
         install_trace(t, trace)
     LAST_TRACE = trace
     LAST_THREAD = t
@@ -1440,39 +696,6 @@ def count_threads():
     global SEVERAL, QUICK
     SEVERAL = len(TRACES) > 1
     QUICK = AUTOBATCH and not SEVERAL
-
-
-def sibling_of(trace, kept):
-    """A trace with nothing pending that records under the same conditions as `trace`.
-
-    kept: one that nobody uses any more, to become it; or None
-    """
-    fresh = kept
-    if fresh is None or fresh.root is not trace.root or is_used(fresh):
-        fresh = Trace(trace.root)
-    fresh.mode = trace.mode
-    fresh.soft_nodes = trace.hard_nodes
-    fresh.hard_nodes = trace.hard_nodes
-    fresh.soft_bytes = trace.soft_bytes
-    fresh.hard_bytes = trace.hard_bytes
-    fresh.modules = list(trace.modules)
-    return fresh
-
-
-def is_used(trace):
-    """Whether something is pending, or a trace differs from a new one in more than its mode."""
-    return (
-        trace.n > 0
-        or trace.flushing
-        or trace.eager
-        or trace.volatile
-        or trace.symbolic is not None
-        or trace.extra is not None
-        or trace.site_code is not None
-        or len(trace.foreign) > 0
-        or len(trace.touched) > 0
-        or trace.state is not trace.root
-    )
 
 
 def swap_trace(trace):
@@ -1572,7 +795,7 @@ def note_site(trace, state, code, lasti):
             code = trace.site_code
             lasti = trace.site_lasti
         else:
-            code, lasti = SLOTS["user_site"]()
+            code, lasti = SLOTS.user_site()
         if state.within and state.code is code and state.lasti == lasti:
             return
         within = True
@@ -1625,16 +848,16 @@ def refreshed(handle):
             alias = None
     if alias is not None:
         if base is not None and (base.derived is not None or alias.version != base.version):
-            SLOTS["rederive"](handle)
+            SLOTS.rederive(handle)
         elif alias.storage is not None and (
             alias.storage_version != alias.storage.version or alias.storage.shared is not None
         ):
-            SLOTS["rederive"](handle)
+            SLOTS.rederive(handle)
     leaf = handle.leaf
     v = handle.value
     if leaf is not v.leaf:
         if leaf is None or not leaf.requires_grad or v.buffer is None:
-            SLOTS["relabel"](handle)
+            SLOTS.relabel(handle)
             return handle.value
         fresh = held(v.type, v.buffer)  # a parameter after the optimizer's step, say
         fresh.inference = v.inference
@@ -1708,7 +931,7 @@ def new_leaf(parent, prim, grad, index):
     """A step for a value from outside."""
     if parent is not None:
         state = State(parent, prim)
-        state.born = N_FLUSHES  # the next divergence belongs to the same one
+        state.born = COUNTS.flushes  # the next divergence belongs to the same one
         step = state
     else:
         step = fresh_record()
@@ -1730,122 +953,22 @@ def leaf_child(trace, state, prim, grad):
         if child is not None:
             state.child = child
             return child
-    if not admit(state, prim):
+    if not COLD.admit(state, prim):
         return new_leaf(None, prim, grad, trace.n)
     child = new_leaf(state, prim, grad, trace.n)
     adopt(state, child)
     return child
 
 
-def child_with(state, key):
-    """The child with this key, or None."""
-    if state.children is not None:
-        return state.children.get(key)
-    child = state.child
-    return child if child is not None and child.key() == key else None
-
-
 def adopt(state, child):
     """Hang a new child into the trie."""
-    global N_STATES
     other = state.child
     if state.children is not None:
         state.children[child.key()] = child
     elif other is not None:
         state.children = {other.key(): other, child.key(): child}
     state.child = child
-    N_STATES += 1
-
-
-def admit(state, prim):
-    """Whether a divergence at `state`, by an op `prim`, may grow the trie.
-
-    Each state counts the traces that left the known paths below it against the traces that
-    passed it.  Where most passes diverge, structure does not repeat: recording goes on off the
-    trie.  When what is recorded there comes back after all (see `count_pass`), the next
-    divergence is admitted.
-    """
-    fresh = state.child is None and state.depth > 0 and state.born == N_FLUSHES
-    if fresh:
-        return True  # the tail of a divergence that was admitted in this very trace
-    node = state
-    root = state
-    ok = True
-    while node is not None:
-        node.gained += 1
-        if node.gained > SEAL_AFTER and 2 * node.gained > node.passed:
-            ok = False
-        root = node
-        node = node.parent
-    if not ok and RETURNED[0] > 0 and root is ROOT:
-        if state.depth == RETURNED[1] and prim is RETURNED[2]:
-            RETURNED[0] -= 1
-            return True
-    return ok
-
-
-STRANGERS = {}  # structures recorded off the trie lately, by hash
-#: How many of them have come back and may be admitted; where they part, and by which op.
-RETURNED = [0, 0, None]
-
-
-def note_stranger(states):
-    """Remember a structure recorded off the trie; one that comes back is worth a path."""
-    h = n = len(states)
-    step = 1 + n // LOOKED
-    k = 0
-    while k < n:
-        state = states[k]
-        k += step
-        prim = hash(state.prim)  # of its address
-        h = 1009 * h + prim + 31 * state.i0 + 7919 * state.i1 + state.i2
-        h = (h ^ (h >> 19)) & LOW_44
-    if h in STRANGERS:
-        RETURNED[0] = 1
-        RETURNED[1] = 0
-        for state in states:
-            if not state.linked:
-                RETURNED[2] = state.prim
-                break
-            RETURNED[1] += 1
-    elif len(STRANGERS) >= 4096:
-        STRANGERS.clear()
-    STRANGERS[h] = True
-
-
-def count_pass(root, states):
-    """After a flush: the states passed, for `admit` and for eviction.
-
-    What a program has done long ago is forgotten, and a long tail of new states counts for more
-    than one divergence: little of it has to be built to find that nothing repeats.
-    """
-    now = N_FLUSHES
-    count_at(root)
-    k = 0
-    for step in states:
-        if not step.linked:
-            note_stranger(states)
-            break
-        state = step
-        if state.passed == 0 and k >= 0:
-            tail = (len(states) - k) // LONG_TAIL
-            if tail > 0:
-                root.gained += tail
-                for known in states[:k]:
-                    known.gained += tail
-            k = -1
-        elif k >= 0:
-            k += 1
-        state.stamp = now
-        count_at(state)
-
-
-def count_at(state):
-    """Count one pass."""
-    state.passed += 1
-    if state.passed > WINDOW:
-        state.passed = state.passed >> 1
-        state.gained = state.gained >> 1
+    COUNTS.states += 1
 
 
 def current(handle):
@@ -1900,7 +1023,7 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
             )
             or as_before(prim, n, h0, h1, h2)
         )
-        and prim.epoch == EPOCH
+        and prim.epoch == COUNTS.epoch
         and trace.symbolic is None
         and not trace.eager
         and not trace.volatile
@@ -1974,12 +1097,12 @@ def put_types(prim, n, h0, h1, h2, outs):
 def record_any(trace, prim, n, h0, h1, h2, rest, values, inplace):
     """`record` where something has to be looked at."""
     if n >= MANY_JOINED and prim.joins_held and trace.symbolic is None:
-        t = join_held(trace, prim, h0, h1, h2, rest)
+        t = COLD.join_held(trace, prim, h0, h1, h2, rest)
         if t is not None:
             return t
     if prim.check_held and trace.symbolic is None and any_known(n, h1, h2, rest):
         if not prim.pick_rows or not names_rows(h0, h1):
-            SLOTS["check_held"](prim, operand_list(n, h0, h1, h2, rest), values)
+            SLOTS.check_held(prim, operand_list(n, h0, h1, h2, rest), values)
         elif h1.derived is not None and h1.leaf is None and not trace.volatile:
             h1 = wrap(h1.value)  # shared memory that was looked at is not looked at again
     if trace.state is None and inplace is None and n > 0 and trace.symbolic is None:
@@ -1992,36 +1115,6 @@ def record_any(trace, prim, n, h0, h1, h2, rest, values, inplace):
 #: So many tensors, of no more bytes, are joined at once where they are held: the length of a list
 #: that a program collects hardly comes back, and its path would be planned for nothing.
 MANY_JOINED = 16
-MOST_JOINED = 1 << 20
-
-
-def same_type(a, b):
-    """Whether two types are the same; the table may have forgotten one, and made it again."""
-    return a is b or (a.kind is b.kind and dims_of(a) == dims_of(b))
-
-
-def join_held(trace, prim, h0, h1, h2, rest):
-    """The result of an op that only joins held tensors of one type; None if it has to be recorded.
-
-    Gradients need the step, and so does what is pending.
-    """
-    v0 = refreshed(h0)
-    if v0.type.nbytes * (len(rest) + 3) > MOST_JOINED:
-        return None
-    arrays = []
-    for h in [h0, h1, h2, *rest]:
-        v = refreshed(h)
-        if v.buffer is None or not same_type(v.type, v0.type):
-            return None
-        if v.requires_grad and trace.mode.grad:
-            return None
-        arrays.append(v.buffer)
-    found = prim.joined(arrays)
-    if found is None:
-        return None
-    v = held(intern_type(found.shape, v0.type.dtype, v0.type.device), found)
-    v.inference = trace.mode.inference
-    return wrap(v)
 
 
 def any_known(n, h1, h2, rest):
@@ -2187,12 +1280,12 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     """
     if trace.n >= trace.soft_nodes or trace.nbytes >= trace.soft_bytes:
         if trace.n >= MOST_OFF_TRIE or trace.nbytes >= trace.hard_bytes or not AUTOBATCH:
-            check_budget(trace)
+            COLD.check_budget(trace, AUTOBATCH)
     serial = trace.serial
     if (
         prim.last_n != n  # if it is, there is a program
         or (SEVERAL and rest is not None)
-        or prim.epoch != EPOCH
+        or prim.epoch != COUNTS.epoch
         or trace.eager
         or trace.volatile
         or not (is_ready(h0, serial) or at_hand(trace, h0))
@@ -2440,7 +1533,7 @@ def record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace):
             return h0
         return t
     if trace.n >= trace.soft_nodes or trace.nbytes >= trace.soft_bytes:
-        check_budget(trace)
+        COLD.check_budget(trace, AUTOBATCH)
     v0 = None
     v1 = None
     v2 = None
@@ -2539,7 +1632,8 @@ def indices_of(trace, others):
 def commit(trace, prim, child, h0, values, inplace):
     """Append the step `child`; the handle of its result, or None if the trace was flushed."""
     serial = trace.serial
-    v = Value.__new__(Value)
+    # What is off the trie leads to its trace until the flush, and to none of its kind after it.
+    v = watched_value() if child.linked else fresh_value()
     t = None
     old = None
     if inplace is not None:
@@ -2555,7 +1649,7 @@ def commit(trace, prim, child, h0, values, inplace):
         ):
             old = None
     if old is None:
-        t = Tensor.__new__(Tensor)
+        t = fresh_tensor()
     if trace.serial != serial:  # a finalizer recorded or flushed while we allocated
         return None
     out_type = child.out_type
@@ -2565,8 +1659,6 @@ def commit(trace, prim, child, h0, values, inplace):
     v.trace = trace
     v.requires_grad = child.requires_grad
     v.inference = trace.mode.inference
-    if not child.linked:
-        untrack(v)  # it leads to its trace until the flush, and to none of its kind after it
     push(trace.values, v)
     push(trace.states, child)
     trace.n += 1
@@ -2595,53 +1687,6 @@ def commit(trace, prim, child, h0, values, inplace):
         assign(h0, t, inplace)
         return h0
     return t
-
-
-def record_step(trace, prim, seeds, operands, values, outs, build, leaves):
-    """Record a backward step: `seeds` are dense indices, `operands` values that enter.
-
-    outs: types of the results     build(first, inner, indices, arg0): the Step, made if it is new
-    leaves: dense indices for `backward_known`, or None
-    """
-    indices = list(seeds)
-    while True:
-        serial = trace.serial
-        indices = list(seeds)
-        for v in operands:
-            indices.append(v.index if v.serial == serial else enter(trace, v))
-        if trace.serial == serial:
-            break
-    state = trace.state
-    i0 = indices[0] if len(indices) > 0 else -1
-    i1 = indices[1] if len(indices) > 1 else -1
-    rest = tuple(indices[2:])
-    child = None
-    if state is not None:
-        child = child_with(state, (prim, i0, i1, -1, rest, trace.mode, None))
-    if child is None:
-        if state is not None and not admit(state, prim):
-            state = None
-        child = State(state, prim)
-        child.born = N_FLUSHES
-        child.is_step = True
-        child.many = True
-        child.i0 = i0
-        child.i1 = i1
-        child.rest = rest
-        child.n_in = len(indices)
-        child.mode = trace.mode
-        child.first = trace.n
-        child.n_out = len(outs)
-        child.arg0 = len(trace.args)
-        child.requires_grad = prim.is_differentiable
-        child.step = build(trace.n, indices, child.arg0)
-        child.leaves = leaves
-        if state is not None:
-            adopt(state, child)
-    else:
-        state.child = child
-    child.outs = tuple(outs)
-    return commit_many(trace, None, child, values)
 
 
 def operand_list(n, h0, h1, h2, rest):
@@ -2755,13 +1800,11 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
     t0 = v0.type if n > 0 else None
     t1 = v1.type if n > 1 else None
     t2 = v2.type if n > 2 else None
-    more = None
+    more = [v.type for v in others] if others is not None else None
     outs = None
     program = None
     same = False
-    if others is not None:
-        more = [v.type for v in others]
-    if n == prim.last_n and prim.epoch == EPOCH:
+    if n == prim.last_n and prim.epoch == COUNTS.epoch:
         program = prim.last_program
         same = (
             prim.last_t0 is t0
@@ -2783,18 +1826,11 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
         program, found = prim.typed(types, values if values is not None else [])
         outs = found[0] if len(found) == 1 else found
     if not same or prim.sized:
-        prim.last_n = n
         prim.last_t0 = t0
         prim.last_t1 = t1
         prim.last_t2 = t2
         prim.last_more = more
-        if prim.last_program is not program:
-            prim.other_t0 = None
-        prim.last_program = program
-        prim.last_outs = outs
-        quick = 0 < n <= 3 and not prim.sized and not prim.is_view and not prim.check_held
-        prim.quick_n = n if quick and type(outs) is not tuple and not program.many else -1
-        prim.flows = prim.is_differentiable and program.real
+        note_program(prim, n, program, outs)
     if state is not None:
         if state.children is not None:
             child = state.children.get((prim, i0, i1, i2, rest, trace.mode, program))
@@ -2802,18 +1838,15 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
                 set_types(child, t0, t1, t2, more, outs, values)
                 state.child = child
                 return child
-        if not admit(state, prim):
+        if not COLD.admit(state, prim):
             state = None
     if state is None:
         child = fresh_record()
         child.many = program.many
-        if type(outs) is not tuple and not child.many:
-            child.out_type = outs
-        else:
-            set_results(child, outs)
+        set_results(child, outs)
     else:
         node = State(state, prim)
-        node.born = N_FLUSHES
+        node.born = COUNTS.flushes
         node.many = program.many
         set_types(node, t0, t1, t2, more, outs, values)
         child = node
@@ -2828,25 +1861,42 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
     child.first = trace.n
     child.n_out = len(outs) if type(outs) is tuple else 1
     child.arg0 = len(trace.args)
-    grad = False
-    if trace.mode.grad and prim.is_differentiable:
-        grad = (
-            (n > 0 and v0.requires_grad)
-            or (n > 1 and v1.requires_grad)
-            or (n > 2 and v2.requires_grad)
-        )
-        if not grad and others is not None:
-            for v in others:
-                if v.requires_grad:
-                    grad = True
-    child.requires_grad = grad and program.real
+    child.requires_grad = (
+        trace.mode.grad
+        and prim.is_differentiable
+        and program.real
+        and needs_grad(n, v0, v1, v2, others)
+    )
     if child.requires_grad and (
         (n > 0 and v0.inference) or (n > 1 and v1.inference) or (n > 2 and v2.inference)
     ):
-        SLOTS["check_saved"](prim, program, [v0, v1, v2])
+        SLOTS.check_saved(prim, program, [v0, v1, v2])
     if state is not None:
         adopt(state, child)
     return child
+
+
+def note_program(prim, n, program, outs):
+    """Note what an op's call of n operands came from: the types of its results are `outs`."""
+    prim.last_n = n
+    if prim.last_program is not program:
+        prim.other_t0 = None
+    prim.last_program = program
+    prim.last_outs = outs
+    quick = 0 < n <= 3 and not prim.sized and not prim.is_view and not prim.check_held
+    prim.quick_n = n if quick and type(outs) is not tuple and not program.many else -1
+    prim.flows = prim.is_differentiable and program.real
+
+
+def needs_grad(n, v0, v1, v2, others):
+    """Whether gradients flow to one of n operands."""
+    if (n > 0 and v0.requires_grad) or (n > 1 and v1.requires_grad) or (n > 2 and v2.requires_grad):
+        return True
+    if others is not None:
+        for v in others:
+            if v.requires_grad:
+                return True
+    return False
 
 
 def commit_many(trace, prim, child, values):
@@ -2893,28 +1943,14 @@ def set_autobatch(on):
     count_threads()
 
 
-def check_budget(trace):
-    """Past the soft budget, flush where the program's own rhythm has its first beat."""
-    hard = trace.n >= trace.hard_nodes or trace.nbytes >= trace.hard_bytes
-    if trace.state is None and AUTOBATCH and trace.nbytes < trace.hard_bytes:
-        # Off the trie there is no plan to be made: the more is pending, the more runs together.
-        if trace.n < MOST_OFF_TRIE:
-            return
-    if not hard and trace.states:
-        code = current_code()
-        hard = SLOTS["on_beat"](trace, code, current_lasti())
-    if hard:
-        flush_now(trace)
-
-
 def attach_view(t, h0, prim, values):
     """Note how a view derives from its base, so that writes reach it and come from it."""
     if not prim.is_differentiable:
-        SLOTS["attach_detached"](t, h0)
+        SLOTS.attach_detached(t, h0)
         return
     parent = own_alias(h0)
     if prim.check_strides and parent is not None:
-        if not SLOTS["attach_reshape"](t, h0, prim, values):
+        if not SLOTS.attach_reshape(t, h0, prim, values):
             return
     alias = fresh_alias()
     alias.prim = prim
@@ -2979,7 +2015,7 @@ def flush(trace):
     A fiber waits for the others first: what all of them have pending is computed together.
     """
     if trace.fiber is not None and trace.n > 0 and not trace.flushing:
-        if SLOTS["park"](trace):
+        if SLOTS.park(trace):
             return
     flush_now(trace)
 
@@ -3046,12 +2082,9 @@ def several():
 
 def flush_held(trace):
     """`flush_now`, where this thread may wait for the trace."""
-    global N_FLUSHES
     trace.take()
     try:
-        if trace.n == 0:
-            return
-        if trace.flushing:
+        if trace.n == 0 or trace.flushing:
             return
         values = trace.values
         batch = FlushJob.__new__(FlushJob)
@@ -3071,12 +2104,12 @@ def flush_held(trace):
         if live is None or trace.n_live != trace.n:
             live = wanted(trace)
         trace.reset()
-        N_FLUSHES += 1
+        COUNTS.flushes += 1
         alone = False
         trace.flushing = True
         try:
             if live:
-                SLOTS["execute"](batch, live)
+                SLOTS.execute(batch, live)
             alone = refcount(values) == ALONE
         except BaseException:
             put_back(trace, batch, live)
@@ -3090,9 +2123,9 @@ def flush_held(trace):
                     if v.trace is trace:
                         v.trace = None
                         v.serial = 0
-        count_pass(trace.root, batch.states)
-        if N_STATES > MAX_STATES:
-            SLOTS["evict"](ROOT)
+        COLD.count_pass(trace.root, batch.states)
+        if COUNTS.states > MAX_STATES:
+            SLOTS.evict(ROOT)
     finally:
         trace.give()
     if alone:
@@ -3173,130 +2206,10 @@ def let_go(values, trace, serial):
             v.serial = 0
 
 
-def flush_many(siblings):
-    """Compute what is pending in several traces, as `flush_now`, so that it can run together.
-
-    Slot `execute_many`: takes the batches and what is wanted of each.
-    """
-    global N_FLUSHES
-    batches = []
-    lives = []
-    begun = []
-    for trace in siblings:
-        trace.take()
-        if trace.n == 0 or trace.flushing:
-            trace.give()
-            continue
-        begun.append(trace)
-        batch = FlushJob.__new__(FlushJob)
-        batch.states = trace.states
-        batch.values = trace.values
-        batch.args = trace.args
-        batch.state = trace.state
-        batch.sites = trace.sites
-        batch.serial = trace.serial
-        batch.touched = trace.touched
-        batch.extra = trace.extra
-        batch.fault = None
-        batches.append(batch)
-        if trace.journal is not None:
-            keep_journal(trace)
-        lives.append(wanted(trace))
-        trace.reset()
-        trace.flushing = True
-    if not batches:
-        return
-    N_FLUSHES += 1
-    try:
-        SLOTS["execute_many"](batches, lives)
-    except BaseException:
-        for k in range(len(begun)):
-            put_back(begun[k], batches[k], lives[k])
-        raise
-    finally:
-        for k in range(len(begun)):
-            trace = begun[k]
-            batch = batches[k]
-            trace.flushing = False
-            for v in batch.values:
-                if v.trace is trace:
-                    v.trace = None
-                    v.serial = 0
-            trace.give()
-    for k in range(len(begun)):
-        trace = begun[k]
-        batch = batches[k]
-        count_pass(trace.root, batch.states)
-    if N_STATES > MAX_STATES:
-        SLOTS["evict"](ROOT)
-
-
-def merged(batches, lives):
-    """Several batches as one, off the trie, and what is wanted of it.
-
-    A value from outside that several of them use enters once.
-    """
-    states = []
-    values = []
-    args = []
-    live = []
-    sites = {}
-    known = {}
-    for k in range(len(batches)):
-        batch = batches[k]
-        places = [0] * len(batch.values)
-        n_states = len(states)
-        at_args = len(args)
-        number = -1
-        for state in batch.states:
-            number += 1
-            first = state.first
-            if state.n_in == 0 and type(state.prim) is LeafPrimitive:
-                v = batch.values[first]
-                at = known.get(id(v), -1)
-                places[first] = at
-                if at >= 0:
-                    n_states -= 1  # of which the places of sites are counted
-                    continue
-                known[id(v)] = len(values)
-            copy = Record.__new__(Record)
-            copy.prim = state.prim
-            copy.mode = state.mode
-            copy.out_type = state.out_type
-            copy.code = state.code
-            copy.program = state.program
-            copy.outs = state.outs
-            copy.lasti = state.lasti
-            copy.within = state.within
-            copy.n_in = state.n_in
-            copy.n_out = state.n_out
-            copy.requires_grad = state.requires_grad
-            copy.many = state.many
-            copy.first = len(values)
-            copy.arg0 = at_args + state.arg0
-            copy.i0 = -1 if state.i0 < 0 else places[state.i0]
-            copy.i1 = -1 if state.i1 < 0 else places[state.i1]
-            copy.i2 = -1 if state.i2 < 0 else places[state.i2]
-            if state.rest is not None:
-                copy.rest = tuple([places[i] for i in state.rest])
-            if batch.sites is not None and number in batch.sites:
-                sites[n_states + number] = batch.sites[number]
-            for i in range(state.n_out):
-                places[first + i] = len(values)
-                values.append(batch.values[first + i])
-            states.append(copy)
-        args.extend(batch.args)
-        for i in lives[k]:
-            live.append(places[i])
-    serial = batches[len(batches) - 1].serial
-    return FlushJob(states, values, args, None, sites if sites else None, serial, [], None), live
-
-
 def passed(trace, states):
     """Count a path that was computed without having been recorded once more."""
-    global N_FLUSHES
-    N_FLUSHES += 1
-    count_pass(trace.root, states)
+    COUNTS.flushes += 1
+    COLD.count_pass(trace.root, states)
 
 
 def synchronize():
@@ -3321,7 +2234,7 @@ def compute(v):
         if v.trace is trace:
             break
         trace = v.trace  # the flush was cut short, in another thread
-    SLOTS["unavailable"](v)
+    SLOTS.unavailable(v)
 
 
 # -- calls ----------------------------------------------------------------------------------
@@ -3372,6 +2285,44 @@ class CallPlan:
             and self.raws == bytes(range(self.nargs))
         )
 
+    def fits(self, args, nargs, kwnames):
+        """Whether a call has this form, and the same constants."""
+        if self.nargs != nargs or not (
+            self.kwnames is kwnames or (kwnames is not None and self.kwnames == kwnames)
+        ):
+            return False
+        self.kwnames = kwnames  # each line of the user's has a tuple of its own
+        for j in range(self.n_const):
+            a = arg(args, self.const_at[j])
+            b = self.const_values[j]
+            if a is not b and not same_constant(a, b):
+                return False
+        return True
+
+
+def is_number(a, role):
+    """Whether an argument is a number of the class that its role asks for."""
+    if role == R_FLOAT:
+        return type(a) is float
+    if role == R_INT:
+        return type(a) is int
+    if role == R_BOOL:
+        return type(a) is bool
+    return type(a) is complex
+
+
+def take_ints(items, count, values):
+    """Append so many ints from a tuple or list to `values`; False if they are something else."""
+    if not isinstance(items, tuple) and type(items) is not list:
+        return False
+    if len(items) != count:
+        return False
+    for x in items:
+        if type(x) is not int:
+            return False
+        values.append(x)
+    return True
+
 
 class OpFunction:
     """The callable behind a public name: an op, found and recorded without a Python frame."""
@@ -3409,13 +2360,13 @@ class OpFunction:
     @property
     def __signature__(self):
         """Parameters, for help() and IDEs."""
-        return SLOTS["signature"](self)
+        return SLOTS.signature(self)
 
     def __repr__(self):
         return f"<op {self.__name__}>"
 
     def __reduce__(self):
-        return SLOTS["op_by_name"], (self.__name__, self.inplace)
+        return SLOTS.op_by_name, (self.__name__, self.inplace)
 
     def call1(self, x):
         """Call with one positional argument."""
@@ -3554,127 +2505,85 @@ class OpFunction:
                     plan = known
                     k = -1  # if it is not this one, it may be the first of the others
         while plan is not None:
-            if plan.nargs == nargs and (
-                plan.kwnames is kwnames or (kwnames is not None and plan.kwnames == kwnames)
-            ):
-                plan.kwnames = kwnames  # each line of the user's has a tuple of its own
-                ok = True
-                for j in range(plan.n_const):
-                    a = arg(args, plan.const_at[j])
-                    b = plan.const_values[j]
-                    if a is not b and not same_constant(a, b):
-                        ok = False
-                        break
-                if ok:
-                    n = 0
-                    h0 = None
-                    h1 = None
-                    h2 = None
-                    rest = None
-                    values = [] if plan.has_args else None
-                    for j in range(plan.n_slots):
-                        role = plan.roles[j]
-                        if role == R_DEFAULT:
-                            values.append(plan.extras[j])
-                            continue
-                        a = arg(args, plan.raws[j])
-                        if role == R_TENSOR:
-                            if type(a) is not Tensor and type(a) is not LAST_PLAIN[0]:
-                                if not isinstance(a, Tensor):
-                                    ok = False
-                                    break
-                                if type(a) not in PLAIN_TYPES and overrides(a):
-                                    return SLOTS["torch_function"](
-                                        self, *unpack(args, nargs, kwnames)
-                                    )
-                            if n == 0:
-                                h0 = a
-                            elif n == 1:
-                                h1 = a
-                            elif n == 2:
-                                h2 = a
-                            else:
-                                if rest is None:
-                                    rest = roomy(4)
-                                push(rest, a)
-                            n += 1
-                        elif role == R_FLOAT:
-                            if type(a) is not float:
-                                ok = False
-                                break
-                            values.append(a)
-                        elif role == R_INT:
-                            if type(a) is not int:
-                                ok = False
-                                break
-                            values.append(a)
-                        elif role == R_TENSORS:
-                            items = a
-                            if type(items) is not list and type(items) is not tuple:
-                                ok = False
-                                break
-                            if len(items) != plan.extras[j]:
-                                ok = False
-                                break
-                            for a in items:
-                                if type(a) is not Tensor and type(a) is not LAST_PLAIN[0]:
-                                    if not isinstance(a, Tensor):
-                                        ok = False
-                                        break
-                                    if type(a) not in PLAIN_TYPES and overrides(a):
-                                        return SLOTS["torch_function"](
-                                            self, *unpack(args, nargs, kwnames)
-                                        )
-                                if n == 0:
-                                    h0 = a
-                                elif n == 1:
-                                    h1 = a
-                                elif n == 2:
-                                    h2 = a
-                                else:
-                                    if rest is None:
-                                        rest = roomy(4)
-                                    push(rest, a)
-                                n += 1
-                            if not ok:
-                                break
-                        elif role == R_INTS:
-                            if not isinstance(a, tuple) and type(a) is not list:
-                                ok = False
-                                break
-                            if len(a) != plan.extras[j]:
-                                ok = False
-                                break
-                            for x in a:
-                                if type(x) is not int:
-                                    ok = False
-                                    break
-                                values.append(x)
-                            if not ok:
-                                break
-                        elif role == R_BOOL:
-                            if type(a) is not bool:
-                                ok = False
-                                break
-                            values.append(a)
-                        else:
-                            if type(a) is not complex:
-                                ok = False
-                                break
-                            values.append(a)
-                    if ok:
-                        if k > 0:
-                            self.promote(k, plan)
-                        if plan.prim.check_strides and h0.derived is not None:
-                            SLOTS["check_view"](plan.prim, h0, values)
-                        if plan.same_dtype is not None and h0.value.type.dtype is plan.same_dtype:
-                            return h0
-                        return record(
-                            plan.prim, n, h0, h1, h2, rest, values, self if self.inplace else None
-                        )
+            if plan.fits(args, nargs, kwnames):
+                found = self.record_planned(plan, k, args, nargs, kwnames)
+                if found is not NotImplemented:
+                    return found
             k += 1
             plan = self.plans[k] if k < len(self.plans) else None
         return self.call_cold(args, nargs, kwnames)
+
+    def record_planned(self, plan, k, args, nargs, kwnames):
+        """Take a call apart as plan k says, and record; NotImplemented if it does not fit."""
+        n = 0
+        h0 = None
+        h1 = None
+        h2 = None
+        rest = None
+        values = [] if plan.has_args else None
+        for j in range(plan.n_slots):
+            role = plan.roles[j]
+            if role == R_DEFAULT:
+                values.append(plan.extras[j])
+                continue
+            a = arg(args, plan.raws[j])
+            if role == R_TENSOR:
+                if type(a) is not Tensor and type(a) is not LAST_PLAIN[0]:
+                    if not isinstance(a, Tensor):
+                        return NotImplemented
+                    if type(a) not in PLAIN_TYPES and overrides(a):
+                        return self.call_override(args, nargs, kwnames)
+                if n == 0:
+                    h0 = a
+                elif n == 1:
+                    h1 = a
+                elif n == 2:
+                    h2 = a
+                else:
+                    if rest is None:
+                        rest = roomy(4)
+                    push(rest, a)
+                n += 1
+            elif role == R_TENSORS:
+                if type(a) is not list and type(a) is not tuple:
+                    return NotImplemented
+                if len(a) != plan.extras[j]:
+                    return NotImplemented
+                for x in a:
+                    if type(x) is not Tensor and type(x) is not LAST_PLAIN[0]:
+                        if not isinstance(x, Tensor):
+                            return NotImplemented
+                        if type(x) not in PLAIN_TYPES and overrides(x):
+                            return self.call_override(args, nargs, kwnames)
+                    if n == 0:
+                        h0 = x
+                    elif n == 1:
+                        h1 = x
+                    elif n == 2:
+                        h2 = x
+                    else:
+                        if rest is None:
+                            rest = roomy(4)
+                        push(rest, x)
+                    n += 1
+            elif role == R_INTS:
+                if not take_ints(a, plan.extras[j], values):
+                    return NotImplemented
+            elif is_number(a, role):
+                values.append(a)
+            else:
+                return NotImplemented
+        if k > 0:
+            self.promote(k, plan)
+        if plan.prim.check_strides and h0.derived is not None:
+            SLOTS.check_view(plan.prim, h0, values)
+        if plan.same_dtype is not None and h0.value.type.dtype is plan.same_dtype:
+            return h0
+        return record(plan.prim, n, h0, h1, h2, rest, values, self if self.inplace else None)
+
+    def call_override(self, args, nargs, kwnames):
+        """A call with a tensor of a class that has a `__torch_function__` of its own."""
+        return SLOTS.torch_function(self, *unpack(args, nargs, kwnames))
 
     def promote(self, k, plan):
         """Move the plan just used to the front."""
@@ -3688,15 +2597,15 @@ class OpFunction:
         positional, keywords = unpack(args, nargs, kwnames)
         for a in positional:
             if has_override(a):
-                return SLOTS["torch_function"](self, positional, keywords)
+                return SLOTS.torch_function(self, positional, keywords)
         for a in keywords.values():
             if has_override(a):
-                return SLOTS["torch_function"](self, positional, keywords)
+                return SLOTS.torch_function(self, positional, keywords)
         if keywords:
             if "out" in keywords:
-                return SLOTS["call_out"](self, positional, keywords)
+                return SLOTS.call_out(self, positional, keywords)
             if "device" in keywords and self.general is None:
-                positional, keywords = SLOTS["strip_device"](self, positional, keywords)
+                positional, keywords = SLOTS.strip_device(self, positional, keywords)
         if self.general is not None:
             found = self.general(positional, keywords)
             if found is not NotImplemented:
@@ -3705,7 +2614,7 @@ class OpFunction:
         if plan is not None and plan.prim is prim:
             self.remember(plan)
         if prim.check_strides and tensors[0].alias is not None:
-            SLOTS["check_view"](prim, tensors[0], values)
+            SLOTS.check_view(prim, tensors[0], values)
         if plan is not None and plan.same_dtype is not None:
             if tensors[0].value.type.dtype is plan.same_dtype:
                 return tensors[0]
@@ -3714,18 +2623,6 @@ class OpFunction:
             assign(tensors[0], result, self)
             return tensors[0]
         return result
-
-
-class OpProperty:
-    """An op of one operand as an attribute of Tensor: x.T."""
-
-    def __init__(self, function):
-        self.function = function
-
-    def __get__(self, obj, cls):
-        if obj is None:
-            return self
-        return call_with1(self.function, obj)
 
 
 def record_list(prim, tensors, values):
@@ -3743,11 +2640,11 @@ def overrides(a):
     cls = type(a)
     if cls in PLAIN_TYPES:
         return False
-    if SLOTS["is_plain"](cls):
+    if SLOTS.is_plain(cls):
         PLAIN_TYPES[cls] = True
         LAST_PLAIN[0] = cls
         return False
-    return SLOTS["override_enabled"]()
+    return SLOTS.override_enabled()
 
 
 def is_plain(a):
@@ -3786,13 +2683,8 @@ def call_op(function, args, nargs, kwnames):
     return function.call(args, nargs, kwnames)
 
 
-def call_parts(function, args, nargs, kwnames):
-    """The same of a `PartsFunction`."""
-    return function.call(args, nargs, kwnames)
-
-
 def call_with1(function, x):
-    """Call an op with one argument (see `_shim.h` for the compiled core's stack array)."""
+    """Call an op with one argument (compiled, from an array on the stack: `callables.h`)."""
     if COMPILED:
         return native_call1(function, x)
     return function.call((x,), 1, None)
@@ -3817,491 +2709,12 @@ def assign(handle, result, function):
         or (handle.value.requires_grad and not value.requires_grad)
         or handle.value.inference is not value.inference
     ):
-        SLOTS["assign"](handle, result, function)
+        SLOTS.assign(handle, result, function)
         return
     old = handle.value
     trace.touched.append((handle, old if old.trace is not trace else old.index, trace.n))
     handle.value = value
     handle.version += 1
-
-
-def rebind_alone(handle, result):
-    """Rebind a handle that shares its data with nobody, where no gradients are recorded.
-
-    Returns whether it was such a handle, of the result's type; if not, nothing has been done.
-    """
-    trace = current_trace()
-    old = handle.value
-    value = result.value
-    if (
-        handle.derived is not None
-        or handle.leaf is not old.leaf
-        or old.buffer is None
-        or value.type is not old.type
-        or value.requires_grad
-        or (old.requires_grad and old.leaf is None)
-        or old.inference
-        or value.inference
-        or trace.mode.grad
-        or trace.mode.inference
-        or trace.symbolic is not None
-    ):
-        return False
-    trace.touched.append((handle, old, trace.n))
-    handle.value = value
-    handle.version += 1
-    return True
-
-
-SELECTS = []  # select(dim) for the first dims
-UNBOUND = []  # select(dim), for the parts that unbind gives
-NARROWS = []  # narrow(dim), for parts of one length
-UNEVENLY = []  # narrow(dim), for parts of several lengths
-SLICES = {}  # 4 * dim + 2 * (start given) + (end given) -> slice(dim)
-FULL = slice(None, None, None)
-MOST_PARTS = 16  # that are cut off by one op
-EVEN = [None] * (8 * MOST_PARTS + 8)  # 8 * count + dim: the op that cuts a dim into equal parts
-
-
-def set_index_primitives(selects, slices):
-    """What `getitem` records for ints and slices."""
-    SELECTS.extend(selects)
-    SLICES.update(slices)
-    for key, prim in slices.items():
-        if key & 3 == 3 and key >> 2 < MAX_ROW:
-            prim.cuts_dim = key >> 2
-
-
-def set_part_primitives(unbound, evenly, unevenly):
-    """What `PartsFunction` records for parts, per dim."""
-    UNBOUND.extend(unbound)
-    NARROWS.extend(evenly)
-    UNEVENLY.extend(unevenly)
-
-
-def even_parts(x, dim, count):
-    """Views of equal parts of x along a dim whose extent is a multiple of `count`."""
-    if dim == 0 or count > MOST_PARTS:  # rows are found by their address: each part by itself
-        length = x.value.type.row[dim] // count
-        return tuple(
-            [
-                record(NARROWS[dim], 1, x, None, None, None, [k * length, length], None)
-                for k in range(count)
-            ]
-        )
-    prim = EVEN[8 * count + dim]
-    if prim is None:
-        prim = EVEN[8 * count + dim] = SLOTS["even_parts"](count, dim)
-    return record(prim, 1, x, None, None, None, None, None)
-
-
-def uneven_parts(x, dim, lengths):
-    """Views of parts of these lengths along a dim; None if they are not its extent in all."""
-    total = 0
-    for length in lengths:
-        if type(length) is not int or length < 0:
-            return None
-        total += length
-    if total != x.value.type.row[dim]:
-        return None
-    start = 0
-    made = []
-    for length in lengths:
-        made.append(record(UNEVENLY[dim], 1, x, None, None, None, [start, length], None))
-        start += length
-    return tuple(made)
-
-
-P_CHUNK = 0  # what a PartsFunction does: cut into so many parts,
-P_SPLIT = 1  # into parts of a length, or of these lengths,
-P_UNBIND = 2  # or select all there is
-
-
-class PartsFunction:
-    """The callable behind `chunk`, `split` and `unbind`: no Python frame for plain calls.
-
-    plain: the function of that name in Python, for all other calls
-    """
-
-    def __init__(self, plain):
-        self.vectorcall = parts_address()
-        self.plain = plain
-        self.kind = ("chunk", "split", "unbind").index(plain.__name__)
-        self.__wrapped__ = plain
-        for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__"):
-            setattr(self, name, getattr(plain, name))
-
-    def __call__(self, *args, **kwargs):
-        return self.call(args + tuple(kwargs.values()), len(args), tuple(kwargs) or None)
-
-    def __get__(self, obj, cls):
-        if obj is None:
-            return self
-        return bound_method(self, obj)
-
-    def __reduce__(self):
-        return self.__name__
-
-    def call(self, args, nargs, kwnames):
-        """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
-        n = nargs
-        before = 1 if self.kind == P_UNBIND else 2  # arguments before `dim`
-        if kwnames is not None and len(kwnames) == 1 and kwnames[0] == "dim" and nargs == before:
-            n = nargs + 1
-        if before <= n <= before + 1 and (kwnames is None or n > nargs):
-            x = arg(args, 0)
-            dim = arg(args, before) if n > before else 0
-            if type(x) is Tensor and type(dim) is int and current_trace().symbolic is None:
-                found = self.parts(x, dim, arg(args, 1) if before == 2 else None)
-                if found is not None:
-                    return found
-        positional, keywords = unpack(args, nargs, kwnames)
-        return self.plain(*positional, **keywords)
-
-    def parts(self, x, dim, by):
-        """The parts of a tensor; None for what has to be looked at, or refused, by `plain`."""
-        type_ = x.value.type
-        rank = type_.rank
-        if rank > MAX_ROW or not -rank <= dim < rank:
-            return None
-        if dim < 0:
-            dim += rank
-        if dim >= len(NARROWS):
-            return None
-        n = type_.row[dim]
-        if n == 0:
-            return None
-        if self.kind == P_UNBIND:
-            prim = UNBOUND[dim]
-            return tuple([record(prim, 1, x, None, None, None, [k], None) for k in range(n)])
-        if self.kind == P_SPLIT and (type(by) is list or type(by) is tuple):
-            return uneven_parts(x, dim, by)
-        if type(by) is not int:
-            return None
-        count = by if 0 < by <= n else 0
-        if count == 0 or n % count != 0:
-            return None
-        return even_parts(x, dim, count if self.kind == P_CHUNK else n // count)
-
-
-def getitem(x, key):
-    """x[key]: keys of ints and slices natively, the others by the indexing planner."""
-    if type(x) is not Tensor and overrides(x):
-        return SLOTS["torch_function"](Tensor.__getitem__, (x, key), {})
-    t = type(key)
-    try:
-        if t is int:
-            return record(SELECTS[0], 1, x, None, None, None, [key], None)
-        if t is tuple:
-            found = getitem_tuple(x, key)
-            if found is not None:
-                return found
-        elif t is slice:
-            found = getitem_slice(x, 0, key)
-            if found is not None:
-                return found
-    except (IndexError, ValueError):
-        pass  # the planner raises the error that speaks of the whole key
-    return SLOTS["getitem"](x, key)
-
-
-def getitem_tuple(x, key):
-    """x[key] for a tuple of ints and slices; None for other keys."""
-    if len(key) > 6:
-        return None
-    for item in key:
-        if type(item) is not slice and type(item) is not int:
-            return None
-    dim = 0
-    out = x
-    for item in key:
-        if type(item) is int:
-            out = record(SELECTS[dim], 1, out, None, None, None, [item], None)
-        else:
-            if item is not FULL and not is_full(item):
-                out = getitem_slice(out, dim, item)
-                if out is None:
-                    return None
-            dim += 1
-    if dim > out.value.type.rank:
-        return None
-    return None if out is x else out
-
-
-def is_full(key):
-    """Whether a slice takes all there is."""
-    return slice_start(key) is None and slice_stop(key) is None and slice_step(key) is None
-
-
-def getitem_slice(x, dim, key):
-    """x[:, ..., start:stop] with the slice at `dim`; None unless the bounds are ints or None."""
-    if slice_step(key) is not None:
-        return None
-    start = slice_start(key)
-    stop = slice_stop(key)
-    if start is None:
-        if type(stop) is not int:
-            return None
-        return record(SLICES[4 * dim + 1], 1, x, None, None, None, [stop, 1], None)
-    if type(start) is not int:
-        return None
-    if stop is None:
-        return record(SLICES[4 * dim + 2], 1, x, None, None, None, [start, 1], None)
-    if type(stop) is not int:
-        return None
-    return record(SLICES[4 * dim + 3], 1, x, None, None, None, [start, stop, 1], None)
-
-
-# -- backward on a known path ---------------------------------------------------------------
-
-
-class ModeBlock:
-    """Context in which the thread's mode is another one: `_mode(mode)` of the subclass.
-
-    These blocks end natively: an interrupt cannot come in between, and leave things as inside.
-    In the uncompiled core it can, like at the end of any block, when `__exit__` has just begun.
-    """
-
-    def __enter__(self):
-        trace = current_trace()
-        before = trace.mode
-        mode = self._mode(before)
-        self._before = before
-        trace.mode = mode
-        return self
-
-    def __exit__(self, *exc):
-        try:
-            current_trace().mode = self._before
-        except BaseException:  # an interrupt, in the uncompiled core
-            current_trace().mode = self._before
-            raise
-
-
-class SiteBlock:
-    """Context in which all ops of a thread have one line, that of slot `user_site`."""
-
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __enter__(self):
-        trace = self.trace
-        code = trace.site_code
-        lasti = trace.site_lasti
-        self.code = code
-        self.lasti = lasti
-        if code is None:
-            code, lasti = SLOTS["user_site"]()
-            trace.site_code = code
-            trace.site_lasti = lasti
-
-    def __exit__(self, kind, error, traceback):
-        trace = self.trace
-        trace.site_code = self.code
-        trace.site_lasti = self.lasti
-
-
-class WholeBlock:
-    """Context whose rebindings are taken back by slot `take_back`, if that says so of an error."""
-
-    def __enter__(self):
-        trace = current_trace()
-        self.trace = trace
-        self.outer = trace.journal
-        if trace.journal is None:
-            trace.journal = []
-        self.start = len(trace.journal) + len(trace.touched)
-
-    def __exit__(self, kind, error, traceback):
-        try:
-            if error is not None:
-                SLOTS["take_back"](self.trace, self.start, error)
-        finally:
-            self.trace.journal = self.outer
-
-
-class WriteBlock:
-    """Context of what only one thread may do at a time: see `begin_write`."""
-
-    def __enter__(self):
-        begin_write()
-
-    def __exit__(self, kind, error, traceback):
-        WRITING[0].release()
-
-
-class StepPrimitive:
-    """Backward of a segment as one step; compared by identity in the trie."""
-
-    def __init__(self, name, key):
-        self.name = name
-        self.key = key
-        self.is_view = False
-        self.is_composite = False
-        self.is_differentiable = False
-        self.sized = False
-
-    def __repr__(self):
-        return self.name
-
-
-RETAINED = [{}]  # live handles that retain the gradient of a non-leaf
-
-
-def set_retained(table):
-    """Slot: the table of handles that retain gradients; while it is empty nothing is to be kept."""
-    RETAINED[0] = table
-
-
-def off_mode(mode):
-    """The same mode without gradients."""
-    if mode.off is None:
-        key = mode.key
-        mode.off = intern_mode(False, *key[1:])
-    return mode.off
-
-
-def backward_known(handle, retain_graph):
-    """Take the backward pass of what is pending as the one step that this path took last time.
-
-    Returns whether it did: only where no users' code is called, as before.  Gradients of values
-    that earlier flushes have computed are passed on to their segments.
-    """
-    trace = current_trace()
-    state = trace.state
-    v = handle.value
-    if state is None or v.trace is not trace or trace.extra is not None or RETAINED[0]:
-        return False
-    if handle.derived is not None or trace.symbolic is not None:
-        return False
-    child = state.child
-    if child is None or child.simple != (2 if retain_graph else 1) or child.i0 != v.index:
-        return False
-    if child.i1 != -1 or child.mode is not off_mode(trace.mode):
-        return False
-    values = trace.values
-    outs = []
-    older = []
-    for index in child.leaves:
-        v = values[index]
-        leaf = v.leaf
-        if leaf is None:
-            if v.segment is None:
-                return False
-            older.append(v)
-        elif not leaf.requires_grad or leaf.hooks or leaf.node:
-            return False
-        outs.append(v.type)
-    child.outs = tuple(outs)
-    leaves = []
-    for index in child.leaves:
-        v = values[index]
-        leaves.append(v.leaf)
-    fresh = commit_many(trace, None, child, None)
-    if older:
-        SLOTS["backward_on"](trace, retain_graph, leaves, older, fresh)
-        return True
-    give_gradients(leaves, fresh)
-    return True
-
-
-def give_gradients(leaves, grads):
-    """Add gradients to what leaves' tensors have: all of them, or none if that is cut short."""
-    before = None
-    n = 0
-    try:
-        for k in range(len(leaves)):
-            leaf = leaves[k]
-            owner = leaf.ref()
-            if owner is not None:
-                t = owner
-                if t._grad is None and leaf.post_hooks is None:
-                    t._grad = grads[k]
-                else:
-                    if before is None:
-                        before = {}
-                    if t._grad is not None and leaf.post_hooks is None:
-                        have = t._grad
-                        note_holders(before, have)
-                    SLOTS["accumulate"](leaf, grads[k])
-            n = k + 1
-    except BaseException:
-        for k in range(n):
-            leaf = leaves[k]
-            owner = leaf.ref()
-            if owner is not None and leaf.post_hooks is None:
-                t = owner
-                if t._grad is grads[k]:
-                    t._grad = None
-        if before is not None:
-            for holder, value in before.values():
-                restore(holder, value)
-        raise
-
-
-def note_holders(noted, handle):
-    """Note by id what a write to a handle changes, and what that holds: see `restore`.
-
-    What has been noted stays as it is: gradients that are views of one buffer have one storage.
-    """
-    if handle.alias is None:
-        noted.setdefault(id(handle), (handle, handle.value))
-    else:
-        SLOTS["note_holders"](noted, handle)
-
-
-def restore(holder, value):
-    """Give a handle back the value that it had, or a storage its data: what NumPy sees, too."""
-    if type(holder) is Storage:
-        if holder.shared is not None:
-            SLOTS["write_back"](holder, value)
-            return
-        if holder.data is value:
-            return
-        holder.data = value
-    else:
-        if holder.value is value:
-            return
-        holder.value = value
-    holder.version += 1
-
-
-def add_gradient(handle, have, g):
-    """Make `g` the gradient of a tensor that has `have` (None for none); False if it has another.
-
-    Threads may add gradients to one tensor: whoever was late begins again with what there is.
-    """
-    if handle._grad is not have:
-        return False
-    handle._grad = g
-    return True
-
-
-def renew_value(handle, old, value):
-    """Make `value` that of a handle that still has `old`; False if another thread has written."""
-    if handle.value is not old:
-        return False
-    handle.value = value
-    handle.version += 1
-    return True
-
-
-def settle_gradient(leaf, g):
-    """As `give_gradient`, of a complete one; False if hooks or what there is need more."""
-    if leaf.hooks or leaf.post_hooks or leaf.node or not leaf.requires_grad:
-        return False
-    owner = leaf.ref()
-    if owner is None:
-        return True
-    t = owner
-    v = refreshed(g)
-    if v.requires_grad or v.leaf is not None:
-        return False
-    fresh = wrap(v)
-    if t._grad is not None:
-        return False
-    t._grad = fresh
-    return True
 
 
 def end_value(v):
@@ -4324,7 +2737,7 @@ def leave_base(alias):
     base = alias.base
     if base is not None:
         if base._moved:
-            call_aside(SLOTS, "view_ended", base, alias.version)  # the alias itself is ending
+            call_aside(SLOTS.view_ended, base, alias.version)  # the alias itself is ending
         else:
             base._views -= 1
 
@@ -4335,105 +2748,22 @@ def end_alias(alias):
     empty_alias(alias)
 
 
-# -- modules --------------------------------------------------------------------------------
-
-
-class ModuleBase:
-    """Native half of nn.Module: the call without hooks, and the user's line and module path."""
-
-    def __call__(self, *args, **kwargs):
-        return call_module(self, args, kwargs)
-
-
-def call_module(module, args, kwargs):
-    """Call a module with a tuple and a dict (or None); compiled, this is the slot of the type."""
-    trace = current_trace()
-    code = current_code()
-    outer_code = trace.site_code
-    outer_lasti = trace.site_lasti
-    if not is_internal(code):
-        trace.site_code = code
-        trace.site_lasti = current_lasti()
-    push(trace.modules, module)
-    try:
-        if GLOBAL_HOOKS[0] == 0 and module.n_hooks == 0:
-            return call_forward(module, args, kwargs)
-        return module._call_with_hooks(args, {} if kwargs is None else kwargs)
-    except Exception as error:
-        SLOTS["module_error"](error, trace)
-        raise
-    finally:
-        drop_last(trace.modules)
-        trace.site_code = outer_code
-        trace.site_lasti = outer_lasti
-
-
-def note_module_class(cls):
-    """Let the members of a class of modules be found in their dicts, without a detour."""
-    quick_members(cls)
-
-
-def mirrored(attributes, members):
-    """Whether a dict has all items of another, which may be of a subclass: the same objects."""
-    return mirrors(attributes, members) == 1
-
-
-class PublicModule(ModuleType):
-    """A module of Python's that has a `__getattr__`: what it has is found without a detour.
-
-    Python knows a quick way only to modules that have none.
-    """
-
-    def __reduce__(self):
-        return import_module, (self.__name__,)
-
-
-quick_module(PublicModule)
-GLOBAL_HOOKS = [0]  # global module hooks in force
-ACTIVE_HOOKS = GLOBAL_HOOKS  # for those who count them
-
-
-def set_scalar_reader(function):
-    """Slot: how the binder reads NumPy scalars and the like as Python numbers."""
-    SLOTS["number"] = function
-
-
-def set_primitive_registry(registry):
-    """Slot: primitive classes by name."""
-    SLOTS["registry"] = registry
-
-
-if not COMPILED:
-
-    def bound_method(function, obj):
-        """A method object."""
-        from types import MethodType
-
-        return MethodType(function, obj)
-
-
 def install():
     """Give the compiled types the call slots and the openness of Python classes."""
     probe = OpFunction.__new__(OpFunction)
     set_probe(probe)
-    parts = PartsFunction.__new__(PartsFunction)
-    set_parts_probe(parts)
-    set_call_target()
+    set_op_target()
     install_vectorcall(probe, 1)
-    install_vectorcall(parts, 1)
+    set_ends()
     mark_tensor(native_new(Tensor))
-    mark_type(TensorType.__new__(TensorType))
-    mark_module(ModuleBase.__new__(ModuleBase))
-    install_module_call(ModuleBase)
     keep_memory(
         Value.__new__(Value),
         native_new(Tensor),
         Alias.__new__(Alias),
         State(None, None),
-        TensorType.__new__(TensorType),
         Record.__new__(Record),
     )
-    for cls in (Tensor, PrimitiveBase, ModuleBase, OpFunction, PartsFunction):
+    for cls in (Tensor, OpFunction):
         unlock_type(cls)
 
 
@@ -4443,73 +2773,9 @@ def mark_tensor(probe):
     install_lazy_dict(probe, 0)
 
 
-def mark_type(probe):
-    """Let the shim find the field in which a type notes its slot."""
-    probe.slot = 0x57454E44
-    watch_types(probe)
-
-
-def mark_module(probe):
-    """The same for modules."""
-    probe.dict_slot = 0x57454E44
-    install_lazy_dict(probe, 1)
-
-
 def set_probe(probe):
     """Mark the call slot field so that the shim finds its offset."""
     probe.vectorcall = 0x57454E44
-
-
-def set_parts_probe(probe):
-    """The same for `PartsFunction`."""
-    probe.vectorcall = 0x57454E44
-
-
-def set_defaults():
-    """Uncompiled: fields that C would clear, as class attributes."""
-    rows = {
-        Value: "type buffer trace leaf segment error extra packed",
-        Tensor: "value leaf derived _layout _grad",
-        Alias: "base storage prim args outer layout writes leaf",
-        Record: "prim rest mode out_type outs program code",
-        State: "parent t0 t1 t2 trest last_args children child plans nodes leaves step",
-        Trace: "state sites extra site_code",
-        TensorType: "size extents kind",
-        PrimitiveBase: "last_t0 last_t1 last_t2 last_more last_rest last_program last_outs "
-        "piece piece_outs piece_args cut_from cut cut_program",
-        Mode: "off",
-        Segment: "structure inputs saved types args sites hooks",
-        Program: "graph runner kinds",
-    }
-    zeros = {
-        Value: "serial index seg_index",
-        Tensor: "version part _views",
-        Record: "n_in lasti first n_out arg0",
-        State: "depth inner stamp born passed gained simple",
-        Trace: "site_lasti",
-        TensorType: "nbytes",
-        Alias: "version storage_version",
-        ModuleBase: "n_hooks",
-    }
-    flags = {
-        Value: "requires_grad inference",
-        Alias: "plain",
-        Tensor: "_moved",
-        Record: "many is_step requires_grad linked within",
-    }
-    Alias.__del__ = leave_base
-    for cls in (
-        Value,
-        Tensor,
-        Alias,
-        Record,
-        TensorType,
-    ):  # in C these come from what is kept for reuse
-        globals()[f"fresh_{cls.__name__.lower()}"] = functools.partial(cls.__new__, cls)
-    for table, default in ((rows, None), (zeros, 0), (flags, False)):
-        for cls, names in table.items():
-            for name in names.split():
-                setattr(cls, name, default)
 
 
 if hasattr(os, "register_at_fork"):
@@ -4521,5 +2787,3 @@ if hasattr(os, "register_at_fork"):
 
 if COMPILED:
     install()
-else:
-    set_defaults()

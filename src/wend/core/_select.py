@@ -1,8 +1,8 @@
 """Chooses between the compiled and the uncompiled hot core, and gives the latter its C helpers.
 
-`WEND_PURE=1` in the environment, or a build without the extension, selects `_hot.py` as Python.
-Beside a compiled core it is installed as `_hot.plain`, compressed.
-`_hot.py` uses a few names that `_shim.h` defines for the compiled core; their stand-ins are here.
+`WEND_PURE=1` in the environment, or a build without the extensions, selects the sources as Python.
+Beside a compiled core `_hot.py` is installed as `_hot.plain`, compressed, as all parts are.
+The parts use names that headers define for the compiled core; their stand-ins are here.
 """
 
 from __future__ import annotations
@@ -14,14 +14,25 @@ import sys
 import threading
 from collections.abc import Mapping
 from operator import attrgetter
-from types import CodeType, ModuleType
+from types import CodeType, MethodType, ModuleType
 from typing import Any
 
 from wend.core import symbolic
+from wend.core._defaults import set_defaults
 from wend.core._guard import guard
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CORE = "wend.core._hot"
+#: The parts of the core: each may use those before it.
+PARTS = ("_types", "_hot", "_trie_policy", "_siblings", "_indexing", "_backward", "_modules")
+#: C names that later parts take from a part, by their `.pxd` alone.
+SHARED = {
+    "_types": ("COUNTS", "MAX_ROW", "SLOTS", "count_known_types", "dims_of"),
+    "_hot": (
+        *("COLD", "MAX_STATES", "MOST_OFF_TRIE", "ROOT", "adopt", "call_with1", "commit_many"),
+        *("enter", "keep_journal", "overrides", "put_back", "record", "unpack"),
+    ),
+}
 _Extension = importlib.machinery.ExtensionFileLoader
 # How sources of compiled modules end where they are installed (setup.py): else installers would
 # make bytecode of them, which is larger than the sources, and hardly ever used.
@@ -54,25 +65,9 @@ def arg(args: Any, i: int) -> Any:
     return args[i]
 
 
-def install_vectorcall(probe: Any, method_descriptor: int) -> None:
-    """Python classes need no call slots."""
-
-
 def no_address() -> int:
     """No C function stands behind a Python class."""
     return 0
-
-
-def set_call_target() -> None:
-    """Python classes need no call slots."""
-
-
-def install_lazy_dict(probe: Any, k: int) -> None:
-    """Python classes make their instance dicts themselves."""
-
-
-def keep_memory(value: Any, tensor: Any, alias: Any, state: Any, type_: Any, record: Any) -> None:
-    """Python keeps freed memory itself."""
 
 
 def roomy(n: int) -> list[Any]:
@@ -91,10 +86,6 @@ def call_forward(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return module.forward(*args, **kwargs)
 
 
-def install_module_call(cls: Any) -> None:
-    """Python classes need no call slots."""
-
-
 _types: dict[int, tuple[int, Any]] = {}
 
 
@@ -111,10 +102,6 @@ def type_at(i: int) -> Any:
 def put_type(i: int, tag: int, type_: Any) -> None:
     """Put a type into slot i, where it stays until another takes its place."""
     _types[i] = tag, type_
-
-
-def unlock_type(cls: Any) -> None:
-    """Python classes are open already."""
 
 
 def all_below(array: Any, n: int) -> bool:
@@ -175,9 +162,9 @@ def swap_classes(a: Any, b: Any) -> None:
     a.__class__, b.__class__ = b.__class__, a.__class__
 
 
-def call_aside(slots: Any, name: str, x: Any, number: int) -> int:
-    """Call `slots[name](x, number)`."""
-    slots[name](x, number)
+def call_aside(function: Any, x: Any, number: int) -> int:
+    """Call `function(x, number)`."""
+    function(x, number)
     return 0
 
 
@@ -189,11 +176,13 @@ def share_alias(parts: Any, first: Any) -> None:
         handle.value.inference = first.value.inference
 
 
-#: Opcodes of expressions that the core names, compiled or not.
-OPCODES = (
-    *("DIM", "ARG", "ADD", "SUB", "MUL", "FLOORDIV", "MOD", "NEG", "MIN", "MAX", "DIV", "POW"),
-    *("EQ", "NE", "LT", "LE", "GT"),
-)
+#: Opcodes of expressions by name, as the core knows them, compiled or not.
+OPCODES = {
+    "DIM": symbolic.DIM,
+    "ARG": symbolic.ARG,
+    "NEG": symbolic.NEG,
+    **{row.name: row.opcode for row in symbolic.OPERATORS},
+}
 _STAND_INS = {
     "fill_record": fill_record,
     "fill_result": fill_result,
@@ -204,15 +193,12 @@ _STAND_INS = {
     "current_code": current_code,
     "current_lasti": current_lasti,
     "arg": arg,
-    "install_vectorcall": install_vectorcall,
     **dict.fromkeys(("op_address", "parts_address"), no_address),
-    "set_call_target": set_call_target,
-    "install_lazy_dict": install_lazy_dict,
     "address": id,
+    "bound_method": MethodType,
     "slice_start": attrgetter("start"),
     "slice_stop": attrgetter("stop"),
     "slice_step": attrgetter("step"),
-    "keep_memory": keep_memory,
     "mirrors": mirrors,
     "roomy": roomy,
     "push": list.append,
@@ -227,15 +213,12 @@ _STAND_INS = {
     **dict.fromkeys(("as_type", "as_state", "as_handle"), lambda o: o),
     "drop_last": list.pop,
     "call_forward": call_forward,
-    "install_module_call": install_module_call,
     **dict.fromkeys(("quick_members", "quick_module"), lambda cls: 0),
     "type_tag": type_tag,
     "type_at": type_at,
     "put_type": put_type,
     "forget_types": _types.clear,
     "count_types": _types.__len__,
-    "watch_types": lambda probe: None,
-    "unlock_type": unlock_type,
     **dict.fromkeys(("thread_id", "this_thread"), threading.get_ident),
     "id_of": lambda thread: thread,
     "refcount": sys.getrefcount,
@@ -246,7 +229,7 @@ _STAND_INS = {
     "attribute": lambda o, name: o.__dict__.get(name),
     **dict.fromkeys(("ask_value", "ask_type", "ask_next", "ask_types"), lambda o: 0),
     "COMPILED": False,
-    **{name: getattr(symbolic, name) for name in OPCODES},
+    **OPCODES,
 }
 
 
@@ -315,10 +298,22 @@ def load_plain(name: str, stand_ins: dict[str, Any]) -> ModuleType:
     return module
 
 
+def is_built(name: str) -> bool:
+    """Whether there is an extension of that full name."""
+    spec = importlib.machinery.PathFinder.find_spec(name, [os.path.join(_PACKAGE, "core")])
+    return spec is not None and isinstance(spec.loader, _Extension)
+
+
 def select() -> ModuleType:
-    """The hot core that this process uses, registered as `wend.core._hot`."""
-    found = sys.modules.get(_CORE) or compiled(_CORE)
-    if found is None:
-        found = load_plain(_CORE, _STAND_INS)
-        guard(found)
-    return found
+    """The hot core that this process uses: all parts, registered as `wend.core._hot` and so on."""
+    names = [f"wend.core.{part}" for part in PARTS]
+    if _CORE not in sys.modules:
+        if all(map(is_built, names)) and all(map(compiled, names)):
+            return sys.modules[_CORE]
+        known = dict(_STAND_INS)
+        for part, name in zip(PARTS, names, strict=True):
+            found = load_plain(name, known)
+            set_defaults(found)
+            guard(sys.modules.get(_CORE), found)
+            known |= {shared: getattr(found, shared) for shared in SHARED.get(part, ())}
+    return sys.modules[_CORE]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from wend.core import _hot
-from wend.core._hot import Program
+from wend.core import _types
+from wend.core._types import Program
 from wend.core.graph import Graph, Node
 from wend.core.primitive import Composite
 from wend.core.symbolic import ARG, Expr
@@ -107,7 +107,7 @@ def body_program(prim: Any, dtypes: Iterable[Any], rows: tuple[Any, ...]) -> Pro
     from wend.base.devices import CPU
 
     program = Program(prim, (), rows)
-    program.sample_types = [_hot.intern_type((), dtype, CPU) for dtype in dtypes]
+    program.sample_types = [_types.intern_type((), dtype, CPU) for dtype in dtypes]
     program.many = True
     return program
 

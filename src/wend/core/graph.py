@@ -14,8 +14,9 @@ from typing import Any
 from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import CompileError
-from wend.core import _hot
-from wend.core._hot import LeafPrimitive, Program, State, TensorType
+from wend.core import _hot, _types
+from wend.core._hot import State
+from wend.core._types import LeafPrimitive, Program, TensorType
 from wend.core.primitive import Primitive, ops
 from wend.core.symbolic import ARG, DIM, Expr, Known, reads_extents, substitute
 
@@ -602,7 +603,7 @@ def identity_program() -> Any:
         from wend.base.dtypes import float32
 
         prim = ops.identity.primitive.of()
-        program, _ = prim.typed([_hot.intern_type((), float32, CPU)], [])
+        program, _ = prim.typed([_types.intern_type((), float32, CPU)], [])
         _IDENTITY[:] = [prim, program]
     return _IDENTITY[0], _IDENTITY[1]
 

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 from wend.base.dtypes import DEFAULT_LISTENERS, INT
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
-from wend.core._hot import OpFunction, PrimitiveBase, Program, Tensor
+from wend.core._hot import OpFunction, Tensor
+from wend.core._types import PrimitiveBase, Program
 from wend.core.signature import (
     Binder,
     OverloadBinder,
@@ -449,7 +450,6 @@ def check_dtypes(name: str, supports: frozenset[str], specs: tuple[Any, ...]) ->
             raise ArgumentTypeError(f"{name}: not implemented for {spec.dtype}")
 
 
-_hot.set_primitive_registry(REGISTRY)
 DEFAULT_LISTENERS.append(_hot.new_epoch)
 
 

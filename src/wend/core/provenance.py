@@ -8,7 +8,7 @@ from types import CodeType
 from typing import Any
 
 from wend.base.errors import ExecutionError, OutOfMemory, WendError
-from wend.core import _hot
+from wend.core import _hot, _modules
 from wend.core.holdings import describe_holdings
 
 
@@ -50,7 +50,7 @@ def user_site() -> tuple[Any, int]:
     return None, 0
 
 
-class one_site(_hot.SiteBlock):
+class one_site(_modules.SiteBlock):
     """While this is entered the user's line is looked up once, not for each op of a thread."""
 
     __slots__ = ()

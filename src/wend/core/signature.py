@@ -17,7 +17,6 @@ from typing import Any
 from wend.base.dtypes import DType, bool_, float64, int64
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.shapes import int_of
-from wend.core import _hot
 from wend.core._hot import CallPlan, Tensor
 from wend.core.symbolic import SymInt, SymNumber, category_of
 
@@ -498,6 +497,3 @@ class OverloadBinder:
             f"{self.name}() received an invalid combination of arguments: got ({got}), "
             f"but expected one of:\n{lines}"
         )
-
-
-_hot.set_scalar_reader(_as_number)

@@ -11,7 +11,9 @@ An expression is an int, a float, or a tuple that starts with one of the opcodes
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from wend.base.errors import ArgumentTypeError, ShapeError
 
@@ -20,6 +22,40 @@ DIM, ARG, ADD, SUB, MUL, FLOORDIV, MOD, NEG, MIN, MAX, DIV, POW = range(12)
 EQ, NE, LT, LE, GT, GE = range(20, 26)
 # fmt: on
 Expr = Any  # int | float | tuple[int, ...]
+
+
+class Operator(NamedTuple):
+    """One operator of expressions, as all evaluators compute it.
+
+    function: of two Python numbers     native: whether compiled evaluators compute it for 64-bit
+    integers: `core/_types.py` and `runtime/native/_bind.py`, which tests compare with this table
+    """
+
+    opcode: int
+    name: str
+    function: Callable[[Any, Any], Any]
+    native: bool
+
+
+#: All operators of two operands. DIM, ARG and NEG are the other forms of an expression.
+OPERATORS = (
+    Operator(ADD, "ADD", operator.add, native=True),
+    Operator(SUB, "SUB", operator.sub, native=True),
+    Operator(MUL, "MUL", operator.mul, native=True),
+    Operator(FLOORDIV, "FLOORDIV", operator.floordiv, native=True),
+    Operator(MOD, "MOD", operator.mod, native=True),
+    Operator(MIN, "MIN", min, native=True),
+    Operator(MAX, "MAX", max, native=True),
+    Operator(DIV, "DIV", operator.truediv, native=False),
+    Operator(POW, "POW", operator.pow, native=False),
+    Operator(EQ, "EQ", operator.eq, native=True),
+    Operator(NE, "NE", operator.ne, native=True),
+    Operator(LT, "LT", operator.lt, native=True),
+    Operator(LE, "LE", operator.le, native=True),
+    Operator(GT, "GT", operator.gt, native=True),
+    Operator(GE, "GE", operator.ge, native=True),
+)
+_FUNCTIONS = {row.opcode: row.function for row in OPERATORS}
 #: By id() of an expression: the expression, so that the id stays taken, and the replacement.
 Known = dict[int, tuple[Expr, Expr]]
 
@@ -41,41 +77,13 @@ def evaluate(expr: Expr, dims: Any, args: Any) -> Any:
 
 
 def apply_binary(op: int, a: Any, b: Any) -> Any:
-    """An arithmetic or comparison step of an expression."""
-    if op == ADD:
-        return a + b
-    if op == SUB:
-        return a - b
-    if op == MUL:
-        return a * b
-    if op == FLOORDIV:
-        return a // b
-    if op == MOD:
-        return a % b
-    if op == MIN:
-        return b if b < a else a
-    if op == MAX:
-        return b if b > a else a
-    if op == DIV:
-        return a / b
-    if op == POW:
-        return a**b
-    return compare(op, a, b)
+    """One arithmetic or comparison step of an expression."""
+    return compare(op, a, b) if op >= EQ else _FUNCTIONS[op](a, b)
 
 
 def compare(op: int, a: Any, b: Any) -> bool:
     """Outcome of the comparison `op` of two numbers."""
-    if op == EQ:
-        return bool(a == b)
-    if op == NE:
-        return bool(a != b)
-    if op == LT:
-        return bool(a < b)
-    if op == LE:
-        return bool(a <= b)
-    if op == GT:
-        return bool(a > b)
-    return bool(a >= b)
+    return bool(_FUNCTIONS[op](a, b))
 
 
 def substitute(expr: Expr, dim_of: Any, arg_of: Any, known: Known | None = None) -> Expr:

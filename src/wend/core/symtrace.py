@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wend.base.collecting import CollectionPaused, CollectionSeldom
-from wend.core import _hot
-from wend.core._hot import Program, TensorType
+from wend.core import _hot, _types
+from wend.core._types import Program, TensorType
 from wend.core.graph import Graph, Node, Shapes
 from wend.core.primitive import Composite, make_program, ops
 from wend.core.symbolic import (
@@ -54,7 +54,7 @@ class Recorder:
 
     def tensor(self, shape: tuple[Any, ...], hint: TensorType) -> Any:
         """A tensor that stands for the next input, or for the next result; `hint` is its type."""
-        type_ = _hot.symbolic_type(shape, hint.dtype, hint.device)
+        type_ = _types.symbolic_type(shape, hint.dtype, hint.device)
         value = _hot.symbolic_value(type_, self.serial, self.n)
         self.hints.append(hint)
         self.n += 1
@@ -183,7 +183,7 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
         concrete = [evaluate(e, extents, program.sample_args) for e in exprs]
         pairs = zip(exprs, concrete, strict=True)
         shape = tuple([SymInt(e, n, guards) if type(e) is tuple else e for e, n in pairs])
-        rows.append((shape, _hot.intern_type(tuple(concrete), dtype, device)))
+        rows.append((shape, _types.intern_type(tuple(concrete), dtype, device)))
     results = [recorder.tensor(shape, hint) for shape, hint in rows]
     seeds = [recorder.tensor(*row) for row, on in zip(rows, given, strict=True) if on]
     n_inputs = recorder.n

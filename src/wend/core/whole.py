@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from wend.base.interrupts import is_interrupt
-from wend.core import _hot
+from wend.core import _backward, _hot, _modules
 from wend.core._hot import Trace
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-_WRITING, _ALONE = _hot.WriteBlock(), nullcontext()
+_WRITING, _ALONE = _modules.WriteBlock(), nullcontext()
 
 
 def one_at_a_time() -> AbstractContextManager[None]:
@@ -67,10 +67,10 @@ def take_back(trace: Trace, start: int) -> None:
     journal, touched = journal_of(trace), trace.touched
     kept = max(start - len(journal), 0)
     for handle, old, _ in reversed(touched[kept:]):
-        _hot.restore(handle, trace.values[old] if isinstance(old, int) else old)
+        _backward.restore(handle, trace.values[old] if isinstance(old, int) else old)
     del touched[kept:]
     for handle, old in reversed(journal[start:]):
-        _hot.restore(handle, old)
+        _backward.restore(handle, old)
     del journal[start:]
 
 
@@ -94,7 +94,7 @@ def _held_by(handle: Any) -> Any:
     return handle.data if isinstance(handle, _hot.Storage) else handle.value
 
 
-class Whole(_hot.WholeBlock):
+class Whole(_modules.WholeBlock):
     """Context: rebindings inside happen as a whole, or if the block is cut short, not at all."""
 
     __slots__ = ()

@@ -10,7 +10,7 @@ from wend.base import config, dtypes, memory
 from wend.base.devices import CPU, device, usable
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.frontend.interop.memory import is_array
 from wend.runtime.compiled import threads
@@ -106,7 +106,7 @@ def _renew_modes() -> None:
     """Let all traces see the present settings."""
     for trace in _hot.traces():
         grad, inference, autocast, _, _, *rest = trace.mode.key
-        trace.mode = _hot.intern_mode(
+        trace.mode = _types.intern_mode(
             grad,
             inference,
             autocast,

@@ -23,7 +23,7 @@ from wend.base.errors import (
     ValueRefused,
 )
 from wend.base.shapes import int_of
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.aliasing.outside_memory import adopt
@@ -147,7 +147,7 @@ def shared(array: Any) -> Tensor:
 
 def held(array: Any) -> Tensor:
     """A tensor that owns an ndarray."""
-    type_ = _hot.intern_type(tuple(array.shape), dtypes.from_numpy(array.dtype), CPU)
+    type_ = _types.intern_type(tuple(array.shape), dtypes.from_numpy(array.dtype), CPU)
     value = _hot.held(type_, array)
     value.inference = _hot.current_trace().mode.inference
     result: Tensor = _hot.wrap(value)

@@ -13,7 +13,7 @@ from wend.base.devices import usable
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError, DataRefused, DTypeError, GraphError, ShapeError
 from wend.base.shapes import Size, contiguous_strides
-from wend.core import _hot
+from wend.core import _hot, _indexing
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.signature import parse_signature
@@ -568,7 +568,7 @@ Tensor.__torch_function__ = default_torch_function
 _hot.set_operator("__pos__", ops.positive)
 for _name in ("resolve_conj", "resolve_neg", "conj", "to_dense", "coalesce"):
     setattr(Tensor, _name, _named(_name, _itself))
-Tensor.T = _hot.OpProperty(ops.reverse_dims)
+Tensor.T = _indexing.OpProperty(ops.reverse_dims)
 Tensor.mT = property(adjoint)
 Tensor.H = property(adjoint)
 Tensor.mH = property(adjoint)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
-from wend.core import _hot
+from wend.core import _hot, _indexing
 from wend.core._hot import OpFunction, Tensor
 from wend.frontend.methods import torch_function
 from wend.frontend.tensor import is_plain
@@ -73,7 +73,7 @@ def _prepare(cls: Any, **options: Any) -> None:
         # A member of a class beside Tensor comes first, if that class stands before Tensor.
         if not _public(name) or _static(cls, name) is not plain:
             continue
-        if hasattr(type(plain), "__set__") or type(plain) is _hot.OpProperty:
+        if hasattr(type(plain), "__set__") or type(plain) is _indexing.OpProperty:
             setattr(cls, name, _asking_attribute(plain))
         elif callable(plain) and not isinstance(plain, (OpFunction, type)):
             setattr(cls, name, _asking_method(plain, name))
@@ -88,7 +88,7 @@ def _static(cls: type, name: str) -> Any:
 
 
 Tensor.__init_subclass__ = classmethod(_prepare)  # type: ignore[arg-type]
-if isinstance(_get := _hot.OpProperty.__get__, FunctionType):
+if isinstance(_get := _indexing.OpProperty.__get__, FunctionType):
     _get.__defaults__ = (None,)  # as in the compiled class
 for _name in _SPECIAL:
     if isinstance(_plain := vars(Tensor).get(_name), FunctionType):

@@ -14,7 +14,7 @@ from wend.base.errors import (
     WendError,
 )
 from wend.base.shapes import normalize_dim
-from wend.core import _hot
+from wend.core import _hot, _indexing, _types
 from wend.core._hot import Tensor, Value
 from wend.core.primitive import ops
 from wend.core.provenance import current_site, module_path, one_site
@@ -35,7 +35,7 @@ from wend.runtime import flush as _plans  # noqa: F401  (fills the core's slots)
 
 def default_mode() -> Any:
     """The mode of a new trace."""
-    return _hot.intern_mode(
+    return _types.intern_mode(
         True, False, None, config.get_default_dtype(), config.settings.deterministic, False
     )
 
@@ -424,7 +424,7 @@ def detach_(self: Tensor) -> Tensor:
 
 
 _INDEXED_DIMS = range(6)
-_hot.set_index_primitives(
+_indexing.set_index_primitives(
     [ops.select.primitive.of(("T", "I"), dim=d) for d in _INDEXED_DIMS],
     {
         4 * d + 2 * a + b: ops.slice.primitive.of(

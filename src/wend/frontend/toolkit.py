@@ -7,7 +7,8 @@ from wend.base.devices import device as device_of
 from wend.base.devices import usable
 from wend.base.dtypes import bfloat16, bool_, float16, float32, float64, int64
 from wend.base.errors import NotImplementedInWend
-from wend.core._hot import ACTIVE_HOOKS, ModuleBase, Tensor, native_new, synchronize
+from wend.core._hot import Tensor, native_new, synchronize
+from wend.core._modules import ACTIVE_HOOKS, ModuleBase
 from wend.core.primitive import REGISTRY, make_function, ops
 from wend.frontend.aliasing.rebinding import assign as _assign
 from wend.frontend.autograd.backward import enable_grad, is_grad_enabled, no_grad

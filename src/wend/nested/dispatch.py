@@ -13,7 +13,7 @@ from typing import Any
 
 from wend.base import tree
 from wend.base.errors import ArgumentError, ArgumentTypeError, WendError
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import OpFunction, Tensor
 from wend.core.primitive import ops
 from wend.core.signature import Binder, Param
@@ -194,7 +194,7 @@ class _Call:
         args, kwargs = self.component(0)
         try:
             prim, tensors, values, _ = self.binder.bind(args, kwargs)
-            return _pointwise(prim, prim.typed(_types(tensors), values)[0])
+            return _pointwise(prim, prim.typed(_types_of(tensors), values)[0])
         except WendError:
             return False
 
@@ -243,7 +243,7 @@ class _Call:
             if any(_is_dense(x) and x.dim() > room for x in dense):
                 return None
             try:
-                program, _ = prim.typed(_types(tensors), values)
+                program, _ = prim.typed(_types_of(tensors), values)
             except WendError:  # the op of a component may not raise this
                 return None
             if not _pointwise(prim, program):
@@ -357,10 +357,10 @@ class _Call:
             shape = [
                 int(n) + (3 if k < len(ragged) and ragged[k] else 0) for k, n in enumerate(t.shape)
             ]
-            types.append(_hot.intern_type(tuple(shape), t.dtype, t.device))
+            types.append(_types.intern_type(tuple(shape), t.dtype, t.device))
         try:
             _, outs = prim.typed(types, values)
-            _, usual = prim.typed(_types(tensors), values)
+            _, usual = prim.typed(_types_of(tensors), values)
         # sizes that are tied to those of further operands: as ragged as the operand
         except WendError:
             return True
@@ -390,7 +390,7 @@ def _is_dim(p: Param) -> bool:
     )
 
 
-def _types(tensors: list[Tensor]) -> list[Any]:
+def _types_of(tensors: list[Tensor]) -> list[Any]:
     return [_hot.value_of(t).type for t in tensors]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from wend.base.errors import ArgumentError, GraphError, ShapeError
 from wend.base.shapes import Size, normalize_dim
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.creation import tensor
@@ -332,7 +332,7 @@ def _restored(parts: list[Tensor], ragged: Flags, requires_grad: bool) -> Nested
 def _made(count: int, ragged: Flags, like: Tensor) -> NestedTensor:
     """A nested tensor without components so far."""
     handle: NestedTensor = _hot.native_new(NestedTensor)
-    type_ = _hot.intern_type((0,), like.dtype, like.device)
+    type_ = _types.intern_type((0,), like.dtype, like.device)
     value = _hot.symbolic_value(type_, -1, 0)
     value.error = GraphError(NO_VALUE)
     handle.value = value

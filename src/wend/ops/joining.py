@@ -12,7 +12,7 @@ import numpy as np
 from wend.base.dtypes import DType, from_numpy, promote_types
 from wend.base.errors import ArgumentError, DimError, ShapeError
 from wend.base.shapes import normalize_dim, normalize_dims
-from wend.core._hot import Program
+from wend.core._types import Program
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import ADD, DIM, EQ, hints, make, numel
 from wend.ops.numeric import accumulator, sum_accurately

@@ -10,7 +10,8 @@ from itertools import chain
 from typing import Any
 
 from wend.base.interrupts import is_interrupt
-from wend.core._hot import current_trace, off_mode
+from wend.core._hot import current_trace
+from wend.core._types import off_mode
 from wend.core.provenance import one_site
 from wend.core.whole import (
     Headroom,

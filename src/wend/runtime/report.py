@@ -11,7 +11,7 @@ from wend.compiler.ir.loops import CONTRACT, CONVOLVE, Function, Op
 from wend.compiler.ir.symbolic_extents import Poly, mul, product, scale
 from wend.compiler.kernels.conv.lowering import ROLES
 from wend.compiler.pipeline import Pass, Recipe
-from wend.core._hot import LeafPrimitive
+from wend.core._types import LeafPrimitive
 from wend.core.provenance import Site
 from wend.runtime.flush_log import Flush
 from wend.runtime.native.launcher import launcher

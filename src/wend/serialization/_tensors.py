@@ -9,7 +9,7 @@ import numpy as np
 from wend.base.devices import CPU
 from wend.base.dtypes import DType, from_numpy
 from wend.base.shapes import contiguous_strides, is_contiguous
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Alias, Tensor
 from wend.core.primitive import ops
 from wend.frontend.aliasing.versions import storage_of
@@ -65,7 +65,7 @@ def _dense(tensor: Tensor) -> StoredView:
 
 def tensor_from_array(array: np.ndarray[Any, Any]) -> Tensor:
     """A tensor that owns `array`, which nobody else may write to from now on."""
-    held = _hot.held(_hot.intern_type(array.shape, from_numpy(array.dtype), CPU), array)
+    held = _hot.held(_types.intern_type(array.shape, from_numpy(array.dtype), CPU), array)
     tensor: Tensor = _hot.wrap(held)
     return tensor
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from wend.base.errors import GraphError, ModuleNotAvailable, NotAvailable
 from wend.base.version import Version
-from wend.core._hot import PublicModule
+from wend.core._modules import PublicModule
 from wend.tools.missing import (
     INTERNAL,
     as_torch,

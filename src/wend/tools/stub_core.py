@@ -16,8 +16,8 @@ from wend.core._select import plain_loader
 
 __all__ = ["Core"]
 
-#: The C types, in the source tree where the stubs are written: no installation has this file.
-TYPES = Path("src", "wend", "core", "_hot.pxd")
+#: Where the C types lie in the source tree, where the stubs are written: no installation has them.
+TYPES = Path("src", "wend", "core")
 #: Python types of C types that cannot be None.  A field of any other type may be, now and then.
 NUMBERS = {
     "bint": "_bool",
@@ -82,16 +82,20 @@ _UNARY = frozenset("__neg__ __pos__ __abs__ __invert__".split())
 
 
 class Core:
-    """The declarations of `_hot.py`."""
+    """The declarations of one part of the core.
 
-    def __init__(self) -> None:
-        source = plain_loader("wend.core._hot")
+    part: name of the module     known: classes of other parts, which its stub imports
+    """
+
+    def __init__(self, part: str, known: frozenset[str] = frozenset()) -> None:
+        source = plain_loader(f"wend.core.{part}")
         self.tree = ast.parse(source.get_data(source.path))
+        self.known = known
         self.fields: dict[str, list[tuple[str, str]]] = {}
         self.returns: dict[str, str] = {}
         self.hidden: set[str] = set()  # C names: not there once the core is compiled
-        beside = Path(source.path).with_name(TYPES.name)
-        types = beside if beside.exists() else TYPES
+        beside = Path(source.path).with_name(f"{part}.pxd")
+        types = beside if beside.exists() else TYPES / f"{part}.pxd"
         self._read_types(types.read_text(encoding="utf-8"))
 
     def _read_types(self, text: str) -> None:
@@ -108,9 +112,13 @@ class Core:
             elif found := _HIDDEN.match(line):
                 self.hidden.update(name.strip() for name in found[1].split(","))
 
+    def classes(self) -> frozenset[str]:
+        """Names of the part's own classes."""
+        return frozenset(n.name for n in self.tree.body if isinstance(n, ast.ClassDef))
+
     def lines(self, more: Callable[[str], list[str]]) -> Iterator[str]:
         """The stub; `more` gives further members of a class."""
-        classes = [n.name for n in self.tree.body if isinstance(n, ast.ClassDef)]
+        classes = self.classes() | self.known
         for node in self.tree.body:
             if isinstance(node, ast.ClassDef):
                 yield from self._class(node, more(node.name))

@@ -1,23 +1,27 @@
 """Writes the stubs of C-level code and code made at run time: `python -m wend.tools.stubs`.
 
-`core/_hot.pyi` declares the core, with every method of Tensor; `__init__.pyi` the functions of
-`wend` itself.  Both are kept in the repository; a test compares them with this module's output.
+`core/_hot.pyi` and its like declare the parts of the core, with every method of Tensor;
+`__init__.pyi` the functions of `wend` itself.  All are kept in the repository; a test compares them
+with what this module gives.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.util
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import wend
 from wend.base.dtypes import DType
-from wend.core._hot import OpFunction, OpProperty, PartsFunction, Tensor
+from wend.core._hot import OpFunction, Tensor
+from wend.core._indexing import OpProperty, PartsFunction
+from wend.core._select import PARTS
 from wend.tools.stub_core import Core
 from wend.tools.stub_ops import HEADER, Results, first_line, op_lines
 
@@ -63,15 +67,24 @@ KNOWN = {
 }
 
 
-def core_stub() -> str:
-    """The text of `core/_hot.pyi`."""
+def core_stub(part: str) -> str:
+    """The text of the stub of one part of the core."""
     results = Results()
-    core = Core()
+    below = {} if part == "_types" else {"_types": Core("_types").classes()}
+    if part not in ("_types", "_hot"):
+        below["_hot"] = Core("_hot").classes()
+    core = Core(part, frozenset().union(*below.values()))
 
     def members(name: str) -> list[str]:
         return list(_tensor_members(results)) if name == "Tensor" else []
 
     body = list(core.lines(members))
+    text = "\n".join(body)
+    imports = [
+        f"from wend.core.{module} import {', '.join(named)}"
+        for module, classes in sorted(below.items())
+        if (named := [name for name in sorted(classes) if re.search(rf"\b{name}\b", text)])
+    ]
     lines = [
         HEADER.rstrip(),
         IMPORTS.rstrip(),
@@ -79,6 +92,7 @@ def core_stub() -> str:
         "from wend.base.devices import device as _device",
         "from wend.base.dtypes import DType",
         "from wend.base.shapes import Size",
+        *imports,
         ALIASES.rstrip(),
         "_Size: TypeAlias = Size",
         "",
@@ -119,9 +133,9 @@ def _tensor_members(results: Results) -> Iterator[str]:
 
 def _native_names() -> set[str]:
     """Members that the core's own class has."""
-    tree = Core().tree
+    tree = Core("_hot").tree
     node = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Tensor")
-    fields = {name for name, _ in Core().fields["Tensor"]}
+    fields = {name for name, _ in Core("_hot").fields["Tensor"]}
     return fields | {m.name for m in node.body if isinstance(m, ast.FunctionDef)}
 
 
@@ -229,7 +243,10 @@ def _submodules() -> list[str]:
     )
 
 
-STUBS = {"core/_hot.pyi": core_stub, "__init__.pyi": package_stub}
+STUBS: dict[str, Callable[[], str]] = {
+    **{f"core/{part}.pyi": functools.partial(core_stub, part) for part in PARTS},
+    "__init__.pyi": package_stub,
+}
 
 
 def main() -> None:

@@ -12,8 +12,9 @@ from functools import lru_cache
 from typing import Any
 
 from wend.base.errors import GraphError
-from wend.core import _hot
-from wend.core._hot import Program, Tensor, TensorType
+from wend.core import _hot, _types
+from wend.core._hot import Tensor
+from wend.core._types import Program, TensorType
 from wend.core.graph import Graph
 from wend.core.primitive import Composite, ops
 from wend.core.symbolic import (
@@ -143,7 +144,7 @@ def example_types(tensors: Sequence[Any], flags: Flags) -> list[Any]:
     types = []
     for x, flag in zip(tensors, flags, strict=True):
         shape = tuple([hint_of(n) for n in tuple(x.shape)[1 if flag else 0 :]])
-        types.append(_hot.intern_type(shape, x.dtype, x.device))
+        types.append(_types.intern_type(shape, x.dtype, x.device))
     return types
 
 

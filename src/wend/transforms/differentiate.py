@@ -11,8 +11,8 @@ from typing import Any
 
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
-from wend.core import _hot
-from wend.core._hot import StepPrimitive
+from wend.core import _types
+from wend.core._backward import StepPrimitive
 from wend.core.body import Body, Bundle, Total, total_program
 from wend.core.graph import (
     Expander,
@@ -479,7 +479,7 @@ def add_program(dtype: Any, rank: int) -> Any:
         from wend.base.devices import CPU
 
         prim = ops.add.primitive.of(("T", "T"))
-        type_ = _hot.intern_type((2,) * rank, dtype, CPU)
+        type_ = _types.intern_type((2,) * rank, dtype, CPU)
         found = _ADD[(dtype, rank)] = (prim, prim.typed([type_, type_], [])[0])
     return found
 

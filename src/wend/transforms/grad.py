@@ -13,8 +13,9 @@ from typing import Any
 
 from wend.base import defects
 from wend.base.errors import DefectError, GraphError
-from wend.core import _hot
-from wend.core._hot import Segment, StepPrimitive, Trace, Value
+from wend.core import _backward, _hot, _modules, _types
+from wend.core._backward import StepPrimitive
+from wend.core._hot import Segment, Trace, Value
 from wend.core.graph import PathGraph
 from wend.core.provenance import current_site, one_site
 from wend.core.step_log import ROWS, BackwardRow
@@ -212,7 +213,7 @@ class BackwardPass:
             if handle is not None and not leaf.post_hooks:
                 self.given.note(handle)
             del handle  # else the handle would live until the pass ends
-            if not _hot.settle_gradient(leaf, g):
+            if not _backward.settle_gradient(leaf, g):
                 accumulate(leaf, g, self.create)
             return
         if leaf.hooks:
@@ -390,13 +391,13 @@ _hot.set_slot("go_on", go_on)
 def with_grad(mode: Any, grad: bool) -> Any:
     """The mode with gradients switched on or off."""
     if not grad:
-        return _hot.off_mode(mode)
+        return _types.off_mode(mode)
     if mode.key[0] == grad:
         return mode
-    return _hot.intern_mode(grad, *mode.key[1:])
+    return _types.intern_mode(grad, *mode.key[1:])
 
 
-class GradMode(_hot.ModeBlock):
+class GradMode(_modules.ModeBlock):
     """Context: gradients are recorded, or are not.  It ends natively, also for an interrupt."""
 
     def __init__(self, on: bool) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from wend.base.errors import ArgumentTypeError, GraphError
-from wend.core import _hot
+from wend.core import _backward, _hot
 from wend.core._hot import Leaf, Tensor, Value
 from wend.core.primitive import ops
 
@@ -197,11 +197,11 @@ def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
         have = handle._grad
         if have is None:
             first = plain(g) if create_graph or not g.requires_grad else ops.detach(g)
-            if _hot.add_gradient(handle, None, first):
+            if _backward.add_gradient(handle, None, first):
                 return
             continue
         if create_graph:
-            if _hot.add_gradient(handle, have, have + g):
+            if _backward.add_gradient(handle, have, have + g):
                 return
             continue
         old = _hot.value_of(have)
@@ -212,7 +212,7 @@ def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
             and total.value.type is old.type
             and not old.requires_grad
         ):
-            if _hot.renew_value(have, old, total.value):
+            if _backward.renew_value(have, old, total.value):
                 return
         else:
             _hot.slot("assign")(have, total, None)
@@ -231,21 +231,21 @@ class Given:
         have = handle._grad
         self._before.append((handle, have))
         if have is not None:
-            _hot.note_holders(self._held, have)
+            _backward.note_holders(self._held, have)
 
     def take_back(self) -> None:
         """Give handles back the earlier gradients: the pass was cut short."""
         for handle, have in reversed(self._before):
             handle._grad = have
         for holder, value in self._held.values():
-            _hot.restore(holder, value)
+            _backward.restore(holder, value)
 
 
 # -- gradients of tensors that are no leaves ---------------------------------------------------
 
 #: Handles that retain gradients, by id (equality of handles is elementwise).
 _RETAINED: dict[int, Any] = {}
-_hot.set_retained(_RETAINED)
+_backward.set_retained(_RETAINED)
 
 
 def retain_grad(handle: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from wend.base.errors import GraphError
 from wend.base.random_state import as_signed, philox
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Tensor, Trace, Value
 from wend.core.symbolic import hint_of
 from wend.core.symtrace import flatten_outputs
@@ -68,9 +68,9 @@ class Level:
         """The tensor that stands for an example of x, whose dim 0 is the batch axis."""
         shape = tuple(x.shape)[1:]
         if all(type(n) is int for n in shape):
-            type_ = _hot.intern_type(shape, x.dtype, x.device)
+            type_ = _types.intern_type(shape, x.dtype, x.device)
         else:
-            type_ = _hot.symbolic_type(shape, x.dtype, x.device)
+            type_ = _types.symbolic_type(shape, x.dtype, x.device)
         value = _hot.symbolic_value(type_, self.serial, self.count)
         self.count += 1
         value.requires_grad = bool(x.requires_grad)
@@ -210,7 +210,7 @@ def _stream(seed: int, offset: int) -> int:
 
 def _hint_type(x: Tensor) -> Any:
     shape = tuple([hint_of(n) for n in x.shape])
-    return _hot.intern_type(shape, x.dtype, x.device)
+    return _types.intern_type(shape, x.dtype, x.device)
 
 
 def _as_it_is(x: Tensor) -> Tensor:

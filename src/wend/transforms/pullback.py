@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wend.base.errors import ExecutionError, GraphError
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.transforms.batch import record_batched, with_batch_axis
@@ -231,6 +231,6 @@ class _StackWalk(Walk):
             handle.leaf = handle.value.leaf
         given = [seeds[i] for i in order]
         flags = (True,) * len(given) + (False,) * len(saved)
-        numbers = [_hot.evaluate(e, segment.types, segment.args) for e in step.args]
+        numbers = [_types.evaluate(e, segment.types, segment.args) for e in step.args]
         found = record_batched(step.graph, flags, [*given, *saved], numbers)
         return list(zip(step.targets, found, strict=True))

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from wend.base.errors import GraphError
-from wend.core import _hot
+from wend.core import _backward, _hot, _types
 from wend.core._hot import Segment, Value
 from wend.core.graph import Expander, Graph, PathGraph, Step, alone
 from wend.core.symbolic import ARG
@@ -172,7 +172,7 @@ def take_step(
     types = segment.types
     values = None
     if step.args:
-        values = [_hot.evaluate(e, types, segment.args) for e in step.args]
+        values = [_types.evaluate(e, types, segment.args) for e in step.args]
     outs = [types[t] if t >= 0 else type_of(segment, t) for t in step.targets]
 
     graph, n_args, n_outs = step.graph, len(step.args), len(outs)
@@ -190,7 +190,7 @@ def take_step(
         return new
 
     states = trace.states
-    grads = _hot.record_step(trace, step.prim, [], operands, values, outs, build, None)
+    grads = _backward.record_step(trace, step.prim, [], operands, values, outs, build, None)
     if create:
         cut(states[-1].step.flags, grads)
     return list(zip(step.targets, grads))
@@ -249,8 +249,8 @@ def labelled(identity: Value, type_: Any, buffer: Any) -> Value:
 def type_of(segment: Segment, i: int) -> Any:
     """The type of a temporary of a segment."""
     path: PathGraph = segment.structure
-    shape = tuple([_hot.evaluate(e, segment.types, segment.args) for e in path.shape_of(i)])
-    return _hot.intern_type(shape, path.dtype_of(i), segment.types[0].device)
+    shape = tuple([_types.evaluate(e, segment.types, segment.args) for e in path.shape_of(i)])
+    return _types.intern_type(shape, path.dtype_of(i), segment.types[0].device)
 
 
 def differentiable_leaves(path: PathGraph) -> list[tuple[int, int]]:

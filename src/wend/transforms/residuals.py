@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wend.base import memory
-from wend.core import _hot
+from wend.core import _types
 from wend.core.graph import Node, PathGraph
 from wend.core.primitive import Primitive
 from wend.ops.basic import FillLike, Graft, Identity
@@ -123,7 +123,7 @@ def sizes(path: PathGraph, i: int) -> list[int]:
     """Extents of a value at the sizes at hand."""
     if i >= 0:
         return list(path.types[i].shape)
-    return [_hot.evaluate(e, path.types, path.args) for e in path.shape_of(i)]
+    return [_types.evaluate(e, path.types, path.args) for e in path.shape_of(i)]
 
 
 def value_bytes(path: PathGraph, i: int) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from wend.base.errors import WendError
-from wend.core import _hot
+from wend.core import _types
 
 Flags = tuple[bool, ...]
 
@@ -44,7 +44,7 @@ def row_wise(prim: Any, types: Sequence[Any], rows: Flags, args: list[Any]) -> b
 
 def with_rows(type_: Any, n: int) -> Any:
     """A type with another number of rows."""
-    return _hot.intern_type((n, *type_.dims[1:]), type_.dtype, type_.device)
+    return _types.intern_type((n, *type_.dims[1:]), type_.dtype, type_.device)
 
 
 def holds_for(

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
-from wend.core import _hot
-from wend.core._hot import Segment, State, StepPrimitive, Trace, Value
+from wend.core import _backward, _hot, _types
+from wend.core._backward import StepPrimitive
+from wend.core._hot import Segment, State, Trace, Value
 from wend.core.graph import Expander, Node, PathGraph, Step, alone, path_at
 from wend.core.primitive import ops
 from wend.core.whole import one_at_a_time
@@ -267,7 +268,7 @@ class Walk:
             leaves = self.plain_leaves(order, part.targets)
         operands = [_hot.value_of(seeds[i]) for i in given]
         states = trace.states
-        grads = _hot.record_step(trace, prim, list(order), operands, None, outs, build, leaves)
+        grads = _backward.record_step(trace, prim, list(order), operands, None, outs, build, leaves)
         if leaves is not None and states is trace.states:
             self.simple = (states[-1], order[0], prim)
         if owner.create:
@@ -324,8 +325,8 @@ class Walk:
     def type_of(self, i: int) -> Any:
         """The type of a temporary of the pending trace, for the sizes at hand."""
         types = [v.type for v in self.trace.values]
-        shape = tuple([_hot.evaluate(e, types, self.trace.args) for e in self.path.shape_of(i)])
-        return _hot.intern_type(shape, self.path.dtype_of(i), types[0].device)
+        shape = tuple([_types.evaluate(e, types, self.trace.args) for e in self.path.shape_of(i)])
+        return _types.intern_type(shape, self.path.dtype_of(i), types[0].device)
 
     # -- users' code ------------------------------------------------------------------------
 
@@ -410,7 +411,7 @@ def fill_program(dtype: Any, rank: int) -> Any:
         from wend.base.devices import CPU
 
         prim = ops.fill_like.primitive.of(("T", ("N", 2)))
-        type_ = _hot.intern_type((2,) * rank, dtype, CPU)
+        type_ = _types.intern_type((2,) * rank, dtype, CPU)
         found = _FILL[(dtype, rank)] = (prim, prim.typed([type_], [1.0])[0])
     return found
 

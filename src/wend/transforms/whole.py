@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend.core import _hot
-from wend.core._hot import Program
+from wend.core._types import Program
 from wend.core.body import Body, Bundle
 from wend.core.graph import (
     Expander,

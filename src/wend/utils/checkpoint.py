@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.frontend.autograd.grad_modes import no_grad
 
@@ -105,11 +105,11 @@ def recomputed() -> Iterator[None]:
     before = trace.mode
     if before.recompute == 0:
         block = _next_block(trace)
-        trace.mode = _hot.intern_mode(*(*before.key[:6], block))
+        trace.mode = _types.intern_mode(*(*before.key[:6], block))
     try:
         yield
     finally:
-        trace.mode = _hot.intern_mode(*(*trace.mode.key[:6], before.recompute))
+        trace.mode = _types.intern_mode(*(*trace.mode.key[:6], before.recompute))
 
 
 def checkpoint(

@@ -11,7 +11,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend import nn
-from wend.core import _hot
+from wend.core import _hot, _trie_policy
 from wend.core.provenance import Site
 from wend.runtime.batching import signatures
 
@@ -219,15 +219,15 @@ def test_a_long_structure_that_comes_back_is_known():
 
     torch.synchronize()  # what the tests before have left
     for n in (40, 5000):
-        _hot.STRANGERS.clear()
+        _trie_policy.STRANGERS.clear()
         chain(n)
         chain(n + 1)
-        assert len(_hot.STRANGERS) == 2
-        _hot.RETURNED[0] = 0
+        assert len(_trie_policy.STRANGERS) == 2
+        _trie_policy.RETURNED[0] = 0
         chain(n)
-        assert len(_hot.STRANGERS) == 2
-        assert _hot.RETURNED[0] == 1
-    _hot.RETURNED[0] = 0
+        assert len(_trie_policy.STRANGERS) == 2
+        assert _trie_policy.RETURNED[0] == 1
+    _trie_policy.RETURNED[0] = 0
 
 
 def test_what_is_read_of_a_long_trace_is_computed():

@@ -11,11 +11,9 @@ __all__ = ["NONE", "Row"]
 
 #: In a row: the polynomial has no value for these sizes, or its value does not fit into 64 bits.
 NONE = -(1 << 63)
-#: The ops of atoms that the program knows how to compute.
-_BINARY = {
-    symbolic.FLOORDIV, symbolic.MOD, symbolic.MIN, symbolic.MAX, symbolic.EQ, symbolic.NE,
-    symbolic.LT, symbolic.LE, symbolic.GT, symbolic.GE,
-}  # fmt: skip
+#: The ops of atoms that the program knows how to compute: polynomials have the others.
+_BINARY = {row.opcode for row in symbolic.OPERATORS if row.native}
+_BINARY -= {symbolic.ADD, symbolic.SUB, symbolic.MUL}
 _SUM, _UNKNOWN = symbolic.ADD, symbolic.NEG
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from wend.compiler.ir.extent_program import NONE, Row
 from wend.core import symbolic
-from wend.core._hot import Program
+from wend.core._types import Program
 from wend.core.body import Body, Total
 from wend.core.graph import Node, PathGraph
 from wend.core.symbolic import ADD, ARG, DIM, EQ, FLOORDIV, MOD, MUL, NE, NEG, SUB, Expr

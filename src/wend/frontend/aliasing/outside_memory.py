@@ -9,7 +9,7 @@ import numpy as np
 
 from wend.base import dtypes
 from wend.base.devices import CPU
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Alias, Storage, Tensor, Value
 from wend.frontend.aliasing.versions import base_now, settle, storage_of
 from wend.frontend.strides import strides_on
@@ -238,7 +238,7 @@ def sole_owner(handle: Tensor, storage: Storage) -> bool:
 
 def adopt(array: Any, pinned: bool = False) -> Tensor:
     """A tensor on the memory of `array` (from_numpy): writes to either show in both."""
-    type_ = _hot.intern_type(array.shape, dtypes.from_numpy(array.dtype), CPU)
+    type_ = _types.intern_type(array.shape, dtypes.from_numpy(array.dtype), CPU)
     handle: Tensor = _hot.wrap(_volatile(type_, array))
     storage_of(handle).shared = Shared(array, pinned)
     if not array.flags.c_contiguous:
@@ -248,7 +248,7 @@ def adopt(array: Any, pinned: bool = False) -> Tensor:
 
 def _references_of_one() -> tuple[int, int]:
     """`references` of a handle whose value is shared with the handle's storage only."""
-    type_ = _hot.intern_type((1,), dtypes.float32, CPU)
+    type_ = _types.intern_type((1,), dtypes.float32, CPU)
     handle: Tensor = _hot.wrap(_hot.held(type_, np.empty(1, np.float32)))
     storage_of(handle)
     return references(handle)

@@ -12,7 +12,7 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, ShapeError
-from wend.core import _hot
+from wend.core import _backward, _hot, _modules, _types
 from wend.core._hot import Alias, Storage, Tensor, Trace, Value
 from wend.core.primitive import ops
 from wend.core.whole import one_at_a_time
@@ -120,7 +120,7 @@ def relabel(handle: Tensor) -> None:
     handle.value = value
 
 
-class _Grad(_hot.ModeBlock):
+class _Grad(_modules.ModeBlock):
     """Gradient recording switched on or off inside a block, and inference mode off.
 
     Ops recorded inside stand for tensors that were made elsewhere.
@@ -131,7 +131,7 @@ class _Grad(_hot.ModeBlock):
 
     def _mode(self, mode: Any) -> Any:
         if mode.inference:
-            mode = _hot.intern_mode(self.on, False, *mode.key[2:])
+            mode = _types.intern_mode(self.on, False, *mode.key[2:])
         return with_grad(mode, self.on)
 
 
@@ -175,7 +175,7 @@ def _is_of_leaf(view: Tensor, alias: Alias) -> bool:
 
 def assign(handle: Tensor, result: Tensor, function: Any) -> None:
     """The general in-place op: checks, casts, rebinds, and lets aliases follow."""
-    if _hot.rebind_alone(handle, result):
+    if _backward.rebind_alone(handle, result):
         return
     name = function.__name__ if function is not None else "assign"
     recorder = _hot.current_trace().symbolic

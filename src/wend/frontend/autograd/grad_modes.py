@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from wend.base.errors import ArgumentTypeError, GraphError
-from wend.core import _hot
+from wend.core import _hot, _modules, _types
 from wend.core.symtrace import template
 from wend.transforms.differentiate import saved_inputs
 from wend.transforms.grad import with_grad
@@ -26,7 +26,7 @@ def is_inference_mode_enabled() -> bool:
     return bool(_hot.current_trace().mode.inference)
 
 
-class _Switch(_hot.ModeBlock):
+class _Switch(_modules.ModeBlock):
     """A context manager, and a decorator, that changes the mode of this thread."""
 
     def _mode(self, mode: Any) -> Any:
@@ -121,7 +121,7 @@ class inference_mode(_Switch):
 
     def _mode(self, mode: Any) -> Any:
         key = mode.key
-        return _hot.intern_mode(not self._on, self._on, *key[2:])
+        return _types.intern_mode(not self._on, self._on, *key[2:])
 
 
 def is_inference(self: Any) -> bool:
@@ -163,7 +163,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def _with_anomaly(mode: Any, on: bool) -> Any:
-    return _hot.intern_mode(*(*mode.key[:5], on, *mode.key[6:]))
+    return _types.intern_mode(*(*mode.key[:5], on, *mode.key[6:]))
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:

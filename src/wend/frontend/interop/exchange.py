@@ -17,7 +17,7 @@ import numpy as np
 from wend.base.devices import CPU
 from wend.base.dtypes import NAMES, bfloat16, from_numpy
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.aliasing.outside_memory import adopt, expose
@@ -209,7 +209,7 @@ def restored(
     array = bits.view(NAMES[dtype].numpy)
     # Unpickled arrays may lie in a buffer that somebody else owns, or be read-only.
     array = array if array.flags.owndata and array.flags.writeable else array.copy()
-    type_ = _hot.intern_type(array.shape, from_numpy(array.dtype), CPU)
+    type_ = _types.intern_type(array.shape, from_numpy(array.dtype), CPU)
     made: Tensor = _hot.wrap(_hot.held(type_, array))
     if order is not None:
         made = ops.permute(made, [order.index(dim) for dim in range(len(order))])

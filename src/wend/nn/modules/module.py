@@ -6,7 +6,7 @@ import copyreg
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wend.core._hot import note_module_class
+from wend.core._modules import note_module_class
 from wend.frontend.toolkit import ModuleBase, Tensor
 from wend.nn._base.convert import ConversionMixin
 from wend.nn._base.hooked import (

@@ -14,7 +14,7 @@ from wend.base.errors import (
     ShapeError,
 )
 from wend.base.shapes import Size, normalize_dim
-from wend.core import _hot
+from wend.core import _hot, _indexing
 from wend.core.primitive import Composite, Sample, ops
 from wend.core.symbolic import broadcast_shapes, hints
 from wend.ops.composites.shape import with_rank
@@ -53,7 +53,7 @@ class EvenParts(Composite):
         yield Sample(rng.normal(size=(2, 0)), 2, 1)
 
 
-_hot.set_part_primitives(
+_indexing.set_part_primitives(
     [ops.select.primitive.named("UnbindBackward0", ("T", "I"), dim=d) for d in range(6)],
     *(
         [ops.narrow.primitive.named(name, ("T", "I", "I"), dim=d) for d in range(6)]
@@ -83,7 +83,7 @@ def _in_rules(x: Any) -> bool:
 
 
 @sugar(functions=("split",), methods=("split",))
-@_hot.PartsFunction
+@_indexing.PartsFunction
 @overridable
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
     """Views of parts along `dim`: of equal size (the last may be smaller), or of the sizes given.
@@ -136,7 +136,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Pa
 
 
 @sugar(functions=("chunk",), methods=("chunk",))
-@_hot.PartsFunction
+@_indexing.PartsFunction
 @overridable
 def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
@@ -179,7 +179,7 @@ def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0
 
 
 @sugar(functions=("unbind",), methods=("unbind",))
-@_hot.PartsFunction
+@_indexing.PartsFunction
 @overridable
 def unbind(input: Any, dim: int = 0) -> Parts:
     """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""

@@ -17,7 +17,7 @@ import numpy as np
 from wend.base import dtypes
 from wend.base.dtypes import CATEGORY_NAMES, DType
 from wend.base.errors import ArgumentTypeError, DTypeNotImplemented
-from wend.core._hot import Program
+from wend.core._types import Program
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import DIM, SymInt, SymNumber, broadcast_shapes
 from wend.core.types import Number

@@ -1,6 +1,7 @@
 # C types of `_grouper.py` (Cython's pure-Python mode).
 cimport cython
-from wend.core._hot cimport Record, Value, TensorType, LeafPrimitive, Mode, PrimitiveBase, ask_ahead, same_tail
+from wend.core._types cimport LeafPrimitive, Mode, PrimitiveBase, TensorType, same_tail
+from wend.core._hot cimport Record, Value, ask_ahead
 
 cdef extern from "_grouper_shim.h":
     void copy "wend_copy" (long long target, long long source, Py_ssize_t n)
@@ -10,13 +11,13 @@ cdef extern from "_grouper_shim.h":
     # Items of lists and tuples of one class: nothing is checked.
     Record record_at "(struct __pyx_obj_4wend_4core_4_hot_Record *)wend_item" (list items, Py_ssize_t i)
     Value value_at "(struct __pyx_obj_4wend_4core_4_hot_Value *)wend_item" (list items, Py_ssize_t i)
-    PrimitiveBase prim_of "(struct __pyx_obj_4wend_4core_4_hot_PrimitiveBase *)Py_NewRef" (object prim)
+    PrimitiveBase prim_of "(struct __pyx_obj_4wend_4core_6_types_PrimitiveBase *)Py_NewRef" (object prim)
     # Of values in a list, without a reference to the value.
-    TensorType type_of "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)WEND_TYPE_OF" (list values, Py_ssize_t i)
+    TensorType type_of "(struct __pyx_obj_4wend_4core_6_types_TensorType *)WEND_TYPE_OF" (list values, Py_ssize_t i)
     bint was_seen "WEND_WAS_SEEN" (list seen, Py_ssize_t k, list values, Py_ssize_t i)
     long long rows_at "WEND_ROWS_AT" (list values, Py_ssize_t i)
     int role_at "WEND_ROLE_AT" (list values, Py_ssize_t i, long long region)
-    TensorType type_at "(struct __pyx_obj_4wend_4core_4_hot_TensorType *)wend_entry" (tuple items, Py_ssize_t i)
+    TensorType type_at "(struct __pyx_obj_4wend_4core_6_types_TensorType *)wend_entry" (tuple items, Py_ssize_t i)
     int put "wend_put_item" (list items, Py_ssize_t i, object item)
     # Words of an array as a table: where it begins, what lies n words behind, its address.
     long long *table_of "wend_table" (object array) except NULL

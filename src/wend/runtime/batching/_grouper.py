@@ -13,7 +13,7 @@ Compiled by Cython with the types in `_grouper.pxd`; runs as plain Python too, o
 from heapq import heappop, heappush
 from random import Random
 
-from wend.core._hot import LeafPrimitive, same_tail
+from wend.core._types import LeafPrimitive, same_tail
 
 # How an operand from outside of a region enters it.
 STACK = 0  # one tensor per member, all of one type: a new leading dim

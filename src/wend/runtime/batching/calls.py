@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import config, defects
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.runtime.backend import NoMachineCode
 from wend.runtime.batching import _slabs_select
 from wend.runtime.native import _launch_select
@@ -73,7 +73,7 @@ def words_of(
     moves = frame.moves if moving else ()
     if not (frame.numbers or moves):
         return ()
-    evaluated = [(at, _hot.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
+    evaluated = [(at, _types.evaluate(e, types, numbers), kind) for at, e, kind in frame.numbers]
     return (*evaluated, *[(row[0], _launch.moved(row, numbers), 1) for row in moves])
 
 

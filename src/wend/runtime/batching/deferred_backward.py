@@ -18,7 +18,7 @@ import numpy as np
 from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Segment, Value
 from wend.core.graph import PathGraph
 from wend.runtime.batching import _slabs_select
@@ -334,7 +334,7 @@ def one_behind_the_other(slab: list[Any], kept: Any) -> Any:
 def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
     """Return the types of the arrays that the gradients of parameters read."""
     return [
-        x.type if type(x) is Value else _hot.intern_type(x.shape, t.dtype, t.device)
+        x.type if type(x) is Value else _types.intern_type(x.shape, t.dtype, t.device)
         for x, t in zip(arrays, template.tail_types, strict=True)
     ]
 

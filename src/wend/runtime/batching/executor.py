@@ -16,7 +16,8 @@ from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.base.interrupts import is_interrupt
 from wend.core import _hot
-from wend.core._hot import FlushJob, LeafPrimitive, PrimitiveBase, Value
+from wend.core._hot import FlushJob, Value
+from wend.core._types import LeafPrimitive, PrimitiveBase
 from wend.runtime.batching.backward import Execution
 from wend.runtime.batching.per_op import PerOpExecution
 from wend.runtime.batching.report import note

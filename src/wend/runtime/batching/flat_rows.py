@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.core import _hot
+from wend.core import _types
 from wend.core.graph import Node, live_nodes
 from wend.ops.views.reshapes import Reshaping
 
@@ -68,7 +68,7 @@ def flat(dims: tuple[int, ...], n: int | None) -> tuple[int, ...]:
 
 def flat_type(type_: Any, n: int | None) -> Any:
     """Return the type with all dims but the last n made one."""
-    return _hot.intern_type(flat(type_.dims, n), type_.dtype, type_.device)
+    return _types.intern_type(flat(type_.dims, n), type_.dtype, type_.device)
 
 
 def row_of(array: Any, n: int | None) -> tuple[int, ...]:

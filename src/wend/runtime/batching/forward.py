@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.collecting import CollectionPaused
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Segment, Value
 from wend.runtime.backend import NoMachineCode
 from wend.runtime.batching import _grouper_select, _slabs_select
@@ -162,7 +162,7 @@ class Forward:
             type_ = self.values[at].type
             if not (node.shared[k] or group.alone):
                 shape = (group.n, *type_.dims[1:]) if group.by_rows else (group.n, *type_.dims)
-                type_ = _hot.intern_type(shape, type_.dtype, type_.device)
+                type_ = _types.intern_type(shape, type_.dtype, type_.device)
             found.append(type_)
         return found
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import DefectError
-from wend.core import _hot
+from wend.core import _types
 from wend.core.body import Body
 from wend.core.graph import PathGraph
 from wend.runtime.batching.report import note, why_op_by_op
@@ -57,7 +57,7 @@ class GroupedPlan(ReferencePlan):
 
     def compute_levels(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run all levels in order, without pausing garbage collection."""
-        evaluate = _hot.evaluate
+        evaluate = _types.evaluate
 
         def alone(step: Any, numbers: Any) -> None:
             if step.frees:  # the step may write in place
@@ -173,7 +173,7 @@ class GroupedPlan(ReferencePlan):
                     env[o] = env[source]
             return
         lifted = [
-            _hot.intern_type(array.shape, type_.dtype, type_.device)
+            _types.intern_type(array.shape, type_.dtype, type_.device)
             for array, type_ in zip(arrays, program.sample_types, strict=True)
         ]
         prim = program.prim

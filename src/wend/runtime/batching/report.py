@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from wend.core._hot import LeafPrimitive
+from wend.core._types import LeafPrimitive
 from wend.core.provenance import Site
 from wend.runtime.batching import _grouper_select
 from wend.runtime.batching.signatures import LARGEST_OPERAND, ROW, SHARED, how_of, ops_of

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from wend.core import _hot
-from wend.core._hot import FlushJob, LeafPrimitive, PrimitiveBase, Record
+from wend.core._hot import FlushJob, Record
+from wend.core._types import LeafPrimitive, PrimitiveBase
 from wend.core.graph import PathGraph
 from wend.runtime.batching import _grouper_select, executor
 from wend.runtime.batching.levels import GroupedPlan

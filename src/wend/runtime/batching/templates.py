@@ -14,7 +14,7 @@ from typing import Any
 
 from wend.base import defects
 from wend.base.devices import CPU
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Value
 from wend.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents, live_nodes
 from wend.core.symbolic import ARG, DIM, Expr, args_in, substitute
@@ -73,8 +73,8 @@ class TemplateFunction:
                 self.known.clear()
             found = self.known[key] = []
             for exprs, dtype in self.rows:
-                shape = tuple([_hot.evaluate(e, types, numbers) for e in exprs])
-                found.append(_hot.intern_type(shape, dtype, CPU))
+                shape = tuple([_types.evaluate(e, types, numbers) for e in exprs])
+                found.append(_types.intern_type(shape, dtype, CPU))
         return found
 
     def out_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
@@ -224,7 +224,7 @@ def stacked(
     """Return (path, outputs, types) of a region whose flagged operands have a leading dim of n."""
     types = path.types
     lifted = [
-        _hot.intern_type((n, *t.dims), t.dtype, t.device) if on else t
+        _types.intern_type((n, *t.dims), t.dtype, t.device) if on else t
         for t, on in zip(types, flags, strict=True)
     ]
     names: Ids = {}
@@ -413,7 +413,7 @@ class Template:
 
         def typed(node: Node, ins: tuple[int, ...]) -> Any:
             each = [type_at(path, i, types, self.numbers) for i in ins]
-            args = [_hot.evaluate(e, types, self.numbers) for e in node.args]
+            args = [_types.evaluate(e, types, self.numbers) for e in node.args]
             return node.prim.typed(list(map(flat_type, each, KEPT)), args)[0]
 
         found, kept = flattened(nodes, outputs, extents_of, typed)
@@ -453,8 +453,8 @@ class Template:
                 a, b = types[i].dims, wider[i].dims
             else:
                 exprs = extents(path.shapes, i)
-                a = tuple([_hot.evaluate(e, types, self.numbers) for e in exprs])
-                b = tuple([_hot.evaluate(e, wider, self.numbers) for e in exprs])
+                a = tuple([_types.evaluate(e, types, self.numbers) for e in exprs])
+                b = tuple([_types.evaluate(e, wider, self.numbers) for e in exprs])
             if a != b and (a[0] != n or b[0] != more(n) or a[1:] != b[1:]):
                 return None
             found.append(a != b)
@@ -547,8 +547,8 @@ def type_at(path: PathGraph, i: int, types: list[Any], numbers: list[Any]) -> An
     """Return the type of value i."""
     if i >= 0:
         return types[i]
-    shape = tuple([_hot.evaluate(e, types, numbers) for e in extents(path.shapes, i)])
-    return _hot.intern_type(shape, dtype_of(path.shapes[i]), CPU)
+    shape = tuple([_types.evaluate(e, types, numbers) for e in extents(path.shapes, i)])
+    return _types.intern_type(shape, dtype_of(path.shapes[i]), CPU)
 
 
 def unseen(path: PathGraph, nodes: list[Node], border: list[int], kept: Kept) -> list[int]:

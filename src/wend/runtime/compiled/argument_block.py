@@ -12,7 +12,7 @@ import numpy as np
 from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.loops import Op
 from wend.compiler.kernels.matmul import matmul
-from wend.core import _hot
+from wend.core import _types
 from wend.runtime.compiled import packed_weights
 from wend.runtime.compiled.argument_layout import CALL_WORDS, START, ArgumentLayout
 from wend.runtime.native.launcher import launcher as _launch
@@ -162,7 +162,7 @@ class ArgumentBlockMaker:
             dtype, base, shape = result.dtype, result.base, next(layouts)
             if result.value < 0:
                 device = bound.types[0].device
-                types[result.value] = _hot.intern_type(shape, dtype, device)
+                types[result.value] = _types.intern_type(shape, dtype, device)
             if result.owns:
                 continue
             if base in owners:
@@ -266,7 +266,7 @@ class BlockOwner(Visit):
             frame.found = {}
         arrays = [self.array(frame, read.value, values, made) for read in op.reads]
         program = op.node.program
-        numbers = [_hot.evaluate(e, types, args) for e in op.node.args]
+        numbers = [_types.evaluate(e, types, args) for e in op.node.args]
         result = runner_of(program)(arrays, numbers)
         results = [result] if op.node.prim.result_wrap() is None else list(result)
         for out, item in zip(op.outputs, results, strict=True):

@@ -22,7 +22,7 @@ from wend.base import random_state
 from wend.base.collecting import CollectionSeldom
 from wend.base.errors import DefectError
 from wend.base.random_state import RandomState
-from wend.core import _hot
+from wend.core import _hot, _siblings
 from wend.core._hot import Trace
 from wend.runtime.batching.executor import allowed
 from wend.runtime.fibers import _lanes_select
@@ -141,7 +141,7 @@ class Fiber:
         self.greenlet = worker.greenlet
         self.leave = worker.leave
         if apart:
-            self.trace = worker.trace = _hot.sibling_of(trace, worker.trace)
+            self.trace = worker.trace = _siblings.sibling_of(trace, worker.trace)
             self.trace.ops_before = 0
             self.trace.fiber = self
         else:
@@ -278,7 +278,7 @@ def _run_together(
                     if apart:
                         # Calls that end in different turns often end alike, and so are one batch.
                         ended += [fiber.trace for fiber in ran if not fiber.is_parked]
-                        _hot.flush_many([fiber.trace for fiber in waiting] or ended)
+                        _siblings.flush_many([fiber.trace for fiber in waiting] or ended)
                     else:
                         _hot.flush(trace)
                 except DefectError:  # values are missing: no call can go on

@@ -13,7 +13,7 @@ import numpy as np
 from wend.base import defects
 from wend.base.errors import DefectError
 from wend.base.interrupts import is_interrupt
-from wend.core import _hot
+from wend.core import _hot, _siblings
 from wend.core._hot import FlushJob
 from wend.core.provenance import last_site
 from wend.runtime.batching.report import note
@@ -206,7 +206,7 @@ def run_left_out(rest: list[LeftOut], ran: LanesRun, failure: Exception | None =
     for group in apart.values():
         note(group[0].states, group[0].sites, [(None, len(group), 0, False, -1)])
     if merged:
-        whole = _hot.merged([batch for batch, _ in merged], [live for _, live in merged])
+        whole = _siblings.merged([batch for batch, _ in merged], [live for _, live in merged])
         failure = attempt(*whole) or failure
     if failure is not None:
         raise failure

@@ -18,7 +18,7 @@ import numpy as np
 from wend.base import defects
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import GraphError
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Record, Segment, Value
 from wend.runtime.batching.calls import kernel_if_ready
 from wend.runtime.batching.deferred_backward import LazyPath, ParameterGradients, compute_again
@@ -228,7 +228,7 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
                     _, pattern, types, _ = lanes[r]
                     i = pattern.numbers[k]
                     like = types[i]
-                    type_ = _hot.intern_type(g.shape, like.dtype, like.device)
+                    type_ = _types.intern_type(g.shape, like.dtype, like.device)
                     number, fresh = r * stride + i, _hot.wrap(_hot.held(type_, g))
                     seeds[number] = seeds[number] + fresh if number in seeds else fresh
         self.forget()

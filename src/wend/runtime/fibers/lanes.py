@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from wend.base.collecting import CollectionPaused
-from wend.core import _hot
-from wend.core._hot import FlushJob, LeafPrimitive
+from wend.core import _hot, _types
+from wend.core._hot import FlushJob
+from wend.core._types import LeafPrimitive
 from wend.ops.views.slicing import Select
 from wend.runtime.batching import _grouper_select
 from wend.runtime.batching.calls import block_of, kernel_if_ready
@@ -476,7 +477,7 @@ class LaneBatch:
     def lifted(self, n: int) -> list[Any]:
         """Return the types of the operands of n lanes."""
         return [
-            t if on else _hot.intern_type((n, *t.dims), t.dtype, t.device)
+            t if on else _types.intern_type((n, *t.dims), t.dtype, t.device)
             for t, on in zip(self.types, self.shared, strict=True)
         ]
 

@@ -1,9 +1,10 @@
 # C types of `_launch.py` (Cython's pure-Python mode).
 cimport cython
+from wend.core._types cimport evaluate, off_mode
 from wend.core._hot cimport (
-    FlushJob, Leaf, Record, Segment, State, Tensor, Trace, Value, ensure, evaluate, flush, give_gradients, held, slim,
-    off_mode, passed, refreshed, wrap,
+    FlushJob, Leaf, Record, Segment, State, Tensor, Trace, Value, ensure, flush, held, passed, refreshed, slim, wrap,
 )
+from wend.core._backward cimport give_gradients
 
 cdef extern from "_launch_shim.h":
     bint COMPILED "WEND_LAUNCH_COMPILED"

@@ -10,17 +10,15 @@ addresses.  `patches` say which of their words are addresses that differ from ru
 from heapq import heappop, heappush
 
 from wend.base.errors import KernelFailure
+from wend.core._backward import give_gradients
 from wend.core._hot import (
     FlushJob,
     Segment,
     Value,
     ensure,
-    evaluate,
     flush,
     fresh_serial,
-    give_gradients,
     held,
-    off_mode,
     passed,
     refreshed,
     set_slot,
@@ -28,6 +26,7 @@ from wend.core._hot import (
     slot,
     wrap,
 )
+from wend.core._types import evaluate, off_mode
 
 
 class ArgumentBlock:

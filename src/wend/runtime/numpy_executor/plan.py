@@ -11,7 +11,7 @@ from wend.base import config, defects
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import DefectError
 from wend.base.interrupts import is_interrupt
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Segment, Storage
 from wend.core.graph import Node, PathGraph, n_ops, path_at
 from wend.core.provenance import last_site, locate, site_of
@@ -242,7 +242,7 @@ class ReferencePlan:
             if cause is None:
                 try:
                     arrays = [env[i] for i in step.inputs]
-                    args = [_hot.evaluate(e, types, batch.args) for e in step.args]
+                    args = [_types.evaluate(e, types, batch.args) for e in step.args]
                     results = run_plainly(step.node.program, arrays, args)
                     for i, item in zip(step.outputs, results, strict=True):
                         env[i] = item
@@ -368,4 +368,4 @@ def _as_array(array: Any) -> Any:
 def _type_of_array(array: Any, types: list[Any]) -> Any:
     from wend.base.dtypes import from_numpy
 
-    return _hot.intern_type(tuple(array.shape), from_numpy(array.dtype), types[0].device)
+    return _types.intern_type(tuple(array.shape), from_numpy(array.dtype), types[0].device)

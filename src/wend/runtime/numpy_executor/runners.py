@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.core import _hot
+from wend.core import _types
 from wend.core.body import Body, Total
 from wend.core.graph import Graph, Node
 from wend.core.types import Number, Spec
@@ -78,7 +78,7 @@ def run_plainly(program: Any, arrays: list[Any], args: list[Any]) -> list[Any]:
         return [result] if program.prim.result_wrap() is None else list(result)
     env = list(arrays) + [None] * (graph.size - graph.n_inputs)
     for node in graph.nodes:
-        numbers = [_hot.evaluate(e, [], args) for e in node.args]
+        numbers = [_types.evaluate(e, [], args) for e in node.args]
         results = run_plainly(node.program, [env[i] for i in node.inputs], numbers)
         for i, item in zip(node.outputs, results, strict=True):
             env[i] = item
@@ -127,7 +127,7 @@ class NodeRun:
     def call(self, env: list[Any], types: list[Any], args: list[Any]) -> None:
         """Run the node on the environment: read operands, free values, store results."""
         arrays = [env[i] for i in self.inputs]
-        values = [_hot.evaluate(e, types, args) for e in self.args]
+        values = [_types.evaluate(e, types, args) for e in self.args]
         for i in self.frees:
             env[i] = None
         if self.donates and may_write(env, self.node.prim, arrays, values):

@@ -24,7 +24,7 @@ import numpy as np
 from wend.base import config
 from wend.base.dtypes import from_numpy
 from wend.base.errors import DefectError
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Segment, Value
 from wend.core.graph import PathGraph
 from wend.core.provenance import last_site, locate
@@ -85,10 +85,10 @@ class Shadow:
         env = done[1]
         given = [np.ones_like(env[i]) if seeds[i] is None else np.array(seeds[i]) for i in order]
         step = segment_step(self.path, part, order, False, NOTHING)
-        args = [_hot.evaluate(e, self.types, self.args) for e in step.args]
+        args = [_types.evaluate(e, self.types, self.args) for e in step.args]
         operands = given + [env[i] for i in step.inputs]
         types = [
-            _hot.intern_type(a.shape, from_numpy(a.dtype), self.types[0].device) for a in operands
+            _types.intern_type(a.shape, from_numpy(a.dtype), self.types[0].device) for a in operands
         ]
         with np.errstate(all="ignore"):
             found = graph_runner(step.graph)(operands, types, args)

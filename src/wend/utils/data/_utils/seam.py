@@ -13,7 +13,7 @@ import numpy as np
 
 from wend.base.devices import CPU
 from wend.base.dtypes import NAMES, float64, from_numpy, int64
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend import creation, random
@@ -44,7 +44,7 @@ def from_array(array: np.ndarray) -> Any:
     Raises TypeError for element types that tensors lack.
     """
     native = np.require(array, array.dtype.newbyteorder("="), ["C", "A", "W"])
-    type_ = _hot.intern_type(native.shape, from_numpy(native.dtype), CPU)
+    type_ = _types.intern_type(native.shape, from_numpy(native.dtype), CPU)
     return _hot.wrap(_hot.held(type_, native))
 
 
