@@ -3,7 +3,7 @@
 An extent is a polynomial over *atoms*.  Atoms are the dims of leaves, the run-time args of the
 path, and expressions of these that are no polynomials (a quotient, a minimum).  Type rules compared
 extents while they ran, and the outcomes hold for every visit of the path.  Each true equality lets
-one atom be expressed by other atoms.  Two extents are equal only if their polynomials are the same
+an atom be expressed by further atoms.  Two extents are equal only if their polynomials are the same
 after that.  Equal numbers on one visit prove nothing.
 
 A polynomial is a sorted tuple of (monomial, coefficient).  A monomial is a sorted tuple of atoms.
@@ -37,7 +37,7 @@ def constant(n: int) -> Poly:
 
 
 def known(p: Poly) -> int | None:
-    """Return the number of a constant polynomial; None for all other polynomials."""
+    """Return the number of a constant polynomial; None for polynomials with atoms."""
     if not p:
         return 0
     return p[0][1] if len(p) == 1 and not p[0][0] else None
@@ -92,7 +92,7 @@ def product(factors: Iterable[Poly]) -> Poly:
 
 
 def _divided(p: Poly, divisor: Monomial) -> Poly | None:
-    """Return p divided by a monomial; None if a term of p lacks one of the monomial's atoms."""
+    """Return p divided by a monomial; None if a term of p lacks any of the monomial's atoms."""
     if not p or not divisor:
         return None
     terms = []
@@ -125,7 +125,7 @@ class Extents:
     # -- polynomials ------------------------------------------------------------------------
 
     def atom(self, key: Any) -> Poly:
-        """Return the polynomial of one atom, a new atom for a new key."""
+        """Return the polynomial of an atom, a new atom for a new key."""
         found = self._ids.get(key)
         if found is None:
             found = self._ids[key] = len(self.atoms)
@@ -224,7 +224,7 @@ class Extents:
         return a == b or self.canonical(a) == self.canonical(b)
 
     def assume(self, a: Poly, b: Poly) -> None:
-        """Note that a equals b: express an atom that is a term by itself by the other terms."""
+        """Note that a equals b: express an atom that is a term by itself by the remaining terms."""
         rest = self.canonical(sub(a, b))
         best = -1
         for m, c in rest:
@@ -281,7 +281,8 @@ class Extents:
     def add_results(self, node: Node, path: PathGraph) -> None:
         """Note the extents of a node's results without use of the node's program.
 
-        Extents of recorded values become new atoms.  Extents of other values are given by the path.
+        Extents of recorded values become new atoms.  Extents of further values are given by the
+        path.
         """
         for out in node.outputs:
             if out >= 0:
@@ -363,7 +364,7 @@ class Extents:
     # -- at run time ------------------------------------------------------------------------
 
     def evaluator(self, types: Any, args: Any, row: Sequence[int] = ()) -> Callable[[Poly], int]:
-        """Return a function from polynomials to numbers, for the sizes of one visit.
+        """Return a function from polynomials to numbers, for the sizes of a visit.
 
         row: numbers of the polynomials that earlier visits asked for (see `extent_program.Row`)
         """
@@ -393,7 +394,7 @@ class Extents:
 
 
 class Evaluator:
-    """A function from polynomials to numbers, for the sizes of one visit (`Extents.evaluator`).
+    """A function from polynomials to numbers, for the sizes of a visit (`Extents.evaluator`).
 
     This is a class because nested functions that call each other are freed only by the garbage
     collector.
