@@ -33,7 +33,7 @@ from wend.core.graph import PathGraph
 
 
 def _import_rules() -> None:
-    """Import the files with rules: a new one in `lower` or `kernels` needs no entry anywhere."""
+    """Import the files with rules: a new file in `lower` or `kernels` needs no entry anywhere."""
     root = os.path.dirname(os.path.abspath(__file__))
     import_folder("wend.compiler.lower", os.path.join(root, "lower"))
     kernels = os.path.join(root, "kernels")
@@ -47,7 +47,7 @@ _import_rules()
 
 
 class Pass(NamedTuple):
-    """One pass of the compiler.
+    """A pass of the compiler.
 
     name: the name of the pass
     purpose: the work of the pass, in a few words
@@ -141,7 +141,7 @@ class Recipe:
                 yield
 
     def emit(self) -> Iterator[None]:
-        """Turn nests, products and other routines into kernels."""
+        """Turn nests, products and all further routines into kernels."""
         self.pooled = Pooled(self.function, self.regions)
         for region in self.regions:
             step = self.step(region)
@@ -203,9 +203,9 @@ class Recipe:
         return kernel
 
     def add_tail(self, kernel: Kernel, region: Region) -> Tail | None:
-        """Give a product or convolution the epilogue that computes the region's other ops.
+        """Give a product or convolution the epilogue that computes the region's remaining ops.
 
-        Returns the ops of the epilogue; None if the region has no other ops.
+        Returns the ops of the epilogue; None if the region has no further ops.
         """
         if len(region.ops) == 1:
             return None
@@ -220,7 +220,7 @@ class Recipe:
         names = kernel.words
         out = kernel.slots[names.index("out")]
         if head not in region.outputs:
-            # Sums over a part of the depth are kept in the memory of a result, if one fits.
+            # Sums over a part of the depth are kept in the memory of a result, if any fits.
             mine = f.layout(head)
             places = [
                 i
@@ -322,7 +322,7 @@ class Recipe:
         """Return (result -> leaf over whose memory the result may be written, first such step).
 
         Only steps after all steps that can fail may do so, because a failed flush leaves no trace.
-        Whether the leaf's memory has other references is checked when the plan runs.
+        Whether the leaf's memory has further references is checked when the plan runs.
         """
         safe = 0
         for k, step in enumerate(self.steps):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attachment"]
 
-# Ops that cost little beside another op of the same operand, by name: op -> the other op.
+# Ops that cost little beside another op of the same operand, by name: op -> that second op.
 _SHARED = {"normal_slope": "normal_gate"}
 
 
@@ -129,7 +129,7 @@ class Attachment:
                     del self.head[value]
 
     def stored(self, values: set[int]) -> int:
-        """The number of a tail's values that must be stored, because other ops read them."""
+        """The number of a tail's values that must be stored, because further ops read them."""
         return sum(
             v in self.needed or any(user.out not in values for user in self.users.get(v, ()))
             for v in values
