@@ -77,7 +77,7 @@ class WinogradWeight(Variant):
 
 
 def _has_lanes(shape: TileConfig) -> bool:
-    """Whether a vector has room for all nine taps, or for all but one."""
+    """Whether a vector has room for all nine taps, or for eight."""
     return shape.size == 4 and shape.lanes >= _TAPS - 1
 
 
@@ -224,7 +224,7 @@ def _store_all(
 
     A vector has room for all taps of a channel.
 
-    taps: nine vectors, one for each tap, with a channel in each lane
+    taps: nine vectors, a vector for each tap, with a channel in each lane
     to: the address of the first channel's taps
     channels: the number of channels
     more: the number of taps to add to those in memory: all of them, or 0
