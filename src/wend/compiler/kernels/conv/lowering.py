@@ -135,7 +135,7 @@ def tell_shared(kernels: Mapping[int, Kernel]) -> None:
     """Set the word `shared` of all convolutions that have their weight in common.
 
     The cost of transforming the weight, per convolution, decides which kernel computes each
-    convolution. That choice must not depend on how convolutions are cut, so that results are the
+    convolution. The choice must not depend on how convolutions are cut, so that results are the
     same for any number of threads.
     """
     for numbers in by_one_weight(kernels):

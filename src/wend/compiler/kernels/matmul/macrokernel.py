@@ -91,7 +91,7 @@ class Tiles(Record):
 
     count: the number of tiles
     each: the rows of a tile, except in the first `more` tiles
-    more: the number of tiles that have a row more
+    more: the number of tiles that have one row more
     """
 
     count: str
@@ -143,7 +143,7 @@ class PanelAddresses(Record):
 
 
 class TileGroup(Record):
-    """Consecutive tiles: `each` rows in a tile, and a row more in the first `more`."""
+    """Consecutive tiles: `each` rows in a tile, and one row more in the first `more`."""
 
     block: CacheBlock
     row: str
@@ -222,7 +222,7 @@ def column_panels(shape: TileConfig) -> int:
 
 
 def has_narrow_panels(shape: TileConfig) -> bool:
-    """Whether a row of a panel is at most a cache line."""
+    """Whether a row of a panel is at most one cache line."""
     return shape.vectors * shape.bytes <= LINE
 
 
@@ -379,7 +379,7 @@ class Multiply(Record):
             more = f.sub(rows, f.mul(each, count))
             with f.loop("0", count, str(GROUP)) as group:
                 last = f.minimum(f.add(group, str(GROUP)), count)
-                taller = f.minimum(group, more)  # tiles before this group that have a row more
+                taller = f.minimum(group, more)  # tiles before this group that have one row more
                 row = f.add(f.add(self.part_rows[0], f.mul(group, each)), taller)
                 tiles = f.sub(last, group)
                 found = self.left(TileGroup(block, row, tiles, each, f.sub(more, taller)))

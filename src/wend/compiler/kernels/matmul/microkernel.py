@@ -1,7 +1,7 @@
 """The microkernel of a matrix product: it computes a tile of the result in registers.
 
 A tile is `rows` rows by `width` vectors. A step of depth takes an element of each row of the left
-operand. That element is spread over a vector, and multiplied with a row of the right operand's
+operand. The element is spread over a vector, and multiplied with a row of the right operand's
 panel.
 
     void tile_RxW(a, a_row, a_step, b, b_step, depth, before, before_row, out, out_row, valid,

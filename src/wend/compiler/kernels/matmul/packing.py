@@ -8,7 +8,7 @@ their sums).
 
     void pack_left(source, row, step, depth, tiles, each, more, tile, apart)
 
-Packs tiles of the left operand: `each` rows in a tile, and a row more in the first `more` tiles.
+Packs tiles of the left operand: `each` rows in a tile, and one more in the first `more` tiles.
 Packed tiles are `apart` bytes apart.
 
 Strides are in bytes. Narrower types, bfloat16 and float16, are widened to float32 on the way.

@@ -278,7 +278,7 @@ def panel_runs(
     """A loop over runs of up to `most` neighbouring squares of a panel or chunk.
 
     Runs share the rest of a row evenly: a short run is a narrow tile for an epilogue. Yields a
-    run's image, the number of squares before, the row and the column of the run's first square, and
+    run's image, the number of squares before, the place of the first square (row and column), and
     the number of the run's squares.
     """
     high, wide = squares_of(f, a, WIDE.side)

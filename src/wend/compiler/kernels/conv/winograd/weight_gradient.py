@@ -77,7 +77,7 @@ class WinogradWeight(Variant):
 
 
 def _has_lanes(shape: TileConfig) -> bool:
-    """Whether a vector has room for all nine taps, or for eight."""
+    """Whether a vector has room for all nine taps, or for all but one."""
     return shape.size == 4 and shape.lanes >= _TAPS - 1
 
 
