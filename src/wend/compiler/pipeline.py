@@ -141,7 +141,7 @@ class Recipe:
                 yield
 
     def emit(self) -> Iterator[None]:
-        """Turn nests, products and all further routines into kernels."""
+        """Turn nests, products and other routines into kernels."""
         self.pooled = Pooled(self.function, self.regions)
         for region in self.regions:
             step = self.step(region)
@@ -203,9 +203,9 @@ class Recipe:
         return kernel
 
     def add_tail(self, kernel: Kernel, region: Region) -> Tail | None:
-        """Give a product or convolution the epilogue that computes the region's remaining ops.
+        """Give a product or convolution the epilogue that computes the region's other ops.
 
-        Returns the ops of the epilogue; None if the region has no further ops.
+        Returns the ops of the epilogue; None if the region has no other ops.
         """
         if len(region.ops) == 1:
             return None
@@ -322,7 +322,7 @@ class Recipe:
         """Return (result -> leaf over whose memory the result may be written, first such step).
 
         Only steps after all steps that can fail may do so, because a failed flush leaves no trace.
-        Whether the leaf's memory has further references is checked when the plan runs.
+        Whether the leaf's memory has other references is checked when the plan runs.
         """
         safe = 0
         for k, step in enumerate(self.steps):

@@ -36,7 +36,7 @@ class NestCode:
         self.function = nest.function
         self.text = Text()
         self.entry = Text()
-        self.entry._count = 1_000_000  # names of the entry block are apart from all further names
+        self.entry._count = 1_000_000  # names of the entry block are apart from all other names
         self.module = Module()
         self.target = host()
         self.faults = Faults()

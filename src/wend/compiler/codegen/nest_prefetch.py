@@ -142,7 +142,7 @@ class Traffic:
 
         Light phases are over before memory answers. The heaviest phase prefetches the last of these
         operands, the phase before it prefetches the operand before, and so on. If a single phase
-        prefetched all, it would wait for memory, which would then idle in the remaining phases.
+        prefetched all, it would wait for memory, which would then idle in other phases.
         """
         nest = self.code.nest
         axis = nest.outer[-1:]

@@ -2,7 +2,7 @@
 
 The `strides` rule of a view runs once on symbolic extents and strides.  The rule may only make
 comparisons that the type rule has made as well, or that the known equalities of extents decide.
-The outcome of any further comparison would follow from the sizes of one visit.
+The outcome of any other comparison would follow from the sizes of one visit.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 An extent is a polynomial over *atoms*.  Atoms are the dims of leaves, the run-time args of the
 path, and expressions of these that are no polynomials (a quotient, a minimum).  Type rules compared
 extents while they ran, and the outcomes hold for every visit of the path.  Each true equality lets
-an atom be expressed by further atoms.  Two extents are equal only if their polynomials are the same
+one atom be expressed by other atoms.  Two extents are equal only if their polynomials are the same
 after that.  Equal numbers on one visit prove nothing.
 
 A polynomial is a sorted tuple of (monomial, coefficient).  A monomial is a sorted tuple of atoms.
@@ -224,7 +224,7 @@ class Extents:
         return a == b or self.canonical(a) == self.canonical(b)
 
     def assume(self, a: Poly, b: Poly) -> None:
-        """Note that a equals b: express an atom that is a term by itself by the remaining terms."""
+        """Note that a equals b: express an atom that is a term by itself by the other terms."""
         rest = self.canonical(sub(a, b))
         best = -1
         for m, c in rest:
@@ -281,8 +281,7 @@ class Extents:
     def add_results(self, node: Node, path: PathGraph) -> None:
         """Note the extents of a node's results without use of the node's program.
 
-        Extents of recorded values become new atoms.  Extents of further values are given by the
-        path.
+        Extents of recorded values become new atoms.  Extents of other values are given by the path.
         """
         for out in node.outputs:
             if out >= 0:

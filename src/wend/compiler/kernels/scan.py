@@ -1,6 +1,6 @@
 """Kernels of running folds: cumsum, cumprod, cummax, cummin, logcumsumexp, linear_scan.
 
-    void scan(ptr args)     loops over all further dims, then along the scanned dim
+    void scan(ptr args)     loops over all other dims, then along the scanned dim
 
 `args` holds the addresses of the operands and results, the extents, and the strides in bytes of
 each operand and result. Where the scanned dim is not the last dim, vectors go along the last dim.

@@ -6,7 +6,7 @@
 
 Objects are kept on disk (`llvm_ir.object_cache`), keyed by the text, LLVM's version, the passes and
 the target. In the background thread only LLVM itself runs, without the interpreter lock. LLVM runs
-in one thread at a time, under `_lock`; callers of this module hold no further lock.
+in one thread at a time, under `_lock`; callers of this module hold no other lock.
 """
 
 from __future__ import annotations

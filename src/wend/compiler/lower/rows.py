@@ -1,7 +1,7 @@
 """Lowering of the ops that pick rows, or add up rows, by an index.
 
 The index says the place along a dim of the operand, or of the result. No vectors go along the loops
-of that dim; all further loops are as in any nest.
+of that dim; all other loops are as in any nest.
 """
 
 from __future__ import annotations

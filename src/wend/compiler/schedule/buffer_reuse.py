@@ -2,8 +2,8 @@
 
 A nest that reads each element of an operand just where it writes a result needs no room for both:
 the result overwrites the operand element by element. So a result may take the memory of a leaf
-(`Recipe.donations`), if no further tensor holds that memory when the plan runs. A temporary may
-take the memory of another temporary.
+(`Recipe.donations`), if no other tensor holds that memory when the plan runs. A temporary may take
+the memory of another temporary.
 """
 
 from __future__ import annotations

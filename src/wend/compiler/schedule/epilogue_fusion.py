@@ -129,7 +129,7 @@ class Attachment:
                     del self.head[value]
 
     def stored(self, values: set[int]) -> int:
-        """The number of a tail's values that must be stored, because further ops read them."""
+        """The number of a tail's values that must be stored, because other ops read them."""
         return sum(
             v in self.needed or any(user.out not in values for user in self.users.get(v, ()))
             for v in values
