@@ -7,6 +7,7 @@ the machine hits both, and is given with its spread.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
@@ -31,11 +32,14 @@ class Side:
     """A process that runs benchmark code with one framework.
 
     framework: 'torch' or 'wend'; script: a file in this folder that calls ``serve``.
-    Raises RuntimeError with the process's own words if it fails.
+    Raises RuntimeError with the process's own words if it fails, and if Wend's core is uncompiled
+    although nobody has asked for that.
     """
 
     def __init__(self, framework: str, script: str, *arguments: str) -> None:
         self.framework = framework
+        if framework == "wend":
+            refuse_the_uncompiled_core(conditions()["core"])
         through = ["-m", "wend", "run"] if framework == "wend" else []
         self.process = subprocess.Popen(
             [sys.executable, *through, str(HERE / script), *arguments],
@@ -74,6 +78,41 @@ def _python_path() -> str:
     """Let the processes find Wend where it is not installed."""
     given = os.environ.get("PYTHONPATH")
     return os.pathsep.join([*([given] if given else []), str(HERE.parent / "src")])
+
+
+#: Prints what a time of Wend depends on, in the environment of the side that is measured.
+ASK = """
+import json
+from wend.compiler.llvm_ir import jit
+from wend.compiler.llvm_ir.object_cache import default_directory
+from wend.core import _hot, _select
+folder = default_directory()
+cold = folder is None or not folder.is_dir() or not any(folder.iterdir())
+print(json.dumps({
+    "core": "compiled" if _select.is_compiled(_hot) else "uncompiled",
+    "vectors": f"{8 * jit.host().vector_bytes} bits, {jit.host().registers} registers",
+    "cache": "cold" if cold else "warm",
+}))
+"""
+
+
+@functools.cache
+def conditions() -> dict[str, str]:
+    """Return the core, the vectors of generated code, and the state of its cache."""
+    environment = {**os.environ, "PYTHONPATH": _python_path()}
+    found = subprocess.run(
+        [sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, check=True
+    )
+    return dict(json.loads(found.stdout))
+
+
+def refuse_the_uncompiled_core(core: str) -> None:
+    """Raise RuntimeError for an uncompiled core that WEND_PURE has not asked for."""
+    if core != "compiled" and not os.environ.get("WEND_PURE"):
+        raise RuntimeError(
+            "the core of this Wend is uncompiled, and records ten times more slowly; build it "
+            "(pip install -e .), or set WEND_PURE=1 to time it as it is"
+        )
 
 
 def serve(answer: Any) -> None:
@@ -145,7 +184,9 @@ def machine() -> dict[str, Any]:
 
 def publish(name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
     """Print the rows as a table, and write them to results/NAME.json."""
-    print(f"\n{name}\n\n{table(rows, columns)}")
+    found = conditions()
+    print(f"\n{name}: {', '.join(f'{key} {value}' for key, value in found.items())}")
+    print(f"\n{table(rows, columns)}")
     RESULTS.mkdir(exist_ok=True)
-    text = json.dumps({"machine": machine(), "rows": list(rows)}, indent=1)
+    text = json.dumps({"machine": machine() | found, "rows": list(rows)}, indent=1)
     (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")

@@ -27,10 +27,18 @@ def test_flag_of_nonsense():
 
 @pytest.mark.smoke
 def test_environment_sets_the_settings():
-    for name in config.ENVIRONMENT:
+    assert "WEND_CPU" in config.ENVIRONMENT  # which is no flag
+    for name in set(config.ENVIRONMENT) - {"WEND_CPU"}:
         made = Settings({name: "1"})
         fields = ("eager", "verify", "pure")
         assert [getattr(made, f) for f in fields] == [f"WEND_{f.upper()}" == name for f in fields]
+
+
+def test_levels_of_processors():
+    assert config.processor_level({}) == "" == config.processor_level({"WEND_CPU": " "})
+    assert config.processor_level({"WEND_CPU": "AVX2"}) == "avx2"
+    with pytest.raises(ArgumentError, match="WEND_CPU: 'avx3' is none of sse4"):
+        Settings({"WEND_CPU": "avx3"})
 
 
 def test_override_restores_and_tells():

@@ -34,6 +34,17 @@ def test_results_are_written_with_the_machine(harness, tmp_path):
     written = json.loads((tmp_path / "some.json").read_text())
     assert written["rows"] == [{"a": 1}]
     assert written["machine"]["cores"]
+    assert written["machine"].keys() >= {"core", "vectors", "cache"}
+
+
+def test_the_uncompiled_core_is_not_timed_in_silence(harness, monkeypatch):
+    assert harness.conditions()["core"] in ("compiled", "uncompiled")
+    monkeypatch.delenv("WEND_PURE", raising=False)
+    harness.refuse_the_uncompiled_core("compiled")
+    with pytest.raises(RuntimeError, match="build it"):
+        harness.refuse_the_uncompiled_core("uncompiled")
+    monkeypatch.setenv("WEND_PURE", "1")
+    harness.refuse_the_uncompiled_core("uncompiled")
 
 
 def test_a_side_answers_and_fails_with_its_own_words(harness, tmp_path):

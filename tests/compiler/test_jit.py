@@ -245,3 +245,45 @@ def test_processes_share_the_cache(tmp_path):
     code = _LATER + "jit.drain(60); print(jit.counters.compiled, jit.counters.loaded)"
     assert python(code, WEND_CACHE_DIR=str(tmp_path)) == "40 0\n"
     assert python(code, WEND_CACHE_DIR=str(tmp_path)) == "0 40\n"
+
+
+# -- levels of processors -----------------------------------------------------------------------
+
+LEVEL = """
+import os, wend
+from wend.base.errors import ArgumentError
+from wend.compiler.llvm_ir import jit
+try:
+    found = jit.host()
+except ArgumentError as error:
+    print("refused", error)
+else:
+    x = wend.linspace(-1, 1, 50)
+    assert jit.obstacle() is None
+    assert abs(wend.tanh(x @ x * 0.1).item() - 0.9399) < 1e-2
+    print(found.vector_bytes, found.registers, found.fused)
+"""
+
+
+def at_level(level):
+    done = subprocess.run(
+        [sys.executable, "-c", LEVEL],
+        env={**os.environ, "WEND_CPU": level, "WEND_COMPILE": "force"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(not jit.host().triple.startswith("x86_64"), reason="levels are those of x86-64")
+def test_code_is_made_for_the_level_that_is_asked_for():
+    assert at_level("sse4.2") == "16 16 False"
+    expected = {"avx2": "32 16 True", "avx512": "64 32 True"}
+    for level, feature in (("avx2", "avx2"), ("avx512", "avx512f")):
+        found = at_level(level)
+        if jit.host().has(feature):
+            assert found == expected[level]
+        else:
+            assert found.startswith(f"refused WEND_CPU: this processor is below {level}")

@@ -352,6 +352,7 @@ def test_a_gather_from_shared_memory_copies_only_what_it_reads(monkeypatch):
 
     def snapshot(handle, storage):
         data = storage.data
+        handle.version += 1
         handle.value = _hot.held(data.type, data.buffer.copy())
         _hot.current_trace().volatile = True
 

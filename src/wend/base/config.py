@@ -5,6 +5,8 @@
     WEND_STRICT=1   raise a failure inside Wend, although it was repaired
     WEND_PURE=1     use the uncompiled hot core (read once, when the core is imported)
     WEND_COMPILE=0  never run machine code (unset: once the code is ready); force: wait for the code
+    WEND_CPU=avx2   make machine code for this level of x86-64 processors, at most the machine's:
+                    sse4.2, avx2 or avx512 (read once, when machine code is first made)
 
 Reading a setting takes no lock: a rebinding of an attribute is atomic. Changes take the lock, so
 that of two `override` blocks in two threads neither loses its values halfway.
@@ -27,6 +29,7 @@ __all__ = [
     "flag",
     "get_default_dtype",
     "override",
+    "processor_level",
     "set_default_dtype",
     "settings",
 ]
@@ -37,7 +40,10 @@ ENVIRONMENT: Final = (
     "WEND_STRICT",
     "WEND_PURE",
     "WEND_COMPILE",
+    "WEND_CPU",
 )
+#: Levels of x86-64 processors, lowest first, and the feature that a processor of a level has.
+LEVELS: Final = {"sse4.2": "sse4.2", "avx2": "avx2", "avx512": "avx512f"}
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
 
@@ -51,6 +57,18 @@ def flag(name: str, environment: Mapping[str, str] | None = None) -> bool:
     if lowered in _FALSE:
         return False
     raise ArgumentError(f"{name}: {value!r} is neither yes nor no; set it to 1 or 0")
+
+
+def processor_level(environment: Mapping[str, str] | None = None) -> str:
+    """Return the level that WEND_CPU asks for; "" for the machine's own.
+
+    Raises ArgumentError for a name that is no level.
+    """
+    asked = (os.environ if environment is None else environment).get("WEND_CPU", "")
+    level = asked.strip().lower()
+    if level and level not in LEVELS:
+        raise ArgumentError(f"WEND_CPU: {asked!r} is none of {', '.join(LEVELS)}")
+    return level
 
 
 class Settings:
@@ -86,6 +104,7 @@ class Settings:
         self.verify = flag("WEND_VERIFY", environment)
         self.strict = flag("WEND_STRICT", environment)
         self.pure = flag("WEND_PURE", environment)
+        processor_level(environment)  # a wrong name is told now
         self.deterministic = False
         self.autobatch = True
         self.weigh = True

@@ -11,10 +11,10 @@ __all__ = ["VariantRow", "VariantTable", "variants"]
 class VariantRow(NamedTuple):
     """A variant of a kernel.
 
-    family: which computation it is a variant of
-    name: the name of its class
-    when: when it applies, in words
-    file: where its condition and its code are, in the package
+    family: the computation
+    name: the name of the class
+    when: the sizes and strides for which the variant applies, in words
+    file: the file in the package with the condition and the code
     """
 
     family: str
@@ -28,9 +28,9 @@ def variants(family: str = "") -> VariantTable:
 
     family: only this one, such as "product"; all by default
 
-    A family is one computation. The code of its kernel asks its variants about sizes and strides
-    whenever it runs. Printing shows a table, notebooks too, `rows` has its rows. Raises ValueError
-    for a family that does not exist.
+    A family is one computation. Whenever its kernel runs, the variants are asked about sizes and
+    strides. Printing shows a table, also in notebooks; `rows` has the rows. Raises ValueError for a
+    family that does not exist.
     """
     # Importing the kernels registers their variants.
     from wend.compiler.kernels.conv import forward  # noqa: F401

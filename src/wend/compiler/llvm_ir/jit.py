@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from wend.base.errors import CompileError
+from wend.base.config import LEVELS, processor_level
+from wend.base.errors import ArgumentError, CompileError
 from wend.base.forking import at_fork
 from wend.base.records import Record
 from wend.compiler.llvm_ir.object_cache import ObjectCache, default_directory, default_secret
@@ -146,11 +147,31 @@ def _binding() -> Any:
     return binding
 
 
+#: Beginnings of the names of features that a level of x86-64 processors does not have.
+_AVX512: Final = ("avx512", "avx10", "amx", "evex512")
+_ABOVE: Final = {
+    "sse4.2": ("avx", "fma", "f16c", "xop", "vaes", "vpclmulqdq", "amx", "evex512"),
+    "avx2": _AVX512,
+    "avx512": (),
+}
+
+
 @cache
 def host() -> Target:
-    """The processor that this process runs on."""
+    """Return the processor that code is made for: this one, as far as WEND_CPU allows.
+
+    Raises ArgumentError if this processor is below the level that WEND_CPU asks for.
+    """
     binding = _binding()
-    features = binding.get_host_cpu_features()
+    features = dict(binding.get_host_cpu_features())
+    level = processor_level()
+    if level and not features.get(LEVELS[level]):
+        raise ArgumentError(
+            f"WEND_CPU: this processor is below {level}; unset it or name a lower one"
+        )
+    for name in features:
+        if name.startswith(_ABOVE.get(level, ())):
+            features[name] = False
     return Target(
         binding.get_process_triple(),
         binding.get_host_cpu_name(),
@@ -205,6 +226,8 @@ def obstacle() -> str | None:
             return None
     except ImportError as fault:
         return f"llvmlite cannot be imported ({fault})"
+    except ArgumentError:  # the user asked for something that cannot be
+        raise
     except Exception as fault:  # whatever the platform refuses: code in memory, say
         return f"{type(fault).__name__}: {fault}"
     return "generated code does not run as it should"

@@ -11,7 +11,7 @@ from wend.base import dtypes
 from wend.base.devices import CPU
 from wend.core import _hot
 from wend.core._hot import Alias, Storage, Tensor, Value
-from wend.frontend.aliasing.versions import base_now, storage_of
+from wend.frontend.aliasing.versions import base_now, settle, storage_of
 from wend.frontend.strides import strides_on
 
 
@@ -46,6 +46,8 @@ class Shared:
 
 #: Shared memory of so many bytes is copied rather than read at once: to end a trace costs more.
 LITTLE = 1 << 18
+#: Arrays of so many bytes are compared as copies: to ask NumPy takes longer.
+FEW = 1 << 12
 #: References to a shared array from here: Shared, the storage's value, a local, an argument.
 _OWN_REFERENCES = 4
 #: References to the base of an adopted view: the view, a local, the call's argument.
@@ -88,6 +90,8 @@ def refresh_shared(handle: Tensor, storage: Storage) -> None:
     alias.storage_version = storage.version
     if data.buffer is not None and data.type.nbytes <= LITTLE:
         if handle.value is data or not same_bits(handle.value, data):
+            handle.version += 1  # for views, which derive again only then
+            settle(handle)
             handle.value = _hot.held(data.type, data.buffer.copy())
         return
     handle.value = data
@@ -98,7 +102,10 @@ def same_bits(a: Value, b: Value) -> bool:
     """Whether two values are known to be equal, bit for bit."""
     if a.buffer is None or b.buffer is None or a.type.dtype is not b.type.dtype:
         return False
-    return all(map(np.array_equal, _bits(a.buffer), _bits(b.buffer)))
+    x, y = a.buffer, b.buffer
+    if x.nbytes <= FEW and x.shape == y.shape:
+        return bool(x.tobytes() == y.tobytes())
+    return all(map(np.array_equal, _bits(x), _bits(y)))
 
 
 def _bits(array: Any) -> tuple[Any, ...]:

@@ -48,7 +48,7 @@ def rederive(handle: Tensor) -> None:
     if alias.base is not None:
         root = base_now(alias)
         _hot.refreshed(root)
-        if alias.version != root.version or (_is_shared(root) and not is_variable(root)):
+        if alias.version != root.version or _is_volatile(root):
             with _Grad(not alias.plain):
                 part = root
                 for prim, args in alias.chain:
@@ -89,9 +89,9 @@ def rederive(handle: Tensor) -> None:
     alias.storage_version = version
 
 
-def _is_shared(handle: Tensor) -> bool:
-    alias = handle.alias
-    return alias is not None and alias.storage is not None and alias.storage.shared is not None
+def _is_volatile(root: Tensor) -> bool:
+    """Whether a root's value is memory that the outside may write to, of any size."""
+    return root.value.extra is _hot.VOLATILE and not is_variable(root)
 
 
 def relabel(handle: Tensor) -> None:

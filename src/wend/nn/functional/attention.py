@@ -254,11 +254,7 @@ def multi_head_attention_forward(
     key_padding_mask = canonical_mask(
         key_padding_mask, "key_padding_mask", none_or_dtype(attn_mask), "attn_mask", query.dtype
     )
-    if is_causal and attn_mask is None:
-        raise RuntimeError(
-            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
-            "method `generate_square_subsequent_mask` to create this mask."
-        )
+    _require_mask(is_causal, attn_mask)
     causal = is_causal and key_padding_mask is None and not need_weights
     attn_mask = canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
     if use_separate_proj_weight:
@@ -295,6 +291,14 @@ def multi_head_attention_forward(
     if batched:
         return output, weights
     return output.squeeze(1), None if weights is None else weights.squeeze(0)
+
+
+def _require_mask(is_causal: bool, attn_mask: Tensor | None) -> None:
+    if is_causal and attn_mask is None:
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
+            "method `generate_square_subsequent_mask` to create this mask."
+        )
 
 
 def _with_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
