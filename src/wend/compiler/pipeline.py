@@ -33,7 +33,7 @@ from wend.core.graph import PathGraph
 
 
 def _import_rules() -> None:
-    """Import the files with rules: a new one in `lower` or `kernels` needs no entry anywhere."""
+    """Import the files with rules: a new file in `lower` or `kernels` needs no entry anywhere."""
     root = os.path.dirname(os.path.abspath(__file__))
     import_folder("wend.compiler.lower", os.path.join(root, "lower"))
     kernels = os.path.join(root, "kernels")
@@ -47,7 +47,7 @@ _import_rules()
 
 
 class Pass(NamedTuple):
-    """One pass of the compiler.
+    """A pass of the compiler.
 
     name: the name of the pass
     purpose: the work of the pass, in a few words
@@ -220,7 +220,7 @@ class Recipe:
         names = kernel.words
         out = kernel.slots[names.index("out")]
         if head not in region.outputs:
-            # Sums over a part of the depth are kept in the memory of a result, if one fits.
+            # Sums over a part of the depth are kept in the memory of a result, if any fits.
             mine = f.layout(head)
             places = [
                 i

@@ -1,4 +1,4 @@
-"""Checks of recipes: each pass leaves a well-formed one, or the defect is named where it arose.
+"""Checks of recipes: each pass leaves a well-formed recipe, or the defect is named at its origin.
 
 `check` is a watcher for `Recipe(path, needed, watch)`. Tests and `WEND_VERIFY=1` use it.
 """
@@ -15,7 +15,7 @@ __all__ = ["check"]
 
 
 def check(done: Pass, recipe: Recipe) -> None:
-    """Raise AssertionError, naming the pass, unless what it left is well-formed."""
+    """Raise AssertionError, naming the pass, unless the recipe left by the pass is well-formed."""
     try:
         CHECKS[done.name](recipe)
     except AssertionError as fault:
@@ -41,7 +41,7 @@ def check_function(function: Function) -> None:
 
 
 def check_loops(function: Function, op: Op) -> None:
-    """Each dim of operand and result is as long as the loop that it follows."""
+    """Check that each dim of operand and result is as long as the loop that the dim follows."""
     show = function.extents.show
     canonical = function.extents.canonical
     for d, loop in enumerate(op.out_dims):
@@ -62,7 +62,7 @@ def check_loops(function: Function, op: Op) -> None:
 
 
 def check_types(function: Function, op: Op) -> None:
-    """Operands have the dtypes that the op's pattern was traced with."""
+    """Check that operands have the dtypes with which the op's pattern was traced."""
     types = op.node.program.sample_types
     own = op.node.outputs == op.outputs and types is not None
     if not own or len(op.node.inputs) != len(types):
@@ -73,7 +73,7 @@ def check_types(function: Function, op: Op) -> None:
 
 
 def check_use(recipe: Recipe) -> None:
-    """What a step computes is read later, or wanted."""
+    """Check that each computed value is read later, or wanted."""
     function = recipe.function
     wanted = {function.base(function.resolve(i)) for i in function.outputs}
     used = set(wanted)
@@ -86,7 +86,7 @@ def check_use(recipe: Recipe) -> None:
 
 
 def check_order(recipe: Recipe) -> None:
-    """Each region runs after those whose results it reads."""
+    """Check that each region runs after the regions whose results are read there."""
     function = recipe.function
     ready = set(function.inputs) | set(function.uniform)
     for region in recipe.regions:
@@ -100,7 +100,7 @@ def check_order(recipe: Recipe) -> None:
 
 
 def check_nests(recipe: Recipe) -> None:
-    """Loops, accesses and phases of the nests fit together."""
+    """Check that loops, accesses and phases of the nests fit together."""
     for nest in recipe.nests.values():
         axes = set(nest.outer + nest.inner)
         assert nest.inner, f"{nest.region}: no loop for vectors"
@@ -117,7 +117,7 @@ def check_nests(recipe: Recipe) -> None:
 
 
 def check_steps(recipe: Recipe) -> None:
-    """Kernels read what inputs hold, or what steps before them wrote."""
+    """Check that kernels read only inputs and values written by earlier steps."""
     function = recipe.function
     ready = set(function.inputs)
     for step in recipe.steps:
@@ -136,7 +136,7 @@ def check_steps(recipe: Recipe) -> None:
 
 
 def check_memory(recipe: Recipe) -> None:
-    """Temporaries live from the step that writes them to the last one that reads them."""
+    """Check that temporaries live from the writing step to the last reading step."""
     function = recipe.function
     for k, step in enumerate(recipe.steps):
         if isinstance(step, Kernel):

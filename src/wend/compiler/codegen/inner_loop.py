@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 #: The numbers of vectors that are computed side by side; the number of ops decides.
 WIDE, NARROW = 4, 2
-#: The least ops of a phase in which vectors side by side are folded into one total. Registers are
-#: scarce then, and a total is ready again long before the next turn.
+#: The least ops of a phase in which vectors side by side are folded into a single total. Registers
+#: are scarce then, and a total is ready again long before the next turn.
 MANY = 3
 
 
@@ -239,7 +239,7 @@ class PhaseCode:
             self.store(access, value, c)
 
     def element(self, op: Op, c: int, operands: list[SsaValue]) -> SsaValue | None:
-        """Write one op on vector `c`. Returns the result, or None if it was folded."""
+        """Write an op on vector `c`. Returns the result, or None if it was folded."""
         assert op.emit is not None
         value: SsaValue = op.emit(ElementCode(self.code, op, self.builders[c], self, c), operands)
         if op.kind == MAP:
@@ -368,7 +368,7 @@ class PhaseCode:
         return b.load(place, access.dtype)
 
     def _guarded(self, b: VectorBuilder, access: Access, place: str) -> SsaValue:
-        """Load one element that may lie outside its operand: another address is read then."""
+        """Load an element that may lie outside its operand: another address is read then."""
         safe = self.code.word(self.code.slots.pointer(access.base, ZERO), "ptr")
         chosen = self.text.let(f"select i1 {b.mask}, ptr {place}, ptr {safe}")
         return b.load(chosen, access.dtype)

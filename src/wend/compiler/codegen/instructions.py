@@ -59,7 +59,7 @@ class VectorBuilder(Instructions):
         return self.from_memory(read, dtype)
 
     def gather(self, pointers: str, dtype: DType) -> SsaValue:
-        """Load elements from a vector of pointers (from one pointer, if lanes is 1)."""
+        """Load elements from a vector of pointers (from a single pointer, if lanes is 1)."""
         if self.lanes == 1:
             return self.load(pointers, dtype)
         element = memory_type(dtype)
@@ -183,7 +183,7 @@ class VectorBuilder(Instructions):
         after = self.text.let(f"or {kind} {before}, {failed.name}")
         self.text.line(f"store {kind} {after}, ptr {slot}")
 
-    # -- functions of the library (the others of `mathlib.FUNCTIONS` are added below) -----------
+    # -- functions of the library (the rest of `mathlib.FUNCTIONS` is added below) -----------
 
     def polygamma(self, n: int, x: SsaValue) -> SsaValue:
         return self.function("polygamma", x, order=n)

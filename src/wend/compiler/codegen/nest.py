@@ -29,14 +29,14 @@ NAME = "kernel"
 
 
 class NestCode:
-    """Writes the kernel of one nest."""
+    """Writes the kernel of a nest."""
 
     def __init__(self, nest: Nest) -> None:
         self.nest = nest
         self.function = nest.function
         self.text = Text()
         self.entry = Text()
-        self.entry._count = 1_000_000  # names of the entry block are apart from the others
+        self.entry._count = 1_000_000  # names of the entry block are apart from all other names
         self.module = Module()
         self.target = host()
         self.faults = Faults()
@@ -96,7 +96,7 @@ class NestCode:
     # -- loops ------------------------------------------------------------------------------
 
     def loops(self, axes: list[int], body: Any) -> None:
-        """Write nested loops over axes, one element at a time. body: writes the innermost code"""
+        """Write nested loops over axes, element by element. body: writes the innermost code"""
         if not axes:
             body()
             return
@@ -189,10 +189,10 @@ class NestCode:
         """The number of the element that an op computes, as an i64."""
         return self.steps(access, axes) or "0"
 
-    # -- one turn of the outer loops ----------------------------------------------------------
+    # -- a turn of the outer loops ------------------------------------------------------------
 
     def turn(self) -> None:
-        """Write the row ops and the phases of one turn of the outer loops."""
+        """Write the row ops and the phases of a turn of the outer loops."""
         nest = self.nest
         self.rows = {}
         for phase in range(nest.phases):
@@ -204,7 +204,7 @@ class NestCode:
                 PhaseCode(self, ops, again).write()
 
     def row(self, op: Op) -> None:
-        """Write one op on scalars, once per turn of the outer loops."""
+        """Write an op on scalars, once per turn of the outer loops."""
         nest = self.nest
         operands = [self.scalar_operand(op, k) for k in range(len(op.reads))]
         code = ElementCode(self, op, self.scalar, None)
@@ -252,7 +252,7 @@ class NestCode:
         return found
 
     def add_to_memory(self, op: Op, value: SsaValue, address: str) -> None:
-        """Fold one value into an element in memory."""
+        """Fold a value into an element in memory."""
         b, fold = self.scalar, op.fold
         assert fold is not None
         dtype = self.function.dtypes[op.out]

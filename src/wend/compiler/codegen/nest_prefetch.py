@@ -1,11 +1,11 @@
 """Prefetching and streaming stores of a nest, for memory that is not in the caches.
 
-A processor prefetches by itself, but not from one page to the next, and not while it still computes
-with a row. So nests that go over much memory prefetch it `AHEAD` bytes early. A large result that
-the plan does not read again is written past the caches, without reading its lines first. Such
-stores require aligned vectors. A single long row of several operands is computed from its beginning
-and from its middle at once. More pages are then read at the same time. Words of the argument block
-decide all this when the kernel runs.
+A processor prefetches by itself, but not from page to page, and not while computing with a row. So
+nests that go over much memory prefetch it `AHEAD` bytes early. A large result that the plan does
+not read again is written past the caches, without reading its lines first. Such stores require
+aligned vectors. A single long row of several operands is computed from its beginning and from its
+middle at once. More pages are then read at the same time. Words of the argument block decide all
+this when the kernel runs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Halves(NamedTuple):
 
 
 class Traffic:
-    """The flags of one nest that decide on prefetching and streaming, and the code for both."""
+    """The flags of a nest that decide on prefetching and streaming, and the code for both."""
 
     def __init__(self, code: NestCode) -> None:
         self.code = code
@@ -141,7 +141,7 @@ class Traffic:
         """Assign the operands that light phases read first to phases that prefetch the next row.
 
         Light phases are over before memory answers. The heaviest phase prefetches the last of these
-        operands, the phase before it prefetches the operand before, and so on. If one phase
+        operands, the phase before it prefetches the operand before, and so on. If a single phase
         prefetched all, it would wait for memory, which would then idle in other phases.
         """
         nest = self.code.nest
@@ -175,7 +175,7 @@ class Traffic:
         self.ask(phase, phase.following, "short", 0)
 
     def ask(self, phase: PhaseCode, reads: list[tuple[Access, str]], rows: str, ahead: int) -> None:
-        """Write the prefetches of one turn, for nests that go over much memory.
+        """Write the prefetches of a turn, for nests that go over much memory.
 
         Operands of this row go to the first-level cache. The next row goes to the second-level
         cache: in the first, its lines would evict those of this row.
@@ -237,7 +237,7 @@ class Traffic:
         """Whether a cache line takes several stores, so that results are gathered in a block first.
 
         A part of a line that is written past the caches waits for the rest of the line. Much time
-        is lost if other memory is read in between. So results are gathered in the first-level
+        is lost if different memory is read in between. So results are gathered in the first-level
         cache.
         """
         return self.code.target.vector_bytes < LINE
@@ -245,7 +245,7 @@ class Traffic:
     def gather(self, phase: PhaseCode, counter: str, extent: str, wide: int) -> None:
         """Write the loop over blocks of whole turns; flagged results are streamed block by block.
 
-        If no result is flagged, or if less than a block is left, one block is all that is left.
+        If no result is flagged, or if less than a block is left, the rest is a single block.
 
         counter: the address of the next element's number
         extent: the end of the elements
@@ -310,7 +310,7 @@ class Traffic:
         return some
 
     def leave(self) -> None:
-        """Write the fence before the kernel returns, so that other threads see streamed results."""
+        """Write the fence before the kernel returns, so that all threads see streamed results."""
         if not self.streamed or not self.code.target.triple.startswith("x86_64"):
             return
         with self.code.text.when(self.any_of(self.streamed)):

@@ -96,7 +96,7 @@ def _from_bits(word: Operand, dtype: DType) -> SsaValue:
 
 
 def uniform_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> SsaValue:
-    """`uniform` at the positions start, start + 1, ..., one for each lane.
+    """`uniform` at the positions start, start + 1, ..., a position for each lane.
 
     With the permutations of AVX-512, 16 lanes share the blocks of their numbers: twice as quick.
 
@@ -110,7 +110,7 @@ def uniform_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> SsaVal
 
 
 def counted(b: VectorBuilder, dtype: DType = dtypes.int64) -> SsaValue:
-    """The numbers 0, 1, 2, ..., one for each lane."""
+    """The numbers 0, 1, 2, ..., a number for each lane."""
     kind = register_type(dtype)
     if b.lanes == 1:
         return b.number(0, dtype)
@@ -166,7 +166,7 @@ def _waves(seed: Operand, pair: Operand, double: bool) -> tuple[Operand, Operand
 
 
 def standard_normal_run(b: VectorBuilder, seed: str, start: str, dtype: DType) -> SsaValue:
-    """`standard_normal` at the positions start, start + 1, ..., one for each lane.
+    """`standard_normal` at the positions start, start + 1, ..., a position for each lane.
 
     Lanes that begin at an even position (as all draws do) share their pairs: twice as quick.
 

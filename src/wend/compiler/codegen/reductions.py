@@ -2,7 +2,7 @@
 
 `clear` sets sums to their identities; `combine` folds the sums of a nest's parts. Both take the
 kernel's argument block. A fold that is ready only when its nest ends adds up in memory. A nest that
-runs in parts has one copy of that memory for each part, one behind another.
+runs in parts has a copy of that memory for each part, and the copies follow in order.
 """
 
 from __future__ import annotations

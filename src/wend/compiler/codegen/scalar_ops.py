@@ -1,4 +1,4 @@
-"""Code for one element of an op: the `emit` rules of primitives, with the casts around them."""
+"""Code for an element of an op: the `emit` rules of primitives, with the casts around them."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _POSSIBLE: dict[Any, bool] = {}
 
 
 def rounded_to(dtype: DType) -> Emit:
-    """Return a rule that converts its one operand to `dtype`."""
+    """Return a rule that converts its only operand to `dtype`."""
     return lambda code, operands: code.b.convert(operands[0], dtype)
 
 
@@ -92,7 +92,7 @@ def _try(prim: Any, emit: Any, given: tuple[DType, ...]) -> bool:
 
 
 class ElementCode:
-    """The context in which the code of one element of an op is written.
+    """The context in which the code of an element of an op is written.
 
     nest: the code of the whole nest
     op: the op

@@ -19,7 +19,7 @@ __all__ = ["DynamicOffsets"]
 class DynamicOffsets:
     """The args of a plan that move.
 
-    places: the sizes among the args to which the plan is bound, as pairs k, j in one flat row:
+    places: the sizes among the args to which the plan is bound, as pairs k, j in a flat row:
         args[k] - args[j], or args[k] where j < 0
     """
 
@@ -56,8 +56,8 @@ class DynamicOffsets:
     def _pair(self, atoms: set[int]) -> None:
         """Find pairs of args of which only the difference matters, as their rates cancel.
 
-        Where a product has both args as factors, the rate of one arg depends on the second arg, and
-        the rates do not cancel.
+        Where a product has both args as factors, the rate of each arg depends on the second arg,
+        and the rates do not cancel.
         """
         rates: dict[int, dict[int, Poly]] = {atom: {} for atom in atoms}
         for i, p in enumerate(self.fixed):
@@ -71,7 +71,7 @@ class DynamicOffsets:
         for atom in sorted(rates, key=lambda a: self.args[a]):
             others = waiting.get(frozenset((i, scale(r, -1)) for i, r in rates[atom].items()))
             if others:
-                # The later one is known by its distance from the first.
+                # The later arg is known by its distance from the first.
                 first = others.pop(0)
                 self.groups[first] = self.groups[atom] = self.args[first]
             else:
@@ -113,7 +113,7 @@ class DynamicOffsets:
 
 
 def _slope(p: Poly, atoms: set[int]) -> Poly | None:
-    """Return how p changes as all these atoms grow by one; None if p is not linear in the atoms."""
+    """Return how p changes as all these atoms grow by 1; None if p is not linear in the atoms."""
     slope: Poly = ()
     for m, c in p:
         at = [n for n, a in enumerate(m) if a in atoms]

@@ -1,4 +1,4 @@
-"""A program that evaluates many polynomials together, for the sizes of one visit."""
+"""A program that evaluates many polynomials together, for the sizes of a visit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Row:
         self._lock = threading.RLock()
 
     def place(self, p: Any) -> int:
-        """Return the place of a polynomial, a new one for a new polynomial."""
+        """Return the place of a polynomial, a new place for a new polynomial."""
         found = self.places.get(p)
         if found is None:
             with self._lock:

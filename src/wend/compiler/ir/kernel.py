@@ -1,8 +1,8 @@
 """Kernels: the LLVM text of a nest, and the slots of its argument block.
 
-A kernel is a function `void kernel(ptr block)`. The block is a row of 64-bit words, one per slot,
-in the order of `Kernel.slots`. All sizes, run-time numbers and addresses are in the block and not
-in the text, so that nests of one structure share machine code.
+A kernel is a function `void kernel(ptr block)`. The block is a row of 64-bit words, a word per
+slot, in the order of `Kernel.slots`. All sizes, run-time numbers and addresses are in the block and
+not in the text, so that nests of equal structure share machine code.
 """
 
 from __future__ import annotations

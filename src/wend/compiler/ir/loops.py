@@ -1,10 +1,10 @@
 """The compiler's form of a path: loops over index spaces, on values with symbolic extents.
 
 An `Op` describes a loop nest.  `space` has the extents of its loops; each operand and the result
-say which loop each of their dims follows.  A map has one result element per point of its space.
+say which loop each of their dims follows.  A map has a result element per point of its space.
 A fold combines the points along the loops that its result does not follow.  A scatter adds each
-point to a row of its result that an index names.  All other ops are routines, such as contractions
-and convolutions, or host ops, which run their reference rule.
+point to a row of its result that an index names.  All remaining ops are routines, such as
+contractions and convolutions, or host ops, which run their reference rule.
 """
 
 from __future__ import annotations
@@ -70,12 +70,12 @@ class Fold:
         self.is_sum = is_sum
 
 
-#: Makes code for one element: emit(code, operands) -> result; code: see `codegen.scalar_ops.Code`.
+#: Makes code for an element: emit(code, operands) -> result; code: see `codegen.scalar_ops.Code`.
 Emit = Callable[[Any, list[Any]], Any]
 
 
 class Op:
-    """One operation of a function."""
+    """An operation of a function."""
 
     __slots__ = (
         "cheap",
@@ -122,7 +122,7 @@ class Op:
         self.cheap = cheap
         self.name: str = node.prim.name
         self.placed = False  # whether its code reads the index of a loop
-        self.counted = False  # whether its code reads the number of elements before this one
+        self.counted = False  # whether its code reads the number of elements before its own
         self.wraps = False  # whether indices below 0 count from the end
         self.within = False  # whether the indexed value may be larger than its loops
         self.row_dim = 0  # of a scatter: the dim of the result along which operand 1 says the place
@@ -148,7 +148,7 @@ class Layout:
     """How a value lies in the memory of a base value.
 
     base: the value that has the memory
-    strides: for each dim, elements from one index to the next
+    strides: for each dim, elements from an index to the next
     offset: elements from the start of the base to the first element
     """
 
@@ -196,7 +196,7 @@ class Function:
         self.dtypes: dict[int, DType] = {}
         self.views: dict[int, View] = {}
         self.same: dict[int, int] = {}  # value -> the value to which it is equal
-        #: Values that hold one number everywhere: (number, dtype, category of the number).
+        #: Values that hold the same number everywhere: (number, dtype, category of the number).
         self.uniform: dict[int, tuple[Expr, DType, int]] = {}
         self.layouts: dict[int, Layout] = {}  # of views, and of values that are not row-major
         self.inputs: list[int] = []

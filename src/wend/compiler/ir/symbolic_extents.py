@@ -37,7 +37,7 @@ def constant(n: int) -> Poly:
 
 
 def known(p: Poly) -> int | None:
-    """Return the number of a constant polynomial; None for all other polynomials."""
+    """Return the number of a constant polynomial; None for polynomials with atoms."""
     if not p:
         return 0
     return p[0][1] if len(p) == 1 and not p[0][0] else None
@@ -92,7 +92,7 @@ def product(factors: Iterable[Poly]) -> Poly:
 
 
 def _divided(p: Poly, divisor: Monomial) -> Poly | None:
-    """Return p divided by a monomial; None if a term of p lacks one of the monomial's atoms."""
+    """Return p divided by a monomial; None if a term of p lacks any of the monomial's atoms."""
     if not p or not divisor:
         return None
     terms = []
@@ -125,7 +125,7 @@ class Extents:
     # -- polynomials ------------------------------------------------------------------------
 
     def atom(self, key: Any) -> Poly:
-        """Return the polynomial of one atom, a new atom for a new key."""
+        """Return the polynomial of an atom, a new atom for a new key."""
         found = self._ids.get(key)
         if found is None:
             found = self._ids[key] = len(self.atoms)
@@ -363,7 +363,7 @@ class Extents:
     # -- at run time ------------------------------------------------------------------------
 
     def evaluator(self, types: Any, args: Any, row: Sequence[int] = ()) -> Callable[[Poly], int]:
-        """Return a function from polynomials to numbers, for the sizes of one visit.
+        """Return a function from polynomials to numbers, for the sizes of a visit.
 
         row: numbers of the polynomials that earlier visits asked for (see `extent_program.Row`)
         """
@@ -393,7 +393,7 @@ class Extents:
 
 
 class Evaluator:
-    """A function from polynomials to numbers, for the sizes of one visit (`Extents.evaluator`).
+    """A function from polynomials to numbers, for the sizes of a visit (`Extents.evaluator`).
 
     This is a class because nested functions that call each other are freed only by the garbage
     collector.

@@ -314,7 +314,7 @@ class _Pools:
             f.store(self.indices, plain.select(better, index, found).name, self.where, 8)
 
     def store(self, line: str, mask: str) -> None:
-        """Write the stores of a vector of results. line: the number of the first one"""
+        """Write the stores of a vector of results. line: the number of the first line"""
         f, plain = self.f, self.plain
         out = VectorBuilder(f, plain.module, self.lanes, plain.target, None, mask)
         result = plain.convert(SsaValue(f.load(self.kind, self.best, 4), self.wide), self.dtype)
@@ -360,7 +360,8 @@ def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None
             vector(above, out, at, [None] * 3)
         some = f.is_("ne", rest, "0")
         if not plain.target.masks:
-            # A whole vector that ends with the row is quicker than a mask, where there is one.
+            # A whole vector that ends with the row is quicker than a mask, where the row has a
+            # whole vector.
             room = f.is_("sge", across, str(lanes))
             with f.when(f.both(some, room)):
                 vector(above, out, f.sub(across, str(lanes)), [None] * 3)
@@ -370,7 +371,7 @@ def _of_four(f: Routine, plain: VectorBuilder, given: Any, dtype: DType) -> None
 
 
 def _greater(b: VectorBuilder, value: SsaValue, before: SsaValue) -> SsaValue:
-    """Return the greater of two elements: `before` if they are equal, NaN if there is one."""
+    """Return the greater of two elements: `before` if they are equal, NaN if there is any."""
     found = b.select(b.gt(value, before), value, before)
     if value.dtype.category != dtypes.FLOAT:
         return found
@@ -387,7 +388,7 @@ def _side_by_side(
     dtype: DType,
     whole: bool,
 ) -> tuple[SsaValue, SsaValue | None]:
-    """Load elements of a row that are `apart` columns from each other.
+    """Load elements of a row that are `apart` columns apart.
 
     Returns the elements, and which of them are in the row (None for all).
 
@@ -431,7 +432,7 @@ def _every(b: VectorBuilder, pair: list[SsaValue], apart: int, first: int = 0) -
 
 
 def _places(b: VectorBuilder, first: str, apart: str) -> SsaValue:
-    """The numbers first, first + apart, ..., one for each lane."""
+    """The numbers first, first + apart, ..., a number for each lane."""
     lane = SsaValue(_count(b.lanes, "i64"), dtypes.int64)
     return b.add(b.spread(first, dtypes.int64), b.mul(lane, b.spread(apart, dtypes.int64)))
 
@@ -482,7 +483,7 @@ def _adjoint(rank: int, nd: int, dtype: DType) -> str:
 
 
 def _apart(b: VectorBuilder, base: str, first: str, step: str, dtype: DType) -> str:
-    """The pointers to the elements first, first + step, ..., one for each lane."""
+    """The pointers to the elements first, first + step, ..., a pointer for each lane."""
     moved = _places(b, first, step)
     kind = vector_type("i64", b.lanes)
     return b.text.let(f"getelementptr {memory_type(dtype)}, ptr {base}, {kind} {moved.name}")

@@ -80,7 +80,7 @@ def _text(name: str, dim: int, rank: int, types: tuple[DType, ...]) -> str:
 
 
 class _Scan:
-    """Writes the function for one op, dim, rank and types."""
+    """Writes the function for an op, a dim, a rank and types."""
 
     def __init__(self, name: str, dim: int, rank: int, types: tuple[DType, ...]) -> None:
         self.name, self.dim, self.rank, self.types = name, dim, rank, types
@@ -169,7 +169,7 @@ class _Scan:
         return b.number(-0.0 if floats else 0, self.wide)
 
     def combine(self, b: VectorBuilder, state: SsaValue, xs: list[SsaValue]) -> SsaValue:
-        """Return the running value after one step. xs: the operands' elements"""
+        """Return the running value after a step. xs: the operands' elements"""
         if self.name == "linear_scan":
             return b.add(b.mul(xs[0], state), xs[1])
         if self.name == "logcumsumexp":

@@ -1,9 +1,9 @@
-"""How a kernel says what went wrong.
+"""How a kernel reports failed requirements.
 
-A rule that can fail (`require`) marks the lanes that failed; `Faults` collects them over all loops
-of a kernel, and the kernel leaves them in a word of its argument block: bit i is set if
-`faults.messages[i]` is to be raised.  Who calls the kernel clears the word before and reads it
-after the kernel.
+A rule that can fail (`require`) marks the lanes that failed.  `Faults` collects the failures over
+all loops of a kernel, and the kernel leaves the failures in a word of its argument block: bit i is
+set if `faults.messages[i]` is to be raised.  The caller of the kernel clears the word before and
+reads the word after the kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wend.compiler.llvm_ir.values import vector_type
 class Faults:
     """Which requirements of a kernel failed, in registers while its loops run.
 
-    `entry` are lines for the kernel's first block, `leave` goes before it returns.
+    `entry` returns lines for the kernel's first block; `leave` goes before the kernel's return.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Faults:
         self._slots: dict[tuple[str, int], str] = {}
 
     def slot(self, message: str, lanes: int) -> str:
-        """Where the lanes that failed are kept."""
+        """Return the name of the slot that keeps the lanes that failed."""
         if message not in self.messages:
             if len(self.messages) == 64:
                 raise CompileError("a kernel can fail in 64 ways at most")
@@ -32,7 +32,7 @@ class Faults:
         return self._slots.setdefault((message, lanes), f"%fault{len(self._slots)}")
 
     def entry(self) -> str:
-        """Lines that make the slots, complete once all loops are written."""
+        """Return the lines that make the slots, complete once all loops are written."""
         lines = []
         for (_, lanes), name in self._slots.items():
             kind = vector_type("i1", lanes)

@@ -1,4 +1,4 @@
-"""One function in LLVM's textual language, written line by line: arithmetic, memory, loops.
+"""A function in LLVM's textual language, written line by line: arithmetic, memory, loops.
 
     f = Routine("scale", [("ptr", "x"), ("i64", "n")])
     with f.loop("0", "%n") as i:
@@ -6,9 +6,9 @@
         f.store("float", f.let("fmul float %s, 2.0", f.load("float", at)), at)
     text = f.text()
 
-Names and constants are strings, as they stand in the text. Integers are i64; addresses count bytes.
+Names and constants are strings, as written in the text. Integers are i64; addresses count bytes.
 Integers and conditions may also be `Int` and `Bool`, which have Python's operators.
-What a loop carries from turn to turn is declared by `carry` at the head of its block.
+Values that a loop carries from turn to turn are declared by `carry` at the head of its block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Loop", "Routine"]
 
 
 class Loop:
-    """A loop being written: its index, and what it carries."""
+    """A loop being written: its index, and the values that are carried from turn to turn."""
 
     def __init__(self, routine: Routine, entry: str, header: str, place: int, index: str) -> None:
         self.routine = routine
@@ -35,16 +35,16 @@ class Loop:
         self._carried: list[tuple[str, str, str, str | None]] = []
 
     def carry(self, kind: str, start: str) -> str:
-        """A value that is `start` in the first turn and what `become` was given in later ones.
+        """Return the name of a value: `start` in the first turn, later the value given to `become`.
 
-        Its name also holds after the loop, where it is the last value.
+        After the loop, the name still holds, for the last value.
         """
         name = self.routine.fresh()
         self._carried.append((name, kind, start, None))
         return name
 
     def become(self, name: str, value: str) -> None:
-        """Set what a carried value is in the next turn."""
+        """Set a carried value for the next turn."""
         for position, (known, kind, start, _) in enumerate(self._carried):
             if known == name:
                 self._carried[position] = (known, kind, start, value)
@@ -145,7 +145,7 @@ class Routine(Text):
         return self.let(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
     def load(self, kind: str, pointer: str, align: int = 1) -> str:
-        """What lies at an address"""
+        """The value at an address"""
         return self.let(f"load {kind}, ptr {pointer}, align {align}")
 
     def store(self, kind: str, value: str, pointer: str, align: int = 1) -> None:
@@ -177,7 +177,7 @@ class Routine(Text):
 
     @contextmanager
     def loop(self, start: Word, stop: Word, step: Word = "1") -> Iterator[str]:
-        """A loop that carries nothing; gives its index."""
+        """A loop that carries nothing. Yields the index."""
         with self.turns(start, stop, step) as loop:
             yield loop.index
 

@@ -1,6 +1,6 @@
 """float16 and bfloat16 in generated code: 16 bits in memory, the equal float32 in registers.
 
-float16 uses the processor's conversions where it has them.  bfloat16 is rounded by integer
+float16 uses the processor's conversions where there are any.  bfloat16 is rounded by integer
 instructions everywhere: x86's own conversion turns subnormal numbers into 0.
 """
 

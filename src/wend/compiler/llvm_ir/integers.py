@@ -7,8 +7,8 @@
         ...
     bool(Int(3) < 5)                    # True: nothing is written
 
-So one text says when a variant of a kernel applies, in the kernel's code and to whoever asks
-beforehand. `==` and `!=` make conditions as well. Only conditions known now have a truth value.
+So a single text says when a variant of a kernel applies, in the kernel's code and to callers who
+ask beforehand. `==` and `!=` make conditions as well. Only conditions known now have a truth value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
 class Int:
     """An i64. `//` and `%` are for operands from 0 on.
 
-    value: its name or literal in the text of a function, or the number itself
+    value: the name or literal in the text of a function, or the number itself
     f: the function; None for a number that is known now
     """
 
@@ -106,7 +106,7 @@ class Int:
 class Bool:
     """A condition: an i1. `&`, `|` and `~` compute both sides.
 
-    value: its name or literal in the text of a function, or its truth
+    value: the name or literal in the text of a function, or the truth value
     f: the function; None for a condition that is known now
     """
 

@@ -6,7 +6,7 @@
 
 Objects are kept on disk (`llvm_ir.object_cache`), keyed by the text, LLVM's version, the passes and
 the target. In the background thread only LLVM itself runs, without the interpreter lock. LLVM runs
-in one thread at a time, under `_lock`; whoever calls in here holds no other lock.
+in one thread at a time, under `_lock`; callers of this module hold no other lock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PASSES: Final = (
     "global_dead_code_eliminate",
 )
 
-#: As `platform.machine` names those that the generator knows.
+#: The processors that the generator knows, as named by `platform.machine`.
 _PROCESSORS: Final = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
 _PROBE: Final = "define i64 @probe(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %y\n}\n"
 
@@ -71,17 +71,17 @@ class Target(Record):
 
     @property
     def masks(self) -> bool:
-        """Whether it stores some lanes of a vector as quickly as all of them."""
+        """Whether the processor stores some lanes of a vector as quickly as all lanes."""
         return self.has("avx512f")
 
     @property
     def fused(self) -> bool:
-        """Whether it multiplies and adds with one rounding."""
+        """Whether the processor multiplies and adds with a single rounding."""
         return self.has("fma") or self._is_arm
 
     @property
     def converts_halves(self) -> bool:
-        """Whether it converts between float16 and float32."""
+        """Whether the processor converts between float16 and float32."""
         return self.has("f16c") or self._is_arm
 
     @property
@@ -108,17 +108,18 @@ class Library:
     def function(self, name: str, *arguments: Any, result: Any = None) -> Any:
         """A ctypes function, for tests and measurements. arguments, result: ctypes types."""
         call: Any = ctypes.CFUNCTYPE(result, *arguments)(self.address(name))
-        call.library = self  # the code lives as long as who may call it
+        call.library = self  # the code lives as long as its possible callers
         return call
 
     def __del__(self) -> None:
-        # Freeing needs LLVM's lock, which a compilation may hold for long: the next one frees.
+        # Freeing needs LLVM's lock, which a compilation may hold for long: the next compilation
+        # frees.
         _retired.append(self._tracker)
 
 
 @dataclass
 class Counters:
-    """What was done so far: modules compiled, loaded from disk, found in memory, failed."""
+    """The counts so far: modules compiled, loaded from disk, found in memory, failed."""
 
     compiled: int = 0
     loaded: int = 0
@@ -187,7 +188,7 @@ def _machine(target: Target) -> Any:
             cpu=target.cpu,
             features=target.features,
             opt=2,
-            reloc="pic",  # code may lie far from what it calls
+            reloc="pic",  # code may lie far from the functions that are called
             codemodel="small",
         )
     )
@@ -215,7 +216,7 @@ def _versions() -> str:
 
 @cache
 def obstacle() -> str | None:
-    """Why no machine code can be made and run here; None if it can. Found out once."""
+    """Return why no machine code can be made and run here, or None. Found out once."""
     machine = platform.machine().lower()
     if machine not in _PROCESSORS or sys.byteorder != "little" or sys.maxsize < 1 << 32:
         return f"no code is generated for this processor ({machine or 'unknown'})"
@@ -236,10 +237,12 @@ def obstacle() -> str | None:
 
 
 def compile_module(text: str, names: Iterable[str], target: Target | None = None) -> Library:
-    """Machine code of a module in LLVM's textual language.
+    """Return the machine code of a module in LLVM's textual language.
 
-    names: the functions to be called from outside     target: `host()` unless given; what is
-    compiled for another one must still run here. Raises CompileError if LLVM refuses the text.
+    names: the functions to be called from outside
+    target: `host()` unless given; code for another target must still run here
+
+    Raises CompileError if LLVM refuses the text.
     """
     target = host() if target is None else target
     names = list(names)
@@ -264,7 +267,7 @@ def compile_module(text: str, names: Iterable[str], target: Target | None = None
 
 
 def assembly(text: str, target: Target | None = None) -> str:
-    """What a module becomes, in the processor's assembly language: for people and tests."""
+    """Return a module in the processor's assembly language, for people and tests."""
     target = host() if target is None else target
     with _lock:
         return str(_machine(target).emit_assembly(_optimized(text, target)))
@@ -292,7 +295,7 @@ def _optimized(text: str, target: Target) -> Any:
     binding = _binding()
     machine = _machine(target)
     try:
-        # A context of its own: the common one would keep every type and constant for ever.
+        # A context of its own: the common context would keep every type and constant for ever.
         module = binding.parse_assembly(text, context=binding.create_context())
         module.triple = target.triple
         module.data_layout = str(machine.target_data)
@@ -354,7 +357,7 @@ class _Background:
             with self.changed:
                 while not self.queue:
                     self.changed.wait()
-            # LLVM's lock first: a fork or the end of the process waits for it, and must then
+            # LLVM's lock first: a fork or the end of the process waits for this lock, and must then
             # find a job either whole in the queue or done.
             with _lock:
                 with self.changed:
@@ -381,35 +384,35 @@ def _compiled(text: str, names: list[str]) -> Library | CompileError:
         return compile_module(text, names)
     except CompileError as fault:
         return fault
-    except Exception as fault:  # it would end the thread, and nobody would be told
+    except Exception as fault:  # the exception would end the thread, unseen by anybody
         return CompileError(f"compile_later: {type(fault).__name__}: {fault}")
 
 
 _background = _Background()
-#: What has more to compile calls `compile_later` in functions that hang here, when it is asked to.
+#: Functions of callers with more to compile: `drain` calls these before waiting for the queue.
 before_rest: list[Callable[[], None]] = []
 
 
 def compile_later(text: str, names: Iterable[str], callback: Callback) -> None:
-    """Compile in the background thread, which then calls `callback` with the Library.
+    """Compile in the background thread, which calls `callback` with the Library or a CompileError.
 
-    If it fails, with the CompileError. The callback must be short (it holds the interpreter lock
-    in another thread than the user's), take no lock that is ever held while calling in here, and
-    not raise. Modules are compiled in the order in which they came.
+    The callback must be short, because the interpreter lock is held in another thread than the
+    user's. The callback must take no lock that is ever held while calling in here, and not raise.
+    Modules are compiled in the order of the calls.
     """
     _background.add(text, list(names), callback)
 
 
 def pending() -> int:
-    """How many modules wait to be compiled, the one at work included."""
+    """Return how many modules wait to be compiled or are being compiled."""
     with _background.changed:
         return len(_background.queue) + _background.running
 
 
 def drain(timeout: float | None = None) -> bool:
-    """Wait until all that was given to `compile_later` is compiled and its callbacks have run.
+    """Wait until all modules given to `compile_later` are compiled and the callbacks have run.
 
-    timeout: in seconds. False if it ran out. Not to be called from a callback.
+    timeout: in seconds. Returns False if the time ran out. Not to be called from a callback.
     """
     for finish in before_rest:
         finish()
@@ -430,7 +433,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    # No thread of the parent's is here. What it had queued is compiled when somebody next asks.
+    # No thread of the parent's is here. Queued modules are compiled at the next request.
     global _lock
     _lock = threading.RLock()
     _background.changed = threading.Condition()
@@ -440,8 +443,8 @@ def _after_fork_in_child() -> None:
 
 @atexit.register
 def _stop() -> None:
-    # The background thread must not be inside LLVM while the process takes it down: it waits for
-    # the lock, which is not given back.
+    # The background thread must not be inside LLVM while the process takes LLVM down: the thread
+    # waits for the lock, which is not given back.
     _background.queue.clear()
     _lock.acquire()
 

@@ -1,8 +1,8 @@
-"""Storing some lanes of a vector, on processors that do it at once and on those that do not.
+"""Storing some lanes of a vector, on processors with and without quick masked stores.
 
-With AVX-512 a masked store is a store. With AVX2 it takes as long as twelve of them on some
-processors, and with less it is taken apart. There all lanes are stored without a mask if all are
-wanted, and the first ones in pieces: halves, quarters, ... of the vector.
+With AVX-512 a masked store is a store. With AVX2 a masked store takes as long as twelve stores on
+some processors; with less, LLVM takes the store apart. There all lanes are stored without a mask if
+all are wanted, and the first lanes in pieces: halves, quarters, ... of the vector.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Machine code kept on disk between runs: a folder of files named by what they were made of.
+"""Machine code kept on disk between runs: a folder of files named by a digest of their source.
 
     WEND_CACHE_DIR=path   where; unset: the user's cache folder; empty: nothing is kept
 
-What lies there is executed, so the folder is only used if it belongs to this user and nobody else
-may write to it, and so is each file. A file also carries a keyed digest (HMAC-SHA256) of its name
-and its contents: code that came into the folder in another way (an unpacked archive, a copy from
-another machine, a file under another's name) is not this user's work, whoever owns it. The key is
-32 random bytes in a file of the user's state folder, mode 0600, apart from the cache: who hands
-over or restores a cache folder does not hand over the right to be believed. Where there is no such
-folder to write to, the key lies beside the cache, and then keeps out strangers' files only.
+The files are executed, so the folder and each file are only used if this user owns them and nobody
+else may write there. A file also carries a keyed digest (HMAC-SHA256) of its name and its contents.
+Code that came into the folder in another way is not this user's work, whoever the owner: an
+unpacked archive, a copy from another machine, a file under another's name. The key is 32 random
+bytes in a file of the user's state folder, mode 0600, apart from the cache: who hands over or
+restores a cache folder does not hand over the right to be believed. Where there is no such folder
+to write to, the key lies beside the cache, and then keeps out strangers' files only.
 
-A file that fails counts as absent: it is counted in `refused` and made anew. Files appear by an
-atomic rename, so that processes may share the folder. Beyond the limit the files that were not used
-for longest are removed. Nothing here raises: a cache that fails is only slow.
+A file that fails counts as absent: the file is counted in `refused` and made anew. Files appear by
+an atomic rename, so that processes may share the folder. Beyond the limit the files that were not
+used for longest are removed. Nothing here raises: a cache that fails is only slow.
 """
 
 from __future__ import annotations
@@ -79,10 +79,12 @@ def default_secret(environment: Mapping[str, str] | None = None) -> Path | None:
 
 
 class ObjectCache:
-    """Bytes by key (a hexadecimal digest), in one folder; `directory` None keeps nothing.
+    """Bytes by key (a hexadecimal digest), in a folder.
 
-    secret: the file of the user's key; None, or where it can neither be read nor made: one beside
-    the folder.   refused: how many files were found and not believed.
+    directory: the folder; None keeps nothing
+    secret: the file of the user's key; None: a file beside the folder, as where `secret` can
+        neither be read nor made
+    refused: how many files were found and not believed
     """
 
     def __init__(
@@ -97,7 +99,7 @@ class ObjectCache:
         self._key = b""
 
     def get(self, key: str) -> bytes | None:
-        """What was put under this key, or None."""
+        """Return the bytes that were put under this key, or None."""
         if self.directory is None or not self._ready():
             return None
         path = self.directory / key
@@ -138,7 +140,7 @@ class ObjectCache:
         self._writes += 1
 
     def _header(self, key: str, body: bytes) -> bytes:
-        """What stands before the code in the file of that name."""
+        """Return the bytes before the code in the file of that name."""
         digest = hmac.new(self._key, key.encode() + b"\0", _DIGEST)
         digest.update(body)
         return _MAGIC + digest.digest()
@@ -149,7 +151,7 @@ class ObjectCache:
         return self._usable
 
     def _prepare(self, directory: Path) -> bool:
-        """Whether the folder and a key are this user's own; both are made if they are not there."""
+        """Whether the folder and a key are this user's own. Both are made if missing."""
         if not _private(directory):
             return False
         beside = directory.with_name(directory.name + ".key")
@@ -185,7 +187,7 @@ class ObjectCache:
 
 
 def _private(directory: Path) -> bool:
-    """Make the folder if it is not there; whether it is this user's own."""
+    """Make a missing folder. Returns whether the folder is this user's own."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = directory.stat()
@@ -195,17 +197,17 @@ def _private(directory: Path) -> bool:
 
 
 def _own(status: os.stat_result, others: int) -> bool:
-    """Whether it belongs to this user and gives others none of these rights."""
+    """Whether a file or folder is this user's and gives other users none of these rights."""
     if not hasattr(os, "getuid"):
         return True
     return status.st_uid == os.getuid() and not status.st_mode & others
 
 
 def _read_own(path: Path, others: int) -> bytes:
-    """A file's contents. Raises PermissionError if it is another's, a link or open to others."""
+    """Return a file's contents. Raises PermissionError if foreign, a link or open to others."""
     descriptor = os.open(path, _OPEN)
     with open(descriptor, "rb", buffering=0) as file:
-        # Of the open file: who may rename files could put another one in its place meanwhile.
+        # The status is that of the open file: a rename could have put another file in its place.
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or not _own(status, others):
             raise PermissionError(f"{path} is not this user's own")
@@ -213,9 +215,9 @@ def _read_own(path: Path, others: int) -> bytes:
 
 
 def _key_at(path: Path) -> bytes | None:
-    """The key in that file, which is made if it is not there; None if neither can be done.
+    """Return the key in a file, made if missing; None if the key can neither be read nor made.
 
-    A key that others could read is replaced: what it has signed is made anew.
+    A key that other users could read is replaced: files signed with that key are made anew.
     """
     for _ in range(2):
         try:
@@ -236,7 +238,7 @@ def _key_at(path: Path) -> bytes | None:
 
 
 def _make_key(path: Path, replace: bool) -> None:
-    """Put a new key there, whole or not at all; one that another process has just put stays."""
+    """Put a new key there, whole or not at all; a key just put by another process stays."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix="tmp-", dir=path.parent)  # of mode 0600
     try:

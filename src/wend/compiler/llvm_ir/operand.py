@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Operand:
-    """A value, and the builder that appends what is computed from it."""
+    """A value, and the builder that appends the instructions of computations with this value."""
 
     __slots__ = ("b", "value")
 
@@ -38,11 +38,11 @@ class Operand:
         return self.value.dtype is dtypes.float64
 
     def of(self, x: Operand | float) -> SsaValue:
-        """An operand of an instruction beside this one; a number in this one's dtype."""
+        """Return the value of an operand beside this operand; a number becomes a constant."""
         return x.value if isinstance(x, Operand) else self.b.constant(x, self.value)
 
     def constant(self, x: float) -> Operand:
-        """A number in this one's dtype."""
+        """Return a number in this operand's dtype."""
         return Operand(self.b, self.b.constant(x, self.value))
 
     def _two(self, name: str, x: Operand | float) -> Operand:
@@ -87,7 +87,7 @@ class Operand:
     # fmt: on
 
     def is_nan(self) -> Operand:
-        """Whether it is NaN."""
+        """Return whether the value is NaN, as a condition."""
         return self.differs(self)
 
     def logical_shift(self, count: int) -> Operand:
@@ -97,7 +97,7 @@ class Operand:
         return self.made(self.b.text.let(f"lshr {kind} {self.value.name}, {by}"), self.dtype)
 
     def made(self, name: str, dtype: DType) -> Operand:
-        """An operand for what an instruction of one's own made."""
+        """Return an operand for the result of a hand-written instruction."""
         return Operand(self.b, self.value._replace(name=name, dtype=dtype))
 
     def fma(self, y: Operand | float, z: Operand | float) -> Operand:
@@ -109,11 +109,11 @@ class Operand:
         return Operand(self.b, self.b.convert(self.value, dtype))
 
     def at_least(self, low: float) -> Operand:
-        """max(self, low); NaN stays NaN. One instruction."""
+        """max(self, low); NaN stays NaN. A single instruction."""
         return self._two("maximum", low)
 
     def at_most(self, high: float) -> Operand:
-        """min(self, high); NaN stays NaN. One instruction."""
+        """min(self, high); NaN stays NaN. A single instruction."""
         return self._two("minimum", high)
 
     def call(self, name: str, *others: Operand) -> Operand:
@@ -129,7 +129,7 @@ class Operand:
 
 
 def where(condition: Operand, a: Operand | float, b: Operand | float) -> Operand:
-    """a where the condition holds, else b; one of them is an Operand."""
+    """Return a where the condition holds, else b; at least a or b is an Operand."""
     like = a if isinstance(a, Operand) else b
     assert isinstance(like, Operand)
     chosen: Any = like.b.select(condition.value, like.of(a), like.of(b))

@@ -1,6 +1,6 @@
-"""What generated code is collected in: the lines of a function, and the functions of a module.
+"""Containers of generated code: the lines of a function, and the functions of a module.
 
-Names come from counters, so that one kernel is always one text: the text is the key under which
+Names come from counters, so that a kernel always has the same text: the text is the key under which
 machine code is kept. LLVM declares its own intrinsics; nothing else is declared here unless asked.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Text:
-    """The lines of one function's body, and names that no other line of it has."""
+    """The lines of a function's body, and a source of unique names."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -31,7 +31,7 @@ class Text:
         self.lines.append(f"  {text}")
 
     def let(self, instruction: str, hint: str = "") -> str:
-        """Append an instruction; the name of its value."""
+        """Append an instruction. Returns the name of the result."""
         self._count += 1
         name = f"%{hint or 'v'}{self._count}"
         self.lines.append(f"  {name} = {instruction}")
@@ -43,7 +43,7 @@ class Text:
 
     @contextmanager
     def when(self, condition: str | Bool) -> Iterator[None]:
-        """What is done only if the condition holds."""
+        """A block for code that runs only if the condition holds."""
         number = self.fresh()[1:]
         self.line(f"br i1 {condition}, label %then.{number}, label %next.{number}")
         self.label(f"then.{number}")
@@ -52,12 +52,12 @@ class Text:
         self.label(f"next.{number}")
 
     def render(self) -> str:
-        """The lines as they stand."""
+        """The lines as text."""
         return "\n".join(self.lines)
 
 
 class Module:
-    """Functions, globals and declarations, each once, in the order in which they were needed."""
+    """Functions, globals and declarations, each once, in the order of need."""
 
     def __init__(self) -> None:
         self._parts: dict[str, str] = {}
@@ -69,7 +69,7 @@ class Module:
         self._parts[name] = text
 
     def need(self, name: str, make: Callable[[Module], str]) -> str:
-        """The name; its definition is made by make(this module) if it is not there."""
+        """Return the name; make(this module) makes a missing definition."""
         if name not in self._parts:
             self._parts[name] = ""  # a definition that needs itself ends here
             self._parts[name] = make(self)

@@ -1,7 +1,7 @@
 """Values in LLVM's text: names and constants, and how types are written in registers and memory.
 
 bool is i1 in registers and a byte in memory.  float16 and bfloat16 are kept in registers as the
-float32 that equals them.
+equal float32.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _BITS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
 
 
 class SsaValue(NamedTuple):
-    """A name (or a constant) in LLVM's text, and the type of its elements."""
+    """A name (or a constant) in LLVM's text, and the type of the elements."""
 
     name: str
     dtype: DType
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is a literal, which is no NaN unless it says so."""
+        """Whether the value is a literal, which is no NaN unless written as NaN."""
         return not self.name.startswith("%")
 
 
 def register_type(dtype: DType) -> str:
-    """LLVM's name of one element in a register. Raises CompileError for complex types."""
+    """LLVM's name of an element in a register. Raises CompileError for complex types."""
     if dtype.category == BOOL:
         return "i1"
     if dtype.category == INT:
@@ -42,19 +42,19 @@ def register_type(dtype: DType) -> str:
 
 
 def memory_type(dtype: DType) -> str:
-    """LLVM's name of one element in memory."""
+    """LLVM's name of an element in memory."""
     if dtype.category == BOOL:
         return "i8"
     return "i16" if dtype in HALVES else register_type(dtype)
 
 
 def vector_type(element: str, lanes: int) -> str:
-    """`lanes` of an LLVM type: itself, or a vector of it."""
+    """`lanes` of an LLVM type: the type itself, or a vector."""
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
 def literal(value: float, dtype: DType) -> str:
-    """A number as LLVM writes it, rounded or wrapped to the dtype."""
+    """A number in LLVM's notation, rounded or wrapped to the dtype."""
     if dtype.category == BOOL:
         return "true" if value else "false"
     if dtype.category == INT:

@@ -7,8 +7,8 @@
         def applies(self, given): ...       # a condition, in code or known now
         def emit(self, f, ...): ...         # the code
 
-A family's variants are asked in the order of the table, so none names a place in it: each names
-the variant before. `wend.debug.variants()` prints the table.
+A family's variants are asked in the order of the table, so none names a place in the table: each
+names the variant before. `wend.debug.variants()` prints the table.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ __all__ = ["Variant", "families", "variant", "variants_of"]
 
 
 class Variant:
-    """One way to compute something. The first line of the docstring says when it applies."""
+    """A way to compute something. The first line of the docstring says when the way applies."""
 
     @staticmethod
     def applies(given: Any) -> Bool:
-        """Whether this variant computes what has these sizes. One text: in code, or known now."""
+        """Whether this variant applies to these sizes. The same text, in code or known now."""
         raise NotImplementedError
 
     @staticmethod
@@ -49,7 +49,7 @@ _AFTER: dict[str, dict[str, type[Variant]]] = {}
 def variant(family: str, *, after: str = "") -> Callable[[V], V]:
     """Register a class as a variant of a family.
 
-    after: the name of the variant before it in the table; "" for the first one
+    after: the name of the variant before in the table; "" for the first variant
 
     Raises ValueError if another variant has that place.
     """
@@ -72,7 +72,7 @@ def families() -> list[str]:
 def variants_of(family: str) -> list[type[Variant]]:
     """The variants of a family, in the order of the table.
 
-    Raises ValueError if a variant comes after one that is not there.
+    Raises ValueError if a variant comes after a missing variant.
     """
     places, found, name = _AFTER[family], list[type[Variant]](), ""
     while name in places:

@@ -1,4 +1,4 @@
-"""One line of LLVM's text for each instruction that processors have, on vectors of elements."""
+"""A line of LLVM's text for each instruction that processors have, on vectors of elements."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wend.compiler.llvm_ir.values import SsaValue, literal, register_type, vecto
 
 
 def first_lanes(text: Text, left: str, lanes: int) -> str:
-    """The mask of a vector's lanes of which so many are left (an i64, at least one)."""
+    """The mask of a vector's first lanes. left: how many elements are left, an i64 of 1 or more"""
     few = text.let(f"call i64 @llvm.smin.i64(i64 {left}, i64 {lanes})")
     kind = f"<{lanes} x i32>"
     short = text.let(f"trunc i64 {few} to i32")
@@ -33,8 +33,10 @@ def type_of(dtype: DType, lanes: int) -> str:
 class Instructions:
     """Types, constants, arithmetic, order and bits of a builder.
 
-    text: where the instructions go       module: where the functions that they call go
-    lanes: elements of a vector           faults: what `require` notes, None if nothing can fail
+    text: where the instructions go
+    module: where the called functions go
+    lanes: elements of a vector
+    faults: the failures that `require` notes, None if nothing can fail
     mask: which lanes count (name of an i1 vector), None for all
     """
 
@@ -97,7 +99,7 @@ class Instructions:
         return vector_type(element, self.lanes)
 
     def value(self, name: str, dtype: DType = dtypes.int32) -> SsaValue:
-        """A value for what an instruction of one's own made."""
+        """Return a value for the result of a hand-written instruction."""
         return SsaValue(name, dtype)
 
     # -- arithmetic ---------------------------------------------------------------------------
@@ -144,8 +146,8 @@ class Instructions:
         found = self.intrinsic("copysign", x, y)
         if x.dtype is not dtypes.float64:
             return found
-        # If it is rounded to half in the end, LLVM 22 would rather round both operands to half,
-        # which takes a function of a library that is not there.
+        # If the result is rounded to half in the end, LLVM 22 would rather round both operands to
+        # half, which takes a function of a library that is not there.
         return self.intrinsic("arithmetic.fence", found)
 
     def floor(self, x: SsaValue) -> SsaValue:
@@ -160,7 +162,7 @@ class Instructions:
     def round(self, x: SsaValue) -> SsaValue:
         return self.intrinsic("roundeven", x)
 
-    # -- what only some processors have ---------------------------------------------------------
+    # -- instructions of some processors only ---------------------------------------------------
 
     def scales_by_power(self, dtype: DType) -> bool:
         """Whether there is an instruction for x * 2 ** n: those of AVX-512 take whole registers."""
@@ -169,11 +171,11 @@ class Instructions:
         return whole and self.target.has("avx512vl")
 
     def scale_by_power(self, x: SsaValue, n: SsaValue) -> SsaValue | None:
-        """x * 2 ** n of whole n, rounded once, if there is an instruction for it."""
+        """x * 2 ** n of whole n, rounded once; None without an instruction for this."""
         return self._by_registers("mask.scalef", x, n)
 
     def estimate_reciprocal(self, x: SsaValue) -> SsaValue | None:
-        """1 / x to 14 binary digits, if there is an instruction for it."""
+        """1 / x to 14 binary digits; None without an instruction for this."""
         return None if x.dtype is dtypes.float64 else self._by_registers("rcp14", x)
 
     def _by_registers(self, name: str, *values: SsaValue) -> SsaValue | None:
@@ -230,7 +232,7 @@ class Instructions:
             return self.intrinsic(f"{'s' if x.dtype.is_signed else 'u'}{name}", x, y)
         if y.is_constant:
             x, y = y, x
-        # One machine instruction, which gives y if either is NaN.
+        # A single machine instruction, which gives y if either is NaN.
         better = self._compare(order, x, y)
         best = self.select(better, x, y)
         if x.is_constant and propagate:
@@ -306,7 +308,7 @@ class Instructions:
         return self._binary("shift_right", x, y, None, name, None)
 
     def bits(self, x: SsaValue) -> SsaValue:
-        """The bits of a float as an int of its size in a register."""
+        """The bits of a float as an int of the same size in a register."""
         return self._cast("bitcast", x, dtypes.int64 if x.dtype is dtypes.float64 else dtypes.int32)
 
     def from_bits(self, x: SsaValue) -> SsaValue:
@@ -346,7 +348,7 @@ class Instructions:
         return self._let(f"{instruction} {kind} {x.name}, {y.name}", x.dtype)
 
     def intrinsic(self, name: str, *values: SsaValue) -> SsaValue:
-        """A call of an LLVM intrinsic whose operands and result are of one type."""
+        """A call of an LLVM intrinsic whose operands and result have the same type."""
         kind = self.type_of(values[0].dtype)
         arguments = ", ".join(f"{kind} {v.name}" for v in values)
         suffix = self._suffix(values[0].dtype)

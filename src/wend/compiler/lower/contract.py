@@ -1,8 +1,8 @@
 """Lowering of contractions: how the result is stored, and which operands are copied first.
 
-Rows that no strides merge are a loop of products, of few rows perhaps. What is cheapest is judged
-by the sizes that the path was met with first: to store the result in another order, to copy an
-operand, or to make a product for each place, the larger dim as rows.
+Rows that no strides merge are a loop of products, of few rows perhaps. There are three remedies: to
+store the result in another order, to copy an operand, or to make a product for each place, the
+larger dim as rows. The first sizes of the path decide which remedy is cheapest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Order = tuple[int, ...]
 
 @lowers(Contract)
 def lower_contract(low: Any, node: Node) -> bool:
-    """Add a matrix product of floats, behind copies of its operands where it takes them."""
+    """Add a matrix product of floats, behind copies of operands where copies pay."""
     f: Function = low.function
     if f.dtypes[node.outputs[0]] not in (dtypes.float32, dtypes.float64):
         return False
@@ -68,8 +68,9 @@ def lower_contract(low: Any, node: Node) -> bool:
 class _Way(NamedTuple):
     """How a contraction may be computed.
 
-    layout: of the result     copies: the dims of each operand in the order of its copy, None if it
-    is read as it stands     axes: those of what is read
+    layout: the layout of the result
+    copies: the dims of each operand in the order of the copy, None for an operand without a copy
+    axes: the axes of the operands or copies that are read
     """
 
     product: Product
@@ -79,7 +80,7 @@ class _Way(NamedTuple):
 
 
 class _Contraction:
-    """The ways to compute one."""
+    """The ways to compute a contraction."""
 
     def __init__(self, low: Any, node: Node) -> None:
         self.low = low
@@ -93,15 +94,15 @@ class _Contraction:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Those of the result's dims, when the path was met first."""
+        """The sizes of the result's dims, when the path was met first."""
         return [self.low.sizes(n) for n in self.shape]
 
     def turns(self, axis: Axis) -> int:
-        """How many turns a loop took then."""
+        """Return how many turns a loop took then."""
         return prod([self.sizes[d] for d in axis.dims])
 
     def best(self) -> _Way | None:
-        """The first way that is one product without copies, or else the cheapest."""
+        """Return the first way that is one product without copies, or else the cheapest way."""
         stored: list[tuple[Order, Layout, int]] = []
         found: list[tuple[float, _Way]] = []
         for order in self.orders():
@@ -126,7 +127,7 @@ class _Contraction:
         return min(found, key=lambda pair: pair[0])[1] if found else None
 
     def orders(self) -> list[Order]:
-        """Orders in which the result may be stored: that of its only view is the best."""
+        """Return orders in which the result may be stored; the order of an only view is best."""
         plain = tuple(range(len(self.shape)))
         if self.out in self.low.needed:
             return [plain]
@@ -134,7 +135,7 @@ class _Contraction:
         return [*shown, plain] if len(shown) == 1 and plain not in shown else [plain]
 
     def shown(self, i: int, plain: Order) -> set[Order]:
-        """In which orders of its dims a value is read, behind all permutations."""
+        """Return the orders of dims in which a value is read, behind all permutations."""
         found: set[Order] = set()
         for node in self.low.consumers.get(i, ()):
             (order,) = orders_read([node.prim], len(plain))
@@ -144,10 +145,10 @@ class _Contraction:
         return found
 
     def way(self, layout: Layout, order: Order, copied: tuple[bool, bool]) -> _Way | None:
-        """The product after copies of these operands."""
+        """Return the product after copies of these operands, or None."""
         bx, sx, fx, by, sy, fy = self.axes
         x, y = self.x, self.y
-        # What is copied is summed in the order in which the other operand lies.
+        # The copied operand is summed in the order in which the other operand lies.
         turns: Order | None = tuple(range(len(sx)))
         if copied == (True, False):
             turns = summed_order(self.function.extents, y, sy)
@@ -172,13 +173,13 @@ class _Contraction:
         return None if found is None else _Way(found, layout, (copy_x, copy_y), axes)
 
     def copied(self, operand: MatrixOperand, batch: Order, outer: Order, inner: Order) -> Order:
-        """The order of a copy: what lies side by side stays so, and is else what is inner."""
+        """Return the order of a copy. Elements side by side stay so; else inner dims become so."""
         strides = operand.layout.strides
         turned = ONE in [strides[d] for d in outer] and ONE not in [strides[d] for d in inner]
         return (*batch, *inner, *outer) if turned else (*batch, *outer, *inner)
 
     def cost(self, way: _Way, after: int) -> float:
-        """Nanoseconds, roughly: of the product, and of copies before, and so many after it."""
+        """Return nanoseconds, roughly: of the product, copies before, and `after` copies behind."""
         size: FirstSizes = self.low.sizes
         depth = prod(size(self.x.shape[d]) for d in self.axes[1])
         copied = [
@@ -190,7 +191,7 @@ class _Contraction:
         return cost_of(way.product, self.turns, depth) + MOVED * sum(copied)
 
     def copied_after(self, i: int, layout: Layout) -> Iterator[int]:
-        """Views of a value that would have to be copied if it lay so."""
+        """Yield the views of a value that would need copies if the value had this layout."""
         f = self.function
         if i in self.low.needed and not is_dense(f.shape(i), layout.strides):
             yield i

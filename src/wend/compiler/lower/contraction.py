@@ -14,7 +14,7 @@ from wend.compiler.ir.symbolic_extents import ONE, ZERO, Extents, Poly
 class Axis(NamedTuple):
     """A loop of a product: its extent, and the elements apart in x, y and the result.
 
-    dims: those of the result that it goes along, the fastest last
+    dims: the dims of the result along the loop, the fastest last
     """
 
     extent: Poly
@@ -42,19 +42,19 @@ class Product(NamedTuple):
 #: Dims of the operands: (batch, sum, free) of x, then of y, as `Contract.layout` says.
 Axes = tuple[tuple[int, ...], ...]
 MAX_BATCH = 2
-#: Orders of loops that are looked at: those of up to four.
+#: Orders of loops that are looked at: all orders of up to four loops.
 _ORDERS = 24
 _UNIT = Axis(ONE, ZERO, ZERO, ZERO)
 
 
 class MatrixOperand(NamedTuple):
-    """A matrix, or more of them: where it lies, and its extents."""
+    """A matrix, or several matrices: the layout and the extents."""
 
     layout: Layout
     shape: tuple[Poly, ...]
 
     def copied(self, order: tuple[int, ...]) -> MatrixOperand:
-        """A dense copy, whose dims are those of the operand in this order."""
+        """Return a dense copy, with the operand's dims in this order."""
         shape = tuple([self.shape[d] for d in order])
         return MatrixOperand(Layout(self.layout.base, contiguous(shape), ZERO), shape)
 
@@ -67,9 +67,10 @@ def product_of(
     axes: Axes,
     turns: Callable[[Axis], int],
 ) -> Product | None:
-    """The product that a contraction is, or None if an operand has to be copied first.
+    """Return a contraction as a product, or None if an operand has to be copied first.
 
-    turns: how many a loop took once: where loops do not merge, it decides which become the rows
+    turns: how many turns a loop took once. Where loops do not merge, this decides which loop
+    becomes the rows
     """
     bx, sx, fx, by, sy, fy = axes
     (lx, shape_x), (ly, shape_y), lo = x, y, out
@@ -91,12 +92,12 @@ def product_of(
     if len(k) > 1:
         return None
     across = n and n[-1].out == ONE
-    if n and not across:  # else columns of x are those of the result
+    if n and not across:  # else columns of x are columns of the result
         if not m or m[-1].out != ONE:
             return None
         lx, ly = ly, lx
         batch, m, n, k = ([swapped(a) for a in axis] for axis in (batch, n, m, k))
-    # What does not merge into one loop of rows or columns is done product by product.
+    # Loops that do not merge into a single loop of rows or columns run product by product.
     rows = m[-1] if len(m) == 1 else max(reversed(m), key=turns, default=_UNIT)
     columns = n[-1] if n else _UNIT
     apart = [a for a in m if a is not rows]
@@ -114,14 +115,14 @@ _ROWS = 6
 
 
 def is_one(p: Product, batch: int) -> bool:
-    """Whether there is one product for each entry of a batch of so many dims, and no more."""
+    """Whether there is a single product for each entry of a batch of so many dims."""
     return all(d < batch for axis in p.batch for d in axis.dims)
 
 
 def summed_order(
     extents: Extents, x: MatrixOperand, dims: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """Positions in `dims` of an operand, in an order in which they are one loop, if any is."""
+    """Return positions in `dims` of an operand, in an order that forms a single loop, or None."""
     found = [Axis(x.shape[d], x.layout.strides[d], ZERO, ZERO, (k,)) for k, d in enumerate(dims)]
     loops = shortest(extents, found)
     if len(loops) > 1:
@@ -131,7 +132,7 @@ def summed_order(
 
 
 def cost_of(p: Product, turns: Callable[[Axis], int], depth: int) -> float:
-    """Nanoseconds that a product takes, roughly, whose right operand is packed for each one."""
+    """Return nanoseconds, roughly, of products that each pack their right operand."""
     rows, columns = turns(p.m), turns(p.n)
     count = prod(map(turns, p.batch))
     return count * depth * columns * (-(-rows // _ROWS) * _ROWS * _FMA + MOVED)
@@ -143,7 +144,7 @@ def swapped(axis: Axis) -> Axis:
 
 
 def shortest(extents: Extents, axes: list[Axis]) -> list[Axis]:
-    """As few loops as strides allow, in whatever order; the steps in the result become smaller."""
+    """Return as few loops as strides allow, in any order; steps in the result become smaller."""
     axes = [a for a in axes if a.extent != ONE]
     if len(axes) < 2:
         return axes
@@ -168,7 +169,7 @@ def _fewest(extents: Extents, axes: list[Axis]) -> list[Axis]:
 
 
 def merged(extents: Extents, axes: list[Axis]) -> list[Axis]:
-    """Neighbouring loops in one where all strides allow it; loops of one turn dropped."""
+    """Return loops, merged with neighbours where all strides allow, without loops of one turn."""
     times = extents.times
     result: list[Axis] = []
     for axis in axes:

@@ -1,7 +1,7 @@
-"""Lowering of extremes that come with their place: argmax, argmin, max and min along a dim.
+"""Lowering of extremes that come with places: argmax, argmin, max and min along a dim.
 
-The extreme is one fold; its place is another, over the places where it is met, of which the least
-counts. Both are rows of one nest where the dim allows it.
+The extreme is a fold. The place is a second fold: the least of the places where the extreme is met.
+Both are rows of the same nest where the dim allows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _least(b: Any, a: Any, x: Any) -> Any:
 
 @lowers(Argmax, Argmin, MaxDim, MinDim)
 def where_extreme(low: Lowering, node: Node) -> bool:
-    """(values and) indices of extremes along one dim, or over all elements."""
+    """(values and) indices of extremes along a dim, or over all elements."""
     f = low.function
     x = node.inputs[0]
     rank = len(f.shape(x))

@@ -1,4 +1,4 @@
-"""Lowering of what is made without operands: draws of random numbers, and counting."""
+"""Lowering of ops without operands: draws of random numbers, and counting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EMPTY_RANGE = "an empty range to draw from"
 
 @lowers(Draw)
 def draw(low: Lowering, node: Node) -> bool:
-    """uniform, standard_normal, random_bits, random_integers: one number for each element."""
+    """uniform, standard_normal, random_bits, random_integers: a number for each element."""
     f = low.function
     out = node.outputs[0]
     dtype, space = f.dtypes[out], f.shape(out)
@@ -90,7 +90,7 @@ def _integers(n: int, dtype: Any) -> Any:
 
 @lowers(Arange)
 def counting(low: Lowering, node: Node) -> bool:
-    """arange: each element from its place."""
+    """arange: each element follows from the place."""
     f = low.function
     out = node.outputs[0]
     dtype = f.dtypes[out]

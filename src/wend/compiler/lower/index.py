@@ -1,4 +1,4 @@
-"""Lowering of the ops that index: what they pick, where they put it."""
+"""Lowering of the ops that index, to pick elements or to put elements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_PUTS = 16
 
 
 def pick(low: Lowering, node: Node) -> bool:
-    """gather of one element a row: a fold that lets only that element pass."""
+    """gather of a single element a row: a fold that lets only that element pass."""
     f = low.function
     x, index = node.inputs
     out = node.outputs[0]
@@ -45,7 +45,7 @@ def pick(low: Lowering, node: Node) -> bool:
     def emit(code: Any, operands: list[Any]) -> Any:
         b = code.b
         value, place = b.convert(operands[0], wide), code.checked_place(operands[1], dim)
-        # -0.0 is what leaves every number as it is when added.
+        # Adding -0.0 leaves every number unchanged.
         return b.select(b.eq(code.place(dim), place), value, code.constant(-0.0, wide))
 
     fold = Fold(add, -0.0, wide, True)
@@ -56,7 +56,7 @@ def pick(low: Lowering, node: Node) -> bool:
 
 
 def drop(low: Lowering, node: Node) -> bool:
-    """scatteradd of one element a row: added where the loop comes to its place."""
+    """scatteradd of a single element a row: added where the loop comes to the indexed place."""
     f = low.function
     base, index, source = node.inputs
     rank = len(f.shape(base))
@@ -207,7 +207,7 @@ def put_slice(low: Lowering, node: Node) -> bool:
 
 
 def slice_start(extents: Extents, node: Node, shape: tuple[Poly, ...], dim: int) -> Poly | None:
-    """First place of a slice of step 1 along a dim, as a polynomial; None if it cannot be told."""
+    """Return the first place of a slice of step 1 along a dim, as a polynomial; None if unknown."""
 
     def rule(symbols: Any, marks: Any, sizes: list[Any]) -> Any:
         start, end, step = node.prim.arrange([None, None], sizes)[2:]

@@ -1,6 +1,6 @@
-"""From a path's nodes to a `Function`: which loops each op is.
+"""From a path's nodes to a `Function`: the loops of each op.
 
-Rules are registered by family (`lower.registry`); the simple ones are methods here.
+Rules are registered by family (`lower.registry`); the simple rules are methods here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wend.ops.views.strided import AsStrided
 
 
 class Lowering:
-    """The state of one lowering."""
+    """The state of a lowering."""
 
     def __init__(self, path: PathGraph, needed: frozenset[int]) -> None:
         self.path = path
@@ -53,13 +53,13 @@ class Lowering:
         self.codes: dict[Any, Emit | None] = {}  # of elementwise ops, by primitive and program
         self.sources: dict[int, Node] = {}  # the nodes of uniform values
         self.puts = 0  # writes to single slices
-        self.maxima: dict[int, int] = {}  # maxima along dims that stay -> of what
+        self.maxima: dict[int, int] = {}  # maxima along dims that stay -> the operand
         self.differences: dict[int, tuple[int, ...]] = {}  # result -> operands
         self.copies: dict[tuple[int, tuple[int, ...]], int] = {}  # of operands of products
-        self.views: dict[Any, Any] = {}  # how views lie, of those that were looked at
+        self.views: dict[Any, Any] = {}  # layouts of views that were looked at
 
     def work(self) -> Iterator[None]:
-        """Lower all nodes, in slices of one; the result is `function`."""
+        """Lower all nodes, a node in each slice; the result is `function`."""
         f = self.function
         made = {o for node in self.nodes for o in node.outputs}
         used = {i for node in self.nodes for i in node.inputs} | self.needed
@@ -87,7 +87,7 @@ class Lowering:
         f.ops = kept[::-1]
 
     def lay_out(self, i: int) -> None:
-        """Copy a needed value that shows elements of a computed one in another order."""
+        """Copy a needed value that shows elements of a computed value in another order."""
         f = self.function
         value = f.resolve(i)
         layout = f.layout(value)
@@ -100,7 +100,7 @@ class Lowering:
         f.same[value] = self.copy(value)
 
     def materialise(self, i: int) -> None:
-        """Make sure that a value which is one number everywhere lies in memory."""
+        """Make sure that a value with the same number everywhere lies in memory."""
         f = self.function
         while i in f.views:
             i = f.views[i].source
@@ -118,7 +118,7 @@ class Lowering:
         f.ops.append(Op(MAP, node, (i,), [], space, dims, emit, cheap=True))
 
     def lower(self, node: Node) -> None:
-        """Add what one node is: ops, a view, or another name for what is there."""
+        """Add the result of a node: ops, a view, or another name for a known value."""
         f = self.function
         for out in node.outputs:
             f.dtypes[out] = self.path.dtype_of(out)
@@ -144,7 +144,7 @@ class Lowering:
     # -- rules ------------------------------------------------------------------------------
 
     def refusal(self, node: Node) -> str:
-        """Why the rule of a family has made nothing of a node."""
+        """Return why the rule of a family has made nothing of a node."""
         dtypes_ = {self.function.dtypes[i] for i in (*node.inputs, *node.outputs)}
         foreign = sorted(str(d) for d in dtypes_ if not convertible(d))
         if foreign:
@@ -172,7 +172,7 @@ class Lowering:
 
     @lowers(Identity)
     def identity(self, node: Node) -> bool:
-        """The operand itself, unless the op is there to look at its elements."""
+        """The operand itself, unless the op has to look at elements."""
         return not node.prim.fallible and self.alias(node, node.inputs[0])
 
     def kernel_types(self, node: Node) -> bool:
@@ -227,7 +227,7 @@ class Lowering:
         return self.codes[key]
 
     def is_negative(self, i: int) -> bool:
-        """Whether no element is above 0: those of a softmax are what lies below a maximum."""
+        """Whether no element is above 0, as where a softmax subtracts a maximum."""
         f = self.function
         x, maximum = self.differences.get(i, (i, -1))
         wide = f.dtypes[i] in (dtypes.float32, dtypes.float64) and f.dtypes[x] is f.dtypes[i]
@@ -235,7 +235,7 @@ class Lowering:
 
     @lowers(Clone)
     def clone(self, node: Node) -> bool:
-        """Memory of its own."""
+        """A copy in separate memory."""
         if not self.kernel_types(node):
             return False
         space = self.function.shape(node.inputs[0])
@@ -248,7 +248,7 @@ class Lowering:
 
     @lowers(Cast)
     def cast(self, node: Node) -> bool:
-        """A cast: nothing where the dtype stays, another number where all elements are one."""
+        """A cast: nothing where the dtype stays, another number where all elements are equal."""
         f = self.function
         source = node.inputs[0]
         if f.dtypes[source] is node.prim.dtype:
@@ -262,7 +262,7 @@ class Lowering:
 
     @lowers(Full, FillLike)
     def fill(self, node: Node) -> bool:
-        """One number everywhere."""
+        """The same number everywhere."""
         out = node.outputs[0]
         if not convertible(self.function.dtypes[out]):
             return False
@@ -272,7 +272,7 @@ class Lowering:
         return True
 
     def spread(self, node: Node, expr: Any, dtype: DType, category: int) -> None:
-        """The result is one number everywhere."""
+        """Note that the result is the same number everywhere."""
         self.sources[node.outputs[0]] = node
         self.function.uniform[node.outputs[0]] = (expr, dtype, category)
 
@@ -291,7 +291,7 @@ class Lowering:
         layout = f.layout(source)
         dense = is_dense(f.shape(source), layout.strides) and layout.offset == ZERO
         if isinstance(node.prim, AsStrided) and not dense:
-            source = self.copy(source)  # it counts in memory that is dense
+            source = self.copy(source)  # `AsStrided` counts in dense memory
             layout = f.layout(source)
         view = View(out, source, node)
         found = self.shown(view, layout)
@@ -330,7 +330,7 @@ class Lowering:
         return self.alias(node, self.copy(shown)) if shown in f.views else False
 
     def copy(self, source: int, order: tuple[int, ...] | None = None) -> int:
-        """A dense copy of a value that lies otherwise.  order: that of its dims in the copy"""
+        """Return a dense copy of a value. order: the order of dims in the copy"""
         f = self.function
         shape = f.shape(source)
         if order is None:
@@ -345,7 +345,7 @@ class Lowering:
         return out
 
     def shared_copy(self, source: int, order: tuple[int, ...]) -> int:
-        """A dense copy, the same one for all products that want it."""
+        """Return a dense copy, shared by all products that want the copy."""
         key = source, order
         if key not in self.copies:
             self.copies[key] = self.copy(source, order)
@@ -381,7 +381,7 @@ class Lowering:
         return True
 
     def folding(self, op: Op) -> None:
-        """Append a fold; one of single elements is a map.
+        """Append a fold; a fold of single elements is a map.
 
         Totals of half floats are kept as float32 in memory too, and rounded once.
         """

@@ -16,7 +16,7 @@ from wend.ops.joining import Flip, Pad, Roll
 if TYPE_CHECKING:
     from wend.compiler.lower.lowering import Lowering
 
-#: The most tensors of a `cat`, or parts of a `roll`, that one loop nest reads in place.
+#: The most tensors of a `cat`, or parts of a `roll`, that a loop nest reads in place.
 MAX_PARTS = 16
 
 
@@ -43,7 +43,7 @@ def flip(low: Lowering, node: Node) -> bool:
 
 @lowers(Pad)
 def pad(low: Lowering, node: Node) -> bool:
-    """The operand with numbers around it."""
+    """The operand with numbers around the elements."""
     f = low.function
     x, out = node.inputs[0], node.outputs[0]
     n = len(node.args) - 1
@@ -72,7 +72,7 @@ def pad(low: Lowering, node: Node) -> bool:
 
 
 def joined(low: Lowering, node: Node) -> list[int] | None:
-    """The operands of a `cat`; None where they cannot be joined by a kernel."""
+    """Return the operands of a `cat`; None where no kernel can join the operands."""
     f = low.function
     rank = len(f.shape(node.outputs[0]))
     inputs = [i for i in node.inputs if len(f.shape(i)) == rank]
@@ -83,7 +83,7 @@ def joined(low: Lowering, node: Node) -> list[int] | None:
 
 
 def cat(low: Lowering, node: Node, inputs: list[int]) -> bool:
-    """Tensors one behind the other: each is read where the loop has come to it."""
+    """Tensors in a row: each is read where the loop has come to that tensor."""
     f = low.function
     out = node.outputs[0]
     space, dtype = f.shape(out), f.dtypes[out]

@@ -30,8 +30,8 @@ M = TypeVar("M", bound="Callable[..., Kernel]")
 def lowers(*families: type) -> Callable[[R], R]:
     """Register a rule for ops of these families.
 
-    `rule(lowering, node)` adds the loops of a node. It returns False, and adds nothing, for a form
-    of the op that it does not know: the NumPy executor runs the node then.
+    `rule(lowering, node)` adds the loops of a node. For an unknown form of the op, the rule returns
+    False and adds nothing: the NumPy executor runs the node then.
 
     Raises ValueError if a family has a rule already.
     """
@@ -47,7 +47,7 @@ def lowers(*families: type) -> Callable[[R], R]:
 
 
 def rule_of(family: type) -> Rule | None:
-    """The rule of the nearest base class that has one."""
+    """Return the rule of the nearest base class with a rule, or None."""
     for base in family.__mro__:
         if base in _RULES:
             return _RULES[base]

@@ -1,7 +1,7 @@
-"""Lowering of the ops that pick rows by an index, or add them up by one.
+"""Lowering of the ops that pick rows, or add up rows, by an index.
 
-The index says the place along one dim of the operand, or of the result; no vectors go along its
-loops, all others are as they are in any nest.
+The index says the place along a dim of the operand, or of the result. No vectors go along the loops
+of that dim; all other loops are as in any nest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _itself(code: Any, operands: list[Any]) -> Any:
 
 @lowers(IndexSelect, Index)
 def select(low: Lowering, node: Node) -> bool:
-    """index_select, and index by one tensor: slices of a dim, in the order of the index."""
+    """index_select, and index by a single tensor: slices of a dim, in the order of the index."""
     f = low.function
     if len(node.inputs) != 2:
         return False
@@ -67,7 +67,7 @@ def _is_index(low: Lowering, index: int) -> bool:
 
 @lowers(Gather)
 def gather(low: Lowering, node: Node) -> bool:
-    """gather: of one element a row by comparison, of more by address."""
+    """gather: of a single element a row by comparison, of more by address."""
     if pick(low, node):
         return True
     f = low.function
@@ -94,16 +94,16 @@ def _alike(low: Lowering, node: Node, whole: int, index: int) -> bool:
 
 
 def _fits(dim: int, whole: tuple[Poly, ...], part: tuple[Poly, ...]) -> bool:
-    """Whether an index is known to have the operand's extents, but along the dim that it indexes.
+    """Whether an index is known to have the operand's extents, but along the indexed dim.
 
-    It may be smaller: then the rest of the operand takes no part.
+    The index may be smaller: then the rest of the operand takes no part.
     """
     return all(n == m for d, (n, m) in enumerate(zip(whole, part, strict=True)) if d != dim)
 
 
 @lowers(ScatterAdd)
 def scatter_add(low: Lowering, node: Node) -> bool:
-    """scatter_add: of one element a row by comparison, of more by address."""
+    """scatter_add: of a single element a row by comparison, of more by address."""
     if drop(low, node):
         return True
     f = low.function
@@ -123,7 +123,7 @@ def scatter_add(low: Lowering, node: Node) -> bool:
 
 @lowers(IndexAdd, IndexPut)
 def add_slices(low: Lowering, node: Node) -> bool:
-    """index_add, and index_put that accumulates by one tensor: slices added up by the index."""
+    """index_add, and index_put that accumulates by a tensor: slices added up by the index."""
     f = low.function
     if len(node.inputs) != 3:
         return False
@@ -154,7 +154,7 @@ def _into(
     low: Lowering, node: Node, base: int, reads: list[Read], space: tuple[Poly, ...],
     follow: tuple[int, ...], dim: int, wraps: bool = False, within: bool = False,
 ) -> bool:  # fmt: skip
-    """The sums of what falls on each element, added to the base."""
+    """Add to each element of the base the sum of the source's elements for that place."""
     f = low.function
     out = node.outputs[0]
     dtype = f.dtypes[out]

@@ -1,10 +1,10 @@
 """The functions that processors have no instruction for, as formulas over `Operand`s.
 
-Each works on any number of lanes, in float32 and float64 (halves never come here), within 2 ulp of
-the exact value (`normal_gate` and `normal_slope` within 5e-7 of float32), and as IEEE 754 and C
-have it for NaN, infinities, zeros and subnormal numbers; no lane traps.  float32 functions that are
-seldom the bottleneck are computed in float64 by shorter polynomials.  Coefficients are minimax
-fits, found by `benchmarks/fits.py`.
+Each works on any number of lanes, in float32 and float64 (halves never come here).  Results lie
+within 2 ulp of the exact value (`normal_gate` and `normal_slope` within 5e-7 of float32).  Results
+for NaN, infinities, zeros and subnormal numbers are those of IEEE 754 and C; no lane traps.
+float32 functions that are seldom the bottleneck are computed in float64 by shorter polynomials.
+Coefficients are minimax fits, found by `benchmarks/fits.py`.
 
 A function that some op's `emit` calls becomes an LLVM function of its own, inlined everywhere.
 """
@@ -68,5 +68,5 @@ FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], int]]] = {
     "trunc_divide": (exact.trunc_divide, 2),
     "gcd": (exact.gcd, 2),
 }
-#: Categories of operands, where they are not floats.
+#: Categories of operands, where these are not floats.
 TAKES: Final = {"pow": (INT, FLOAT), "trunc_divide": (INT,), "gcd": (INT,)}

@@ -93,14 +93,14 @@ def erfc(x: Operand) -> Operand:
 
 
 def _tail(a: Operand, double: bool) -> Operand:
-    """erfc of a float64 a >= 0.46; a number for others."""
+    """erfc of a float64 a >= 0.46; some number for smaller a."""
     center, coefficients = _TAIL[double]
     a = a.at_most(28.0)
     t = (a - center) / (a + center)
     square = a * a
     if not double:
         return exp(-square, SHORT_EXP) * (t.polynomial(coefficients) / (a + a + 1.0))
-    # e**-square and the quotient, each with what its last rounding lost.
+    # e**-square and the quotient, each with the rest that the last rounding lost.
     r, q, n = reduced((-square).at_least(-800.0))
     power, power_low = two_sum(r.constant(1.0), r.fma(q, 1.0) * r)
     power_low = power_low - a.fma(a, -square) * power
@@ -132,7 +132,7 @@ def _phi(x: Operand) -> Operand:
     if x.is_double:
         return (erf(x * math.sqrt(0.5)) + 1.0) * 0.5
     a = abs(x)
-    # Far out the polynomial is nonsense, infinite perhaps: nobody looks at it.
+    # Far out the polynomial is nonsense, infinite perhaps, and is never used.
     rest = where(a > 5.5, 0.0, exp2_of_small(a.polynomial(_LOG_PHI)))
     return where(x < 0.0, rest, 1.0 - rest)
 

@@ -17,7 +17,7 @@ def fmod(x: Operand, y: Operand) -> Operand:
     over = (r * x.constant(1.0).copysign(x)) < 0.0
     r = where(over, r + y.copysign(x), r)
     r = where(abs(x) < abs(y), x, r).copysign(x)
-    few = abs(q) < 2.0**22  # then the remainder is a float, and the fma gives it
+    few = abs(q) < 2.0**22  # then the remainder is a float, as given by the fma
 
     def by_library() -> Operand:
         kind = x.b.type_of(x.dtype)
@@ -78,10 +78,10 @@ def gcd(x: Operand, y: Operand) -> Operand:
 
 
 def _by_floats(x: Operand, y: Operand, real: DType) -> Operand:
-    """The quotient of ints that the float type holds: it is never rounded to the next int."""
+    """The quotient of ints that the float type holds, never rounded to the next int."""
     kind, out = x.b.type_of(real), x.b.type_of(dtypes.int32)
     quotient = x.to(real) / y.to(real)
-    # Only lanes that no one looks at are divided by 0.
+    # Only unused lanes are divided by 0.
     made = x.b.text.let(f"fptosi {kind} {quotient.value.name} to {out}")
     found = x.made(x.b.text.let(f"freeze {out} {made}"), dtypes.int32)
     return found.to(x.dtype)

@@ -50,7 +50,7 @@ SHORT2: Final = (0.6931471838168853, 0.24022650920772565, 0.05550400375033671,
 # fmt: on
 # Below the first exp is 0, above the second infinite.
 _RANGE: Final = {False: (-104.0, 89.0), True: (-746.0, 710.0)}
-# From there on down exp is 0, and half of its exponent of 2 is nearest the second.
+# From there on down exp is 0, and half of the exponent of 2 is nearest the second.
 _LEAST: Final = {False: (-104.7, -76.0), True: (-746.0, -538.0)}
 _RANGE2: Final = {False: (-151.0, 129.0), True: (-1076.0, 1025.0)}
 
@@ -69,7 +69,7 @@ def _rest(x: Operand, n: Operand, coefficients: Sequence[float] = ()) -> tuple[O
 
 
 def exp(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Operand:
-    """e**x * 2**-less, where `less` keeps what is not infinite from becoming so."""
+    """e**x * 2**-less, where `less` keeps finite results from becoming infinite."""
     x = x.at_most(_RANGE[x.is_double][1] + less)
     if x.b.scales_by_power(x.dtype):
         return _scaled_exp(x, coefficients, less)
@@ -94,7 +94,7 @@ def exp_of_negative(x: Operand) -> Operand:
 
 
 def _scaled_exp(x: Operand, coefficients: Sequence[float] = (), less: float = 0.0) -> Operand:
-    """`exp` of an x for which it is finite, by an instruction."""
+    """`exp` of an x with a finite result, by an instruction."""
     nothing = x < _RANGE[x.is_double][0]
     r, q, n = reduced(where(nothing, 0.0, x), coefficients)
     return where(nothing, 0.0, scaled(r.fma(q, 1.0).fma(r, 1.0), n - less if less else n))
@@ -125,7 +125,7 @@ def expm1(x: Operand) -> Operand:
     low, high = (-40.0, 710.0) if x.is_double else (-20.0, 89.0)
     r, q, n = reduced(x.at_least(low).at_most(high))
     p = (r * r).fma(q, r)
-    # Half of 2**n, which is finite; small x would lose their last digit in it, and the sign of 0.
+    # Half of 2**n is finite. Small x would lose the last digit there, and 0 the sign.
     half = power_of_two(n - 1.0)
     y = half.fma(p, half - 0.5) * 2.0
     return where(abs(x) < 1e-30, x, y)
@@ -138,7 +138,7 @@ def exp_of_small(x: Operand) -> Operand:
 
 
 def sigmoid(x: Operand) -> Operand:
-    """1 / (1 + e**-x), also where that is small."""
+    """1 / (1 + e**-x), also where the result is small."""
     if not x.is_double:
         return _short_sigmoid(x)
     e = exp_of_negative(-abs(x))
@@ -146,9 +146,9 @@ def sigmoid(x: Operand) -> Operand:
 
 
 def _short_sigmoid(x: Operand) -> Operand:
-    """`sigmoid` of float32: dividing takes no longer than what would do without.
+    """`sigmoid` of float32: dividing takes no longer than a formula without division.
 
-    Both sides are 2**-24 of what they stand for: that leaves e**-x finite until it is divided to 0.
+    Numerator and denominator are scaled by 2**-24, so that e**-x is finite until the quotient is 0.
     """
     one = 2.0**-24
     # Masked scores are divided by infinity: processors take long to round to 0.
@@ -156,6 +156,6 @@ def _short_sigmoid(x: Operand) -> Operand:
     n, power = power_nearest(x, LOG2_E, -24)
     r, q = _rest(x, n)
     total, finite = power + one, power.at_most(2.0**127)
-    lost = one - (total - finite)  # of 1 beside 2**24 and more, where it would be missed
+    lost = one - (total - finite)  # of 1 beside 2**24 and more, where the loss would be missed
     lost = where(lost > 0.0, lost, x.constant(0.0))
     return one / (finite.fma((r * r).fma(q, r), lost) + total)

@@ -35,7 +35,7 @@ def lgamma(x: Operand) -> Operand:
             one = b.text.let(f"insertelement {kind} {total}, double {one}, i64 {lane}")
         total = one
     found = y.made(total, y.dtype)
-    # As SciPy and PyTorch have it, and C does not.
+    # As in SciPy and PyTorch, but not in C.
     return where(y.equals(-math.inf), y, found).to(x.dtype)
 
 

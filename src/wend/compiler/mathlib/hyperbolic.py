@@ -47,10 +47,10 @@ def tanh(x: Operand) -> Operand:
 def _short_tanh(a: Operand) -> Operand:
     """(1 - e**-2a) / (1 + e**-2a), both halved, for float32 a from 0 to 20: few operations.
 
-    What is near 1, not what is near 0, is rounded last on both sides: errors do not add up.
+    The terms near 1, not the terms near 0, are rounded last on both sides: errors do not add up.
     """
     n, power = power_nearest(a, -2.0 * LOG2_E)
-    r = n.fma(0.5 * math.log(2.0), a)  # what is lost of n * ln 2 / 2 matters where tanh is 1
+    r = n.fma(0.5 * math.log(2.0), a)  # the lost part of n * ln 2 / 2 matters where tanh is 1
     p = (r * r).fma(r.polynomial(_HALF_EXPM1), r)  # (1 - e**-2r) / 2
     return ratio(power.fma(p, power.fma(-0.5, 0.5)), (-power).fma(p, power.fma(0.5, 0.5)))
 

@@ -45,7 +45,7 @@ _DOUBLE: Final = (0.6666666666666735, 0.39999999999411123, 0.2857142874325655, 0
                   0.18183569713907372, 0.15313903868413864, 0.14797501706600352)
 SHORT: Final = (0.6666666667584639, 0.39999995604731503, 0.28572111135908573, 0.22176099644106628,
                 0.19585520140940962)
-# the same without its first term, 2/3
+# the same without the first term, 2/3
 _LONG: Final = (0.4, 0.28571428571428376, 0.22222222222291063, 0.18181818169176447,
                 0.15384616760163833, 0.1333324005729204, 0.11768685997498306, 0.10422689603738626,
                 0.11014896913430487)
@@ -53,7 +53,7 @@ _LONG: Final = (0.4, 0.28571428571428376, 0.22222222222291063, 0.181818181691764
 
 
 def _ends(x: Operand, y: Operand) -> Operand:
-    """y, and what any logarithm is where x is not a finite number above 0."""
+    """y, or the common result of logarithms where x is not a finite number above 0."""
     y = where(x.equals(math.inf), x, y)
     y = where(x.equals(0.0), -math.inf, y)
     return where(x >= 0.0, y, math.nan)
@@ -81,7 +81,7 @@ def log1p(x: Operand) -> Operand:
     back = u - 1.0
     lost = (1.0 - (u - back)) + (x - back)  # 1 + x = u + lost
     m, e = split_ordinary(u)
-    # Where e is beyond this, what was lost does not count, and 2**-e would be no number.
+    # Where e is beyond this, the lost part does not count, and 2**-e would be no number.
     scale = power_of_two((-e).at_least(-60.0))
     usual = _natural(lost.fma(scale, m - 1.0), e).copysign(x)
     return rarely(~is_ordinary(u), usual, lambda: _ends(u, usual))

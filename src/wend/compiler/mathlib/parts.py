@@ -1,4 +1,4 @@
-"""What the functions share: powers of 2, sums and products of two floats, loops, branches."""
+"""Common parts of the functions: powers of 2, sums and products of floats, loops, branches."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from wend.compiler.llvm_ir.operand import Operand, where
 
 
 class FloatFormat(NamedTuple):
-    """A float type: digits after the point, bias of the exponent, and what rounds to ints."""
+    """A float type: digits after the point, exponent's bias, and the number that rounds to ints."""
 
     digits: int
     bias: int
-    magic: float  # 1.5 * 2**digits: its sum with a small whole number holds that in its last bits
+    magic: float  # 1.5 * 2**digits: a small whole number shows in the last bits of the sum
     tiny: float  # the smallest normal number
     root_half: int  # bits of sqrt(1/2)
 
@@ -39,13 +39,13 @@ def whole_bits(n: Operand) -> Operand:
 
 
 def power_of_two(n: Operand) -> Operand:
-    """2 ** n of whole n for which that is a normal number."""
+    """2 ** n of whole n, a normal number."""
     form = layout(n)
     return ((whole_bits(n) << form.digits) + (form.bias << form.digits)).from_bits()
 
 
 def scaled(y: Operand, n: Operand) -> Operand:
-    """y * 2 ** n of whole n, rounded once; it may overflow or become subnormal."""
+    """y * 2 ** n of whole n, rounded once; the result may overflow or become subnormal."""
     if (found := y.b.scale_by_power(y.value, n.value)) is not None:
         return Operand(y.b, found)
     half = (n * 0.5).floor()
@@ -61,7 +61,7 @@ def nearest(x: Operand, factor: float) -> Operand:
 def power_nearest(x: Operand, factor: float, raised: int = 0) -> tuple[Operand, Operand]:
     """(n, 2**(n + raised)) of n = x * factor as the nearest whole number.
 
-    The power must be a normal number; or 0, where the exponent is one below that of the least one.
+    The power must be a normal number; or 0, where the exponent is 1 below the least exponent.
     """
     form = layout(x)
     magic = form.magic + form.bias + raised  # so that the last bits are the exponent's
@@ -85,7 +85,7 @@ def powers_nearest(
 
 
 def is_ordinary(x: Operand) -> Operand:
-    """Whether it is finite, above 0 and not subnormal: one addition and one comparison."""
+    """Whether x is finite, above 0 and not subnormal: an addition and a comparison."""
     form = layout(x)
     bits = 8 * x.dtype.itemsize
     lowest = 1 << form.digits
@@ -121,7 +121,7 @@ def quotient(x: Operand, a: float, b: Operand) -> Operand:
 
 
 def ratio(x: Operand, y: Operand) -> Operand:
-    """x / y of a y neither tiny nor huge, by an estimate of 1 / y if the processor has one."""
+    """x / y of a y neither tiny nor huge, by the processor's estimate of 1 / y if there is any."""
     found = y.b.estimate_reciprocal(y.value)
     if found is None:
         return x / y
@@ -131,19 +131,19 @@ def ratio(x: Operand, y: Operand) -> Operand:
 
 
 def two_sum(a: Operand, b: Operand) -> tuple[Operand, Operand]:
-    """(s, t) with s + t = a + b exactly, s their rounded sum; |a| >= |b| or a == 0."""
+    """(s, t) with s + t = a + b exactly, s the rounded sum; |a| >= |b| or a == 0."""
     s = a + b
     return s, (a - s) + b
 
 
 def two_product(a: Operand, b: Operand | float) -> tuple[Operand, Operand]:
-    """(p, t) with p + t = a * b exactly, p their rounded product."""
+    """(p, t) with p + t = a * b exactly, p the rounded product."""
     p = a * b
     return p, a.fma(b, -p)
 
 
 def rarely(condition: Operand, usual: Operand, other: Callable[[], Operand]) -> Operand:
-    """`usual`, and other() where the condition holds; computed only if it does of some lane."""
+    """`usual`, or `other()` where the condition holds; computed only if any lane needs this."""
     b = usual.b
     some = _any_lane(condition)
     before, rare, after = (b.text.fresh(hint) for hint in ("usual", "rare", "after"))
@@ -193,7 +193,7 @@ def repeat(
 
 
 def _any_lane(condition: Operand) -> str:
-    """An i1: whether it holds of some lane."""
+    """An i1: whether the condition holds of some lane."""
     b = condition.b
     if b.lanes == 1:
         return b.text.let(f"freeze i1 {condition.value.name}")

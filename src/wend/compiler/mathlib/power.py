@@ -12,7 +12,7 @@ from wend.compiler.mathlib.parts import repeat, two_product, wide
 
 
 def pow(x: Operand, y: Operand) -> Operand:
-    """x ** y; of ints by repeated squaring, which wraps, y < 0 giving what is left of 1 / x**-y."""
+    """x ** y; of ints by repeated squaring, which wraps; y < 0: the whole part of 1 / x**-y."""
     if x.dtype.category == INT:
         return _int_power(x, y)
     v, u = wide(x), wide(y)
@@ -27,7 +27,7 @@ def pow(x: Operand, y: Operand) -> Operand:
         high, low = where(plain, high, edge), where(plain, low, 0.0)
         e, e_low = two_product(u, high)
         e_low = u.fma(low, e_low)
-        # Where the product is infinite, what it lost is not a number.
+        # Where the product is infinite, the lost part is not a number.
         e_low = where(abs(e) < 2000.0, e_low, 0.0)
     else:
         high = where(plain, natural_of_single(inner, _SHORT_LOG) * _LOG2_E, edge)
@@ -56,7 +56,7 @@ _SHORT_LOG = (
 
 
 def _signs(x: Operand, y: Operand, found: Operand) -> Operand:
-    """x ** y, of |x| ** y: what negative x and the exceptions of C's pow make of it."""
+    """x ** y from |x| ** y: signs of negative x, and the exceptions of C's pow."""
     whole = y.trunc().equals(y)
     half = y * 0.5
     odd = whole & half.trunc().differs(half)
@@ -104,7 +104,7 @@ def hypot(x: Operand, y: Operand) -> Operand:
         total = p + q
         rest = ((p - total) + q) + (lost + more)
         root = total.sqrt()
-        # One step of Newton's method, with the digits that total and root have lost.
+        # A step of Newton's method, with the digits that total and root have lost.
         error = (-root).fma(root, total) + rest
         step = where(root > 0.0, error / (root + root), 0.0)
         found = (root + where(root < math.inf, step, 0.0)) * (1.0 / scale)

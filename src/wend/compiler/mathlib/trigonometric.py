@@ -51,9 +51,9 @@ _PARTS: Final = (
     float.fromhex("0x1.3198a2e037073p-69"),
 )
 _TWO_OVER_PI: Final = 0.6366197723675814
-#: Beyond it the C library reduces the argument.
+#: Beyond this limit the C library reduces the argument.
 _LARGE: Final = 1e6
-# The same three parts of float32, and beyond what float64 reduces the argument.
+# The same three parts of float32, and the limit beyond which float64 reduces the argument.
 _PARTS_SINGLE: Final = (
     float.fromhex("0x1.921fb6p+0"),
     float.fromhex("-0x1.777a5cp-25"),
@@ -70,7 +70,7 @@ _PI: Final = (3.141592653589793, 1.2246467991473532e-16)
 class _Reduced(NamedTuple):
     """|x| = n pi / 2 + r, |r| <= pi / 4: sine and cosine of r, and the last bits of n.
 
-    sine_low, cosine_low: what their last roundings lost, for results of float64
+    sine_low, cosine_low: the parts that the last roundings lost, for results of float64
     """
 
     sine: Operand
@@ -81,7 +81,7 @@ class _Reduced(NamedTuple):
 
 
 def _reduced(x: Operand, double: bool) -> _Reduced:
-    """Of a float64 0 <= x < _LARGE, for results of float32 or float64."""
+    """`_Reduced` of a float64 0 <= x < _LARGE, for results of float32 or float64."""
     first, second, third = _PARTS
     n = nearest(x, _TWO_OVER_PI)
     r = n.fma(-first, x)
@@ -105,7 +105,7 @@ def _reduced(x: Operand, double: bool) -> _Reduced:
 
 
 def _reduced_single(x: Operand) -> _Reduced:
-    """Of a float32 0 <= x < _LARGE_SINGLE."""
+    """`_Reduced` of a float32 0 <= x < _LARGE_SINGLE."""
     n = nearest(x, _TWO_OVER_PI)
     first, second, third = _PARTS_SINGLE
     r = n.fma(-third, n.fma(-second, n.fma(-first, x)))
@@ -119,13 +119,13 @@ _Formula = Callable[[_Reduced, Operand], Operand]
 
 
 def _periodic(name: str, formula: _Formula, single: bool) -> Callable[[Operand], Operand]:
-    """A function of float32 that is computed in it (single), or in float64, and of float64."""
+    """A function of float64, and of float32: computed in float32 (single) or in float64."""
 
     def by_double(x: Operand) -> Operand:
         y = wide(x)
         a = abs(y)
         usual = formula(_reduced(a, x.is_double), y)
-        # Of infinities and NaN it is NaN either way.
+        # Infinities and NaN give NaN either way.
         large = (a > _LARGE) & (a < math.inf)
         found = rarely(large, usual, lambda: Operand(y.b, y.b.intrinsic(name, y.value)))
         return found.to(x.dtype)
@@ -213,7 +213,7 @@ def _asin_parts(a: Operand, double: bool) -> tuple[Operand, Operand]:
     z = where(large, (1.0 - a) * 0.5, a * a)
     s = where(large, z.sqrt(), a)
     rest = s * z * z.polynomial(_ASIN[double])
-    if double:  # and what the root has lost
+    if double:  # and the part that the root has lost
         rest = rest + where(large & (s > 0.0), (-s).fma(s, z) * 0.5 / s, 0.0)
     return s + rest, large
 
@@ -239,7 +239,7 @@ def atan2(y: Operand, x: Operand) -> Operand:
     swap = a > b
     small = Operand(a.b, a.b.minimum(a.value, b.value))
     large = Operand(a.b, a.b.maximum(a.value, b.value))
-    if y.is_double:  # their sum must not overflow; of two far apart the smaller counts as 0
+    if y.is_double:  # the sum must not overflow; the smaller of two numbers far apart counts as 0
         factor = where(large > 1e300, large.constant(2.0**-100), 1.0)
         small, large = small * factor, large * factor
     large = where(large.equals(0.0), 1.0, large)

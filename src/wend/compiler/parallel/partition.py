@@ -1,8 +1,8 @@
 """Cuts kernels into parts that threads can take: how many parts, and where each part begins.
 
 The cut of a kernel depends on its sizes alone, so that results do not depend on the number of
-threads. Loops are cut along one axis. A product is cut into columns, rows, or products of a batch.
-Before parts by rows the right operand is packed, in parts as well. A convolution is cut into
+threads. Loops are cut along a single axis. A product is cut into columns, rows, or products of a
+batch. Before parts by rows the right operand is packed, in parts as well. A convolution is cut into
 images, channels, or positions. The outcome is a `Partition`, which is independent of sizes, and the
 edges of the parts. `parallel.tasks` finds the calls of a partition.
 """
@@ -34,14 +34,14 @@ __all__ = [
     "operand_sizes",
 ]
 
-#: The largest share of the work for one of two threads before a product is cut in another way.
+#: The largest share of the work for either of two threads before a product is cut differently.
 EVEN = 0.51
 #: A left operand up to this size stays in the second-level cache.
 LEFT_BYTES = 1 << 20
 #: Nanoseconds per multiplication and addition, per cheap and per expensive op on an element, per
 #: byte read or written, per element packed.
 FMA, CHEAP, DEAR, BYTE, PACKED = 0.02, 0.04, 0.4, 0.06, 0.5
-#: Estimated nanoseconds: kernels below WORTH run in one piece, and parts take about PART.
+#: Estimated nanoseconds: kernels below WORTH run uncut, and parts take about PART.
 #: Products of fewer multiplications than MOST are below WORTH.
 WORTH, PART = round(MOST * FMA), 120_000
 MOST_PARTS = 16
@@ -205,7 +205,7 @@ def copied_folds(nest: Any, axis: int) -> list[Any]:
 
 
 def _loops(kernel: Kernel) -> Partitioner:
-    """Return the partitioner of a nest, which is cut along one of its `cut_axes`.
+    """Return the partitioner of a nest, which is cut along an axis of its `cut_axes`.
 
     The axes are the outermost loop, and the loop along vectors.
     """
@@ -215,7 +215,7 @@ def _loops(kernel: Kernel) -> Partitioner:
     n = len(polys)
     ops = sum(CHEAP if op.cheap or op.kind != "map" else DEAR for op in nest.region.ops)
     cost = float(ops + BYTE * sum(a.dtype.itemsize for a in nest.accesses()))
-    axes: list[tuple[int, int, int, int]] = []  # (axis, grain, place of its extent, next one's)
+    axes: list[tuple[int, int, int, int]] = []  # (axis, grain, place of its extent, next place)
     for axis in nest.cut_axes():
         grain = GRAIN if axis == nest.inner[-1] else 1
         first = len(polys)
@@ -279,8 +279,8 @@ def _product(
 ) -> Cut:  # fmt: skip
     """Return how a product is cut: by batch, by rows, or by columns.
 
-    left_step: elements from one step of the depth to the next in the left operand
-    right_step, right_column: elements from one step, or column, to the next in the right operand
+    left_step: elements from a step of the depth to the next in the left operand
+    right_step, right_column: elements from a step, or column, to the next in the right operand
     packed: whether the right operand is packed already
     """
     parts = _pieces(rows * columns * depth * batch0 * batch1 * FMA)
@@ -345,7 +345,7 @@ def _columns(columns: int, parts: int, dtype: str) -> list[int]:
     found = [0]
     for p in range(1, parts):
         k = bisect_left(cuts, columns * p / parts)
-        k -= cuts[k - 1] + cuts[k] > 2 * columns * p / parts  # the nearer one
+        k -= cuts[k - 1] + cuts[k] > 2 * columns * p / parts  # the nearer cut
         found.append(min(max(k, found[-1] + 1), panels - parts + p))
     return [cuts[k] for k in found] + [columns]
 
@@ -374,8 +374,8 @@ def _convolution(
 ) -> Cut:  # fmt: skip
     """Return how a convolution is cut.
 
-    Several images are cut by images, one image by positions, and the gradient of a large weight by
-    channels.
+    Several images are cut by images, a single image by positions, and the gradient of a large
+    weight by channels.
     """
     area = out_height * out_width
     taps = kernel_height * kernel_width
@@ -404,7 +404,7 @@ def _convolution(
             return _WHOLE
         return Cut(Partition("columns", len(edges) - 1, 0, before), edges + turns)
     if name != "convolve_weight":
-        # Images that are one product stay together, but for two parts that threads can share.
+        # Images that form a product stay together, but for two parts that threads can share.
         fit = max(1, forward.bundle_columns(dtype) // max(1, area))
         while parts > 2 and parts // 2 * fit >= images:
             parts //= 2

@@ -32,7 +32,7 @@ class SlotPatch(list[Slot]):
 
 
 class Stage(NamedTuple):
-    """Calls of one function, one for each argument block, which may run side by side."""
+    """Calls of a function, a call for each argument block, which may run side by side."""
 
     function: str
     blocks: list[list[Slot]]
@@ -74,7 +74,7 @@ def _schedule(kernel: Kernel, form: Partition) -> StagedTasks:
 
 
 def _whole(kernel: Kernel) -> StagedTasks:
-    """Return the calls of a kernel in one piece."""
+    """Return the calls of an uncut kernel."""
     names = [name for name in kernel.helpers if name == "clear"]
     return StagedTasks([Stage(n, [kernel.slots]) for n in (*names, kernel.name)], [])
 
@@ -221,10 +221,10 @@ def _turned(w: _Blocks, form: Partition) -> tuple[list[Stage], list[Poly], dict[
 
 
 def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, StagedTasks]) -> list[list[int]]:
-    """Let convolutions by one weight, each in one piece, turn this weight only once.
+    """Let uncut convolutions by the same weight turn this weight only once.
 
     Changes the schedules of such steps: each has a piece of private memory for the turned weight,
-    and the caller has to give all steps of one weight the same piece.
+    and the caller has to give all steps of a weight the same piece.
 
     Returns the steps of each such weight.
     """

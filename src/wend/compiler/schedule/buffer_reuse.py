@@ -53,7 +53,7 @@ def operand_for(nest: Nest, out: int, shape: Shape, free: Container[int]) -> int
 
 
 def _read_later(nest: Nest, base: int, out: int) -> bool:
-    """Whether a phase later than the one that writes a result reads a value from memory."""
+    """Whether a phase later than the writer of a result reads a value from memory."""
     return any(
         (access := nest.loads.get((op.out, k))) is not None and access.base == base
         for phase in range(nest.phase[out] + 1, nest.phases)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attachment"]
 
-# Ops that cost little beside another op of the same operand, by name: op -> the other op.
+# Ops that cost little beside another op of the same operand, by name: op -> that second op.
 _SHARED = {"normal_slope": "normal_gate"}
 
 

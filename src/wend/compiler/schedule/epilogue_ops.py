@@ -133,7 +133,7 @@ class Tail:
 
 
 def _loops(function: Function, region: Region, op: Op) -> list[tuple[tuple[int, ...], Poly]]:
-    """For each loop of a product, the axes that it merges, and the elements of one turn."""
+    """For each loop of a product, the axes that it merges, and the elements of a turn."""
     places = region.places[op.out]
 
     def axes(dims: Any) -> tuple[int, ...]:

@@ -3,8 +3,8 @@
 An op joins the nest of a producer, or a nest that reads the same values, on two conditions. The
 loops must be the same for all sizes, and nothing in between may depend on the nest. A fold whose
 result is used in the same nest fixes the nest's *inner* loops. The inner loops run once per phase
-for each turn of the outer loops, so that a row stays in cache (softmax, norms, losses). All other
-folds add up in memory while the nest runs, and are ready when the nest ends.
+for each turn of the outer loops, so that a row stays in cache (softmax, norms, losses). All
+remaining folds add up in memory while the nest runs, and are ready when the nest ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wend.compiler.schedule.epilogue_ops import may_have_tail, place_head
 from wend.compiler.schedule.fusion_group import Region
 from wend.compiler.schedule.rematerialize import Repetition
 
-#: The most ops of one nest. LLVM takes more than twice as long for twice as long a loop. Also, the
+#: The most ops of a nest. LLVM takes more than twice as long for twice as long a loop. Also, the
 #: steps of a long unrolled loop share kernels only where the loop is cut.
 MOST_OPS = 256
 
@@ -40,7 +40,7 @@ class Fusion:
         self.ordered: list[Region] = []
 
     def work(self) -> Iterator[None]:
-        """Sort all ops into regions, one op in each slice. `ordered` is the result, as it runs."""
+        """Sort all ops into regions, an op in each slice. `ordered` is the result, as it runs."""
         attachment = Attachment(self)  # not an attribute: `attachment` and this would be a cycle
         for op in self.function.ops:
             yield
@@ -118,7 +118,7 @@ class Fusion:
         self.depend(region, before)
 
     def depend(self, region: Region, before: int) -> None:
-        """Make a region, and all regions that depend on it, come after others.
+        """Make a region, and all regions that depend on it, come after the regions `before`.
 
         before: the regions to come after, as bits
         """
@@ -212,7 +212,7 @@ class Fusion:
             return False
         placed = tuple(-1 if a is None else a for a in loops)
         followed = [a for a in placed if a >= 0]
-        if len(set(followed)) < len(followed):  # one axis cannot be two loops
+        if len(set(followed)) < len(followed):  # an axis cannot be two loops
             return False
         if not self._fold_fits(region, op, placed, axes):
             return False
@@ -343,7 +343,7 @@ class Fusion:
         )
 
     def replay(self, a: Region, b: Region) -> Region | None:
-        """Return one nest with the ops of two nests, in the order of recording, or None.
+        """Return a nest with the ops of two nests, in the order of recording, or None.
 
         The ops join an empty nest one by one. If all ops of one nest were recorded first, the ops
         of the later nest join a copy of the earlier nest.
@@ -440,7 +440,7 @@ def in_order(regions: list[Region]) -> list[Region]:
                 raise AssertionError("regions depend on one another in a circle")
             else:
                 entered.add(top.number)
-                while missing:  # the first one ends up on top
+                while missing:  # the first ends up on top
                     number = missing.bit_length() - 1
                     stack.append(numbered[number])
                     missing &= ~(1 << number)

@@ -1,4 +1,4 @@
-"""Regions: ops that run as one step of a plan."""
+"""Regions: ops that run as a step of a plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from wend.compiler.ir.symbolic_extents import Poly
 
 
 class Region:
-    """Ops that run as one step: a loop nest over `axes`, a contraction, or a host op."""
+    """Ops that run as a step: a loop nest over `axes`, a contraction, or a host op."""
 
     def __init__(self, number: int, kind: str) -> None:
         self.number = number

@@ -173,7 +173,7 @@ class Nest:
         return sum(a.strides[axis] == ONE for a in self.accesses())
 
     def merge_axes(self) -> None:
-        """Merge neighbouring axes into one loop where all accesses allow it."""
+        """Merge neighbouring axes into a single loop where all accesses allow it."""
         self.outer = self.merged(self.outer)
         self.inner = self.merged(self.inner)
 
@@ -187,7 +187,7 @@ class Nest:
         return result
 
     def may_merge(self, a: int, b: int) -> bool:
-        """Whether loop b within loop a can be one loop."""
+        """Whether loop b within loop a can be merged with loop a."""
         if (a in self.region.indexed) != (b in self.region.indexed):
             return False
         canonical = self.function.extents.canonical
@@ -220,7 +220,7 @@ class Nest:
             late[value] = folded - {axis}
 
     def unit_axis(self) -> int:
-        """Add a loop of one turn, for a nest of single elements. Returns its axis."""
+        """Add a loop of a single turn, for a nest of single elements. Returns its axis."""
         self.extents.append(ONE)
         for access in self.accesses():
             access.strides.append(ZERO)
@@ -298,7 +298,7 @@ class Nest:
         return found
 
     def sources(self, op: Op) -> list[int]:
-        """The values of this nest, other than rows, that are operands of an op."""
+        """The values of this nest, except rows, that are operands of an op."""
         values = (self.inside.get((op.out, k)) for k in range(len(op.reads)))
         return [
             v for v in values if v is not None and not self.is_row[v] and v not in self.row_folds

@@ -16,7 +16,7 @@ MAX_REPEATED = 4
 
 
 class Repetition:
-    """Copies ops of one nest to the front of another nest that reads their results."""
+    """Copies ops of a nest to the front of another nest that reads their results."""
 
     def __init__(self, fusion: Fusion) -> None:
         self.fusion = fusion

@@ -1,13 +1,13 @@
 """Attention without the matrix of all pairs, for any sizes: the kernels of `wend.ops.attend`.
 
-There is one pair of functions for each form of attention (dtype, mask, dropout, causal):
+There is a pair of functions for each form of attention (dtype, mask, dropout, causal):
 
     void attend(ptr args)               output and totals       (`attention_forward`)
     void attend_backward(ptr args)      dq, dk, dv              (`attention_backward`)
 
-`args` is an argument block: 64-bit words, one per name in ATTEND or ATTEND_BACKWARD. Strides count
-elements; results are dense. For each entry of the batch, a block of rows meets one block of keys
-after another. Products are those of `matmul.matmul`, and rows of scores stay in the cache. The
+`args` is an argument block: 64-bit words, a word per name in ATTEND or ATTEND_BACKWARD. Strides
+count elements; results are dense. For each entry of the batch, a block of rows meets the blocks of
+keys in turn. Products are those of `matmul.matmul`, and rows of scores stay in the cache. The
 largest score of a row and the sum of the row's exponentials are corrected from block to block
 (Milakov, Gimelshein: Online normalizer calculation for softmax, 2018).
 
@@ -19,8 +19,8 @@ largest score of a row and the sum of the row's exponentials are corrected from 
     scale p factor seed offset  numbers (see `ops.attend`); integers as they are, else float64
     scratch                 memory for this call, aligned to 64 bytes
 
-Computations use the accumulators' type. Operands of half precision are widened first, one entry of
-the batch at a time.
+Computations use the accumulators' type. Operands of half precision are widened first, entry by
+entry of the batch.
 """
 
 from __future__ import annotations

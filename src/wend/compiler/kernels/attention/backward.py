@@ -57,7 +57,7 @@ class _Backward(Writer):
         return self.finish()
 
     def entry(self, entry: str, i: str, j: str) -> None:
-        """Write the code for one entry of the batch."""
+        """Write the code for an entry of the batch."""
         f, a, rooms = self.f, self.a, self.rooms_
         self.entry_, self.i, self.j = entry, i, j
         names = ("query", "key", "value", "grad")

@@ -57,7 +57,7 @@ class _Forward(Writer):
         return self.finish()
 
     def entry(self, entry: str, i: str, j: str) -> None:
-        """Write the code for one entry of the batch."""
+        """Write the code for an entry of the batch."""
         f, a, rooms = self.f, self.a, self.rooms_
         self.entry_, self.i, self.j = entry, i, j
         self.q = self.operand("query", i, j, a["rows"], a["depth"], rooms["query"])
@@ -123,7 +123,7 @@ class _Forward(Writer):
         self, scores: str, r: str, row: str, column: str, shown: str, last: str, later: str,
         out: str,
     ) -> None:  # fmt: skip
-        """Turn one row of scores into weights whose sum is not 1 yet."""
+        """Turn a row of scores into weights whose sum is not 1 yet."""
         f, shape, wide = self.f, self.shape, self.form.wide
         lanes, low = str(shape.lanes), self.builder().number(float("-inf"), wide)
         mask_at = self.mask_row(self.i, self.j, row)

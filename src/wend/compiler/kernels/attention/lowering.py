@@ -129,7 +129,7 @@ def _place(f: Function, role: str, i: int, n_batch: int) -> dict[str, Slot]:
     layout, shape = f.layout(i), f.shape(i)
     found = {role: Slot("pointer", layout.base, scale(layout.offset, f.dtypes[i].itemsize))}
     strides = [ZERO if n == ONE else s for n, s in zip(shape, layout.strides, strict=True)]
-    if role == "mask":  # broadcast: dims are aligned at the right, and others have stride 0
+    if role == "mask":  # broadcast: dims are aligned at the right, and the rest have stride 0
         strides = [ZERO] * (n_batch + 2 - len(strides)) + strides
     if role in ("total", "delta"):
         strides = [*strides, ZERO]

@@ -35,7 +35,7 @@ __all__ = ["DirectImage", "DirectWeight", "convolve_direct", "is_small", "weight
 
 # The most filters and channels of a group: with more, matrix products are quicker.
 _FILTERS, _CHANNELS = 3, 4
-# The sums of a gradient, which take turns so that no addition waits for the one before.
+# The sums of a gradient, which take turns so that no addition waits for the previous addition.
 _TURNS = 4
 
 
@@ -101,7 +101,7 @@ def _fused(f: Routine, shape: TileConfig, x: str, y: str, z: str) -> str:
 
 
 class _TapRow:
-    """Loads the elements of an image's row that one tap meets for neighbouring positions."""
+    """Loads the elements of an image's row that a tap meets for neighbouring positions."""
 
     def __init__(self, f: Routine, source: ElementReader, a: dict[str, str]) -> None:
         self.f, self.source = f, source
@@ -113,7 +113,7 @@ class _TapRow:
         self.columns = f.let(f"mul {self.kind} {counted(source.shape.lanes)}, {steps}")
 
     def load(self, pointer: str, iw: str, mask: str) -> str:
-        """Load one element for each position in a mask, and 0 outside the image.
+        """Load an element for each position in a mask, and 0 outside the image.
 
         pointer: the address of the first position's element
         iw: the column of the image of the first position's element
@@ -138,7 +138,7 @@ class _TapRow:
 
 
 def convolve_direct(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The text of `convolve_direct`, for one image and one group."""
+    """The text of `convolve_direct`, for a single image and group."""
     pointers = ("args", "image", "weight", "out")
     parameters = [*(("ptr", word) for word in pointers), ("i64", "at0"), ("i64", "at1")]
     f = Routine("convolve_direct", parameters, internal=True)
@@ -196,7 +196,7 @@ def _sums(
     ow: str,
     mask: str,
 ) -> str:
-    """Return a vector of sums over channels and taps, one lane for each position."""
+    """Return a vector of sums over channels and taps, with a lane for each position."""
     ih = f.sub(f.mul(oh, a["stride_height"]), a["pad_height"])
     iw = f.sub(f.mul(ow, a["stride_width"]), a["pad_width"])
     first = _first(f, ih, a["dilation_height"])
@@ -225,7 +225,7 @@ def _sums(
 
 
 def weight_direct(shape: TileConfig, dtype: str, names: list[str]) -> str:
-    """The text of `weight_direct`, for one group: one dot product per filter, channel and tap."""
+    """The text of `weight_direct`, for a group: a dot product per filter, channel and tap."""
     parameters = [("ptr", word) for word in ("args", "input", "out", "weight")]
     f = Routine("weight_direct", parameters, internal=True)
     a = arguments(f, names, "")
@@ -269,7 +269,7 @@ def _dot(
     kh: str,
     kw: str,
 ) -> str:
-    """Return the gradient of one element of the weight, as a vector whose lanes are to be added."""
+    """Return the gradient of an element of the weight, as a vector whose lanes are to be added."""
     ih = f.sub(f.mul(kh, a["dilation_height"]), a["pad_height"])
     iw = f.sub(f.mul(kw, a["dilation_width"]), a["pad_width"])
     first = _first(f, ih, a["stride_height"])

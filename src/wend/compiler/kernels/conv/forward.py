@@ -1,13 +1,13 @@
 """Convolutions of images, for any sizes, strides, dilations, paddings and groups.
 
-There is one function for each of the three ops that `wend.ops.conv` derives from one sum. The call
-`core(name, dtype)` returns a library with one of them, compiled once per processor:
+There is a function for each of the three ops that `wend.ops.conv` derives from the same sum. The
+call `core(name, dtype)` returns a library with the named function, compiled once per processor:
 
     void convolve(ptr args)             out from input and weight
     void convolve_input(ptr args)       input from out and weight: its gradient, or transposed
     void convolve_weight(ptr args)      weight from input and out: its gradient
 
-`args` is an argument block: 64-bit words, one per name in CONVOLVE, CONVOLVE_INPUT or
+`args` is an argument block: 64-bit words, a word per name in CONVOLVE, CONVOLVE_INPUT or
 CONVOLVE_WEIGHT, in that order. Strides count elements. The result has the accumulators' type (see
 `matmul.matmul`), and the operands have the dtype.
 
@@ -54,7 +54,7 @@ CONVOLVE_WEIGHT     The rows and columns of `out` are dense; the strides of `inp
     workspace               `weight_workspace(...)` bytes, aligned to 64 bytes
     spread                  as above
 
-With one dim, H = KH = 1. By default `convolve` is a matrix product by im2col: the weight,
+With a single dim, H = KH = 1. By default `convolve` is a matrix product by im2col: the weight,
 (F, C * KH * KW), times the patches of an image, whose panels are packed block by block. Some
 convolutions are computed by `conv.winograd`, `conv.padded_image` or `conv.depthwise` instead.
 """
@@ -156,7 +156,7 @@ WORDS = {
     "convolve_weight": CONVOLVE_WEIGHT,
 }
 #: The words of `add_parts`, a function in the library of `convolve_weight`. `add_parts` writes to
-#: `out` the sum of `copies` arrays of `count` elements, one behind another from `parts` on.
+#: `out` the sum of `copies` arrays of `count` elements, stored in order from `parts` on.
 ADD_PARTS = "out parts count copies".split()
 
 
@@ -194,7 +194,7 @@ def partial_sums(channels: Any, positions: Any) -> Any:
 
 
 def bundle_columns(dtype: str) -> int:
-    """The most positions of several images that are one matrix product."""
+    """The most positions of several images that form a matrix product."""
     return most_columns(_of(dtype, None))
 
 
@@ -249,7 +249,7 @@ def scratch_bytes(dtype: str, target: Target | None = None) -> int:
 def sizes_of(
     name: str, dtype: str, target: Target | None = None, **numbers: int
 ) -> ConvolutionSizes:
-    """What is known of a convolution before it runs, by the words of its argument block."""
+    """Return the sizes of a convolution known before the call, by words of the argument block."""
     shape = _of(dtype, target)
     words = _FEWER if name == "convolve" and not has_wide(shape, dtype) else WORDS[name]
     return ConvolutionSizes.known(shape, dtype, words, **numbers)

@@ -2,14 +2,14 @@
 
     void pack_patches(args, image, first, columns, width, start, depth, panel)
 
-A call packs one panel: `columns` positions of the output from `first` on. The panel has one row of
+A call packs a panel: `columns` positions of the output from `first` on. The panel has a row of
 `width` elements for each step of depth from `start` on. Step c * taps + tap is channel c of the
 image at that tap of the kernel. Elements of the padding are 0. The matrix of all patches is never
 made as a whole.
 
-All channels are packed alike. So the moves of one channel are written to a table first. A move is
-one vector of a tap, with the lanes to load and to store. Then the moves are made for each channel,
-so that a channel's rows stay in the cache for all taps.
+All channels are packed alike. So the moves of a channel are written to a table first. A move is a
+vector of a tap, with the lanes to load and to store. Then the moves are made for each channel, so
+that a channel's rows stay in the cache for all taps.
 
 The geometry is read from the argument block `args`, see `conv.forward`.
 """
@@ -99,7 +99,7 @@ class _Packing:
         self.wanted = f.let(f"select i1 {double}, {kind} <{even}>, {kind} <{every}>")
 
     def in_one_go(self, table: str, starts: str) -> None:
-        """Write down the moves of all taps, then make these moves for one channel after another."""
+        """Write down the moves of all taps, then make these moves channel by channel."""
         f = self.f
         with f.turns("0", self.taps) as tap:
             number = tap.carry("i64", "0")
@@ -163,7 +163,7 @@ class _Packing:
         return f.div(f.add(step, f.sub(self.taps, "1")), self.taps)
 
     def _write_down(self, tap: str, table: str) -> str:
-        """Write the moves of one tap to the table. Returns the number of moves.
+        """Write the moves of a tap to the table. Returns the number of moves.
 
         Offsets are relative to a channel of the image, and to the channel's first row in the panel.
         """
@@ -235,7 +235,7 @@ class _Packing:
         return f.let(f"bitcast i{lanes} {bits} to <{lanes} x i1>")
 
     def _make(self, table: str, first: str, last: str, plane: str, panel: str) -> None:
-        """Make the moves `first` to `last` - 1 of the table for one channel."""
+        """Make the moves `first` to `last` - 1 of the table for a channel."""
         f = self.f
         for condition, load in self.ways:
             with f.when(condition), f.loop(first, last) as i:

@@ -1,4 +1,4 @@
-"""Several small images as one matrix product, a bundle: its columns are all images' positions.
+"""Several small images as a single matrix product, a bundle: its columns are all images' positions.
 
 One image of few positions would fill vectors and tiles badly, and a large weight would be read
 again for each image. Column c is position c % positions of image c // positions. The sums of a part
@@ -34,7 +34,7 @@ def most_columns(shape: TileConfig) -> int:
 def bundled(f: Routine, shape: TileConfig, positions: str, images: str, wanted: str) -> str:
     """The number of images in a bundle, about the same for all bundles: as many as fit, or 1.
 
-    positions: the positions of one image
+    positions: the positions of an image
     wanted: an i1, whether to bundle at all
     """
     some = f.select(f.is_("eq", positions, "0"), "1", positions)

@@ -3,9 +3,9 @@
 With steps of `stride` between windows, the positions of the input fall into stride_height *
 stride_width phases. All positions of a phase meet the same taps of the kernel. These taps, in
 reverse order, are a kernel of their own, which steps by 1 over the gradient. No multiplications are
-spent on the zeros of a spread-out gradient. The phases' kernels lie in the workspace one after
-another, each as (groups, channels, filters, taps). Where a phase meets all taps, the taps keep
-their order, so that whole vectors of taps are moved. The dilation is then negative instead.
+spent on the zeros of a spread-out gradient. The phases' kernels lie in order in the workspace, each
+as (groups, channels, filters, taps). Where a phase meets all taps, the taps keep their order, so
+that whole vectors of taps are moved. The dilation is then negative instead.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FILTERS = 16
 
 
 class _Phase(Record):
-    """One dim of one phase, whose taps are last, last - step, ... and so on.
+    """A dim of a phase, whose taps are last, last - step, ... and so on.
 
     last, step: the last tap of the phase, and the step between taps
     count: the number of taps
@@ -230,7 +230,7 @@ class PhaseTaps:
 
 
 def _in_order(f: Routine, whole: str, phase: _Phase) -> _Phase:
-    """Return one dim of a phase, with the taps in the kernel's own order if `whole`."""
+    """Return a dim of a phase, with the taps in the kernel's own order if `whole`."""
     reach = f.mul(f.sub(phase.count, "1"), phase.dilation)
     pad = f.sub(phase.pad, f.select(whole, reach, "0"))
     back = f.sub("0", phase.dilation)

@@ -134,9 +134,9 @@ def by_one_weight(kernels: Mapping[int, Kernel]) -> list[list[int]]:
 def tell_shared(kernels: Mapping[int, Kernel]) -> None:
     """Set the word `shared` of all convolutions that have their weight in common.
 
-    The cost of transforming the weight, per convolution, decides which kernel computes each one.
-    That choice must not depend on how convolutions are cut, so that results are the same for any
-    number of threads.
+    The cost of transforming the weight, per convolution, decides which kernel computes each
+    convolution. The choice must not depend on how convolutions are cut, so that results are the
+    same for any number of threads.
     """
     for numbers in by_one_weight(kernels):
         for k in numbers:
@@ -176,7 +176,7 @@ def _geometry(f: Function, node: Node, values: dict[str, int]) -> dict[str, Poly
         image, channel, *rest = strides[role]
         row, column = dims(rest, ZERO)
         steps = {"image": image, "channel": channel, "row": row, "column": column}
-        if nd == 1:  # there is one row, so any stride will do: the one of a dense row
+        if nd == 1:  # there is one row, so any stride will do: the stride of a dense row
             steps["row"] = mul(column, shapes[role][2])
         found |= {f"{role}_{side}": step for side, step in steps.items()}
     filters = shapes["weight"][0]
@@ -219,7 +219,7 @@ def _poly(x: Any) -> Poly:
 
 
 def _workspace(name: str, sizes: dict[str, Poly], dtype: str) -> Poly:
-    """The bytes of the workspace of a convolution or of one of its gradients."""
+    """The bytes of the workspace of a convolution or of a gradient."""
     taps = mul(sizes["kernel_height"], sizes["kernel_width"])
     if name != "convolve_weight":
         whole = product([sizes["groups"], sizes["filters"], sizes["channels"], taps])

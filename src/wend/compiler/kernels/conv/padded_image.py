@@ -1,10 +1,10 @@
 """Convolutions with stride 1 without im2col: panels are the padded image, shifted by a tap.
 
-With stride 1, the pixels that one tap meets for neighbouring positions lie side by side in the
+With stride 1, the pixels that a tap meets for neighbouring positions lie side by side in the
 image. So the image is copied once with its padding, as many rows as the second-level cache has room
-for. A row of a panel is then vectors of that copy, at an offset from a table with one entry for
-each step of depth. Rows of the copy share their padding. A column or two of padding between rows of
-the output are therefore computed in vain, and left out when a tile is stored.
+for. A row of a panel is then vectors of that copy, at an offset from a table with an entry for each
+step of depth. Rows of the copy share their padding. A column or two of padding between rows of the
+output are therefore computed in vain, and left out when a tile is stored.
 
     void shifted(args)                      `convolve`, where `ShiftedImage` applies
     void shifted_RxW(a, a_row, depth, offsets, b, pieces, out, out_row)
@@ -56,11 +56,11 @@ _FILTERS = 64
 #: The bytes of an image's output that the second-level cache keeps. A larger output is prefetched
 #: for the epilogue.
 _FAR = 1 << 19
-#: The distance, in bytes, from a copied vector of the image to the one prefetched with it.
+#: The distance, in bytes, from a copied vector of the image to the vector prefetched with it.
 _AHEAD = 1024
 #: The four-byte words of a vector whose lanes move.
 _WORDS = 8
-#: The least rows of the output that one copy must serve, unless the output has fewer. The rows that
+#: The least rows of the output that a copy must serve, unless the output has fewer. The rows that
 #: the kernel reaches beyond them are copied again for the next copy.
 _ROWS = 8
 
@@ -82,7 +82,7 @@ class ShiftedImage(Variant):
         positions = c["out_height"] * c["out_width"]
         rows = _Window.of(c).rows(c)
         found = ~c.small
-        # Small images of a batch are one product.
+        # Small images of a batch form a single product.
         alone = positions * 2 > most_columns(c.shape)
         found = found & (alone | (c["batch"] == 1))
         depth, least = c["channels"] * taps, c["out_height"].at_most(_ROWS)
@@ -104,7 +104,7 @@ class _Window(Record):
 
     above: Int  # rows from tap 0 to the topmost tap: 0, or less if steps go back
     before: Int  # columns from tap 0 to the leftmost tap: 0, or less if steps go back
-    down: Int  # rows from the topmost tap to the lowest one
+    down: Int  # rows from the topmost tap to the lowest tap
     pad: Int  # columns of padding in front
     pitch: Int  # elements in a row of the copy
 
@@ -224,7 +224,7 @@ class _Pieces(Record):
             self._store(w, sums[w::width], out, apart)
 
     def _store(self, w: int, sums: list[str], out: str, apart: str) -> None:
-        """Store the vectors of one column of a tile, one for each row."""
+        """Store the vectors of a column of a tile, a vector for each row."""
         f, lanes = self.f, self.shape.lanes
         first = f.load("i64", f.at(self.base, 8 * w - 8), 8) if w else "0"
         with f.loop(first, f.load("i64", f.at(self.base, 8 * w), 8), "16") as piece:
@@ -419,7 +419,7 @@ class _Shifted:
                 self.panel(at, width, columns, (weight, out), place)
 
     def place(self, column: str, top: str) -> str:
-        """The offset in the copy of a position's window, in elements from row `top`'s first one."""
+        """The offset in the copy of a position's window, in elements from row `top`'s start."""
         f, wide = self.f, self.a["out_width"]
         row = f.div(column, wide)
         side = f.sub(column, f.mul(row, wide))
@@ -493,7 +493,7 @@ class _Shifted:
     def copy_vector(
         self, image: str, vector: tuple[str, str, str | None, str], line: tuple[str, str, str]
     ) -> None:
-        """Copy one vector of one row.
+        """Copy a vector of a row.
 
         image: the address of the image's first channel
         vector, line: values of `vectors_across` and `lines`

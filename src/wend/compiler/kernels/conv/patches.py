@@ -1,7 +1,7 @@
 """Convolutions image by image and group by group, as products of the weight and of patches.
 
-Several small images are one product (`image_batches`). The image itself is the matrix of patches
-where the kernel is one tap in steps of 1; otherwise patches are packed (`im2col`).
+Several small images form a product (`image_batches`). The image itself is the matrix of patches
+where the kernel is a single tap in steps of 1; otherwise patches are packed (`im2col`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ImageBundles(Record):
     """The facts that hold for all images and groups. a: words, with strides in bytes
 
     shared: memory for the state of `share_tile`
-    depth, positions: the steps of the product, and the positions of one image
+    depth, positions: the steps of the product, and the positions of an image
     accumulate: whether to add to the result
     together: the images of a bundle
     several: whether these are several
@@ -149,7 +149,7 @@ class Patches(Variant):
 
 
 def _stands(c: ConvolutionSizes, taps: str) -> Bool:
-    """Whether the image itself is the matrix of patches: one tap, stride 1, no padding, dense."""
+    """Whether the image itself is the matrix of patches: a tap of stride 1, no padding, dense."""
     size = SOURCES[c.dtype][1]
     found = Int(taps, c.f) == 1
     row = c["input_width"] * size

@@ -89,7 +89,7 @@ class Pooled:
         return value in self.needed or value in self.users
 
     def words_of(self, tail: Tail, given: list[Slot], out: int, values: int) -> list[Slot] | None:
-        """Return a tail's words for pooled columns, with other addresses and strides, or None.
+        """Return a tail's words for pooled columns, with new addresses and strides, or None.
 
         None means that the strides do not tell which words to replace.
 

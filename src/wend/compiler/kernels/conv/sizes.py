@@ -58,7 +58,7 @@ class ConvolutionSizes:
         return name in self.words
 
     def but(self, words: Mapping[str, Int]) -> ConvolutionSizes:
-        """The same with other words."""
+        """The same with changed words."""
         return ConvolutionSizes(self.shape, self.dtype, {**self.words, **words}, self._f)
 
     @property

@@ -3,7 +3,7 @@
 The transpose of the gradient, (C * KH * KW, F), is a matrix product. The left operand is the image
 shifted by each tap, read in place. The right operand is the output's gradient, whose panels are
 packed. The image is copied first where it needs padding or where its type is narrower. Sums are
-kept in the workspace, and transposed in the end. Several small images are one block of depth, so
+kept in the workspace, and transposed in the end. Several small images form a block of depth, so
 that their sums are read and written once. `winograd.weight_gradient` computes the gradient of many
 kernels of 3 x 3 instead.
 """
@@ -183,7 +183,7 @@ def _stands(
 def _together(f: Routine, a: dict[str, str], stands: str, area: str) -> str:
     """The number of images in a block of depth.
 
-    As many images as fit, with room for their copies; 1 if one image is several blocks.
+    As many images as fit, with room for their copies; 1 if an image is several blocks.
 
     stands: an i1, whether images are read in place
     area: the elements of a channel in a copy
@@ -226,7 +226,7 @@ def _add_images(
     gradient: Matrix,
     sums: str,
 ) -> None:
-    """Add the contribution of images: one whole block of depth, or one image block by block.
+    """Add the contribution of images: a whole block of depth, or a single image block by block.
 
     rows: the rows of the product, channels times taps
     image: the images, or their copies

@@ -1,7 +1,7 @@
 """Products of few rows with a right operand whose columns lie along the depth: dot products.
 
 Packing would cost more than the product. For example, these dot products compute a linear layer for
-one example, if the layer's weight, (columns, depth), is not packed.
+a single example, if the layer's weight, (columns, depth), is not packed.
 
     void dots(left, left_row, right, right_column, depth, first_row, last_row, first_column,
               last_column, out, out_row, out_column, accumulate, epilogue, state, at0, at1, tile)
@@ -202,7 +202,7 @@ class _Block(Record):
     def _added_up(self, sums: list[str]) -> list[str]:
         """Add up the lanes of each vector, and return the address of each total.
 
-        In each round, the halves of two vectors are added, which gives one vector for both.
+        In each round, the halves of two vectors are added, which gives a single vector for both.
         """
         f, shape = self.f, self.shape
         lanes, kind = shape.lanes, shape.vector

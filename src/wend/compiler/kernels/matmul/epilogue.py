@@ -36,7 +36,7 @@ _PLACES = ("%batch0", "%batch1", "%row", "%column")
 
 
 class EpilogueCode(NestCode):
-    """Writes the function of one tail. outputs: the values that are stored"""
+    """Writes the function of a tail. outputs: the values that are stored"""
 
     def __init__(self, tail: Tail, outputs: list[int]) -> None:
         like_a_nest: Any = tail
@@ -175,7 +175,7 @@ class EpilogueCode(NestCode):
         text.line(f"br i1 {more}, label {inside}, label {done}")
         text.label(inside)
         mask = self.mask(j) if masked else None
-        if self.strips:  # one wide vector: LLVM interleaves the instructions of its halves
+        if self.strips:  # a single wide vector: LLVM interleaves the instructions of its halves
             b = VectorBuilder(text, self.module, copies * self.lanes, self.target, None, mask)
             first = [j]
         else:

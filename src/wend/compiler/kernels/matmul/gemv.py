@@ -35,7 +35,7 @@ __all__ = ["Streamed", "streamed", "streams"]
 
 #: The most rows: with more, tiles use each loaded element more often.
 ROWS = 4
-#: The least columns, and the least bytes of the right operand. A smaller one fits in the
+#: The least columns, and the least bytes of the right operand. A smaller operand fits in the
 #: first-level cache, from which tiles read it as quickly.
 # measured: command not recorded, 2026-11-22, 1.1 to 1.9 times as fast as tiles beyond that cache
 COLUMNS, BYTES = 64, 1 << 15
@@ -163,9 +163,9 @@ def _step(
     offset: str,
     mask: str | None,
 ) -> None:
-    """Multiply one vector of each line with factors, and add the products to each row of sums.
+    """Multiply a vector of each line with factors, and add the products to each row of sums.
 
-    factors: for each row of sums, one factor for each line
+    factors: for each row of sums, a factor for each line
     lines: the addresses of the right operand's rows
     """
     found = [masked_load(f, shape, f.at(line, offset), mask) for line in lines]

@@ -9,7 +9,7 @@
     out                     the sums to add to, in whole vectors
 
 A tile has as many rows as the largest tile. The gradient of a convolution's weight is made of these
-tiles: a row is a channel shifted by one tap of the kernel, and no patch is ever copied.
+tiles: a row is a channel shifted by a tap of the kernel, and no patch is ever copied.
 """
 
 from __future__ import annotations

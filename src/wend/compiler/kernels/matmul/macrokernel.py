@@ -50,7 +50,7 @@ __all__ = [
 
 #: The most steps in a block of depth, so that a tile's rows fit into the first-level cache.
 DEPTH = 1024
-#: The bytes of a chunk's panels, for one block of depth, that the second-level cache should keep.
+#: The bytes of a chunk's panels, for a block of depth, that the second-level cache should keep.
 _CHUNK = 3 << 18
 #: The tiles of a group, whose rows are packed together.
 GROUP = 8
@@ -73,7 +73,7 @@ _HANDED = 8
 
 
 class Scratch(Record):
-    """Addresses in the scratch memory: of panels, of packed rows, and of one tile of sums."""
+    """Addresses in the scratch memory: of panels, of packed rows, and of a tile of sums."""
 
     panels: str
     rows: str
@@ -143,7 +143,7 @@ class PanelAddresses(Record):
 
 
 class TileGroup(Record):
-    """Tiles that follow each other: `each` rows in a tile, and one more in the first `more`."""
+    """Consecutive tiles: `each` rows in a tile, and one row more in the first `more`."""
 
     block: CacheBlock
     row: str
@@ -159,7 +159,7 @@ class PrefetchTarget(Record):
         second tile prefetches the rows of the tile after that, and so on
     row: the bytes to the next row
     step: the bytes to prefetch in a step of depth
-    shared: an i1, whether the rows follow each other, so that each panel prefetches a part
+    shared: an i1, whether the rows follow directly, so that each panel prefetches a part
     own: an i1, whether tiles prefetch their own operand, some steps on, for every panel
     """
 
@@ -192,7 +192,7 @@ class TileRows(Record):
 
 
 class _Tile(Record):
-    """The tiles of the same rows, one for each panel of a block.
+    """The tiles of the same rows, a tile for each panel of a block.
 
     left: the left operand, as arguments of a call
     row, height: the first row, and the number of rows
@@ -212,7 +212,7 @@ class _Tile(Record):
 
 
 def packed_apart(shape: TileConfig) -> int:
-    """The bytes from one packed tile of the left operand to the next."""
+    """The bytes from a packed tile of the left operand to the next."""
     return shape.rows * DEPTH * shape.size + shape.bytes
 
 
@@ -239,7 +239,7 @@ def panel_capacity(shape: TileConfig) -> int:
 
 
 def _room(shape: TileConfig) -> tuple[int, int, int]:
-    # The room for tiles has the rows handed to an epilogue, and one transposed tile.
+    # The room for tiles has the rows handed to an epilogue, and a transposed tile.
     tiles = (handed_rows(shape) + shape.panel) * shape.panel * shape.size
     return panel_capacity(shape) * shape.size, GROUP * packed_apart(shape), tiles
 
@@ -274,7 +274,7 @@ def panels(
         left = f.ceil_div(f.sub(columns, loop.index), shape.lanes)
         width = f.minimum(left, str(shape.vectors))
         if shape.vectors > 2:
-            # A panel of one vector is slow: the last two panels share the vectors instead.
+            # A panel of a single vector is slow: the last two panels share the vectors instead.
             width = f.select(f.is_("eq", left, str(shape.vectors + 1)), "2", width)
         loop.step = f.mul(width, str(shape.lanes))
         yield loop.index, width
@@ -310,7 +310,7 @@ class Multiply(Record):
     epilogue, state: the pointers of an epilogue, or null
     place: two i64 that are passed to the epilogue
     chunk: the columns in a chunk; "" for the usual number
-    whole: whether the depth is one block, whatever its size
+    whole: whether the depth is a single block, whatever its size
     stands: a function that says (an i1) whether rows of a block are read in place, so that tiles
         may be taller
     strips: whether the epilogue takes tiles of several panels (see `matmul.matmul`)
@@ -480,7 +480,7 @@ class Multiply(Record):
         columns: tuple[str, str],
         soon: PrefetchStream,
     ) -> None:
-        """Write one call that computes the tiles of several widest panels.
+        """Write a call that computes the tiles of several widest panels.
 
         panels: the address of the first panel, the bytes between its rows, and to the next panel
         goal: the address of the sums, and the bytes to the next row
@@ -501,7 +501,7 @@ class Multiply(Record):
     def _handed_strips(
         self, tile: _Tile, panels: tuple[str, str, str], columns: tuple[str, str]
     ) -> None:
-        """Write the loop over strips for an epilogue, which gets several tiles as one."""
+        """Write the loop over strips for an epilogue, which gets several tiles as a single tile."""
         f, shape, room = self.f, self.shape, self.room.tile
         base, step, apart = panels
         with f.turns(*columns, str(_HANDED * shape.panel)) as loop:

@@ -5,9 +5,9 @@
     void product(ptr args)      the product, in two levels of batch
     void pack(ptr args)         the right operand, rearranged once for many products
 
-`args` is an argument block: 64-bit words, one per name in PRODUCT or PACK, in that order, which are
-pointers or integers. Strides count elements, and may be zero or negative. Only `out` must have its
-columns side by side.
+`args` is an argument block: 64-bit words, a word per name in PRODUCT or PACK, in that order, which
+are pointers or integers. Strides count elements, and may be zero or negative. Only `out` must have
+its columns side by side.
 
 PRODUCT
     left right out          pointers
@@ -51,7 +51,7 @@ if the results have the accumulators' type and the same strides.
 The way in which a sum is split depends on the sizes, and on a part's number of rows. Cut a product
 by sizes alone, never by the number of threads, and results are the same from run to run.
 
-`epilogue(name, dtype, body)` writes an epilogue with one loop over rows and vectors.
+`epilogue(name, dtype, body)` writes an epilogue with a loop over rows and vectors.
 """
 
 from __future__ import annotations
@@ -141,17 +141,17 @@ def tile_columns(dtype: str, target: Target | None = None) -> int:
 
 
 def hands_strips(dtype: str, target: Target | None = None) -> bool:
-    """Whether an epilogue may get several tiles side by side as one."""
+    """Whether an epilogue may get several tiles side by side as a single tile."""
     return _of(dtype, target).hands_strips
 
 
 def lanes(dtype: str, target: Target | None = None) -> int:
-    """The number of accumulators in one vector."""
+    """The number of accumulators in a vector."""
     return _of(dtype, target).lanes
 
 
 def depth_block() -> int:
-    """The largest depth that is summed up as one block."""
+    """The largest depth that is summed up as a single block."""
     return DEPTH
 
 
@@ -174,7 +174,7 @@ def unpacked_rows(dtype: str, target: Target | None = None) -> int:
 
 
 def sizes_of(dtype: str, target: Target | None = None, **numbers: int) -> ProductSizes:
-    """What is known of a product before it runs, by the words of PRODUCT, which count elements."""
+    """Return the sizes of a product known before the call, by words of PRODUCT (in elements)."""
     return ProductSizes.known(_of(dtype, target), dtype, **numbers)
 
 
@@ -219,7 +219,7 @@ def epilogue(
     """Return the text of an epilogue.
 
     name: the name of the function
-    body: appends the instructions for one vector of sums, of `lanes(dtype)` elements; a lane
+    body: appends the instructions for a vector of sums, of `lanes(dtype)` elements; a lane
         outside of the product may hold anything
     """
     shape = _of(dtype, target)

@@ -1,7 +1,7 @@
 """The microkernel of a matrix product: it computes a tile of the result in registers.
 
-A tile is `rows` rows by `width` vectors. A step of depth takes one element of each row of the left
-operand. That element is spread over a vector, and multiplied with a row of the right operand's
+A tile is `rows` rows by `width` vectors. A step of depth takes an element of each row of the left
+operand. The element is spread over a vector, and multiplied with a row of the right operand's
 panel.
 
     void tile_RxW(a, a_row, a_step, b, b_step, depth, before, before_row, out, out_row, valid,
@@ -15,7 +15,7 @@ panel.
                                    cache
 
     void packing_R(...)            a tile of a whole panel, which also packs the panel: its rows are
-                                   copied to `soon`, one after another
+                                   copied to `soon` in order
 
     void strip_R(a, a_row, a_step, b, b_step, b_apart, depth, panels, before, out, out_row,
                  soon, soon_apart, soon_turns, soon_step, soon_halved)
@@ -64,7 +64,7 @@ EPILOGUE = [
     *(("i64", word) for word in "rows columns row column batch0 batch1".split()),
     ("ptr", "state"),
 ]
-# The types of parameters of functions that compute a part of a product; all others are i64.
+# The types of parameters of functions that compute a part of a product; the rest are i64.
 _KINDS = {"accumulate": "i1"} | dict.fromkeys(
     "left right out epilogue state scratch tile".split(), "ptr"
 )
@@ -94,7 +94,7 @@ class TileConfig(Record):
     lanes: the elements in a vector
     rows, vectors: the extents of the largest tile
     masks: whether masked stores are cheap
-    moves: whether masked stores are slow, but one instruction permutes a vector's lanes freely
+    moves: whether masked stores are slow, but a single instruction permutes a vector's lanes freely
     line: the elements between rows of a tile that is handed on; 0: the columns of a panel
     """
 
@@ -111,7 +111,7 @@ class TileConfig(Record):
     def of(target: Target, element: str) -> TileConfig:
         """Return the configuration of a processor. The largest tile fills the registers.
 
-        The registers hold the accumulators, one row of the panel, and the spread elements.
+        The registers hold the accumulators, a row of the panel, and the spread elements.
         """
         size = 8 if element == "double" else 4
         rows, vectors = (8, 3) if target.registers >= 32 else (6, 2)
@@ -156,7 +156,7 @@ class TileConfig(Record):
 
     @property
     def reach(self) -> int:
-        """The rows addressed from one base: more rows need registers for odd multiples."""
+        """The rows addressed from the same base: more rows need registers for odd multiples."""
         return 8 if self.rows == 8 else 3
 
     def sets(self, rows: int, width: int) -> int:
@@ -334,7 +334,7 @@ def _store(
 
 
 def spread(f: Routine, shape: TileConfig, one: str) -> str:
-    """A vector with one accumulator in all lanes."""
+    """A vector with the same accumulator in all lanes."""
     first = f.let(f"insertelement {shape.vector} poison, {shape.element} {one}, i64 0")
     return f.let(
         f"shufflevector {shape.vector} {first}, {shape.vector} poison, "
@@ -383,7 +383,7 @@ def _multiply(
     soon: tuple[str, str] = ("%soon", "%soon_step"),
 ) -> list[str]:
     """Return the vectors of sums over the whole depth, row by row."""
-    # Few sums would wait for one another, so small tiles take several steps of depth in a turn.
+    # Few sums would wait for earlier sums, so small tiles take several steps of depth in a turn.
     steps = shape.sets(rows, width)
     row_at = row_places(f, "%a", "%a_row", rows, shape.reach)
     whole = f.mul(f.div("%depth", str(steps)), str(steps)) if steps > 1 else "%depth"
@@ -435,8 +435,8 @@ def _known_steps(
     """Write an unrolled loop over most steps, where operands lie at known distances.
 
     Few addresses are then computed: a third of the instructions are not multiplications, against
-    half with one step a turn. This hardly matters for a thread alone on a core, but very much where
-    another thread shares the core.
+    half with a single step a turn. This hardly matters for a thread alone on a core, but very much
+    where another thread shares the core.
 
     Returns the number of steps done, the address of the panel's next row, and the sums.
     """
@@ -445,7 +445,7 @@ def _known_steps(
     whole = f.let(f"and i64 %depth, -{_TURN}")
     half = f.mul(f.let(f"lshr i64 {_TURN // 2}, %soon_halved"), soon[1])
     dense = f.is_("eq", "%b_step", str(line))
-    # Half a turn prefetches one line. The other loop serves tiles that must prefetch more lines.
+    # Half a turn prefetches a line. The second loop serves tiles that must prefetch more lines.
     dense = f.both(dense, f.is_("sle", half, str(LINE)))
     along = f.is_("eq", "%a_step", str(shape.size))
     across = f.is_("eq", "%a_step", str(rows * shape.size))
@@ -524,7 +524,7 @@ def row_places(
 
     base: the address of the first row
     apart: the bytes between rows
-    reach: the rows that are addressed from one base
+    reach: the rows that are addressed from the same base
     """
     bases = [base] + [f.at(base, f.mul(apart, str(row))) for row in range(reach, rows, reach)]
     odd = {1: apart} | {n: f.mul(apart, str(n)) for n in range(3, min(rows, reach), 2)}
@@ -564,9 +564,9 @@ def multiply_step(
     width: int,
     ahead: str = "",
 ) -> list[str]:
-    """Return the sums after one step of depth.
+    """Return the sums after a step of depth.
 
-    places: the addresses of one element of each row of the left operand
+    places: the addresses of an element of each row of the left operand
     b: the address of the panel's row
     ahead: the bytes from the panel's row to the data to prefetch; "" for the usual distance
     """

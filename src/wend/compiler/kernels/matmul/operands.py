@@ -155,7 +155,7 @@ class Operands(Record):
         if element != shape.element:
             return "false"
         along = f.is_("eq", left.step, str(size))
-        # Packing does not pay for one panel, nor for rows side by side that stay in the cache.
+        # Packing does not pay for a single panel, nor for rows side by side that stay in the cache.
         single = f.is_("sle", f.sub(block.last, block.first), str(shape.panel))
         across = f.is_("eq", left.line, str(size))
         small = f.is_("ule", f.mul(block.depth, left.step), str(_NEAR))
@@ -201,7 +201,7 @@ class Operands(Record):
         shared = f.both(stands, along)
         tiles = f.select(shared, "1", str(GROUP))
         first = f.add(f.mul(group.each, tiles), f.minimum(group.more, tiles))
-        # Rows follow each other with little in between, or steps lie far apart.
+        # Rows follow closely with little in between, or steps lie far apart.
         tile = shape.rows * size
         length = f.mul(group.block.depth, str(size))
         near = f.is_("ule", left.line, f.mul(length, "2"))

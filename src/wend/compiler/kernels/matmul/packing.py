@@ -1,15 +1,15 @@
-"""Packing the operands of a matrix product, so that tiles read memory from one end to the other.
+"""Packing the operands of a matrix product, so that tiles read memory from end to end.
 
     void pack_right(source, step, column, depth, columns, width, panel)
 
-Packs one panel of the right operand. Row k of the panel is elements (k, 0) ... (k, width - 1);
+Packs a panel of the right operand. Row k of the panel is elements (k, 0) ... (k, width - 1);
 `width` is a multiple of the lanes. Elements beyond `columns` are undefined (tiles never store
 their sums).
 
     void pack_left(source, row, step, depth, tiles, each, more, tile, apart)
 
 Packs tiles of the left operand: `each` rows in a tile, and one more in the first `more` tiles.
-Packed tiles are `apart` bytes from each other.
+Packed tiles are `apart` bytes apart.
 
 Strides are in bytes. Narrower types, bfloat16 and float16, are widened to float32 on the way.
 """
@@ -49,7 +49,7 @@ class ElementReader:
         self.same = self.element == shape.element
 
     def widen(self, f: Routine, value: str, lanes: int) -> str:
-        """Convert one value or, for lanes > 0, a vector of values to the accumulators' type."""
+        """Convert a value or, for lanes > 0, a vector of values to the accumulators' type."""
         if self.same:
             return value
         old, new = self.element, self.shape.element
@@ -98,7 +98,7 @@ class ElementReader:
         return self.widen(f, loaded, lanes)
 
     def every_second(self, f: Routine, x: str, y: str) -> str:
-        """Return the elements 0, 2, 4, ... of two vectors, as one vector."""
+        """Return the elements 0, 2, 4, ... of two vectors, as a single vector."""
         lanes = self.shape.lanes
         return shuffled(f, self.shape, x, y, list(range(0, 2 * lanes, 2)), lanes)
 
@@ -210,7 +210,7 @@ def _lines(f: Routine, lanes: int, first: str) -> list[str]:
 def _few_steps(
     f: Routine, source: ElementReader, lines: list[str], k: str, few: int, mask: str | None
 ) -> list[str]:
-    """Return one vector for each of `few` steps from `k` on, with a lane for each line.
+    """Return a vector for each of `few` steps from `k` on, with a lane for each line.
 
     Pieces of 16 bytes are put together to vectors, then transposed.
     """
@@ -233,7 +233,7 @@ def transposed(f: Routine, shape: TileConfig, rows: list[str], lanes: int = 0) -
     """Transpose squares that lie side by side in vectors. Blocks change places, halving each time.
 
     rows: the vectors, as many as the side of a square
-    lanes: the lanes of a vector, a multiple of the number of rows; 0 for one square
+    lanes: the lanes of a vector, a multiple of the number of rows; 0 for a single square
     """
     rows = list(rows)
     lanes = lanes or len(rows)
@@ -271,7 +271,7 @@ def pack_left(shape: TileConfig, dtype: str) -> str:
     source = ElementReader(shape, dtype)
     along = f.is_("eq", "%step", str(source.size))
     across = f.is_("eq", "%row", str(source.size))
-    # Rows side by side, of a full group of tiles of one height, are copied step by step.
+    # Rows side by side, of a full group of tiles of equal height, are copied step by step.
     even = f.either(f.is_("eq", "%more", "0"), f.is_("sge", "%more", "%tiles"))
     whole = f.both(f.both(across, even), f.is_("eq", "%tiles", str(GROUP)))
     with f.when(whole):

@@ -1,7 +1,7 @@
 """The data that tiles of a matrix product prefetch for later tiles.
 
 The processor foresees neither where the next chunk of packed panels begins, nor rows of which only
-one has been read. All fields are names of LLVM values; strides are in bytes.
+the first has been read. All fields are names of LLVM values; strides are in bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class PrefetchStream(NamedTuple):
 
     start, apart: the tile of panel t prefetches from start + t * apart on
     turns: the number of panels whose tiles prefetch
-    bytes: the bytes from one prefetch to the next
+    bytes: the bytes from a prefetch to the next
     halved: each prefetch is repeated for 2 ** halved steps of depth
     """
 
@@ -124,7 +124,7 @@ def _next_panels(
 ) -> Callable[[str], PrefetchStream]:
     """Return a function from the number of a tile to the data to prefetch of the next panels.
 
-    The tiles of a panel share the prefetching of one next panel.
+    The tiles of a panel share the prefetching of the next panel.
     """
     columns, depth = whole
     share = f.div(f.add(str(shape.panel * shape.size), f.sub(count, "1")), count)

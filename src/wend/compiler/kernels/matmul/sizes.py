@@ -40,7 +40,7 @@ class Rest(Record):
     """The columns that no variant has taken so far.
 
     taken: whether all columns are taken
-    first, last: the first column of the part that was not left over, and one behind the last
+    first, last: the first column of the part that was not left over, and the end behind the last
     columns: the columns of the whole product that are not left over
     """
 
@@ -51,7 +51,7 @@ class Rest(Record):
 
 
 class ProductSizes:
-    """The sizes and strides of a product, or of a part of one.
+    """The sizes and strides of a product, or of a part of a product.
 
     shape, dtype: the tiles, and the operands' dtype
     f: the function that the facts are computed in, or None
@@ -132,7 +132,7 @@ class ProductSizes:
 
     @cached_property
     def plain(self) -> Bool:
-        """Whether sums go straight to memory, and replace what is there."""
+        """Whether sums go straight to memory, and replace the old values."""
         return self.stores() & ~self.accumulate
 
     @cached_property
@@ -144,7 +144,7 @@ class ProductSizes:
     def right_along(self) -> Bool:
         """Whether the right operand's steps lie side by side, and its columns do not.
 
-        Of columns that lie side by side panels are read in place.
+        Panels of columns that lie side by side are read in place.
         """
         along = (self.right_step == self.size) & ~self.packed
         return along & (self.right_column != self.size)
@@ -219,7 +219,7 @@ class ProductSizes:
 
 
 class ProductSite(Record):
-    """The place in the function `product` where a variant writes its code: one entry of the batch.
+    """The place in the function `product` where a variant writes its code: an entry of the batch.
 
     a: the words, with strides in bytes
     left, right, out: the operands and the address of the result

@@ -13,7 +13,7 @@ The right operand's columns lie side by side. Strides are in bytes.
                  last_row, out, out_row)
 
 For products of few columns as well, if the left operand's rows lie side by side. A vector has some
-rows of one column; columns are transposed in registers.
+rows of a column; columns are transposed in registers.
 
     void held(left, left_row, left_step, right, right_step, depth, first_row, last_row,
               first_column, last_column, out, out_row)
@@ -59,7 +59,7 @@ NEAR = 1 << 14
 HELD, REGISTERS = range(7, 13), 24
 #: The rows of a block, where the rows of the result are written a part at a time.
 ROWS = 16
-#: The most columns and steps for `upright`: with more steps, sums would wait for one another.
+#: The most columns and steps for `upright`: with more steps, sums would wait for earlier sums.
 # measured: command not recorded, 2026-11-23, 872x4x2 transposed takes a sixth of the time
 COLUMNS, DEPTH = 4, 24
 
@@ -205,7 +205,7 @@ def _by_panel(
     out: str,
     masks: Sequence[str | None],
 ) -> None:
-    """Write the product of some rows and one panel.
+    """Write the product of some rows and a panel.
 
     rows: the first row, and one behind the last
     lines: the addresses of the right operand's rows
@@ -237,7 +237,7 @@ def outer(shape: TileConfig) -> str:
 
 
 def _steps(f: Routine, shape: TileConfig, depth: int) -> None:
-    """Write the product for one depth, by chunks of columns."""
+    """Write the product for a known depth, by chunks of columns."""
     most = NEAR // (depth * shape.bytes) * shape.lanes
     height = _height(shape, depth)
     wide = f.is_("sge", f.sub("%last_column", "%first_column"), str(LONG * shape.lanes))

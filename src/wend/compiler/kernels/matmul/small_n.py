@@ -1,8 +1,8 @@
 """Products of few columns: dot products of the left operand's rows, or tiles of the transpose.
 
-A tile has as many columns as two or three vectors hold, so a product of one column would use one
-lane. A few columns behind whole vectors would waste lanes too. Such left-over columns are a product
-of their own, unless the product is cut into parts.
+A tile has as many columns as two or three vectors hold, so a product of a single column would use a
+single lane. A few columns behind whole vectors would waste lanes too. Such left-over columns are a
+product of their own, unless the product is cut into parts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FewColumns(Record):
         """
         shape, size = p.shape, p.shape.size
         line = p.packed.choose(size, p.right_column)
-        vectors = p.columns.ceil_div(shape.lanes)  # of one panel
+        vectors = p.columns.ceil_div(shape.lanes)  # of a panel
         step = p.packed.choose(vectors * shape.bytes, p.right_step)
         if p.widened:
             return FewColumns(p.never, p.never, line, step, p.never, Int(0, p.f))

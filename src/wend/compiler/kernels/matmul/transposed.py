@@ -109,8 +109,8 @@ def crossed(p: ProductSizes) -> Bool:
     if p.widened:
         return p.never
     shape, size = p.shape, p.shape.size
-    # Turning tiles costs less than packing a right operand for few rows, or than transposing one of
-    # many steps. Turned rows of narrow tiles are not whole vectors.
+    # Turning tiles costs less than packing a right operand for few rows, or than transposing a
+    # right operand of many steps. Turned rows of narrow tiles are not whole vectors.
     much = p.never
     if not has_narrow_panels(shape):
         much = (p.rows <= _FEW) & (p.depth >= _FEW // 2)
@@ -139,7 +139,7 @@ class Transposed(Variant):
 
     @staticmethod
     def emit(site: ProductSite) -> None:
-        """Write the calls of `turned`, one for each block of depth."""
+        """Write the calls of `turned`, a call for each block of depth."""
         f, p, a, left, few = site.f, site.p, site.a, site.left, site.p.few_columns
         blocks = f.ceil_div(a["depth"], DEPTH)
         blocks = f.select(f.is_("eq", blocks, "0"), "1", blocks)
@@ -183,11 +183,11 @@ def turned(shape: TileConfig, dtype: str) -> str:
     few = f.is_("sle", count, f.select(large, f.minimum(str(shape.panel), most), most))
     few = f.both(few, f.is_("eq", "%left_row", size))  # side by side: they are read in place
     operands = Operands(f, shape, dtype, room, left, right, "%last_row", few)
-    # The whole depth is one block, for as many columns as there is room.
+    # The whole depth is a single block, for as many columns as there is room.
     each = f.select(f.is_("eq", "%depth", "0"), "1", "%depth")
     columns = f.sub(f.div(str(panel_capacity(shape)), each), str(shape.lanes))
     chunk = f.mul(f.div(columns, str(shape.panel)), str(shape.panel))
-    # A chunk of one panel lets the other operand be read in place.
+    # A chunk of a single panel lets the second operand be read in place.
     chunk = f.select(f.is_("eq", "%right_step", size), chunk, str(shape.panel))
     rows = f.sub("%last_row", "%first_row")
     extents = (Int(x, f) for x in (count, rows, "%depth", right.step))
@@ -278,7 +278,7 @@ def _turn(
         rows = [f.load(turn.kind, f.at(source, offset), shape.size) for source in sources]
         found = transposed(f, shape, rows)
         few = "true"
-        if not shape.masks:  # a whole block is stored in pieces of one size
+        if not shape.masks:  # a whole block is stored in pieces of equal size
             few = f.is_("sgt", f.add(column, str(block)), "%columns")
             with f.when(f.let(f"xor i1 {few}, true")):
                 turn.put(found, column)

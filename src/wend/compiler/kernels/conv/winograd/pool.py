@@ -57,7 +57,7 @@ POOL = (
 _WINDOW = {"kernel": 2, "step": 2, "pad": 0, "dilation": 1}
 
 _EXTENTS = ("out_height", "out_width")
-#: The most neighbouring squares whose windows make one tile.
+#: The most neighbouring squares whose windows make a tile.
 _GROUP = 8
 _SIDE = WIDE.side // 2
 
@@ -133,8 +133,8 @@ def _pool_squares(names: list[str]) -> str:
 def _hand_pooled(shape: TileConfig, names: list[str]) -> str:
     """The text of `hand_pooled`: it hands two tiles to the epilogue, or stores them.
 
-    The tiles lie `apart` bytes from each other, and have `rows` filters from `first` on. The first
-    window is at row `top` and column `left` of the pooled image.
+    The tiles lie `apart` bytes apart, and have `rows` filters from `first` on. The first window is
+    at row `top` and column `left` of the pooled image.
     """
     words = "ptr args, ptr tile, i64 apart, i64 rows, i64 first, i64 top, i64 left, i64 columns"
     f = Routine("hand_pooled", parameters(words + ", i64 image"), internal=True)
@@ -165,7 +165,7 @@ def _hand_pooled(shape: TileConfig, names: list[str]) -> str:
 def _greater(f: Routine, shape: TileConfig, x: str, before: str) -> str:
     """Return the greater element of each lane of two vectors.
 
-    The result is the element of `before` where both are equal, and NaN where one of both is NaN.
+    The result is the element of `before` where both are equal, and NaN where either is NaN.
     """
     kind, bits = shape.vector, f"<{shape.lanes} x i1>"
     more = f.let(f"fcmp ogt {kind} {x}, {before}")
@@ -175,11 +175,11 @@ def _greater(f: Routine, shape: TileConfig, x: str, before: str) -> str:
 
 
 def _greater_of_pairs(f: Routine, shape: TileConfig, x: str, y: str) -> str:
-    """Return the greater of each two neighbours in two vectors, in one vector.
+    """Return the greater of each two neighbours in two vectors, in a single vector.
 
     The results of `x` come first, then those of `y`.
     """
-    if shape.masks:  # here one instruction picks any lanes from two vectors
+    if shape.masks:  # here an instruction picks any lanes from two vectors
         even, odd = halves(f, shape, [x, y])
         return _greater(f, shape, odd, even)
     even = shuffled(f, shape, x, y, [0, 2, 8, 10, 4, 6, 12, 14], shape.lanes)
@@ -230,7 +230,8 @@ def _join_pooled(shape: TileConfig, names: list[str]) -> str:
                     else:
                         best.append(two)
             for down, (one, other) in enumerate(best):
-                # Within each four lanes, first the pairs of two squares, then those of the others.
+                # Within each four lanes, first the pairs of two squares, then those of the
+                # remaining squares.
                 for second, order in enumerate(woven(shape)):
                     pairs = shuffled(f, shape, one, other, order, shape.lanes)
                     for k in range(shape.lanes // 2):
@@ -254,7 +255,7 @@ def _join_pooled(shape: TileConfig, names: list[str]) -> str:
 def _pool_lines(shape: TileConfig) -> str:
     """The text of `pool_lines`: it makes two pooled tiles, half as wide, from six tiles of sums.
 
-    Tiles lie `apart` bytes from one to the next.
+    Neighbouring tiles lie `apart` bytes apart.
     """
     f = Routine("pool_lines", parameters("ptr sums, i64 rows, ptr to, i64 apart"), internal=True)
     with f.loop("0", "%rows") as i:

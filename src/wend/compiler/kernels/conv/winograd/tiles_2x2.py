@@ -3,7 +3,7 @@
 The output is cut into squares of 2 x 2 positions. Each square depends on a window of 4 x 4 pixels
 of the image. The kernel and this window are transformed into 16 numbers each, by sums and
 differences. A square, channel and filter then take 16 multiplications in place of 36. For each of
-these 16 places there is one matrix product, of (filters, channels) and (channels, squares). Sums
+these 16 places there is a matrix product, of (filters, channels) and (channels, squares). Sums
 and differences of the products are the output (Lavin and Gray, 2015).
 
 In this package "spread" names the transforms of kernels and images. "Join" names the inverse
@@ -18,7 +18,7 @@ transform, from the products to the output.
 
 In memory each of the 16 places is a plane. The next plane begins `apart` bytes later. A plane of
 kernels is (filters, channels), and a plane of sums is (filters, squares). A plane of the image
-consists of panels, in which squares lie side by side. Squares of several images follow each other.
+consists of panels, in which squares lie side by side. Squares of several images follow in order.
 Rounding errors are about as large as those of a plain sum. An infinite pixel makes NaN of every
 output in the squares whose windows include that pixel.
 """
@@ -104,10 +104,10 @@ LEAST_ROWS = 4
 FIRST, LATER, FRONT = 2, 3, 64
 #: The least numbers of filters, channels and squares (of all images) for which transforming pays.
 #: The second triple is for panels of two vectors, which the direct kernels fill less well. The
-#: least number of filters makes every tile high enough to add in one order at any width.
+#: least number of filters makes every tile high enough to add in the same order at any width.
 # measured: command not recorded, 2026-11-23, the second triple 1.2 to 1.9 times as fast
 _WIDE, _NARROW = (48, 32, 64), (16, 16, 24)
-#: The least number of squares where one transformed weight serves several convolutions.
+#: The least number of squares where a transformed weight serves several convolutions.
 _SHARED = 16
 #: The numbers of squares in a chunk, which is transformed and multiplied before the next chunk.
 #: A chunk of _FEW squares stays in the second-level cache once transformed. A weight of more than
@@ -117,7 +117,7 @@ _FEW, _MANY, _LARGE = 48, 192, 1 << 15
 
 
 class Squares(Record):
-    """One way to cut the output into squares: F(side x side, 3 x 3).
+    """A way to cut the output into squares: F(side x side, 3 x 3).
 
     side: the side of a square of the output
     name: the suffix of the names of its functions
@@ -184,7 +184,7 @@ class Winograd2x2(Variant):
 
 
 def has_tiles(shape: TileConfig, dtype: str) -> bool:
-    """Whether the processor has tiles for the dtype that all add in one order."""
+    """Whether the processor has tiles for the dtype that all add in the same order."""
     return dtype == "float32" and shape.rows >= 6
 
 
@@ -276,12 +276,12 @@ def chunk_of(
 
 
 def is_padded(shape: TileConfig) -> bool:
-    """Whether panels are always whole: one of a single vector would add in another order."""
+    """Whether panels are always whole: a panel of a single vector would add in another order."""
     return shape.vectors <= 2
 
 
 def together(shape: TileConfig) -> int:
-    """The places that are multiplied at once where squares fill one vector.
+    """The places that are multiplied at once where squares fill a single vector.
 
     Several places at once fill the registers.
     """
@@ -391,7 +391,7 @@ class _Products(Record):
 
     @staticmethod
     def of_place(f: Routine, base: tuple[str, str], k: str) -> str:
-        """The address of plane `k`. base: one of the three pairs of this record"""
+        """The address of plane `k`. base: any of the three pairs of this record"""
         return f.at(base[0], f.mul(k, base[1]))
 
 
@@ -434,7 +434,7 @@ def _multiply_panels(
     """Write the products of all places, for few squares and a weight that is not large.
 
     The choices that `Multiply` makes at run time are known here. A last panel whose squares fill
-    only one vector is multiplied by a tile of its own, see `tiles_4x4`.
+    only a single vector is multiplied by a tile of its own, see `tiles_4x4`.
     """
     last = f.sub(f.div(given.columns, str(shape.panel)), "1")
     short = "true"
@@ -743,7 +743,7 @@ def _spread_seen(
         for down in range(SIDE):
             store(down, [column[down] for column in columns])
         return
-    # With 16 registers there is room for two lines and their sums, so lines are read one by one.
+    # With 16 registers there is room for two lines and their sums, so lines are read singly.
     first, third = seen(0), seen(2)
     store(0, [difference(f, shape, x, y) for x, y in zip(first, third)])
     second = seen(1)
@@ -762,7 +762,8 @@ def join_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
     channel = f.mul(a["out_channel"], unit)
     _, wide = squares_of(f, a)
     handed = f.is_("ne", a["epilogue"], "null", "ptr")
-    # An epilogue gets two tiles: one of the upper rows of squares, then one of the lower rows.
+    # An epilogue gets two tiles: a tile of the upper rows of squares, then a tile of the lower
+    # rows.
     tile_row = str(shape.panel * shape.size)
     below = str(shape.rows * shape.panel * shape.size)
     line = f.select(handed, tile_row, channel)

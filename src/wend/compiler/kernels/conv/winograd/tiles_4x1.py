@@ -1,8 +1,8 @@
 """Convolutions of 3 x 3 by half of the multiplications: Winograd's F(4, 3) along the columns.
 
 With few channels, squares do not pay: each place of a square would be a product of a few steps, and
-the transforms before and after would be as much work. So the image is transformed along one dim
-only. Four rows of the output depend on six rows of the image. These rows are transformed into six
+the transforms before and after would be as much work. So the image is transformed along a single
+dim. Four rows of the output depend on six rows of the image. These rows are transformed into six
 sums (see `winograd.tiles_4x4`), and the three rows of the kernel are too. Each sum of image rows is
 convolved with one sum of kernel rows, as a line with three taps. Six such results are joined to
 four rows of the output: 18 multiplications in place of 36. Nothing moves between lanes. Rounding
@@ -56,7 +56,7 @@ _SIDE, _SEEN, _TAPS = WIDE.side, WIDE.seen, 3
 
 
 def _line(shape: TileConfig, width: Int) -> Int:
-    """The bytes of a transformed line: whole vectors, and one more that panels reach into."""
+    """The bytes of a transformed line: whole vectors, and a vector more that panels reach into."""
     return ((width + (_TAPS - 1)).ceil_div(shape.lanes) + 1) * shape.bytes
 
 
@@ -113,7 +113,7 @@ def rows_functions(shape: TileConfig, dtype: str, names: list[str]) -> list[str]
 def _spread_rows(shape: TileConfig, dtype: str, names: list[str]) -> str:
     """The text of `spread_rows`: it transforms the kernels.
 
-    The result is one array for each tile, (places, channels, taps, rows).
+    The result is an array for each tile, (places, channels, taps, rows).
     """
     f = Routine("spread_rows", parameters("ptr args, ptr to"), internal=True)
     a = arguments(f, names, "weight")
@@ -151,9 +151,9 @@ def _tiles_of(f: Routine, shape: TileConfig, a: dict[str, str]) -> Iterator[tupl
 
 
 def _tile(shape: TileConfig, rows: int, width: int) -> str:
-    """The text of a tile `rows_RxW`, which computes all places one after another.
+    """The text of a tile `rows_RxW`, which computes all places in order.
 
-    A tile of one vector computes two places at a time, and so keeps as many sums.
+    A tile of a single vector computes two places at a time, and so keeps as many sums.
 
     rows: the filters of the tile
     width: the vectors of the tile, one or two
@@ -240,7 +240,7 @@ def _spread_lines(shape: TileConfig, dtype: str, names: list[str]) -> str:
 def _join_lines(shape: TileConfig) -> str:
     """The text of `join_lines`: it makes four tiles of output from six tiles of sums.
 
-    Tiles lie `apart` bytes from one to the next.
+    Neighbouring tiles lie `apart` bytes apart.
     """
     words = "ptr sums, i64 rows, i64 width, ptr to, i64 apart"
     f = Routine("join_lines", parameters(words), internal=True)
@@ -261,7 +261,7 @@ def _is_over(f: Routine, shape: TileConfig, ready: str, columns: str, left: str)
 
     A tile is handed on if these columns are the last, or if the tile is more than half full. A tile
     that is just half full is handed on if the remaining windows fill more than half a tile, but not
-    a whole one: neither tile is then short of a vector.
+    a whole tile: neither tile is then short of a vector.
 
     ready: the windows in the tile
     columns: the columns that have just been computed
@@ -397,7 +397,7 @@ class _Rows:
     def hand(self, image: str, row: tuple[str, str], first: str, columns: str, out: str) -> None:
         """Write the call that hands a row's tile to the epilogue, or stores the tile.
 
-        row: the first of four rows of the output, and the number of this one among them
+        row: the first of four rows of the output, and the number of this row among them
         first, columns: the first column, and the number of columns
         """
         f, a = self.f, self.a

@@ -14,13 +14,13 @@ plain sums; with 0, +-1, +-2 the errors would be five times as large.
     left + i * row, right       rows of kernels, and a panel of which one vector holds squares
     plane, apart, sums_apart    bytes to the next place's kernels, panels and sums
 
-A vector has eight or 16 lanes, one for each square; the squares may lie anywhere in one or several
-images. Eight lanes hold the even squares and then the odd ones. Two neighbours are then at the same
-lane of the two halves, and four lines are transposed within each half. With 16 lanes, each four
-lanes hold one of every four neighbours. Some processors have only 16 registers, so lines and
-columns are transformed one by one, and are kept in memory in between.
+A vector has eight or 16 lanes, a lane for each square; the squares may lie anywhere in an image or
+in several images. Eight lanes hold the even squares and then the odd ones. Two neighbours are then
+at the same lane of the two halves, and four lines are transposed within each half. With 16 lanes,
+each four lanes hold a neighbour out of every four. Some processors have only 16 registers, so lines
+and columns are transformed singly, and are kept in memory in between.
 
-With 16 lanes a panel is one vector, because images have few squares.
+With 16 lanes a panel is a single vector, because images have few squares.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ __all__ = [
 FILTERS = 8
 #: The most vectors of a panel: images have few squares.
 WIDE_VECTORS = 1
-#: The most neighbouring squares whose lines make one tile.
+#: The most neighbouring squares whose lines make a tile.
 _GROUP = 4
-#: The channels whose lines are all transformed in one direction before the other direction.
+#: The channels whose lines are all transformed in one direction before the second direction.
 _CHANNELS = 4
 # The squares of a chunk, which is transformed and multiplied before the next chunk.
 _CHUNK = 32
@@ -100,7 +100,7 @@ _CHUNK = 32
 # multiplications, in eighths of those of squares of 2 x 2.
 # measured: command not recorded, 2026-11-23, a list of images takes 0.91 of the time with AVX2
 _WORK, _EIGHTHS = 512, 7
-# The least work where one transformed weight serves several convolutions, and the least channels
+# The least work where a transformed weight serves several convolutions, and the least channels
 # for that limit: fewer channels gain little, for more rounding errors.
 # measured: command not recorded, 2026-11-23, 13 x 13 pixels take half of the time
 _SHARED_WORK, _SHARED_CHANNELS = 288, 32
@@ -278,7 +278,7 @@ def panel_runs(
     """A loop over runs of up to `most` neighbouring squares of a panel or chunk.
 
     Runs share the rest of a row evenly: a short run is a narrow tile for an epilogue. Yields a
-    run's image, the number of squares before, the row and the column of the run's first square, and
+    run's image, the number of squares before, the place of the first square (row and column), and
     the number of the run's squares.
     """
     high, wide = squares_of(f, a, WIDE.side)
@@ -337,7 +337,7 @@ class _SpreadPanel:
         self.f, self.shape, self.source, self.a = f, shape, source, a
         self.square = WIDE.side * shape.size
         # A line has room for the panel's squares, for squares that a run may overwrite, and for the
-        # second area. The second area has one square in front.
+        # second area. The second area has a square in front.
         beyond = shape.lanes // WIDE.side
         self.rest = (shape.panel + beyond + 4) * self.square
         self.line = self.rest + (shape.panel + beyond) * self.square
@@ -471,7 +471,7 @@ def _store_lines(shape: TileConfig) -> str:
 
 
 def _single(shape: TileConfig, rows: int) -> str:
-    """The text of the tile `single_R` of one vector, which computes several places at a time.
+    """The text of the tile `single_R` of a single vector, which computes several places at a time.
 
     The tile keeps as many sums as a tile of a whole panel, and adds in the same order.
     """
@@ -502,12 +502,12 @@ def _single(shape: TileConfig, rows: int) -> str:
 class SquareTiles(NamedTuple):
     """The tiles for the lines of the squares of a panel or chunk, and each square's place in them.
 
-    Each group of neighbouring squares has one tile for each line of a square. The first tiles take
+    Each group of neighbouring squares has a tile for each line of a square. The first tiles take
     the lanes that hold no square.
 
-    places: the address of one offset in `tiles` for each square
+    places: the address of an offset in `tiles` for each square
     tiles: the address of the tiles
-    tile: the bytes of one tile
+    tile: the bytes of a tile
     """
 
     places: str
@@ -558,7 +558,7 @@ class SquareTiles(NamedTuple):
 def join_columns(f: Routine, shape: TileConfig, here: str, first_line: int) -> list[list[str]]:
     """Join the sums at `here` along columns, for two of the four lines of squares.
 
-    Returns six pairs of vectors, one pair for each column of sums.
+    Returns six pairs of vectors, a pair for each column of sums.
 
     first_line: 0 for the lines 0 and 2, 1 for the lines 1 and 3
     """

@@ -224,7 +224,7 @@ def _store_all(
 
     A vector has room for all taps of a channel.
 
-    taps: nine vectors, one for each tap, with a channel in each lane
+    taps: nine vectors, a vector for each tap, with a channel in each lane
     to: the address of the first channel's taps
     channels: the number of channels
     more: the number of taps to add to those in memory: all of them, or 0
