@@ -66,10 +66,10 @@ class GroupNode:
     """An op of regions of equal structure, behind those of its parent.
 
     refs     per operand: number of a value of the region, or -1 - number of an operand from outside
-    kinds    per operand from outside: the way in which the region reads it, and its gradient role
-    types    per operand from outside: the type (of no rows where the operand goes row by row)
+    kinds    per operand, if from outside: the way in which the region reads it, and its role
+    types    per operand, if from outside: the type (of no rows where the operand goes by rows)
     joins    False: such an op begins a region of its own instead
-    mask     bits of the values, of regions that end here, that were read from outside lately: in
+    mask     which values of regions that end here were read outside of these lately, as bits: in
              this term of `Grouper.order` and the term before; `recent`: in this term
     """
 
@@ -121,16 +121,16 @@ def words_for(n_values, n_states):
 
 
 class Grouper:
-    """The regions of one flush.
+    """The regions of a flush.
 
     Per value: region (-1: from outside, -2: rows of another value), number in its region, value
-    whose rows it shows, and from which byte; address of the data, and of the gradient; whether
+    whose rows are shown, and from which byte; address of the data, and of the gradient; whether
     the value is read outside of its region.
 
     Per region: depth; rows; where in `pool` the operands are, how many, with room for how many;
     where in `made` the values are.  Every op may be a region; the last table has an entry more.
 
-    words: for these tables, in this order, and behind them for operands
+    words: for these tables, in this order, and then for operands
     """
 
     def __init__(self, words, n_values, n_states):
@@ -150,7 +150,7 @@ class Grouper:
     def lay_tables(self, table, n, m):
         """Let the tables of n values and m regions lie in these words."""
         fill(table, n, -1)  # this covers values that no op of this flush makes
-        fill(behind(table, 3 * n), 4 * n, 0)  # the rest is written before it is read
+        fill(behind(table, 3 * n), 4 * n, 0)  # the rest is written before any read
         self.region = table
         self.local = behind(table, n)
         self.root = behind(table, 2 * n)
@@ -793,7 +793,7 @@ class Sequence:
 
 
 class Schedule:
-    """The regions of one flush by kind, and which of them wait for which.
+    """The regions of a flush by kind, and which of them wait for which.
 
     Per region: kind (-1: not needed); how many of its operands other regions make; where the list
     of its readers begins in `users` and `following` (0 ends it).

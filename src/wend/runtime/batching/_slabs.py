@@ -519,10 +519,10 @@ def call_with(frame, made, numbers, fit, operands, outs, words):
 def gather_tail(slabs, grows, keeps, join):
     """Return (arrays or held values, key of their sizes) that gradients of parameters read.
 
-    slabs: per array, its pieces from one or several flushes
+    slabs: per array, its pieces from a flush or several
     grows: per array, whether it has rows
     keeps: per array, how many of its last dims are no rows, see `flat_rows`
-    join: makes one array of the pieces
+    join: makes a single array of the pieces
     """
     arrays = []
     sizes = []

@@ -244,7 +244,7 @@ class ParameterGradients:
         """Put off gradients of parameters, the first of their kind: `SavedLanes.push` adds rows.
 
         key: `Backward.name`, and the ids of `known`
-        arrays: the arrays that these gradients read, of one run
+        arrays: the arrays that these gradients read, of a run
         targets: the parameters
         known: the operands that are the same for all members
         """

@@ -246,7 +246,7 @@ def run_regions(batch: FlushJob, live: list[int]) -> str:
             if is_interrupt(fault):
                 raise
             whole.fault = fault
-            for i in live:  # the next executor also computes the operands of a backward pass
+            for i in live:  # the next executor also computes values for a backward pass
                 values[i].buffer = values[i].segment = None
             return f"it failed: {type(fault).__name__}"
 

@@ -79,7 +79,7 @@ class PerOpExecution(Execution):
     def run_other(self, g: int) -> int:
         """Make a cell for op g if that is possible, or run the op without a cell.
 
-        Returns the op to go on with: g itself if it has a cell now.  An op whose kernel noted a
+        Returns the op to go on with: g itself if g has a cell now.  An op whose kernel noted a
         failure is run here too, and raises.
         """
         sorter = self.sorter

@@ -45,7 +45,7 @@ class ArgumentBlock:
     shows      (source, k, whole, shape, dtype, offset, strides) of each result that lies in another
                array: MADE k, LEAF k, or the array of host step k FOUND
     gives      (value, source, k) of each result that is wanted, SHOWN k among the sources
-    saves      (value, source, k, type) of each operand of a backward pass; type None: the value's
+    saves      (value, source, k, type) of each value that a backward pass needs; type None: its own
     numbers    (bytes from `fault` to a word, expression, category) of each run-time number
     weights    (leaf, key, bytes from `table` to its entry, to the leaf's entry, offset, place in
                the arena or -1, words, uses before packing) of each operand of a product that may be
@@ -102,7 +102,7 @@ def frame_like(model, memory, fault, types, sizes, owner, rest):
 
 
 def owner_of(frame):
-    """Return the Python half of a frame, made at the first call: most frames never need any."""
+    """Return the Python half of a frame, made at the first call: most frames never need this."""
     if type(frame.owner) is tuple:
         frame.owner = SLOTS["owner"](*frame.owner)
     return frame.owner
@@ -154,7 +154,7 @@ def in_lots(function, *given):
 
 
 def trim_lots():
-    """Give the free memory of these pages back to the system."""
+    """Give free memory of these huge pages back to the system: see `in_lots`."""
     give_lots_back()
 
 
@@ -623,7 +623,7 @@ class Singles:
         return g
 
     def backward(self, g, reached, scratch, ask):
-        """Push gradients back from the g-th op to the first; return -1, or the op that stopped.
+        """Push gradients back from the g-th op to the first; return -1, or an op without a cell.
 
         scratch: address of memory for gradients
         ask: makes memory for the gradient of a leaf
@@ -740,7 +740,7 @@ def execute(batch, live):
 
 
 #: Slots that the layers above fill in.
-#:   planner    finds or makes the plan of a flush, and runs it
+#:   planner    finds or makes the plan of a flush, and runs this plan
 #:   ready      whether plans that are ready are run without asking the planner
 #:   recent     takes (plan, state, sites, None, False, None) of each such flush
 #:   pending    graphs of pending values, by the id of the list of states
@@ -823,7 +823,7 @@ def run_bound(native_plan, frame, batch, values, args):
         except BaseException:  # kernels have written over leaves: there is no way back
             hand_over(native_plan, frame, batch, values, made)
             raise
-    except Exception as fault:  # as a rule of a host step: the reference raises it with its line
+    except Exception as fault:  # of a host step, as a rule: the reference raises it with its line
         if SLOTS["interrupts"](fault):
             raise
         batch.fault = fault
@@ -841,7 +841,7 @@ def run_bound(native_plan, frame, batch, values, args):
 
 
 def hand_over(native_plan, frame, batch, values, made):
-    """Give the results of a run to their values, and keep the operands of a later backward pass.
+    """Give the results of a run to their values, and keep the values for a backward pass.
 
     Returns the result of `keep_segment`.
     """
@@ -876,7 +876,7 @@ def take_arena(frame):
 
 def arena_of(size):
     """An arena of at least so many bytes, that nobody else is using."""
-    try:  # further threads take and free too
+    try:  # other threads take and free too
         while True:
             arena = ARENAS.pop()
             if arena.size >= size:
@@ -913,7 +913,7 @@ def source_of(frame, values, made, shown, source, k):
 
 
 def keep_segment(native_plan, frame, batch, values, made, shown):
-    """Keep the operands of a later backward pass from the results.
+    """Keep the values that a later backward pass from the results needs.
 
     Returns the segment if its history grows through segments whose backward pass has run.
     """
