@@ -19,7 +19,7 @@ from wend.runtime.tiers import THIRD, TieredPlan
 
 __all__ = ["FlushReport", "PassText", "StepReport", "passes_of", "report"]
 
-#: How many known paths are named where a new path has parted from them.
+#: How many known paths are named where a new path has parted from these.
 MAX_WAYS = 3
 
 

@@ -28,7 +28,7 @@ MOST_CALLS, MOST_ROWS = 128, 1024
 _REAL = frozenset({"f", "c"})
 #: Bytes of a block of memory, and most bytes of blocks that are kept from flush to flush.
 BLOCK, MOST_SPARE = 1 << 22, 1 << 26
-#: Bytes of a block in a flush that keeps its memory until the backward pass comes later.
+#: Bytes of a block in a flush that keeps the memory until the backward pass comes later.
 SMALL = 1 << 16
 _SPARE: list[Any] = []  # blocks that no flush is using
 
@@ -61,7 +61,7 @@ class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
     block = BLOCK
 
     def add_block(self, size: int) -> tuple[int, int]:
-        """Begin a block of at least `size` bytes; return the addresses of its start and end."""
+        """Begin a block of at least `size` bytes; return the addresses of the start and end."""
         block = None
         if self.block == BLOCK:
             for k in range(len(_SPARE) - 1, -1, -1):

@@ -1,7 +1,7 @@
 """Templates: the structure of a region as a forward and a backward function, made once.
 
 A group of regions of equal structure runs the functions of its template.  The functions are plans
-like the plans of paths: the reference executor runs them until machine code is there.  Gradients
+like the plans of paths: the reference executor runs each until machine code is there.  Gradients
 of leaves that are the same for all members are put off.  The arrays that these gradients read are
 kept, group by group; the gradients are then computed once, over the rows of all groups.
 """
@@ -131,7 +131,7 @@ def settle(path: PathGraph) -> None:
 
 
 def expanded(graph: Graph, types: list[Any], n_args: int) -> tuple[PathGraph, list[Any]]:
-    """Return a graph as a path over operands of these types, and the ids of its outputs there."""
+    """Return a graph as a path over operands of these types, and the ids of the outputs there."""
     path = PathGraph([], [], [])
     path.types = list(types)
     expander = Expander(0, path.shapes)

@@ -176,7 +176,7 @@ class Fiber:
         return self.error
 
     def release(self) -> None:
-        """Drop all references, so that values are freed as soon as users drop them."""
+        """Drop all references, so that values are freed as soon as users drop these."""
         self.result = self.error = None
         if self.apart:
             self.trace.fiber = None
@@ -300,7 +300,7 @@ def _run_together(
 
 
 def take_turns(fibers: Sequence[Fiber]) -> None:
-    """Let fibers with traces of their own run in turn, each until it needs a value or ends.
+    """Let fibers with traces of their own run in turn, until each needs a value or ends.
 
     Does the same as `Fiber.go` for each fiber, but restores the thread only after the last fiber.
     """

@@ -3,7 +3,7 @@
 Flushes run as without verification: plans of machine code in their frames, groups off the trie,
 batches of lanes, writes into donated memory. Before a flush the leaves are copied, and the
 reference computes the wanted values from the copies. After the flush both results are compared.
-Gradients that no flush computes are compared where they are handed over:
+Gradients that no flush computes are compared where handed over:
 
 - Some backward passes run at once with their flush. All their gradients are compared
   (`check_gradients`).
