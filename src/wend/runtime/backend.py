@@ -19,7 +19,7 @@ class NoMachineCode(Exception):
 
 
 class Plan(Protocol):
-    """A way to compute the wanted values of one path, for all sizes."""
+    """A way to compute the wanted values of a path, for all sizes."""
 
     wanted: frozenset[int]
     native_plan: Any  # the launcher's half of a plan of machine code; None while there is none
@@ -38,6 +38,6 @@ class Executor(Protocol):
         """Return a plan that computes `wanted`, and saves values for a backward from `roots`."""
 
 
-#: The number of plans that one state keeps; the next miss plans the union of all values that
+#: The number of plans that a state keeps; the next miss plans the union of all values that
 #: these plans compute.
 MAX_PLANS = 4

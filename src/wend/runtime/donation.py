@@ -1,9 +1,9 @@
 """Writing results over operands to which nothing else refers.
 
-One case is the buffer of a held value, as in `out[t] = h` with a flush per row. The overwritten
-data is noted, so that a flush that fails can put everything back. The other case is a value that
-the same flush has computed and no longer needs, where the result is exact: memory that is in
-a cache already is written twice as fast.
+The first case is the buffer of a held value, as in `out[t] = h` with a flush per row. The
+overwritten data is noted, so that a flush that fails can put everything back. The second case is a
+value that the same flush has computed and no longer needs, where the result is exact: memory that
+is in a cache already is written twice as fast.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Lending(list[Any]):
             known = _LONE + sum(entry[1] is value for entry in batch.touched)
             if value.buffer is None or value.extra is not None:
                 continue
-            if _holders(values, i) - 1 <= known:  # the variable `value` is one reference
+            if _holders(values, i) - 1 <= known:  # the variable `value` counts, too
                 self.written[id(value.buffer)] = (i, [])
 
     def put_back(self, batch: FlushJob) -> None:
@@ -60,7 +60,7 @@ class Lending(list[Any]):
 
 
 def may_write(env: list[Any], prim: Any, arrays: list[Any], args: Any) -> bool:
-    """Return whether a step may write over the first of its arrays, which it frees.
+    """Return whether a step may write over the first of its arrays, which the step frees.
 
     A write to the buffer of a leaf is noted, with the data that is overwritten.
     """
@@ -96,7 +96,7 @@ def spent_operands(node: Node, frees: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def room_among(arrays: list[Any], spent: tuple[int, ...]) -> Any:
-    """Return a spent operand that has no other references and the size of the result, or None."""
+    """Return a spent operand without other references, of the size of the result, or None."""
     for k in spent:
         array = arrays[k]
         if (

@@ -267,7 +267,7 @@ def walk(root: State) -> list[State]:
 
 
 def dismantle(state: State) -> None:
-    """Cut a subtree apart without recursing, so that its states are freed one by one."""
+    """Cut a subtree apart without recursing, so that the states are freed one by one."""
     stack = [state]
     while stack:
         current = stack.pop()

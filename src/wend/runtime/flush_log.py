@@ -10,13 +10,13 @@ from wend.core.step_log import ROWS, BackwardRow
 
 
 class Flush(NamedTuple):
-    """One flush. No values are held, so that results can be freed."""
+    """A flush. No values are held, so that results can be freed."""
 
     plan: Any  # None off the trie
     state: State | None  # None off the trie
     sites: Any
     parted: State | None  # the first state of a new path
-    planned: bool  # a plan was made for it
+    planned: bool  # a plan was made for this flush
     n_ops: int
     asked: tuple[tuple[str, str], ...]  # (executor, why it declined, or "" for the one that ran)
     #: For a flush of fibers: (executor of lanes, number of lanes, why not run together, or "").

@@ -57,7 +57,7 @@ def run_plainly(make: Callable[[], ReferencePlan], batch: FlushJob, fault: Excep
     make: makes the plan whose rules are run
 
     If `make` fails too, DefectError is raised, now and when a value of the flush is read.  Handles
-    then return to the values that they had before the flush.
+    then return to the values from before the flush.
     """
     site = last_site(batch.states, batch.sites)
     try:

@@ -19,13 +19,13 @@ from wend.runtime.tiers import THIRD, TieredPlan
 
 __all__ = ["FlushReport", "PassText", "StepReport", "passes_of", "report"]
 
-#: How many known paths are named where a new path has parted from them.
+#: How many known paths are named where a new path has parted from these.
 MAX_WAYS = 3
 
 
 @dataclass
 class StepReport:
-    """One kernel or host step.
+    """A kernel or host step.
 
     read: bytes that the step reads
     written: bytes that the step writes
@@ -44,7 +44,7 @@ class StepReport:
 
 @dataclass
 class FlushReport:
-    """One flush: how its path came about, which tier ran, and the steps of the plan."""
+    """A flush: how the path came about, which tier ran, and the steps of the plan."""
 
     path: str
     tier: str
@@ -68,7 +68,7 @@ class FlushReport:
 
 @dataclass
 class PassText:
-    """The outcome of one pass of the compiler, as text."""
+    """The outcome of a pass of the compiler, as text."""
 
     name: str
     purpose: str
@@ -76,7 +76,7 @@ class PassText:
 
 
 def report(flush: Flush) -> FlushReport:
-    """Return the report of one flush."""
+    """Return the report of a flush."""
     plan = flush.plan
     if flush.lanes:
         n = sum(count for _, count, _ in flush.lanes)
@@ -138,7 +138,7 @@ def why_new(flush: Flush) -> str:
 
 
 def difference(child: Any, other: Any) -> str:
-    """Say how a known step differs from a new one."""
+    """Say how a known step differs from a new step."""
     if isinstance(child.prim, LeafPrimitive) or child.prim is not other.prim:
         where = "" if other.code is None else f" at {site_text(other)}"
         return name_of(other) + where
@@ -221,7 +221,7 @@ class Lines:
 def describe(
     step: Kernel | Op, recipe: Recipe, value: Callable[[Poly], int] | None, lines: Lines
 ) -> StepReport:
-    """Return the report of one step.
+    """Return the report of a step.
 
     value: a function from polynomials to numbers; None where there is no bound plan
     """

@@ -24,7 +24,7 @@ from wend.runtime.verify.plans import verify
 
 #: The visit of a path, counted from 1, at which its compilation begins.
 THIRD = 3
-#: Paths of more ops than this stay with the reference: planning them would take too long.
+#: Paths of more ops than this stay with the reference: planning would take too long.
 MAX_OPS = 6000
 #: Seconds of a run of the reference from which on free heap memory goes back to the system when
 #: machine code takes over: arrays of machine code lie elsewhere.
@@ -51,7 +51,7 @@ class TieredPlan:
         self.reference = ReferencePlan(path, wanted, roots)
         self.wanted = wanted
         self.compiled: Any = None
-        self.native_plan: Any = None  # its native half, which the launcher looks for
+        self.native_plan: Any = None  # the native half, which the launcher looks for
         self.compilation: Any = None
         self.fault: BaseException | None = None  # why there is no machine code
         self.visits = 0
@@ -76,7 +76,7 @@ class TieredPlan:
             warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
 
     def run_compiled(self, batch: FlushJob) -> bool:
-        """Compute by machine code, which is planned and compiled here when it is time.
+        """Compute by machine code, which is planned and compiled here when due.
 
         Returns False if the reference has to run: there is no machine code, or none for these
         sizes, or the machine code has failed and `batch.fault` says why.
@@ -128,7 +128,7 @@ class TieredPlan:
         COUNTS["failed"] += 1
 
     def begin_again(self) -> None:
-        """Forget a compilation that was cut short, because its passes are half done."""
+        """Forget a compilation that was cut short, because the passes are half done."""
         self.compilation = None
         _under_way.discard(self)
 
@@ -265,7 +265,7 @@ def do_without(obstacle: str) -> None:
 
 
 class TieredExecutor:
-    """Makes plans that become machine code when their path comes back."""
+    """Makes plans that become machine code when the path comes back."""
 
     def plan(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> Any:
         """Return a plan that computes `wanted`, and saves values for a backward from `roots`."""

@@ -1,10 +1,11 @@
 # mypy: ignore-errors
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, auto_pickle=False
-"""Sorts what is pending into regions and groups, and moves their rows: the native part of batching.
+"""Sorts pending ops into regions and groups, and moves rows: the native part of batching.
 
-A *region* is an op that stands alone or is heavy, and the light work that depends on it and stays
-aligned with it.  What regions look like is kept in a trie of `GroupNode`s: one per op behind those before
-it.  Two regions that end in one node are alike in everything but the data, by exact comparison.
+A *region* is an op that stands alone or is heavy, and the light work that depends on this op and
+stays aligned with it.  The structure of regions is kept in a trie of `GroupNode`s: a node per op,
+behind those of the ops before.  Two regions that end in the same node are alike in everything but
+the data, by exact comparison.
 
 Compiled by Cython with the types in `_grouper.pxd`; runs as plain Python too, on the stand-ins of
 `_grouper_select`.
@@ -15,27 +16,27 @@ from random import Random
 
 from wend.core._types import LeafPrimitive, same_tail
 
-# How an operand from outside of a region enters it.
-STACK = 0  # one tensor per member, all of one type: a new leading dim
-ROW = 1  # its rows behind those of the other members
+# How a region reads an operand from outside.
+STACK = 0  # a tensor per member, all of the same type: a new leading dim
+ROW = 1  # the operand's rows behind those of the members before
 SHARED = 2  # the same tensor for all members
 
-# What an op is, before its operands are looked at.
+# The kind of an op, before its operands are looked at.
 PLAIN = 0
 LEADING = 1  # a view of some rows
 STARTER = 2  # begins a region
 UNSUITED = 3  # leave the whole trace to another executor
-JOIN = 4  # lays tensors one behind the other: a region of its own, and no more than copies
+JOIN = 4  # lays tensors end to end: a region of its own, and no more than copies
 
 # The role of an operand from outside of a region: a sum.
-GRAD = 1  # it requires grad
-OUTSIDE = 2  # it is from outside of the trace
-LEAF = 4  # it is a user's leaf
-# In place of OUTSIDE and LEAF, for single ops: an op is the same wherever its operands come from, as
-# no rows are gathered and no gradient is put off. Else it would be planned for all combinations.
+GRAD = 1  # requires grad
+OUTSIDE = 2  # is from outside of the trace
+LEAF = 4  # is a user's leaf
+# In place of OUTSIDE and LEAF, for single ops: an op is the same wherever its operands come from,
+# as no rows are gathered and no gradient is put off. Else each combination would need a plan.
 ANYWHERE = 8
 
-# The kind of an operand is how it enters, in two bits, and its role behind these.
+# The kind of an operand is the way of reading, in two bits, and its role behind these.
 HOW = 3
 ROLE_SHIFT = 2
 
@@ -47,10 +48,10 @@ GRAD_, ANYWHERE_, HOW_, ROLE_SHIFT_, NEW_ = GRAD, ANYWHERE, HOW, ROLE_SHIFT, NEW
 
 MOST_OPS = 48  # of a region
 MOST_VALUES = 60
-MOST_OPERANDS = 4096  # of an op; more leave its flush to another executor
+MOST_OPERANDS = 4096  # of an op; if there are more, another executor takes the flush
 
 RANKS = 1 << 16  # places in an order of kinds: see `Schedule`
-TRIALS = 24  # of other ranks, per node
+TRIALS = 24  # of new ranks, per node
 SLICE = 1 << 17  # regions that are put in such an order, per flush
 MOST_RANKED = 1 << 21  # regions times kinds: beyond, no order is learned
 
@@ -62,14 +63,14 @@ ASK = ASK_ = {}  # calls of Python: see `signatures`
 
 
 class GroupNode:
-    """One op of regions of one structure, behind those of its parent.
+    """An op of regions of equal structure, behind those of its parent.
 
     refs     per operand: number of a value of the region, or -1 - number of an operand from outside
-    kinds    per operand: how it enters, and of what gradient role it is, if it is from outside
-    types    per operand: its type if it is from outside (of no rows where it goes row by row)
+    kinds    per operand, if from outside: the way in which the region reads it, and its role
+    types    per operand, if from outside: the type (of no rows where the operand goes by rows)
     joins    False: such an op begins a region of its own instead
-    mask     which values of regions that end here were read outside of them, as bits, of late: in
-             this term of `Grouper.order` and the one before; `recent`: in this term
+    mask     which values of regions that end here were read outside of these lately, as bits: in
+             this term of `Grouper.order` and the term before; `recent`: in this term
     """
 
     def __init__(self, parent, prim, refs, kinds, types, args, grad, n_out):
@@ -86,7 +87,7 @@ class GroupNode:
             self.table[k] = refs[k]
             self.table[self.n_in + k] = kinds[k]
         self.seen = [None] * self.n_in  # types of operands from outside that suited lately
-        # What reads its own region and nothing else, and no numbers, is told by a few compares.
+        # An op that reads its own region alone, and no numbers, is told by a few compares.
         self.inner = 0 < self.n_in <= 3 and min(refs) >= 0 and len(args) == 0
         self.inner = self.inner and prim.region_code == PLAIN_ + 1
         self.ref0, self.ref1, self.ref2 = (*refs, -1, -1, -1)[:3] if self.inner else (-1, -1, -1)
@@ -100,36 +101,36 @@ class GroupNode:
         self.heavy = False
         self.smooth = True
         self.single = False
-        self.joined = False  # whether it is a `JOIN`, of any number of operands
+        self.joined = False  # whether the op is a `JOIN`, of any number of operands
         self.n_ops = 0 if parent is None else parent.n_ops + 1
         self.n_values = 0 if parent is None else parent.n_values + n_out
         self.n_operands = 0
         self.mask = 0
         self.recent = 0
         self.term = -1
-        self.shared = ()  # per operand from outside: whether it is the same for all members
+        self.shared = ()  # per operand from outside: whether all members read the same value
         self.template = None
         self.hint = 0  # the kind of the last region that ended here, in `Grouper.order`
-        self.rank = -1  # its place in the learned order; -1: none
-        self.trials = 0  # of other ranks
+        self.rank = -1  # place in the learned order; -1: none
+        self.trials = 0  # of new ranks
 
 
 def words_for(n_values, n_states):
-    """How many words a `Grouper` begins with; its operands may take more, elsewhere."""
+    """Number of words that a `Grouper` begins with; operands may take more words, elsewhere."""
     return 8 * n_values + 10 * (n_states + 1) + MOST_OPERANDS
 
 
 class Grouper:
-    """The regions of one flush.
+    """The regions of a flush.
 
     Per value: region (-1: from outside, -2: rows of another value), number in its region, value
-    whose rows it shows, and from which byte; address of its data, and of its gradient; whether
-    it is read outside of its region.
+    whose rows are shown, and from which byte; address of the data, and of the gradient; whether
+    the value is read outside of its region.
 
-    Per region: depth; rows; where in `pool` its operands are, how many, with room for how many;
-    where in `made` its values are.  Every op may be a region, and that table is one longer.
+    Per region: depth; rows; where in `pool` the operands are, how many, with room for how many;
+    where in `made` the values are.  Every op may be a region; the last table has an entry more.
 
-    words: for these tables, in this order, and behind them for operands
+    words: for these tables, in this order, and then for operands
     """
 
     def __init__(self, words, n_values, n_states):
@@ -141,15 +142,15 @@ class Grouper:
         self.needed = []
         self.reached = []
         self.leaves = []
-        self.joins = {}  # nodes of what joins, by primitive and whether it requires grad
+        self.joins = {}  # nodes of joining ops, by primitive and whether the op requires grad
         self.sequence = None
         self.viewed = self.viewing = None  # type and primitive of the last view by a single arg
-        self.places = {}  # what such a view shows, by that arg
+        self.places = {}  # places that such views show, by that arg
 
     def lay_tables(self, table, n, m):
         """Let the tables of n values and m regions lie in these words."""
-        fill(table, n, -1)  # also what no op of this flush makes
-        fill(behind(table, 3 * n), 4 * n, 0)  # the others are written before they are read
+        fill(table, n, -1)  # this covers values that no op of this flush makes
+        fill(behind(table, 3 * n), 4 * n, 0)  # the rest is written before any read
         self.region = table
         self.local = behind(table, n)
         self.root = behind(table, 2 * n)
@@ -194,7 +195,7 @@ class Grouper:
                         local[first + k] = at + k
                         root[first + k] = first + k
                     continue
-            if state.program is None:  # only ops have one
+            if state.program is None:  # only ops have a program
                 if n_in == 0 and type(state.prim) is LeafPrimitive:
                     region[first] = -1
                     root[first] = first
@@ -258,7 +259,7 @@ class Grouper:
         return newest
 
     def place_view(self, state, prim, values, args):
-        """Note which bytes of its operand a view of leading rows shows; False if it is not dense."""
+        """Note which bytes of its operand a view of leading rows shows; False if not dense."""
         at = self.ins[0]
         v = value_at(values, at)
         arg0 = state.arg0
@@ -299,7 +300,7 @@ class Grouper:
                 made[made_at[k] + local[i]] = i
 
     def add_read(self, target, at, room):
-        """Append to the operands of a region; room: for so many if there is none for it."""
+        """Append to the operands of a region; room: space to reserve for a region without any."""
         n = self.n_reads[target]
         if n == self.room[target]:
             if n > 0:
@@ -317,13 +318,13 @@ class Grouper:
         self.n_reads[target] = n + 1
 
     def enlarge_pool(self, n):
-        """Let the operands of regions lie where there is room for n of them."""
+        """Move the operands of regions to memory with room for n of these."""
         words = ASK_["words"](n)
         pool = table_of(words)
         for k in range(self.pooled):
             pool[k] = self.pool[k]
         self.pool = pool
-        self.pool_words = words  # keeps them
+        self.pool_words = words  # keeps the words alive
         self.pool_room = n
 
     def pool_at(self):
@@ -331,7 +332,7 @@ class Grouper:
         return address(self.pool)
 
     def local_of(self, at, i):
-        """The number that a value has in a region; -1 if it is none of that."""
+        """The number of a value in a region; -1 if the value is not of that region."""
         return int(self.local[at]) if self.region[at] == i else -1
 
     def operands_of(self, i):
@@ -359,7 +360,7 @@ class Grouper:
         return target
 
     def join_all(self, root_node, state, values):
-        """Sort an op that lays its operands one behind the other; False if it does more."""
+        """Sort an op that lays its operands end to end; False if the op does more."""
         first = state.first
         n_in = state.n_in
         v = value_at(values, first)
@@ -409,7 +410,7 @@ class Grouper:
         put(self.nodes, target, node)
 
     def allowed(self, node, n_in, target):
-        """Whether a region may read what an op of it reads: only what it depends on already."""
+        """Whether a region may read the operands of an op: only if it depends on these already."""
         n = node.parent.n_operands
         if node.n_operands == n:
             return True
@@ -429,7 +430,7 @@ class Grouper:
         return True
 
     def find(self, parent, state, prim, n_in, target, values, args, arg0, n_args):
-        """The node of an op behind `parent`, made if it is new."""
+        """The node of an op behind `parent`; a new node if there is none yet."""
         child = parent.child
         if child is not None and self.fits(child, state, prim, n_in, target, values, args, arg0):
             return child
@@ -448,14 +449,14 @@ class Grouper:
         return child
 
     def fits(self, child, state, prim, n, target, values, args, arg0):
-        """Whether an op is the one that a node stands for."""
+        """Whether a node stands for an op like this."""
         if child.prim is not prim or child.grad != state.requires_grad or child.n_in != n:
             return False
         region, ins, pool, table = self.region, self.ins, self.pool, child.table
         start = self.reads_at[target]
         n_known = child.parent.n_operands
         n_new = n_known
-        n_rows = self.rows[target]  # what is new has as many, also where all of it is
+        n_rows = self.rows[target]  # new operands have as many, also where all operands are new
         for k in range(n):
             at = ins[k]
             ref = table[k]
@@ -538,7 +539,7 @@ class Grouper:
                 if g >= 0 and (not through_gradients or node_at(nodes, g).flows):
                     marks[g] = True
             for j in range(n):
-                g = n - 1 - j  # what a region reads is of regions that were begun before it
+                g = n - 1 - j  # a region reads values of regions that were begun before
                 if not marks[g]:
                     continue
                 for k in range(self.reads_at[g], self.reads_at[g] + self.n_reads[g]):
@@ -551,7 +552,7 @@ class Grouper:
                         marks[h] = True
 
     def flow(self, seeds):
-        """Per region, whether gradients of these values flow through it; what they come to."""
+        """Per region, whether gradients of these values flow through; and the values reached."""
         marks = [False] * len(self.nodes)
         ends = set()
         stack = []
@@ -575,10 +576,11 @@ class Grouper:
     def order(self, term):
         """Groups of regions that run together, in order (a `Sequence`).
 
+        Each time the kind of the least mean depth runs, of those that could: a kind that can wait
+        gathers more regions. If that takes more groups than necessary, another order of kinds is
+        learned, and taken where it makes fewer groups.
+
         term: a number that changes from time to time; see `GroupNode.mask`
-        Of what could run the kind of the least mean depth is run: what can wait waits for more. If
-        that takes more groups than there must be, another order of kinds is learned, and taken
-        where it takes fewer.
         """
         region, root, nodes = self.region, self.root, self.nodes
         n = len(nodes)
@@ -633,7 +635,7 @@ class Grouper:
         return self.sequence
 
     def take_each(self):
-        """Let each region be a group of its own, of the same number."""
+        """Make each region a group by itself, of the same number."""
         n = len(self.nodes)
         self.sequence = Sequence(n)
         self.members = self.sequence.members
@@ -645,7 +647,7 @@ class Grouper:
         return [int(self.members[k]) for k in range(at, at + n)]
 
     def mask_of(self, i):
-        """Which values of a region are read outside of it, as bits."""
+        """The values of a region that are read outside, as bits."""
         one = 1
         mask = 0
         start = self.made_at[i]
@@ -655,7 +657,7 @@ class Grouper:
         return mask
 
     def alike(self, a, b, mask):
-        """Whether two regions, the second of this mask, are of one kind: they share what they may."""
+        """Whether two regions, the second of this mask, are of a kind: shared values agree."""
         node = self.nodes[b]
         if self.nodes[a] is not node or self.reached[a] != self.reached[b]:
             return False
@@ -669,7 +671,7 @@ class Grouper:
 
     # -- rows -------------------------------------------------------------------------------
 
-    # A group is given by where its members begin, and their number.
+    # A group is given by where its members begin, and by the number of members.
 
     def rows_of(self, i):
         """How many rows a region has."""
@@ -683,7 +685,7 @@ class Grouper:
         return n
 
     def gather(self, start, count, k, size, target, by_rows):
-        """Copy operand number `k` of each member to `target`, one behind the other.
+        """Copy operand number `k` of each member to `target`, end to end.
 
         size: bytes of a row, or of a member
         """
@@ -703,7 +705,7 @@ class Grouper:
             address += size * self.rows[i] if by_rows else size
 
     def lay(self, i, values, target):
-        """Copy the operands of a region that joins to `target`, one behind the other."""
+        """Copy the operands of a joining region to `target`, end to end."""
         for k in range(self.reads_at[i], self.reads_at[i] + self.n_reads[i]):
             at = self.pool[k]
             v = values[at]
@@ -711,7 +713,7 @@ class Grouper:
             target += v.type.nbytes
 
     def share_out(self, i, run, source, wide):
-        """Add the parts of a gradient to those of what was joined, where these are collected."""
+        """Add the parts of a gradient to the gradients of the joined values that are collected."""
         values = run.values
         for k in range(self.reads_at[i], self.reads_at[i] + self.n_reads[i]):
             at = self.pool[k]
@@ -721,9 +723,10 @@ class Grouper:
             source += n
 
     def scatter(self, start, count, k, size, run, source, by_rows, wide):
-        """Add the gradients of operand `k` of each member, which lie one behind the other.
+        """Add the gradients of operand `k` of each member, which lie end to end.
 
-        run: an `Execution`     wide: they are float64, not float32
+        run: an `Execution`
+        wide: whether the gradients are float64, not float32
         """
         values = run.values
         for j in range(start, start + count):
@@ -746,9 +749,9 @@ class Grouper:
             add_bytes(target + self.offset[at], source, n, wide)
 
     def put_first(self, at, values, source, n):
-        """The first gradient of a value, of its view `at`: it is there, and need not be added.
+        """Write the first gradient of a value, of its view `at`, where nothing need be added yet.
 
-        What is to be collected in memory that nobody has written to yet has an odd address: see NEW.
+        The address is odd while nobody has written to the memory of a gradient: see NEW.
         """
         base = self.root[at]
         target = self.gradient[base] - NEW_
@@ -773,8 +776,10 @@ class Grouper:
 class Sequence:
     """Groups in the order in which they run.
 
-    n          groups     kinds     of each     ends     of each, among `members`: their regions
-    words      these tables lie there
+    n          number of groups
+    kinds      the kind of each group
+    ends       the end of each group among `members`, which are its regions
+    words      memory of these tables
     """
 
     def __init__(self, m):
@@ -788,13 +793,13 @@ class Sequence:
 
 
 class Schedule:
-    """The regions of one flush by kind, and which of them wait for which.
+    """The regions of a flush by kind, and which of them wait for which.
 
-    Per region: kind (-1: it is not needed); how many of its operands other regions make; where the
-    list of those that read it begins in `users` and `following` (0 ends it).
-    Per kind: its first member; how many there are; its key. Of the kinds that could run the one of
-    the least key does.  What is ready of a kind is a list: its first and last region, and the next
-    one of each.
+    Per region: kind (-1: not needed); how many of its operands other regions make; where the list
+    of its readers begins in `users` and `following` (0 ends it).
+    Per kind: the first member; the number of members; the key. Among the kinds that could run, the
+    kind of the least key runs first.  The ready regions of a kind are a list: the first and last
+    region, and for each region the next.
     """
 
     def __init__(self, n, m):
@@ -819,11 +824,11 @@ class Schedule:
         self.firsts = []
 
     def shortest(self, nodes):
-        """The groups in the order of least mean depth, or in the learned one if these are fewer.
+        """The groups in the order of least mean depth, or in the learned order if that makes fewer.
 
-        A node's rank is its place in the learned order: found by trials, some per flush, of other
-        ranks for one node; what takes no more groups on that flush is kept. Of how many trials
-        are worthwhile a flush that cannot be improved on counts for some.
+        The rank of a node is its place in the learned order. Trials, some per flush, draw a new
+        rank for a node; a rank that takes no more groups on that flush is kept. A flush that
+        cannot be improved counts for some of the trials that are worthwhile.
         """
         n_kinds = len(self.firsts)
         keys, top = self.keys, 1
@@ -832,7 +837,7 @@ class Schedule:
         for kind in range(n_kinds):
             node = node_at(nodes, self.firsts[kind])
             if node.single:
-                keys[kind] = -1  # what runs alone in any case comes at once: more gets ready by it
+                keys[kind] = -1  # a kind that runs alone in any case runs at once: more gets ready
                 continue
             keys[kind] = keys[kind] * RANKS // self.counts[kind]
             if keys[kind] > top:
@@ -872,7 +877,7 @@ class Schedule:
         return groups
 
     def improve(self, nodes, ranked, found):
-        """Try other ranks for the nodes that were tried least: the groups by the best ranks."""
+        """Try new ranks for the nodes that were tried least: the groups by the best ranks."""
         for _ in range(1 + SLICE // len(nodes)):
             node = ranked[0]
             for other in ranked:
@@ -893,7 +898,7 @@ class Schedule:
         return found
 
     def put(self, node, nodes):
-        """Give the kinds of a node its rank."""
+        """Give the kinds of a node the node's rank."""
         for kind in range(len(self.firsts)):
             if nodes[self.firsts[kind]] is node:
                 self.keys[kind] = node.rank
@@ -936,7 +941,7 @@ class Schedule:
         return found
 
     def let_run(self, kind, i, heap):
-        """Append a region to those of its kind that could run; the first puts these on the heap."""
+        """Append a region to the ready regions of its kind; the first puts the kind on the heap."""
         if self.ready[kind] < 0:
             self.ready[kind] = i
             heappush(heap, (self.keys[kind], kind))
@@ -979,7 +984,7 @@ def copy_bytes(target, source, n):
 
 
 def add_bytes(target, source, n, wide):
-    """Add numbers of n bytes to others, at these addresses: float64 if wide, else float32."""
+    """Add numbers of n bytes to those at another address: float64 if wide, else float32."""
     if wide:
         add64(target, source, n >> 3)
     else:

@@ -1,4 +1,4 @@
-"""Chooses between the compiled and the uncompiled sorter, and gives the latter its C helpers."""
+"""Chooses between the compiled and the uncompiled grouper; the latter gets its C helpers here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wend.runtime.native.memory import add32, add64, clear, copy
 
 
 def behind(table: Any, n: int) -> Any:
-    """The words of a table that lie n words behind its first."""
+    """The words of a table that begin n words behind its start."""
     return table[n:]
 
 
@@ -50,7 +50,7 @@ def inner_child(nodes: list[Any], i: int, step: Any, region: Any, local: Any) ->
 
 
 def to_child(nodes: list[Any], i: int) -> None:
-    """Go on to it."""
+    """Move on to that child."""
     nodes[i] = nodes[i].child
 
 

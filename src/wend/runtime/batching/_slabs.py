@@ -17,17 +17,21 @@ NOT_YET = object()
 
 
 class Group:
-    """Members of one structure that run together.
+    """Members of the same structure that run together.
 
-    at, count  where their numbers are in the sorter's sequence     leader     the first one
-    alone      one member, or members that are one     by_rows: see `Grouper.nodes`
-    n          rows, or places on the stack            lift: places on the stack, 0 for none
-    seeds      arrays in which gradients of its values are collected
-    seed       address of such an array, for what joins (0 for none)     wide: it is of float64
+    at, count  where the members' numbers are in the grouper's sequence
+    leader     number of the first member
+    alone      whether the members count as a single member
+    by_rows    whether the structure goes row by row: see `_grouper.ROW`
+    n          rows, or places on the stack
+    lift       places on the stack, 0 for none
+    seeds      arrays in which gradients of the group's values are collected
+    seed       address of such an array, for a joining op (0 for none)
+    wide       whether that array is of float64
 
-    What ran it, if that was machine code on addresses: `family`, its `first` row there, the `call`
-    of its backward pass.  Else: `template`, run-time `numbers`, `types` of the operands, and
-    `arrays` that the backward pass reads.
+    For a group that machine code ran on addresses: `family`, the `Rows` that ran it; `first`, the
+    group's first row there; `call`, that of the backward pass.  For any group else: `template`,
+    run-time `numbers`, `types` of the operands, and `arrays` that the backward pass reads.
     """
 
     def __init__(self, node, at, count, leader, sorter):
@@ -40,7 +44,7 @@ class Group:
         self.wide = False
         self.family = None
         self.call = None
-        # Members that all read the same are one.
+        # Members that all read the same values count as a single member.
         self.alone = count == 1 or False not in node.shared
         self.by_rows = node.rows
         if self.by_rows:
@@ -51,7 +55,7 @@ class Group:
 
 
 class BumpAllocator:
-    """Memory of one flush, handed out from one end to the other."""
+    """Memory of a flush, handed out from start to end."""
 
     def __init__(self):
         self.blocks = []
@@ -69,7 +73,7 @@ class BumpAllocator:
 
 
 class Shape:
-    """The layout of groups of one structure, for any number of rows: see `slabs.SlabLayout`.
+    """The layout of groups of a structure, for any number of rows: see `slabs.SlabLayout`.
 
     n_slabs    number of values: operands, results, gradients of results, results of the backward
                function
@@ -77,18 +81,20 @@ class Shape:
     at_sizes   address of three words for each value, as `Rows.lay_out` takes them
     order      place of each value in the table of a backward call
     exported   (number in the region, place) of each value that is read outside of the region
-    given      (number in the region, place) of the gradient of each exported value that has one
-    scattered  (operand, its gradient in the backward table, bytes a row, whether float64)
+    given      (number in the region, place) of each exported value's gradient, if any
+    scattered  (operand, gradient in the backward table, bytes a row, whether float64)
     added      (operand, place) of the gradient of each operand that is the same for all members
     waits      whether gradients of parameters are put off
     """
 
 
 class Rows:
-    """Groups of one kind in a flush: where their values lie, and how they run there.
+    """Groups of a kind in a flush: where the values lie, and how the groups run there.
 
     entry      runs the structure (`slabs.GroupRunner`), and its `template`, `numbers`, `layout`
-    run        the flush     node     of the groups     sources     the operands of the first one
+    run        the flush
+    node       the node of the groups
+    sources    the operands of the first group
     places     address of WORDS words for each value
     table      address of a word for each value that a call reads or makes
     calls      by number of rows: (forward, backward or None), each (frame, made, numbers, words)
@@ -98,7 +104,11 @@ class Rows:
     """
 
     def __init__(self, run, group, entry, rows, most):
-        """rows: of all groups     most: of one group"""
+        """Find memory for the groups of a kind.
+
+        rows: of all groups
+        most: of a single group
+        """
         self.begin(run, group, entry, rows, most)
 
     def begin(self, run, group, entry, rows, most):
@@ -108,7 +118,7 @@ class Rows:
         room = run.room
         values = run.values
         first = group.leader
-        self.run = proxy(run)  # it leads here: all that was pending would not go by itself
+        self.run = proxy(run)  # the flush leads here: a cycle would keep all that was pending
         self.sorter = sorter
         self.entry = entry
         self.layout = layout
@@ -136,12 +146,12 @@ class Rows:
             if get(layout.at_sizes + 24 * k) < 0 and sorter.region[i] == -1:
                 packable[k] = v = values[i]
                 if rows > most and type(v.packed) is not dict and type(v.packed) is not int:
-                    v.packed = 1  # several groups use it: that is worthwhile at once
+                    v.packed = 1  # several groups use the value: packing is worthwhile at once
 
     def lay_out(self, room, slabs, n, rows, most):
-        """Find memory for n values of so many rows, of all groups and of one, and note where.
+        """Find memory for n values of so many rows, of all groups and of any group, and note where.
 
-        slabs: address of three words each: bytes a row (0: the same for all; -1: and from
+        slabs: address of three words for each value: bytes a row (0: the same for all; -1: and from
         outside), bytes of an example, whether all groups have rows of their own
         """
         sorter = self.sorter
@@ -166,7 +176,7 @@ class Rows:
         self.table = at
 
     def forward(self, group):
-        """Gather what a group reads and compute its values; False if it has not been done."""
+        """Gather the operands of a group and compute its values; False if this failed."""
         pair = self.calls.get(group.n)
         if pair is None:
             pair = self.entry.calls_for(group.n)
@@ -208,7 +218,7 @@ class Rows:
         return True
 
     def backward(self, group):
-        """Push the gradients of a group's values back to what it read."""
+        """Push the gradients of a group's values back to its operands."""
         sorter = self.sorter
         start = group.at
         count = group.count
@@ -245,7 +255,7 @@ class Rows:
 
 
 def lay(group, sorter, room, values, is_wide):
-    """Lay what a region joins one behind the other, and find memory for its gradient.
+    """Lay the operands of a joining region end to end, and find memory for its gradient.
 
     is_wide: see `slabs`
     """
@@ -264,15 +274,16 @@ def lay(group, sorter, room, values, is_wide):
 
 
 def share_out(group, sorter, run):
-    """Push the gradient of what was joined back to its parts.  run: an `Execution`"""
+    """Push the gradient of a joined value back to its parts.  run: an `Execution`"""
     if group.seed != 0:
         sorter.share_out(group.leader, run, group.seed, group.wide)
 
 
 class GroupKind:
-    """Groups of one kind in a flush: their rows, and the most that one of them has.
+    """Groups of a kind in a flush: the rows of all, and the most rows of any.
 
-    lone, many     what runs those of one row, and the others: a `Rows`, None, or NOT_YET
+    lone    runs the groups of a single row: a `Rows`, None, or NOT_YET
+    many    the same for the remaining groups
     """
 
     def __init__(self):
@@ -285,7 +296,9 @@ class GroupKind:
 def run_groups(run, sorter, groups, order, is_wide):
     """Make the groups of a flush (a `Forward`) and compute their values.
 
-    groups: takes them     order: a `Sequence` of the sorter     is_wide: see `slabs`
+    groups: the list to which the groups are appended
+    order: a `Sequence` of the grouper
+    is_wide: see `slabs`
     """
     nodes = sorter.nodes
     room = run.room
@@ -337,9 +350,9 @@ def are_reached(groups, reached):
 
 
 def push_back(run, sorter, groups, through):
-    """Run the backward functions of some groups, the last one first: see `Execution.push_back`.
+    """Run the backward functions of some groups, the last group first: see `Execution.push_back`.
 
-    Returns what runs these groups, in the order of their first ones.
+    Returns the families that ran these groups, in the order of their first groups.
     """
     families = {}  # in order: sums are the same from run to run
     for k in range(len(groups)):
@@ -349,7 +362,7 @@ def push_back(run, sorter, groups, through):
     for k in range(len(groups) - 1, -1, -1):
         group = groups[k]
         if group.family is not None:
-            # What waits for all groups of a family is made by each of them.
+            # Each group of a family has to make its part of the values that wait for all groups.
             if group.family in families:
                 rows = group.family
                 rows.backward(group)
@@ -370,7 +383,7 @@ def told(groups):
 
 
 def uneven(sorter, groups):
-    """By region, if its results depend on different operands: `Template.flows`."""
+    """By region, the template's `flows`, where results depend on different operands."""
     flows = {}
     family = None  # of the group before, which was even
     for group in groups:
@@ -436,9 +449,11 @@ def set_zero(address, n):
 class TemplateKernel:
     """A function of a template in machine code, for operands of certain types.
 
-    frame, made, numbers, fit     see `launch_at`     makes: (make, shape, dtype) of what it makes
-    picks     which of operands and these are its results
-    words     an array for the addresses of all     show: fills in results that lie in others
+    frame, made, numbers, fit     see `launch_at`
+    makes     (make, shape, dtype) of each array to be made
+    picks     which of the operands and these arrays are the results
+    words     an array for all the addresses
+    show      fills in results that lie in other arrays
     """
 
     def __init__(self, frame, made, numbers, fit, makes, picks, words, show):
@@ -452,9 +467,9 @@ class TemplateKernel:
         self.show = show
 
     def run(self, operands):
-        """The results for arrays, held values, or None for what is not used.
+        """The results for arrays, held values, or None for operands that are not used.
 
-        None if it has not been done: an array is not dense, or a kernel noted a failure.
+        None instead of the results if an array is not dense, or a kernel noted a failure.
         """
         outs = []
         for kind in self.makes:
@@ -475,9 +490,10 @@ class TemplateKernel:
 
 
 def call_with(frame, made, numbers, fit, operands, outs, words):
-    """Run a frame on arrays, or held values (None for what is not used); see `launch_at`.
+    """Run a frame on arrays, or held values (None for unused operands); see `launch_at`.
 
-    words: an array for the addresses     Returns 0 as well if an array is not dense.
+    words: an array for the addresses
+    Returns 0 as well if an array is not dense.
     """
     start = at = address_of(words)
     values = []
@@ -503,10 +519,10 @@ def call_with(frame, made, numbers, fit, operands, outs, words):
 def gather_tail(slabs, grows, keeps, join):
     """Return (arrays or held values, key of their sizes) that gradients of parameters read.
 
-    slabs: per array, its pieces from one flush or several
+    slabs: per array, its pieces from a flush or several
     grows: per array, whether it has rows
     keeps: per array, how many of its last dims are no rows, see `flat_rows`
-    join: makes one array of the pieces
+    join: makes a single array of the pieces
     """
     arrays = []
     sizes = []

@@ -1,4 +1,4 @@
-"""Chooses between the compiled and the uncompiled slabs, and gives the latter their C helpers."""
+"""Chooses between the compiled and the uncompiled slabs; the latter get their C helpers here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def select() -> ModuleType:
     name = "wend.runtime.batching._slabs"
     if name in sys.modules:
         return sys.modules[name]
-    # Compiled, they call these two as C functions.
+    # The compiled slabs call functions of these two modules in C.
     below = _launch_select.select(), _grouper_select.select()
     module = compiled(name) if all(map(is_compiled, below)) else None
     if module is None:

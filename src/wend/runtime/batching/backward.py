@@ -22,7 +22,7 @@ _slabs: Any = _slabs_select.select()
 
 
 class Execution(Forward):
-    """One flush, and the gradients that flow through it."""
+    """A flush, and the gradients that flow through it."""
 
     def share_out(self, group: Any) -> None:
         """Push the gradient of a join's result back to the joined parts."""
@@ -121,7 +121,8 @@ class Execution(Forward):
     ) -> list[tuple[int, Any]] | None:
         """Run the backward pass through some regions of a flush that is kept.
 
-        The gradients of leaves go to the ledger; those of other outside values are returned.
+        The gradients of leaves go to the ledger; those of the remaining outside values are
+        returned.
         Returns None, with nothing in the ledger, if a backward function has failed.
 
         seeds: the gradients of the roots, by index
@@ -218,7 +219,7 @@ class Execution(Forward):
     ) -> None:
         """Keep the arrays that the gradients of parameters read.
 
-        operands: the operands of one member; parameters are the same for all members
+        operands: the operands of a member; parameters are the same for all members
         """
         shared = tuple([at for at, on in zip(operands, template.grows, strict=True) if not on])
         key = (node, template, shared)
@@ -271,7 +272,7 @@ class Execution(Forward):
             self.gradients[base] = _launch.address_of(made)
 
 
-_ONES: dict[Any, Any] = {}  # arrays of one element that is 1, by dtype
+_ONES: dict[Any, Any] = {}  # arrays of a single element, 1, by dtype
 
 
 def ones(type_: Any) -> Any:

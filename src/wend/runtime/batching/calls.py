@@ -26,7 +26,7 @@ def bound(
     """Return (frame, places of made values, numbers) of a function, as `launch_at` takes them.
 
     types: the types of the operands
-    shows: whether results may lie in other results, or in operands
+    shows: whether results may lie in another result, or in an operand
 
     Raises NoMachineCode if there is no machine code (yet), or only for a part of the function.
     """
@@ -135,7 +135,7 @@ def kernel_of(
     except NoMachineCode:
         frame, made, words = bound(function, types, numbers, shows=True)
         shown = _launch.sources()[3]
-        #: Results that lie in other results or in operands: (number, place in `frame.shows`).
+        #: Results that lie in another result or in an operand: (number, place in `frame.shows`).
         found = [(i, k) for i, source, k in frame.gives if source == shown]
         if found:
             show = functools.partial(fill_in, found, types)
@@ -156,7 +156,7 @@ def block_of(space: int) -> tuple[Any, ...]:
 
 
 def fill_in(shown: list[tuple[int, int]], types: list[Any], kernel: Any, table: list[Any]) -> None:
-    """Fill in the results that lie in other arrays of a kernel's table.
+    """Fill in the results that lie in another array of a kernel's table.
 
     shown: (number of the result, place among the values that the frame shows) of each
     """

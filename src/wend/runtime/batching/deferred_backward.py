@@ -1,4 +1,4 @@
-"""The backward pass of a flush that ran by groups of regions, if it comes later, or in parts.
+"""The backward pass of a flush that ran by groups of regions, for passes later or in parts.
 
 The segment of such a flush keeps the `Execution`, with the slabs that the groups' backward
 functions read.  A plain backward pass runs through the `Execution` group by group, like a pass over
@@ -37,7 +37,7 @@ MOST_TAILS = 128
 
 
 class LazyPath(PathGraph):
-    """The path of a flush that ran by groups, whose nodes are made when they are first read."""
+    """The path of a flush that ran by groups, whose nodes are made when first read."""
 
     def __init__(self, content: Callable[[], tuple[list[Any], list[Any], list[Any]]]) -> None:
         """content: returns the steps, the types of all values, and the run-time args"""
@@ -71,7 +71,7 @@ class LazyPath(PathGraph):
 
 
 def lazy_path_of(batch: FlushJob, types: list[Any]) -> LazyPath:
-    """Return the path of one flush.
+    """Return the path of a flush.
 
     types: the types of the flush's values
     """
@@ -85,10 +85,10 @@ def is_off(step: Any) -> bool:
 
 
 def late_path_of(batch: FlushJob, leaves: list[int], types: list[Any]) -> LazyPath:
-    """Return the path of one flush, whose types are found together with the nodes.
+    """Return the path of a flush, whose types are found together with the nodes.
 
     Steps off the trie keep the types of their results, so that these can be read later.  Steps on
-    the trie keep the types of their latest results only, which therefore are read now.
+    the trie keep the types of the latest results only, which therefore are read now.
 
     leaves: the values from outside
     types: a list that the types of all values are put into when the nodes are made
@@ -115,7 +115,7 @@ def late_path_of(batch: FlushJob, leaves: list[int], types: list[Any]) -> LazyPa
 
 
 class DeferredBackward:
-    """The backward pass of one flush, as its segment keeps it (`PathGraph.later`)."""
+    """The backward pass of a flush, as the segment keeps it (`PathGraph.later`)."""
 
     def __init__(self, execution: Any, roots: list[int], leaves: dict[int, Value]) -> None:
         self.execution = execution
@@ -162,7 +162,7 @@ class DeferredBackward:
         return True
 
     def is_hooked(self) -> bool:
-        """Whether users' code wants to see a leaf's gradient as soon as it is complete."""
+        """Whether users' code wants to see a leaf's gradient once complete."""
         leaves = [value.leaf for value in self.leaves.values() if value.requires_grad]
         return any(has_hooks(leaf) for leaf in leaves if leaf is not None)
 
@@ -202,7 +202,7 @@ def compute_again(segment: Segment, values: list[Value], roots: list[int]) -> No
 
 
 class ParameterGradients:
-    """The gradients of leaves and parameters that one pass over several flushes has found."""
+    """The gradients of leaves and parameters that a pass over several flushes has found."""
 
     def __init__(self, pending: dict[int, dict[int, Any]]) -> None:
         """pending: gradients that came to segments before, by negative serial and id"""
@@ -244,7 +244,7 @@ class ParameterGradients:
         """Put off gradients of parameters, the first of their kind: `SavedLanes.push` adds rows.
 
         key: `Backward.name`, and the ids of `known`
-        arrays: the arrays that these gradients read, of one run
+        arrays: the arrays that these gradients read, of a run
         targets: the parameters
         known: the operands that are the same for all members
         """
@@ -321,7 +321,7 @@ def run_tail(template: Template, slabs: Any, numbers: list[Any]) -> list[Any]:
 
 
 def one_behind_the_other(slab: list[Any], kept: Any) -> Any:
-    """Return the rows of several flushes as one array.
+    """Return the rows of several flushes as a single array.
 
     kept: how many of the last dims are no rows
     """
@@ -340,7 +340,7 @@ def tail_types(template: Template, arrays: list[Any]) -> list[Any]:
 
 
 def tail_kernel(template: Template, arrays: list[Any], key: Any, numbers: list[Any]) -> Any:
-    """Return a kernel that makes a tail's gradients in their own memory; None if none is ready.
+    """Return a kernel that makes a tail's gradients in separate memory; None if none is ready.
 
     key: the kernel's key in `template.tails`
     """
@@ -357,7 +357,7 @@ def tail_kernel(template: Template, arrays: list[Any], key: Any, numbers: list[A
 
 
 def apart_from(arrays: list[Any], g: Any) -> Any:
-    """Return the gradient, copied if it lies in the memory of the arrays it was made from.
+    """Return the gradient, copied if in the memory of the arrays it was made from.
 
     These arrays may be memory of the flush, which another pass through the flush overwrites.
     """

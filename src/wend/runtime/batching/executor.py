@@ -74,7 +74,7 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
     number = id(values)
     _ASKED[number] = len(values), (execution, given, found)
     trace.live, trace.n_live = live, len(values)
-    del batch, values, execution  # so that the flush can free what only the flush still needs
+    del batch, values, execution  # else these would keep values that the flush could free
     try:
         _hot.flush(trace)
     finally:
@@ -177,7 +177,7 @@ def note_share(state: Any, groups: list[Any], n_ops: int) -> None:
 
 
 def allowed() -> bool:
-    """Whether the settings allow batching, whose order of sums depends on what else is pending."""
+    """Whether the settings allow batching, whose order of sums depends on all pending ops."""
     settings = config.settings
     return settings.autobatch and not settings.deterministic
 
@@ -247,13 +247,13 @@ def run_regions(batch: FlushJob, live: list[int]) -> str:
             if is_interrupt(fault):
                 raise
             whole.fault = fault
-            for i in live:  # the next executor also computes what a backward pass needs
+            for i in live:  # the next executor also computes values for a backward pass
                 values[i].buffer = values[i].segment = None
             return f"it failed: {type(fault).__name__}"
 
 
 def follow_settings() -> None:
-    """Tell the core whether ops should wait for more ops, so that they run together."""
+    """Tell the core whether ops should wait for more ops, to run together."""
     _hot.set_autobatch(config.settings.autobatch)
 
 

@@ -1,6 +1,6 @@
 """Sums of rows by index, over flat operands: runs of unlike lengths then go together.
 
-The gradient of an embedding adds a row for each index, whatever the shape of the indices.  If the
+The gradient of an embedding adds a row for each index, for any shape of the indices.  If the
 gradient is put off to the end of a pass, one sum can add all rows by all indices.  The sum is
 possible if nothing else depends on how many indices each run had.
 """
@@ -14,7 +14,7 @@ from wend.core import _types
 from wend.core.graph import Node, live_nodes
 from wend.ops.views.reshapes import Reshaping
 
-#: By value: how many of its last dims stay; all dims before these become one dim.
+#: By value: how many of the last dims stay; all dims before these become one dim.
 Kept = dict[int, int]
 KEPT = (1, 0)  # for the two operands of a sum of rows: rows, indices
 
@@ -61,17 +61,17 @@ def origin(i: int, producers: dict[int, Node], shape_at: Any, n: int) -> int:
 
 
 def flat(dims: tuple[int, ...], n: int | None) -> tuple[int, ...]:
-    """Return the extents with all dims but the last n made one; unchanged if n is None."""
+    """Return the extents with all dims but the last n merged; unchanged if n is None."""
     at = len(dims) - (len(dims) if n is None else n)
     return dims if n is None else (math.prod(dims[:at]), *dims[at:])
 
 
 def flat_type(type_: Any, n: int | None) -> Any:
-    """Return the type with all dims but the last n made one."""
+    """Return the type with all dims but the last n merged."""
     return _types.intern_type(flat(type_.dims, n), type_.dtype, type_.device)
 
 
 def row_of(array: Any, n: int | None) -> tuple[int, ...]:
-    """Return the extents of a row of an array: runs that go together have rows of one size."""
+    """Return the extents of a row of an array: runs that go together have rows of the same size."""
     dims: tuple[int, ...] = getattr(array, "shape", ())
     return flat(dims, n)[1:]

@@ -42,12 +42,12 @@ _grouper: Any = _grouper_select.select()
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 #: Most bytes that the only region of a structure in a flush may read, if it is run by native code
-#: as a stack of one: the operands have to be copied for that.
+#: as a stack of height 1: the operands have to be copied for that.
 MOST_COPIED = 1 << 14
 
 
 class Forward:
-    """One flush run by groups: computes values, and leaves a segment for a later backward pass."""
+    """A flush run by groups: computes values, and leaves a segment for a later backward pass."""
 
     book = BOOK
 
@@ -61,8 +61,8 @@ class Forward:
         self.region = words[:n]
         self.root, self.offset = words[2 * n : 3 * n], words[3 * n : 4 * n]
         self.data, self.gradients = words[4 * n : 5 * n], words[5 * n : 6 * n]
-        self.held: dict[int, Any] = {}  # by value, the array of a value that has its own array
-        self.kept: list[Any] = []  # arrays kept alive because only addresses refer to them
+        self.held: dict[int, Any] = {}  # by value, the array of a value with an array of its own
+        self.kept: list[Any] = []  # arrays kept alive, as only addresses refer to these
         self.groups: list[Any] = []
         self.totals: dict[int, list[Any]] = {}  # by leaf, gradients that are to be added up
         self.tails: dict[Any, Any] = {}
@@ -106,17 +106,17 @@ class Forward:
 
         None if there is no machine code, or if reading the operands in place is better.
 
-        group: one group of the kind
-        other: the family for groups of one row if these have more rows, or the reverse
+        group: a group of the kind
+        other: the family for groups of a single row if these have more rows, or the reverse
         rows: number of rows of all groups
-        most: most rows of one group
+        most: most rows of a group
         """
         node = group.node
         if False not in node.shared or group.n == 0:
             return None
         stacked = node.rows or group.lift
         if stacked and group.alone and rows == group.n:
-            return None  # a single group of one member reads its operands in place
+            return None  # a single group of a single member reads the operands in place
         entry = self.entry_of(group, None) if stacked else self.entry_of_several(group)
         if entry is None:
             return None
@@ -134,7 +134,7 @@ class Forward:
         return Family(self, group, entry, rows, most)
 
     def entry_of_several(self, group: Any) -> GroupRunner | None:
-        """Return the runner of stacks, if it may run the group's only member as a stack of one.
+        """Return the runner of stacks, if the group's only member may run as a stack of height 1.
 
         None if no stack of this structure has run before, or if the operands are too large to copy.
         """
@@ -149,7 +149,7 @@ class Forward:
     def traits_of(self, group: Any, few: bool) -> tuple[bool, int, bool]:
         """Return the key of a node's runner: (few, mask of values read outside, whether reached).
 
-        few: whether the group has one row, or is not stacked
+        few: whether the group has a single row, or is not stacked
         """
         node, first = group.node, group.leader
         mask = node.mask if node.smooth or node.single else self.mask_of(first)
@@ -169,7 +169,7 @@ class Forward:
     def entry_of(self, group: Any, types: list[Any] | None) -> GroupRunner:
         """Return the runner of a group's structure; a node keeps its runners by `traits_of`.
 
-        types: the types from `types_of`, if they are known
+        types: the types from `types_of`, if known
         """
         node = group.node
         short = self.traits_of(group, group.n == 1 if group.by_rows else group.lift == 0)
@@ -183,7 +183,7 @@ class Forward:
         return found
 
     def take_snapshots(self) -> None:
-        """Copy leaves that may be written to before the backward pass reads them."""
+        """Copy leaves that may be written to before the backward pass reads these."""
         for i in self.sorter.leaves:
             value = self.values[i]
             if value.extra is not None:
@@ -195,7 +195,7 @@ class Forward:
                 same.buffer, same.requires_grad = array, value.requires_grad
 
     def run(self, group: Any) -> None:
-        """Gather a group's operands and compute its values.  Raises Unsuited if it has no rows."""
+        """Gather a group's operands and compute its values.  Raises Unsuited without rows."""
         if group.n == 0:
             raise Unsuited("a group has no rows")
         sorter, node, members = self.sorter, group.node, (group.at, group.count)
@@ -230,7 +230,7 @@ class Forward:
             self.make_seeds(group, results)
 
     def lay(self, group: Any) -> None:
-        """Lay the operands of a join one behind the other."""
+        """Lay the operands of a join end to end."""
         _slabs.lay(group, self.sorter, self.room, self.values, is_wide)
 
     def make_seeds(self, group: Any, results: list[Any]) -> None:
@@ -399,7 +399,7 @@ def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forw
 
 
 def structure_key(nodes: list[Any], types: list[Any]) -> Any:
-    """Return a key that regions of one structure have in common, whatever their sizes."""
+    """Return a key that regions of a structure have in common, whatever the sizes."""
     concrete: dict[int, Any] = dict(enumerate(types))
     parts: list[Any] = []
     n = 0

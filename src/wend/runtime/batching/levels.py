@@ -1,9 +1,9 @@
 """Level by level: pending ops off the trie are sorted into groups, and run group by group.
 
-A group holds ops at one depth that run the same program, on operands of the same shapes and the
-same parameters.  The members of a group do not depend on one another, so that one batched op (by
-the primitive's batching rule) computes them all.  The nodes of a backward pass are nodes like all
-other nodes, and form groups of their own.
+A group holds ops at the same depth that run the same program, on operands of the same shapes and
+the same parameters.  The members of a group are independent, so that a single batched op (by the
+primitive's batching rule) computes all of these.  The nodes of a backward pass are nodes like all
+the rest, and form groups of their own.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class GroupedPlan(ReferencePlan):
                     env[o] = result[row, ...]
 
     def finish(self, batch: Any, env: list[Any]) -> None:
-        """Copy rows that outlive the flush, so that they do not keep their whole group alive."""
+        """Copy rows that outlive the flush, so that their whole group is not kept alive."""
         for i in self.wanted:
             row = env[i]
             if type(row) is np.ndarray and row.base is not None and i not in self.saved:
@@ -204,7 +204,7 @@ def owners_of(groups: list[list[NodeRun]]) -> dict[int, int]:
 
 
 def _agree(a: Any, b: Any) -> bool:
-    """Whether two arrays have one dtype and are equal up to the rounding of reordered sums."""
+    """Whether two arrays have the same dtype and are equal up to the rounding of reordered sums."""
     if a.dtype != b.dtype:
         return False
     if a.dtype.kind in "biu":
@@ -216,5 +216,5 @@ def _agree(a: Any, b: Any) -> bool:
 
 
 def batches(prim: Any) -> bool:
-    """Whether many ops of a primitive can be run as one."""
+    """Whether many ops of a primitive can be run together."""
     return prim.batches if isinstance(prim, Body) else prim.batch is not None

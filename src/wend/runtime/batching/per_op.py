@@ -1,4 +1,4 @@
-"""Runs programs op by op, on addresses, if not even their regions come back from flush to flush.
+"""Runs programs op by op, on addresses, if not even the regions come back from flush to flush.
 
 In such programs only single ops come back, so that each op is a region of its own.  The forward and
 backward functions of an op are bound once, as a `Cell`.  A flush is then a native loop over cells
@@ -38,7 +38,7 @@ _NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
 class PerOpExecution(Execution):
-    """One flush of single ops, and the gradients that flow through it."""
+    """A flush of single ops, and the gradients that flow through it."""
 
     book = SINGLES
 
@@ -66,7 +66,7 @@ class PerOpExecution(Execution):
     def piece(self, space: int, cleared: int) -> int:
         """Return the address of new memory.
 
-        space: bytes at its start, with any content
+        space: bytes at the start, with any content
         cleared: bytes behind these that are set to 0
         """
         address = int(self.room.take(space + cleared))
@@ -79,7 +79,7 @@ class PerOpExecution(Execution):
     def run_other(self, g: int) -> int:
         """Make a cell for op g if that is possible, or run the op without a cell.
 
-        Returns the op to go on with: g itself if it has a cell now.  An op whose kernel noted a
+        Returns the op to go on with: g itself if g has a cell now.  An op whose kernel noted a
         failure is run here too, and raises.
         """
         sorter = self.sorter
@@ -178,7 +178,7 @@ class PerOpExecution(Execution):
 
 
 def summary_of(sorter: Any) -> list[Any]:
-    """Return the ops of a flush as groups of one member (`report.Noted`)."""
+    """Return the ops of a flush as groups of a single member (`report.Noted`)."""
     return [(sorter.nodes[g], 1, 1, True, sorter.made_of(g)[0]) for g in needed_of(sorter)]
 
 

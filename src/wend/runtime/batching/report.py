@@ -18,7 +18,7 @@ from wend.transforms.rows import with_rows
 _grouper: Any = _grouper_select.select()
 
 #: Most flushes, and most ops of these together, that are remembered.  Records that are kept longer
-#: are out of cache when they are freed, which takes time.
+#: are out of cache when freed, which takes time.
 REMEMBERED, MOST_OPS = 32, 4_000
 
 
@@ -27,7 +27,7 @@ Groups = list[Any] | Callable[[], list[Any]]
 
 
 class Noted(NamedTuple):
-    """The record of one flush, which holds no values."""
+    """The record of a flush, which holds no values."""
 
     states: list[Any]
     sites: Any
@@ -60,7 +60,7 @@ def note(
 
 @dataclass
 class Grouped:
-    """Ops that ran as one: the same ops of `members` members, on `rows` rows together."""
+    """Ops that ran together: the same ops of `members` members, on `rows` rows together."""
 
     ops: list[str]
     line: str
@@ -75,7 +75,7 @@ class Grouped:
 
 @dataclass
 class Flushed:
-    """The groups of one flush, in the order in which they ran."""
+    """The groups of a flush, in the order of running."""
 
     n_ops: int
     groups: list[Grouped]
@@ -120,12 +120,12 @@ def flushed(noted: Noted) -> Flushed:
 
 
 def reads_of(noted: Noted, owners: dict[int, int], n: int) -> list[list[int]]:
-    """Return for each of n groups the groups whose results it reads.
+    """Return for each of n groups the groups whose results are read.
 
-    A group also counts as read through views and other ops that are in no group.
+    A group also counts as read through views and further ops that are in no group.
     """
     found: list[set[int]] = [set() for _ in range(n)]
-    behind: dict[int, set[int]] = {}  # by value of no group: the groups that it depends on
+    behind: dict[int, set[int]] = {}  # by value of no group: the groups that the value depends on
     for inputs, outputs in operands(noted):
         sources: set[int] = set()
         for i in inputs:
@@ -148,7 +148,7 @@ def operands(noted: Noted) -> Iterator[tuple[Iterable[int], Iterable[int]]]:
 
 
 def of_region(node: Any, members: int, rows: int, alone: bool, line: str) -> Grouped:
-    """Return the report of a group of regions that end in one node."""
+    """Return the report of a group of regions that end in the same node."""
     ops = ops_of(node)
     found = Grouped([op.prim.name for op in ops], line, members, rows, "by rows")
     for op in ops:
@@ -189,13 +189,13 @@ def why_alone(node: Any, first: Any) -> str:
 
 
 def why_op_by_op(states: list[Any]) -> str:
-    """Return why a flush off the trie did not run by regions, as far as its ops tell."""
+    """Return why a flush off the trie did not run by regions, as far as the ops tell."""
     why = why_unsuited(states)
     return why or "hooks or retained gradients need single ops, or most of its structure was new"
 
 
 def why_apart(states: list[Any]) -> str:
-    """Return why calls did not run as one, as far as their ops tell."""
+    """Return why calls did not run together, as far as the ops tell."""
     return why_unsuited(states) or "nothing like it was ready with it, or it did not pay"
 
 

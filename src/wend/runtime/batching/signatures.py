@@ -2,7 +2,7 @@
 
 A light op joins the region of its newest operand.  A heavy op joins that region if the region has
 no heavy op yet.  A region goes *by rows* if all its ops do.  The rows of its members are then laid
-one behind the other, whatever the numbers of rows.  Any other region is stacked by batching rules,
+end to end, whatever the numbers of rows.  Any other region is stacked by batching rules,
 or its members run one by one.
 """
 
@@ -91,7 +91,7 @@ class RegionTrie:
         """Note how much of a sorted flush was new; return whether to run the flush by regions.
 
         A template pays when its structure comes back, in this flush or later.  A path on the trie
-        gets a plan of its own if the path comes back: only this flush counts for such a path.
+        gets a plan of its own on coming back: only this flush counts for such a path.
 
         fresh: the number of ops that had no node
         ops: the number of ops in the flush
@@ -115,7 +115,7 @@ class RegionTrie:
 
 
 BOOK = RegionTrie(1 / 3, MOST_NODES, False)
-#: The trie for flushes whose regions do not come back: each op is a region there.  Its nodes are
+#: The trie for flushes whose regions do not come back: each op is a region there.  The nodes are
 #: few, because a node holds argument blocks.
 SINGLES = RegionTrie(1 / 8, 500, True)
 
@@ -189,7 +189,7 @@ def child(
         and batches(prim, program)
         and not too_large(types, ins, sorter, values)
     )
-    # Regions that begin without operands differ by their numbers; the ops behind them need not,
+    # Regions that begin without operands differ by their numbers; the ops behind need not,
     # and so do not join.
     joins = begins or not (empty or (heavy and parent.heavy) or parent.n_operands == 0)
     if not begins:

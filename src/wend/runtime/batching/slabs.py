@@ -1,6 +1,6 @@
-"""Groups of one kind in a flush, run on addresses: no array is made for a single group.
+"""Groups of a kind in a flush, run on addresses: no array is made for a single group.
 
-A family is the groups of one kind.  The operands and results of a family lie in slabs, in the order
+A family is the groups of a kind.  The operands and results of a family lie in slabs, in the order
 in which the groups run.  The rows of each group lie behind the rows of the groups before it.  The
 rows that the gradients of parameters read therefore lie side by side for all groups.
 """
@@ -22,13 +22,13 @@ from wend.runtime.native import _launch_select
 _launch: Any = _launch_select.select()
 _slabs: Any = _slabs_select.select()
 
-#: Most bound calls that one structure keeps: by number of lanes, and by number of rows.  Calls for
-#: different numbers of rows share one frame, so that more of them are kept.
+#: Most bound calls that a structure keeps: by number of lanes, and by number of rows.  Calls for
+#: different numbers of rows share a frame, so that more of these are kept.
 MOST_CALLS, MOST_ROWS = 128, 1024
 _REAL = frozenset({"f", "c"})
 #: Bytes of a block of memory, and most bytes of blocks that are kept from flush to flush.
 BLOCK, MOST_SPARE = 1 << 22, 1 << 26
-#: Bytes of a block in a flush that keeps its memory until its backward pass comes later.
+#: Bytes of a block in a flush that keeps the memory until the backward pass comes later.
 SMALL = 1 << 16
 _SPARE: list[Any] = []  # blocks that no flush is using
 
@@ -55,13 +55,13 @@ def wideness(dtype: Any) -> bool | None:
 
 
 class SlabAllocator(_slabs.BumpAllocator):  # type: ignore[misc]
-    """Memory of one flush, handed out from one end to the other."""
+    """Memory of a flush, handed out from start to end."""
 
     blocks: list[Any]
     block = BLOCK
 
     def add_block(self, size: int) -> tuple[int, int]:
-        """Begin a block of at least `size` bytes; return the addresses of its start and end."""
+        """Begin a block of at least `size` bytes; return the addresses of the start and end."""
         block = None
         if self.block == BLOCK:
             for k in range(len(_SPARE) - 1, -1, -1):
@@ -111,7 +111,7 @@ def is_ready(template: Any) -> bool:
 
 
 class Slab:
-    """One value of all groups of a structure: `size` bytes a row, 0 if all rows share the value."""
+    """A value of all groups of a structure: `size` bytes a row, 0 if all rows share the value."""
 
     __slots__ = ("dims", "dtype", "nbytes", "of_all", "size")
 
@@ -138,7 +138,7 @@ class Slab:
 
 
 class GroupRunner:
-    """A template that runs the groups of one structure, with the calls and layout found for it."""
+    """A template that runs the groups of a structure, with the calls and layout found so far."""
 
     __slots__ = ("calls", "layout", "numbers", "template")
 
@@ -170,7 +170,7 @@ class GroupRunner:
 
 
 class SlabLayout(_slabs.Shape):  # type: ignore[misc]
-    """How groups of one structure run on addresses, whatever their numbers of rows.
+    """How groups of a structure run on addresses, for any numbers of rows.
 
     slabs      a `Slab` for each value, by place: operands, results, gradients of results, results
                of the backward function; None for operands that are the same for all members
@@ -260,7 +260,7 @@ class SlabLayout(_slabs.Shape):  # type: ignore[misc]
 
 
 class Family(_slabs.Rows):  # type: ignore[misc]
-    """Groups of one kind in one flush, whose memory is laid out at once."""
+    """Groups of a kind in a flush, whose memory is laid out at once."""
 
     def add_shared(self) -> None:
         """Add gradients of operands that are the same for all members."""

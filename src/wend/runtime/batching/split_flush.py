@@ -1,4 +1,4 @@
-"""Flushes in two parts: a few ops that cannot run by regions, and all other ops.
+"""Flushes in two parts: a few ops that cannot run by regions, and the rest.
 
 For example, the first step of a program initialises its parameters in place.  These ops and the ops
 that they depend on are run as a flush of their own, the first part.  The results of the first part

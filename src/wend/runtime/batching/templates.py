@@ -1,7 +1,7 @@
 """Templates: the structure of a region as a forward and a backward function, made once.
 
-A group of regions of one structure runs the functions of its template.  The functions are plans
-like the plans of paths: the reference executor runs them until machine code is there.  Gradients
+A group of regions of equal structure runs the functions of its template.  The functions are plans
+like the plans of paths: the reference executor runs each until machine code is there.  Gradients
 of leaves that are the same for all members are put off.  The arrays that these gradients read are
 kept, group by group; the gradients are then computed once, over the rows of all groups.
 """
@@ -47,7 +47,7 @@ class TemplateFunction:
         self.rows = [(extents(path.shapes, i), dtype_of(path.shapes[i])) for i in made]
         self.sized = sorted({k for exprs, _ in self.rows for e in exprs for k in args_in(e)})
         self.known: dict[Any, list[Any]] = {}
-        #: Types and numbers of the last run, and the kernel bound to them: see `run_at_once`.
+        #: Types and numbers of the last run, and the kernel bound to both: see `run_at_once`.
         self.last: list[Any] | None = None
         self.plan: Any = None
         if not made:
@@ -113,7 +113,7 @@ class TemplateFunction:
 
 
 def renamed(node: Node, names: Ids) -> Node:
-    """Return the node with its ids replaced by `names`."""
+    """Return the node with the ids replaced by `names`."""
     return Node(
         node.prim,
         node.program,
@@ -131,7 +131,7 @@ def settle(path: PathGraph) -> None:
 
 
 def expanded(graph: Graph, types: list[Any], n_args: int) -> tuple[PathGraph, list[Any]]:
-    """Return a graph as a path over operands of these types, and the ids of its outputs there."""
+    """Return a graph as a path over operands of these types, and the ids of the outputs there."""
     path = PathGraph([], [], [])
     path.types = list(types)
     expander = Expander(0, path.shapes)
@@ -155,7 +155,7 @@ def read_by(producers: dict[int, Node], value: int) -> set[int]:
 
 
 def region_path(nodes: list[Any], types: list[Any]) -> tuple[PathGraph, list[int]]:
-    """Return the ops of a region as a path over operands of these types, and its values' ids."""
+    """Return the ops of a region as a path over operands of these types, and the values' ids."""
     path = PathGraph([], [], [])
     path.types = list(types)
     expander = Expander(0, path.shapes)
@@ -284,7 +284,7 @@ class Template:
         path.same = [k for k, on in enumerate(self.grows) if on]
         self.types = list(types)
         flows = [op.grad for op in nodes for _ in range(op.n_out)]
-        # Ids >= 0 are operands: a result may be an operand as it is.
+        # Ids >= 0 are operands: a result may be an unchanged operand.
         dtypes = [types[i].dtype if i >= 0 else dtype_of(path.shapes[i]) for i in results]
         self.given = tuple(
             [

@@ -1,4 +1,4 @@
-"""The arena: one block of memory for the temporaries of a flush, shared out by lifetimes."""
+"""The arena: a block of memory for the temporaries of a flush, shared out by lifetimes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _bind: Any = _bind_select.select()
 ALIGNMENT = 64
 #: Up to this many bytes of temporaries in a plan, places are found fast instead of tightly.
 LITTLE = 1 << 20
-#: The number of orders of blocks that are kept for one plan, and the most blocks in an order.
+#: The number of orders of blocks that are kept for a plan, and the most blocks in an order.
 #: An order is used for other sizes if the arena's share of the sum of all sizes grows by no more
 #: than the factor SLACK.
 MOST_ORDERS, MOST_ORDERED, SLACK = 4, 400, 1.05
@@ -28,7 +28,7 @@ def aligned(size: int) -> int:
 
 
 class Arena:
-    """A block of memory, in use by one execution at a time."""
+    """A block of memory, in use by a single execution at a time."""
 
     __slots__ = ("address", "memory", "size")
 
@@ -145,7 +145,7 @@ class Placing:
         """Search for places and write them to a row of words; return the bytes in all.
 
         row: address of the words
-        sizes: bytes of the blocks, rounded up, and not all of them 0
+        sizes: bytes of the blocks, rounded up, and not all 0
         """
         rows = [(k, size, *life) for k, (size, life) in enumerate(zip(sizes, self.lives))]
         found, total = place_all(rows)
@@ -163,7 +163,7 @@ class Placing:
 def _order(lives: list[tuple[int, int]], places: list[int]) -> np.ndarray:
     """Return the words of an order, by which a block begins where the blocks below it end.
 
-    The words of each block are its number, how many blocks lie right below it, and these blocks.
+    The words of each block are its number, how many blocks lie right below, and these blocks.
     """
     below: dict[int, int] = {}  # all blocks that must lie below a block, as a set of bits
     words: list[int] = []

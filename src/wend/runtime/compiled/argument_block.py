@@ -1,4 +1,4 @@
-"""Frames: the argument blocks of a bound plan, laid out in one piece of memory.
+"""Frames: the argument blocks of a bound plan, laid out in a single piece of memory.
 
 `argument_layout` says which word is which; the launcher reads frames (`_launch.ArgumentBlock`).
 """
@@ -29,7 +29,7 @@ MADE, LEAF, FOUND, SHOWN = _launch.sources()
 
 
 class Visit:
-    """The sizes of one visit. Polynomials are worked out when asked for.
+    """The sizes of a visit. Polynomials are worked out when asked for.
 
     skeleton: the layout of the frames
     words: the words of the bound plan, with places of temporaries in the arena
@@ -57,7 +57,7 @@ class Visit:
 
 
 def frame_of(bound: BoundPlan, memory: Any = None, address: int = 0) -> Any:
-    """Return a new frame: argument blocks for one execution at a time.
+    """Return a new frame: argument blocks for a single execution at a time.
 
     memory: an array for the words of the frame; None to make one
     address: address of this array
@@ -85,7 +85,7 @@ def frame_of(bound: BoundPlan, memory: Any = None, address: int = 0) -> Any:
 
 
 class ArgumentBlockMaker:
-    """Fills in the parts of a frame beside its words: steps, arrays, results."""
+    """Fills in the parts of a frame beside the words: steps, arrays, results."""
 
     def __init__(self, bound: BoundPlan) -> None:
         self.bound = bound
@@ -147,7 +147,7 @@ class ArgumentBlockMaker:
         return tuple(done)
 
     def hand_out(self, frame: Any) -> bool:
-        """Tell a frame where results go: results that lie in other arrays, wanted and saved ones.
+        """Tell a frame where results go: those in another array, wanted and saved ones.
 
         Returns whether the entries are the same for all sizes.
         """
@@ -176,7 +176,7 @@ class ArgumentBlockMaker:
             shows.append((source, k, whole, shape, dtype.numpy, offset, strides))
         frame.shows = tuple(shows)
         frame.gives = tuple([(i, *places[i]) for i in bound.plan.given])
-        # Saved values are in the order of the reference, in which a later step enters them.
+        # Saved values are in the order of the reference, in which a later step enters the values.
         saved = bound.plan.saved
         frame.saves = tuple([(i, *places.get(i, (LEAF, i)), types.get(i)) for i in saved])
         return not (shows or types)
@@ -201,7 +201,7 @@ def weights_of(sized: Sized, terms: np.ndarray, at: int, places: int) -> tuple[A
 
 
 def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
-    """Return the entry for one product; row: an entry of the skeleton's `packing`."""
+    """Return the entry for a product; row: an entry of the skeleton's `packing`."""
     skeleton = sized.skeleton
     k, private, ends, layout = row
     kernel = sized.plan.recipe.steps[k]

@@ -1,6 +1,6 @@
 """The layout of a frame without sizes: which word holds which number.
 
-A frame is one piece of memory with failures, a table of addresses, argument blocks, patches,
+A frame is a piece of memory with failures, a table of addresses, argument blocks, patches,
 pairs and calls (see `_launch.ArgumentBlock`). There is one `ArgumentLayout`, or *skeleton*, for
 each way to cut a plan's kernels. A skeleton knows all words of the frame but for the numbers that
 depend on sizes. These numbers are *terms*: polynomials of the plan's extents, the edges of parts,
@@ -55,7 +55,7 @@ class ArgumentLayout:
         }
         self.together = keep_turned({k: self.recipe.steps[k] for k in forms}, self.schedules)
         self.forms = forms
-        self._polys: dict[Poly, int] = {}  # polynomial -> its term
+        self._polys: dict[Poly, int] = {}  # polynomial -> term
         self._spans: list[int] = []
         self._moves: list[tuple[int, int, int]] = []  # (edge, factor, term that is added)
         self._places: dict[Any, int] = {None: 0}  # name of a block in the arena -> number
@@ -99,7 +99,7 @@ class ArgumentLayout:
         return self._places.setdefault(name, len(self._places))
 
     def _settle(self) -> None:
-        """Number all terms in one row, now that the count of each kind is known."""
+        """Number all terms in a single row, now that the count of each kind is known."""
         firsts = np.cumsum([0, len(self._polys), self.n_edges, len(self._spans)])
 
         def settled(terms: Any) -> Any:
@@ -217,7 +217,7 @@ class ArgumentLayout:
                 names.append((k, j))
                 lives.append(self._span_of(k, last.get(k, k)))
                 self.wanted.append(self._poly(size))
-        # All scratch memory has one place, since it holds nothing from one step to the next.
+        # All scratch memory has a single place, since it holds nothing from step to step.
         names.append("scratch")
         lives.append((0, self.n_rounds))
         kept = self.plan.placings
@@ -305,7 +305,7 @@ class ArgumentLayout:
         self._write_calls(calls)
 
     def _lay_out_round(self, one: Round, calls: list[tuple[int, int, int, int, int]]) -> None:
-        """Write down the blocks and calls of a round; its first call holds their number."""
+        """Write down the blocks and calls of a round; the first call holds their number."""
         first, count = len(calls), 0
         for k, s in one:
             stage = self.schedules[k].stages[s]
@@ -342,7 +342,7 @@ class ArgumentLayout:
             words += (function, 8 * place, group, 8 * (pairs_at + 2 * pairs), count)
 
     def _block(self, k: int, function: str, slots: list[Slot]) -> None:
-        """Write down one argument block.
+        """Write down an argument block.
 
         k: the step
         function: the function that is called with the block
@@ -370,7 +370,7 @@ class ArgumentLayout:
                 self._write(k, start, j, slot)
 
     def _write(self, k: int, start: int, j: int, slot: Slot) -> None:
-        """Write down one word of a block: slot j of a block of step k that begins at `start`."""
+        """Write down a word of a block: slot j of a block of step k that begins at `start`."""
         at, kind = start + j, slot.kind
         if kind in ("extent", "last"):
             self._extent(at, slot.a if kind == "extent" else slot.b)

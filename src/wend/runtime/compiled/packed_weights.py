@@ -3,8 +3,8 @@
 The right operand of a product is read in panels. Panels are kept for a leaf of a plan that is the
 operand as a whole. The panels are packed when the value is used in the same way for the second
 time. Later uses find the panels by their layout, and the panels are dropped with the value. In
-training a parameter has a new value in each step, which is read once as it is and once transposed:
-nothing is packed. Where several groups of one flush read a value, the first group has the value
+training a parameter has a new value in each step, which is read once as given and once transposed:
+nothing is packed. Where several groups of a flush read a value, the first group has the value
 packed (`_slabs.Rows.begin`).
 """
 
@@ -61,13 +61,13 @@ def layout(
 
 
 def patience(layout: PanelLayout) -> int:
-    """Return how often an operand is used before it is packed."""
+    """Return how often an operand is used before packing."""
     depth, columns, *_ = layout.numbers
     return PATIENCE if depth * columns < SMALL else 1
 
 
 class PackedPanels:
-    """The memory of one packed operand."""
+    """The memory of a packed operand."""
 
     __slots__ = ("address", "memory")
 

@@ -6,7 +6,7 @@ with sizes seen before finds its bound plan by comparing types.  Such a visit on
 addresses and run-time numbers, and runs.
 
 A *skeleton* is an `ArgumentLayout`: all that does not depend on sizes in the argument blocks.
-A *frame* is a `_launch.ArgumentBlock`: the memory with the argument blocks of one bound plan.
+A *frame* is a `_launch.ArgumentBlock`: the memory with the argument blocks of a bound plan.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from wend.runtime.native.launcher import launcher as _launch
 from wend.runtime.numpy_executor.plan import ReferencePlan
 
 WORD = np.dtype(np.int64)
-#: The number of bound plans that one plan keeps.
+#: The number of bound plans that a plan keeps.
 MAX_BOUND = 128
 #: The number of skeletons that native code tells apart.
 MOST_KNOWN = 8
-#: A frame for many sizes has this many times the memory that its first sizes need.
+#: A frame for many sizes has this many times the memory that the first sizes need.
 ROOMY = 2
 #: Changing a part of a leaf with more elements than this is left to the reference, which writes
 #: in place.
@@ -157,7 +157,7 @@ class CompiledPlan:
         return np.array([place(p) for p in polys], np.int64)
 
     def way(self, rows: list[Any], worth: int) -> tuple[list[Partitioner], np.ndarray]:
-        """Return the cutters, and the words about them that `_bind.cut_kernels` reads.
+        """Return the cutters, and the words about these that `_bind.cut_kernels` reads.
 
         rows: (number of the kernel, step, packable, cutter)
         worth: nanoseconds from which on a kernel is cut
@@ -249,7 +249,7 @@ class CompiledPlan:
     def fitted(self, types: list[Any], args: list[Any]) -> tuple[BoundPlan, Any]:
         """Return a bound plan, and the words of its frame for these sizes (see `_launch.fit`).
 
-        The plan may be bound to other sizes.  One frame serves all sizes for which kernels are
+        The plan may be bound to other sizes.  A frame serves all sizes for which kernels are
         cut alike, whatever the number of rows.  Raises NoMachineCode if these sizes are left to
         the reference.
         """
@@ -530,7 +530,7 @@ class Compilation:
         self.left: set[str] = set()
 
     def plan(self, seconds: float) -> None:
-        """Go on planning for about this long, and for one slice at least.
+        """Go on planning for about this long, and for a slice at least.
 
         Raises CompileError.
         """
@@ -549,7 +549,7 @@ class Compilation:
             jit.compile_later(text, names, self.receiver(text))
 
     def receiver(self, text: str) -> Any:
-        """Return the function to which the machine code of one module is handed."""
+        """Return the function to which the machine code of a module is handed."""
 
         def receive(library: Any) -> None:
             if isinstance(library, CompileError):

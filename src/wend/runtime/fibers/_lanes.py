@@ -34,19 +34,20 @@ class OperandFields:
 
 
 class PatternFields:
-    """The common properties of lanes of one path that running lanes reads: see `lanes.Pattern`."""
+    """The common properties of lanes of a path that running lanes reads: see `lanes.Pattern`."""
 
 
 def sort_lanes(batches, lives, least, key, new):
     """Lanes by common properties, and the lanes that are left out.
 
-    least: how often a path must have been taken     key: where a state keeps its patterns
-    new: makes the `Pattern` of a batch and what is wanted of it
-    Returns ({(program, signature): {pattern: members}}, [(batch, what is wanted, why left out)])
+    least: how often a path must have been taken
+    key: where a state keeps its patterns
+    new: makes the `Pattern` of a batch and its wanted values
+    Returns ({(program, signature): {pattern: members}}, [(batch, wanted values, why left out)])
     """
     groups = {}
     rest = []
-    recent = []  # (state, what is wanted, first member, its indices, its places, members)
+    recent = []  # (state, wanted values, first member, its indices, its places, members)
     for k in range(len(batches)):
         batch = batches[k]
         live = lives[k]
@@ -99,7 +100,7 @@ def sort_lanes(batches, lives, least, key, new):
 
 
 def is_like(batch, other, indices, places):
-    """Whether lanes of one path have the same signature, as far as a quick look shows."""
+    """Whether lanes of the same path have the same signature, as far as a quick look shows."""
     values = batch.values
     others = other.values
     for i in indices:
@@ -118,7 +119,7 @@ def is_like(batch, other, indices, places):
 
 
 def signature_of(batch, indices, places):
-    """Return the key that tells lanes of one path apart: types of values, and run-time numbers."""
+    """Return the key that tells lanes of a path apart: types of values, and run-time numbers."""
     values = batch.values
     found = []
     for i in indices:
@@ -172,9 +173,9 @@ def shared_by(parts):
 class LaneKernel(TemplateKernel):
     """A function of a `LaneBatch` in machine code, for a certain number of lanes.
 
-    inner     per array that it makes: where in one block `run_in_block` puts it, (offset, shape,
-              dtype, strides), or None if it is an array of its own     room: of the block (make,
-              shape, dtype)
+    inner     per array that the function makes: the place where `run_in_block` puts the array in a
+              single block, (offset, shape, dtype, strides), or None for an array of its own
+    room      of the block (make, shape, dtype)
     """
 
     def use_block(self, inner, room):
@@ -183,9 +184,10 @@ class LaneKernel(TemplateKernel):
         self.room = room
 
     def run_in_block(self, operands, rows, gathered):
-        """As `run`; returns (results, block): what lies there is None among the results.
+        """As `run`; returns (results, block): None among the results stands for those in the block.
 
-        rows, gathered: where the operands lie that are None, see `gather_operands`
+        rows: the places of the operands that are None, see `gather_operands`
+        gathered: the block where these operands lie
         """
         make, shape, dtype = self.room
         if self.show is not None or shape[0] == 0:
@@ -239,7 +241,7 @@ class LaneKernel(TemplateKernel):
     def run_back(self, lanes, seeds):
         """As `run`, for the values that lanes keep (`SavedLanes`) and gradients of these results.
 
-        Nor is it done where a result lies in another result.
+        None also where a result lies in another result.
         """
         if self.show is not None:
             return None
@@ -288,10 +290,11 @@ class LaneKernel(TemplateKernel):
 def gather_operands(parts, at, dense):
     """The operands of lanes: values that are the same for all, or None for lanes' own.
 
-    parts: (pattern, members)     at: of `LaneBatch.bound`     dense: a copy of an array that is
-    C-contiguous
-    Returns (operands, what they were: a value, or those of all lanes; offsets in these; the
-    block that lanes' own lie in)
+    parts: (pattern, members)
+    at: of `LaneBatch.bound`
+    dense: a copy of an array that is C-contiguous
+    Returns (operands, sources of the operands: a value, or the values of all lanes; offsets in
+    these; the block that lanes' own operands lie in)
     """
     rows = at.rows
     make, shape, dtype = at.gathered
@@ -310,7 +313,7 @@ def gather_operands(parts, at, dense):
             batch = members[0]
             v = batch.values[i]
             sources.append(v)
-            # What is seen from outside may change: a backward pass reads what it was.
+            # A value seen from outside may change: a backward pass reads the value as of now.
             operands.append(v if v.extra is None else dense(v.buffer).copy())
         else:
             offset = row[0]
@@ -336,13 +339,13 @@ def gather_operands(parts, at, dense):
 
 
 def own_operand(rows, k, block):
-    """An operand of lanes that is their own, as an array."""
+    """An operand that each lane has of its own, as an array."""
     row = rows[k]
     return part_at(block, row[2], row[3], row[0], row[4])
 
 
 def as_arrays(operands, rows, block):
-    """Operands of lanes, none of them None: see `gather_operands`."""
+    """Operands of lanes, all as arrays or values: see `gather_operands`."""
     found = []
     for k in range(len(operands)):
         x = operands[k]
@@ -369,7 +372,7 @@ def gather_rows(members, leaves, target, dense, found):
 
 
 def gather_parts(members, i, entry, size, target, dense, found, offsets):
-    """As `gather_rows`, of what an `Entry` shows of one value: `size` bytes.
+    """As `gather_rows`, of the `size` bytes of a value that an `Entry` shows.
 
     offsets: takes where the parts begin, in bytes
     """
@@ -387,7 +390,7 @@ def gather_parts(members, i, entry, size, target, dense, found, offsets):
 
 
 def place_in(entry, v, args):
-    """From which byte of a value a view (an `Entry`) shows it."""
+    """The first byte of a value that a view (an `Entry`) shows."""
     arg0 = entry.arg0
     if entry.picks:
         number = args[arg0]
@@ -400,7 +403,7 @@ def place_in(entry, v, args):
 
 
 def hand_out(parts, results):
-    """Give the members of these parts, (pattern, members), their rows of what was made."""
+    """Give the members of these parts, (pattern, members), their rows of the results."""
     part = parts[0]
     pattern = part[0]
     for k in range(len(pattern.made)):
@@ -422,10 +425,11 @@ def hand_rows(members, i, array, first):
 
 
 def run_lanes(lane_batch, parts, n, dense):
-    """Compute the wanted values of n lanes; None if others have to.
+    """Compute the wanted values of n lanes; None if the lanes have to be computed elsewhere.
 
-    parts: (pattern, members)     dense: a copy of an array that is C-contiguous
-    Returns what a backward pass reads: see `save_lanes`.
+    parts: (pattern, members)
+    dense: a copy of an array that is C-contiguous
+    Returns the tuple that `save_lanes` takes, for a backward pass.
     """
     at = lane_batch.bound.get(n)
     if at is None:
@@ -465,8 +469,9 @@ def run_lanes(lane_batch, parts, n, dense):
 def save_lanes(lane_batch, parts, n, done, kind, lazy):
     """Let a later backward pass find its way from the wanted values of n lanes.
 
-    done: what `run_lanes` has returned     kind: of `SavedLanes`
-    lazy: makes a path that waits for that
+    done: the tuple that `run_lanes` has returned
+    kind: of `SavedLanes`
+    lazy: makes a path that waits for the saved lanes
     """
     at = done[0]
     if at.slots is None:
@@ -491,7 +496,7 @@ def save_lanes(lane_batch, parts, n, done, kind, lazy):
 
 
 def set_segment(members, segment, given, stride, first):
-    """Note in the values `given` that they are results of a segment.
+    """Note in the values `given` that these are results of a segment.
 
     first: number of the first value of the first member
     """
@@ -533,7 +538,7 @@ class Inputs:
         self.columns = None
 
     def column(self, row, part):
-        """Return the value, or the list of values, that the lanes of one part read for a leaf.
+        """Return the value, or the list of values, that the lanes of a part read for a leaf.
 
         row: the leaf's row of `Pattern.reads`
         """
@@ -605,9 +610,9 @@ class Inputs:
         return found
 
     def slim_down(self):
-        """Keep of values what a gradient finds its way by: the values, without data."""
+        """Keep of values only the chain that a gradient follows: the values, without data."""
         known = self.columns
-        found = []  # new ones: the lists are others' too
+        found = []  # new lists: the old ones have further users
         for k in range(len(self.parts)):
             part = self.parts[k]
             pattern = part[2]
@@ -651,14 +656,18 @@ class SavedLanes:
     spent_in  the nodes that passes through some lanes have used up, by lane
 
     parts     (first lane, end, pattern, where the leaves begin, types): types are those of the
-              first lane; the others differ in the types of leaves, and of loose views
+              first lane; the rest differs in the types of leaves, and of loose views
     args      the run-time numbers, by lane
     leaves    the leaves of all lanes, also those of which nothing but extents is read
     loose     the types of loose views, by lane if the lane has any
     """
 
     def __init__(self, lane_batch, parts, n, at, done):
-        """at: of `LaneBatch.bound`     done: what `run_lanes` returns"""
+        """Take over the lanes that have been run.
+
+        at: of `LaneBatch.bound`
+        done: the tuple that `run_lanes` returns
+        """
         self.lane_batch = lane_batch
         self.n = n
         self.slots = at.slots
@@ -683,7 +692,7 @@ class SavedLanes:
         self.take(parts)
 
     def take(self, parts):
-        """Take over what the lanes of these parts, (pattern, members), are told apart by."""
+        """Take over the data that tells the lanes of these parts, (pattern, members), apart."""
         first = 0
         entered = self.leaves
         for part in parts:
@@ -741,7 +750,7 @@ class SavedLanes:
         return v, place_in(entry, v, self.args[r])
 
     def marks_of(self, i):
-        """Which rows of a result have a gradient; its memory is there from now on."""
+        """Return which rows of a result have a gradient; make memory for the gradient if needed."""
         if self.block is None:
             make, shape, dtype = self.room
             self.block = new_array(make, shape, dtype)
@@ -760,7 +769,7 @@ class SavedLanes:
         return part_at(self.block, slot[2], slot[3], slot[0], slot[4])
 
     def add_row(self, slot, i, r, g):
-        """Add an array to the gradient of a result of lane r; False if others have to."""
+        """Add an array to the gradient of a result of lane r; False if the caller has to."""
         row = slot[1]
         source = address_of(g)
         if source == -1 or g.nbytes != row:
@@ -783,7 +792,7 @@ class SavedLanes:
         self.accept_apart(owner, r, i, found, g)
 
     def number_of(self, r, i):
-        """The number of value i of lane r, if it is a result; -1 if not."""
+        """The number of value i of lane r among the results; -1 for no result."""
         part = self.part_of(r)
         pattern = part[2]
         return pattern.number_at[i]
@@ -807,7 +816,7 @@ class SavedLanes:
         self.owner = None
 
     def pass_on(self, owner, segment, seeds):
-        """Push gradients of results back to what the lanes read; False if nodes are needed."""
+        """Push gradients of results back to the lanes' operands; False if nodes are needed."""
         lane_batch = self.lane_batch
         if segment.hooks or is_hooked(self.sources, lane_batch.leafy) or not owner.plain():
             self.pass_by_nodes(segment, seeds)
@@ -835,7 +844,7 @@ class SavedLanes:
         return True
 
     def goes_on_alike(self, smooth):
-        """Whether all lanes can be run, and have what to hand on.
+        """Whether all lanes can be run, and all have gradients to hand on.
 
         smooth: by result, whether a gradient of 0 gives gradients of 0
         """
@@ -873,9 +882,11 @@ class SavedLanes:
         return row[0]
 
     def push(self, owner, known, rows, reached):
-        """Run the backward function for some lanes; hand on what it finds for those reached.
+        """Run the backward function for some lanes; hand on the gradients of those reached.
 
-        known: how gradients flow     rows, reached: numbers of lanes, None for all of them
+        known: how gradients flow
+        rows: numbers of the lanes to run, None for all lanes
+        reached: numbers of the lanes reached, None for all lanes
         """
         lane_batch = self.lane_batch
         template = known.template
@@ -939,9 +950,9 @@ class SavedLanes:
             slabs[k].append(kept[k])
 
     def hand_back(self, owner, targets, found, sizes):
-        """Add gradients of operands, a row for each lane, to those of what they show.
+        """Add gradients of operands, a row for each lane, to those of the values that are shown.
 
-        targets: (operand, whether its gradient is of float64; None if others have to add it)
+        targets: (operand, whether its gradient is of float64; None if the caller has to add it)
         Returns the rest, not added: (operand, gradient, None, or rows as `scatter_rows` does).
         """
         rest = []
@@ -974,11 +985,11 @@ def saved_lanes_of(segment):
 
 
 def scatter_rows(values, offsets, size, source, wide, owner):
-    """Add gradients, which lie one behind the other, to those of these values.
+    """Add gradients, which lie end to end, to those of these values.
 
     offsets: where in the value a part of `size` bytes begins; None if each is a whole value
-    owner: the pass, which comes by where gradients come to
-    Returns the rest, not added: (bytes before it, bytes, value, offset in that).
+    owner: the pass, which comes by the segments that gradients reach
+    Returns the rest, not added: (bytes before it, bytes, value, offset in the value).
     """
     rest = []
     start = source
@@ -1010,7 +1021,7 @@ def scatter_rows(values, offsets, size, source, wide, owner):
             r = v.seg_index // saved.stride
             i = v.seg_index - r * saved.stride
             number = saved.number_of(r, i)
-            if number < 0:  # it shows rows of another
+            if number < 0:  # a view: the gradient goes to the rows of the value shown
                 v, more = saved.shown(i, r)
                 at += more
                 continue

@@ -1,4 +1,4 @@
-"""Chooses between the compiled and the uncompiled lanes, and gives the latter their C helpers."""
+"""Chooses between the compiled and the uncompiled lanes; the latter get their C helpers here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def select() -> ModuleType:
     name = "wend.runtime.fibers._lanes"
     if name in sys.modules:
         return sys.modules[name]
-    # Compiled, they call these three as C functions.
+    # The compiled lanes call functions of these three modules in C.
     below = _launch_select.select(), _grouper_select.select(), _slabs_select.select()
     module = compiled(name) if all(map(is_compiled, below)) else None
     if module is None:

@@ -1,11 +1,11 @@
 """Fibers: many calls that take turns, so that the pending ops of all calls are computed together.
 
 Each call runs in a greenlet of its own until the call needs a value.  The call then *parks*, and
-the next call runs.  When all calls are parked, one flush computes the ops that the calls have
-recorded, and the calls go on.  The calls record into one trace, so that any call can use a value of
-any other call.  One segment keeps all calls for the backward pass.  With `apart`, each call has a
-trace of its own instead (see `lanes`).  The other state of a call (grad mode, module stack,
-recorder, random stream) is exchanged at each switch.
+the next call runs.  When all calls are parked, a flush computes the ops that the calls have
+recorded, and the calls go on.  The calls record into a common trace, so that any call can use a
+value of another call.  One segment keeps all calls for the backward pass.  With `apart`, each call
+has a trace of its own instead (see `lanes`).  The remaining state of a call (grad mode, module
+stack, recorder, random stream) is exchanged at each switch.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Call = Callable[[], Any]
 
 #: Most greenlets that are kept for later calls, per thread.
 MOST_IDLE = 128
-#: Most turns that the last of many calls takes like the other calls; after these it parks no more.
-#: A path of all its remaining ops would seldom come back, and nor would the path's backward pass.
+#: Most turns that the last of many calls takes like the rest; then this call no longer parks.
+#: A path of all the remaining ops would seldom come back, nor would the path's backward pass.
 MOST_ALONE = 32
 
 
 class _Worker:
-    """A greenlet that runs calls, one after the other, and the trace that the calls record into.
+    """A greenlet that runs calls in turn, and the trace that the calls record into.
 
     given: a list with the fiber that is to run next
     leave: switches to the greenlet that has made this greenlet
@@ -68,7 +68,7 @@ _idle = _Idle()
 
 
 def _work(given: list[Fiber]) -> None:
-    """Run one call after the other, as beginning and ending a greenlet takes longer than a turn.
+    """Run call after call, as beginning and ending a greenlet takes longer than a turn.
 
     No variable refers to the greenlet or a fiber while the greenlet waits: neither would be freed.
     """
@@ -78,7 +78,7 @@ def _work(given: list[Fiber]) -> None:
 
 
 class _Surroundings:
-    """The state of a thread, apart from the trace's records, while one fiber runs."""
+    """The state of a thread, apart from the trace's records, while a fiber runs."""
 
     __slots__ = ("eager", "fiber", "mode", "modules", "site", "symbolic")
 
@@ -105,7 +105,7 @@ class _Surroundings:
 
 
 class Fiber:
-    """One call, run in turns."""
+    """A call, run in turns."""
 
     here = getcurrent  # read by `_lanes.park`, like `greenlet` and `leave`
 
@@ -176,7 +176,7 @@ class Fiber:
         return self.error
 
     def release(self) -> None:
-        """Drop all references, so that values are freed as soon as users drop them."""
+        """Drop all references, so that values are freed as soon as users drop these."""
         self.result = self.error = None
         if self.apart:
             self.trace.fiber = None
@@ -225,12 +225,12 @@ def _run_together(
 ) -> tuple[list[Any], bool]:
     """Return the results of the calls, run as fibers of this thread, and whether any had to wait.
 
-    The first call that raises an error ends all.  The other calls are cancelled, and the error is
-    raised with the number of the call (see `mark`).
+    The first call that raises an error ends all.  The remaining calls are cancelled, and the error
+    is raised with the number of the call (see `mark`).
 
     streams: the random stream of each call
-    apart: whether each call has a trace of its own, so that turns of one path run as one (`lanes`);
-    else the recorded ops of all calls are one structure, off the trie
+    apart: whether each call has a trace of its own, so that turns of the same path run together
+    (`lanes`); else the recorded ops of all calls are a single structure, off the trie
     """
     trace = _hot.current_trace()
     apart = apart and trace.symbolic is None and trace.fiber is None and allowed()
@@ -276,7 +276,7 @@ def _run_together(
             if apart or (parted and trace.n > 0):
                 try:
                     if apart:
-                        # Calls that end in different turns often end alike, and so are one batch.
+                        # Calls that end in different turns often end alike, and so form a batch.
                         ended += [fiber.trace for fiber in ran if not fiber.is_parked]
                         _siblings.flush_many([fiber.trace for fiber in waiting] or ended)
                     else:
@@ -300,7 +300,7 @@ def _run_together(
 
 
 def take_turns(fibers: Sequence[Fiber]) -> None:
-    """Let fibers with traces of their own run, one after the other, until they need a value or end.
+    """Let fibers with traces of their own run in turn, until each needs a value or ends.
 
     Does the same as `Fiber.go` for each fiber, but restores the thread only after the last fiber.
     """

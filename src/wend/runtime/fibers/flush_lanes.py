@@ -146,7 +146,7 @@ def why_not_lone(pattern: Pattern, batch: FlushJob) -> str:
 def lane_batches_of(
     program: Any, signature: Any, parts: list[Part], faults: list[Exception]
 ) -> list[tuple[LaneBatch | str, list[Part]]]:
-    """Return (`LaneBatch`, parts) pairs that run lanes of one structure, as one or path by path.
+    """Return (`LaneBatch`, parts) pairs that run lanes of a structure, together or path by path.
 
     In place of the `LaneBatch` is a reason where another executor has to run the parts.
     """
@@ -239,7 +239,7 @@ def attempt(batch: FlushJob, live: list[int]) -> Exception | None:
     """Run a batch; return the error of an op, or None."""
     try:
         _hot.slot("execute")(batch, live)
-    except Exception as error:  # the values that the error concerns have it
+    except Exception as error:  # the values that the error concerns keep it
         if is_interrupt(error):
             raise
         return error

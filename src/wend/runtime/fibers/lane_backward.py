@@ -1,10 +1,10 @@
-"""The backward pass of lanes that ran as one (see `lanes`), which is run as one, too.
+"""The backward pass of lanes that ran together (see `lanes`), which is run together, too.
 
-Each run leaves one segment for all of its lanes.  In the segment, value i of lane r has the number
-r * stride + i, whatever path the lane took.  Gradients between the runs of different flushes are
+Each run leaves a segment for all of its lanes.  In the segment, value i of lane r has the number
+r * stride + i, for any path of the lane.  Gradients between the runs of different flushes are
 rows added to rows, without recording ops.  Gradients of parameters are put off, and computed once
 over the rows of all flushes.  For passes that need single nodes, the nodes are made from the paths
-of all lanes, one behind the other.
+of all lanes, end to end.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Backward:
     def compute(self, read: list[Any], types: list[Any], numbers: list[Any], kernel: Any) -> Any:
         """Return the arrays that the backward function makes.
 
-        read: its operands
-        types: the types of its operands
+        read: the operands
+        types: the types of the operands
         kernel: machine code, or None
         """
         found = None
@@ -93,9 +93,9 @@ class Backward:
         return found
 
     def find_name(self, kept: list[Any], numbers: list[Any]) -> None:
-        """Set `name`: flushes of one name put off gradients of parameters together.
+        """Set `name`: flushes of the same name put off gradients of parameters together.
 
-        One template serves all sizes and numbers, but only rows of one size go together.
+        A template serves all sizes and numbers, but only rows of the same size go together.
 
         kept: the arrays that gradients of parameters read
         """
@@ -120,7 +120,7 @@ def reached_nodes(lane_batch: LaneBatch, seeded: frozenset[int]) -> frozenset[in
 
 
 class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
-    """The values that the lanes of one run keep for the backward pass (`PathGraph.later`).
+    """The values that the lanes of a run keep for the backward pass (`PathGraph.later`).
 
     Results go by their local numbers (`Pattern.locals`), values of a lane by their indices.
     """
@@ -135,7 +135,7 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
     def accept_apart(self, owner: Any, r: int, i: int, k: int, g: Any) -> None:
         """Add g to the gradient of value i of lane r.
 
-        k: the number of the value if it is a result; -1 if it is a view, whose leaf gets g
+        k: the number of the value if that is a result; -1 for a view, whose leaf gets g
         """
         if k < 0:
             value, at = self.shown(i, r)
@@ -151,7 +151,7 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
         return ParameterGradients(owner.pending | {-segment.serial: seeds})
 
     def check_in(self, owner: Any, segment: Segment) -> None:
-        """Note the gradients that came here, and a shadow that computes them by the reference."""
+        """Note the gradients that came here, and a shadow, which computes the reference's."""
         values, seeds = {}, {}
         stride = self.stride
         for r, pattern, _, leaves in lanes_of(self.parts, self.leaves):
@@ -217,7 +217,7 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
         return found
 
     def give_back(self, seeds: dict[int, Any]) -> None:
-        """Add the collected gradients to `seeds`, as handles by number, and forget them here."""
+        """Add the collected gradients to `seeds`, as handles by number, and forget all here."""
         stride = self.stride
         lanes = list(lanes_of(self.parts, self.leaves))
         for k, marks in self.marks.items():
@@ -359,7 +359,7 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
 
 
 class Paths(LazyPath):
-    """The paths of all lanes of a run, as one path whose nodes are made when first read."""
+    """The paths of all lanes of a run, as a single path whose nodes are made when first read."""
 
     def __init__(self, saved: LaneBatchBackward) -> None:
         # The path refers to the run until the run is spent; a reference back would be a cycle.
@@ -414,7 +414,7 @@ def content_of(
     leaves: list[Value],
     loose: dict[int, list[Any]],
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return (steps, types, args) of the paths of several lanes, one behind the other.
+    """Return (steps, types, args) of the paths of several lanes, end to end.
 
     The parameters are described in `_lanes.SavedLanes`.
     """
@@ -432,7 +432,7 @@ def content_of(
 
 
 def flat(rows: list[list[Any]]) -> list[Any]:
-    """Return the elements of several lists as one list."""
+    """Return the elements of several lists as a single list."""
     return [x for row in rows for x in row]
 
 
@@ -443,7 +443,7 @@ COPIED = (
 
 
 def copies_of(patterns: list[Pattern], stride: int, args: list[list[Any]]) -> list[Any]:
-    """Return copies of the steps of several lanes' paths, one behind the other."""
+    """Return copies of the steps of several lanes' paths, end to end."""
     found = []
     at = arg0 = 0
     for pattern, own in zip(patterns, args, strict=True):

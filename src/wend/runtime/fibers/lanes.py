@@ -1,14 +1,14 @@
-"""Turns of many fibers, run together: turns that took the same path are one batch.
+"""Turns of many fibers, run together: turns that took the same path form a batch.
 
 The ops that a fiber records between two stops are a path in the trie, a *lane*.  Lanes that end in
-one state ran the same ops, on operands of the same types.  A `LaneBatch` runs such lanes as one:
-the batching rules put the path over an axis of lanes.  Finding the `LaneBatch` is one lookup per
-lane, whatever the number of ops.  Operands that are the same for all lanes (parameters) are read in
-place.
+the same state ran the same ops, on operands of the same types.  A `LaneBatch` runs such lanes
+together: the batching rules put the path over an axis of lanes.  Finding the `LaneBatch` takes a
+lookup per lane, for any number of ops.  Operands that are the same for all lanes (parameters) are
+read in place.
 
 Paths may run the same ops and differ only in where operands come from.  A constant in one path may
 be a row of an earlier turn's result in another path, or a row that a view shows.  The `Pattern`s of
-such paths have one `SharedProgram`, with the `LaneBatch`es in common.  Their lanes run as one: the
+such paths have one `SharedProgram`, with the `LaneBatch`es in common.  Such lanes run together: the
 lanes of each path, a *part*, lie behind the lanes of the part before.
 """
 
@@ -62,15 +62,15 @@ MOST_LANE_BATCHES = 64
 #: Larger operands (bytes) that are the same for all lanes of a part are not repeated for each lane.
 MOST_REPEATED = 1 << 12
 
-#: The lanes of one path, which may run together with the lanes of other paths.
+#: The lanes of a path, which may run together with lanes of further paths.
 Part = tuple["Pattern", list[FlushJob]]
 
 
 class LaneOperand(_lanes.OperandFields):  # type: ignore[misc]
     """An operand from outside: a leaf, rows of a leaf that a view shows, or leaves joined by an op.
 
-    Rows that a view shows are read at an address inside of the leaf.  Joined leaves are copied one
-    behind the other into the gathered operand, so that the joining op does not run.
+    Rows that a view shows are read at an address inside of the leaf.  Joined leaves are copied
+    end to end into the gathered operand, so that the joining op does not run.
 
     picks: whether the view shows a single row, whose number is an arg
     """
@@ -129,7 +129,7 @@ class Pattern(_lanes.PatternFields):  # type: ignore[misc]
             self.shared_program = shared_program_of(self)
 
     def _read(self, batch: FlushJob, live: set[int]) -> str:
-        """Sort the steps into operands and ops; return why another executor has to run them."""
+        """Sort the steps into operands and ops; return why another executor has to take over."""
         leaves: list[int] = []
         roles: dict[int, int] = {}
         views: dict[int, LaneOperand] = {}
@@ -227,18 +227,18 @@ class Pattern(_lanes.PatternFields):  # type: ignore[misc]
 
 
 class SharedProgram:
-    """The `LaneBatch`es of patterns that run the same ops, wherever their operands come from."""
+    """The `LaneBatch`es of patterns that run the same ops, wherever the operands come from."""
 
     def __init__(self) -> None:
         self.lane_batches: dict[Any, LaneBatch | str] = {}
-        #: The result of the last call of `lane_batch`: (*its key, the result, its row of `large`).
+        #: The result of the last call of `lane_batch`: (*key, the result, the row of `large`).
         self.last: tuple[Any, ...] = (None, None, None, None, ())
         self.usual: dict[Any, tuple[bool, ...]] = {}  # shared operands, by signature and roles
         #: Large operands that are repeated for each lane, by signature and shared operands.
         self.large: dict[Any, list[int]] = {}
 
     def lane_batch(self, signature: Any, parts: list[Part]) -> LaneBatch | str:
-        """Return the `LaneBatch` that runs the lanes of these parts as one.
+        """Return the `LaneBatch` that runs the lanes of these parts together.
 
         If there is none, return why: each part has to run by itself, or another executor has to
         run the lanes.
@@ -248,7 +248,7 @@ class SharedProgram:
         for other, _ in parts[1:]:
             if other.roles != roles:
                 roles = tuple(map(operator.or_, roles, other.roles))
-        if len(parts) == 1 and len(members) == 1:  # with one lane, every operand would be shared
+        if len(parts) == 1 and len(members) == 1:  # a single lane shares every operand
             shared = self.usual.get((signature, roles))
             if shared is None:
                 flags = zip(pattern.single, roles, strict=True)
@@ -287,7 +287,7 @@ class SharedProgram:
 
 
 def repeats_much(large: list[int], parts: list[Part]) -> bool:
-    """Whether running parts as one copies large operands that a part alone would read in place."""
+    """Whether parts together copy large operands that a part alone would read in place."""
     for part in parts:
         if len(part[1]) > 1:
             own = _lanes.shared_by([part])
@@ -296,15 +296,15 @@ def repeats_much(large: list[int], parts: list[Part]) -> bool:
     return False
 
 
-#: The `SharedProgram`s by the key of their patterns, as long as one of these patterns exists.
+#: The `SharedProgram`s by the key of their patterns, as long as any of these patterns exists.
 SHARED_PROGRAMS: weakref.WeakValueDictionary[Any, SharedProgram] = weakref.WeakValueDictionary()
 
 
 def shared_program_of(pattern: Pattern) -> SharedProgram:
     """Return the `SharedProgram` of all patterns with the same ops, on operands of the same kinds.
 
-    The kind of an operand says whether it is a user's leaf, and how many leaves it joins.  Whether
-    a gradient is wanted is no part of the kind.
+    The kind of an operand says whether it is a user's leaf, and how many leaves are joined.
+    Whether a gradient is wanted is no part of the kind.
     """
     ops = zip(pattern.ops, pattern.references(), strict=True)
     key = (
@@ -324,7 +324,7 @@ def is_leading(prim: Any) -> bool:
 
 
 def lays_out(state: Any, batch: FlushJob) -> bool:
-    """Whether an op only lays its operands one behind the other, without conversion."""
+    """Whether an op only lays the operands end to end, without conversion."""
     values, prim = batch.values, state.prim
     out = values[state.first].type
     types = [values[i].type for i in state.operand_indices()]
@@ -367,7 +367,7 @@ class BoundLanes:
 
     def __init__(self, lane_batch: LaneBatch, n: int) -> None:
         self.types = lane_batch.lifted(n)
-        #: By operand, its place in one block: (offset, bytes of each lane, shape, dtype, strides);
+        #: By operand, its place in a block: (offset, bytes of each lane, shape, dtype, strides);
         #: None for operands that are the same for all lanes.
         self.rows: list[Any] = []
         space = 0
@@ -414,7 +414,7 @@ class BoundLanes:
     def lay_out_block(self, kernel: Any, apart: set[int]) -> tuple[Any, ...]:
         """Let the arrays that a kernel makes lie in a block; return `LaneKernel.inner`.
 
-        apart: the numbers of those that are arrays of their own, behind the operands
+        apart: the numbers of the arrays outside of the block, behind the operands
         """
         inner: list[Any] = []
         space = 0
@@ -430,7 +430,7 @@ class BoundLanes:
 
 
 class LaneBatch:
-    """Runs lanes of one structure as one.  Made values go by their numbers in `Pattern.locals`.
+    """Runs lanes of equal structure together.  Made values go by their numbers in `Pattern.locals`.
 
     exported   the wanted values, in the order of the template's results
     given      the wanted values that a gradient may come to
@@ -471,7 +471,7 @@ class LaneBatch:
         self.sizes = [t.nbytes for t in self.types]
 
     def wide(self, k: int) -> bool | None:
-        """Whether gradients of operand k are added as float64; None if NumPy has to add them."""
+        """Whether gradients of operand k are added as float64; None if NumPy has to add."""
         return wideness(self.types[k].dtype.numpy)
 
     def lifted(self, n: int) -> list[Any]:

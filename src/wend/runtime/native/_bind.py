@@ -20,7 +20,7 @@ def use_arrays(cls, api, empty):
 
 
 def evaluate(code, n, types, args, row, atoms):
-    """Run a program of n words; row, atoms: addresses of rows for its results."""
+    """Run a program of n words; row, atoms: addresses of rows for the results."""
     end = code + 8 * n
     while code < end:
         op = get(code)
@@ -95,15 +95,16 @@ def apply(op, a, b):
 def cut_kernels(cutters, words, row, most_rows, value, forms, edges, packable):
     """Find how kernels are cut where polynomials have the numbers of a row.
 
-    row        its address
-    words      address of what is known of the cutters, one behind the other: which kernel, its
-               step, from what product of its leading numbers on it is cut, whether its right
-               operand may be packed for good, how many numbers lead, how many there are, and their
+    row        address of the row
+    words      address of a record for each cutter, end to end: number of the kernel; its step;
+               the product of leading numbers from which the kernel is cut; whether its right
+               operand may be packed for good; count of leading numbers; count of numbers; their
                places in the row
     most_rows  of a product whose right operand is packed for good
     value      a function from polynomials to numbers
-    forms      of kernels that do not stay whole, `edges` of their parts, and `packable` steps: all
-               filled in
+    forms      takes the forms of kernels that do not stay whole
+    edges      takes the edges of the parts of these kernels
+    packable   takes the steps whose right operand is packed for good
     """
     for c in range(len(cutters)):
         n = get(words)
@@ -118,7 +119,7 @@ def cut_kernels(cutters, words, row, most_rows, value, forms, edges, packable):
         numbers = None  # no object is made, or looked at, of a kernel that stays whole
         for k in range(count):
             number = get(row + 8 * get(places + 8 * k))
-            if number == NONE:  # which has no value, or a very large one
+            if number == NONE:  # no value, or a very large number
                 work = LIMIT
                 numbers = [value(p) for p in cutters[c].polys]
                 break
@@ -155,9 +156,9 @@ def product_of(row, places, i, j, k):
 
 
 def least_of(row, places, n):
-    """The least of n numbers of a row, none of which is below 0; NONE if one has no value.
+    """The least of n numbers of a row, none of which is below 0; NONE if any has no value.
 
-    places: address of where they are
+    places: address of the places of these numbers
     """
     least = LARGEST
     for k in range(n):
@@ -168,9 +169,9 @@ def least_of(row, places, n):
 
 
 def gather(row, places, counts):
-    """Numbers of a row, in tuples of so many; None if one has no value.
+    """Numbers of a row, in tuples of so many; None if any has no value.
 
-    places: address of where they are, one behind the other
+    places: address of the places of these numbers, end to end
     """
     tuples = []
     for count in counts:
@@ -189,9 +190,9 @@ def gather(row, places, counts):
 
 
 def lay_in_order(order, n, places, sizes, ends):
-    """Places of n blocks of these sizes, each above the ends of those below it; bytes in all.
+    """Write places of n blocks, each above the ends of the blocks below; return the bytes in all.
 
-    order: of each block its number, how many are right below it, and these
+    order: of each block its number, the count of blocks right below, and the numbers of those
     """
     total = 0
     for _ in range(n):
@@ -215,8 +216,8 @@ def lay_in_order(order, n, places, sizes, ends):
 def lay(orders, n, places, sizes, ends):
     """Write places of n blocks in the first order that is good enough; bytes in all.
 
-    orders: (row of words as `lay_in_order` reads it, its address, share of the sum of all sizes
-    that it may take). Returns -1 if no order will do.
+    orders: (row of words as `lay_in_order` reads it, its address, largest share of the sum of all
+    sizes for a good order). Returns -1 if no order is good enough.
     """
     most = 0
     for k in range(n):
@@ -254,16 +255,20 @@ def outs_of(layouts, results):
 class Tables:
     """The tables of words from which a skeleton fills frames; see `argument_layout`.
 
-    A bound plan has one row of words: terms, places, what `lay` works in, and a frame's memory:
+    A bound plan has a row of words: terms, places, work space of `lay`, and a frame's memory:
     n_all terms, n_names places, size words.
 
-    polys     places of polynomials in a row       spans, moves   of edges, as `derive` reads them
-    wanted    terms: bytes of blocks in the arena, but for the last one, which is scratch memory
-    scratch   (term, whether a step begins) of what lies in that
-    memory    of a frame     relative   words of it that are addresses in it
-    terms     (word, term)   placed     (word, place)
+    polys     places of polynomials in a row
+    spans, moves   of edges, as `derive` reads both
+    wanted    terms: bytes of the blocks in the arena, except the last block, the scratch memory
+    scratch   (term, whether a step begins) of each block in the scratch memory
+    memory    of a frame
+    relative  words of a frame's memory that are addresses in that memory
+    terms     (word, term)
+    placed    (word, place)
     writes    terms: elements that kernels write
-    decides   terms that say how operands are packed for good     private   places that do
+    decides   terms that say how operands are packed for good
+    private   places that say so
     model     of frames, as `_launch.frame_like` takes it, if nothing is to be added to these
     """
 
@@ -298,7 +303,7 @@ class Tables:
         return total
 
     def derive(self, edges, terms):
-        """Write what follows from polynomials and edges: spans, and moves along edges."""
+        """Write the terms that follow from polynomials and edges: spans, and moves along edges."""
         first = terms + 8 * self.n_polys
         at = first
         for edge in edges:
@@ -318,7 +323,7 @@ class Tables:
     def measure(self, terms, places, sizes):
         """Write the sizes of all blocks, and places within the scratch memory; returns its bytes.
 
-        Rounded up, but for that of the last block.
+        All sizes are rounded up, except that of the last block.
         """
         for k in range(self.n_wanted):
             size = get(terms + 8 * get(self.wanted + 8 * k))
@@ -348,11 +353,11 @@ class Tables:
         room = self.measure(terms, places, sizes)
         total = lay(orders, n, places, sizes, sizes + 8 * n)
         if 0 <= total < ALIGNMENT and n > 1:
-            total = ALIGNMENT  # what is empty has an address: a masked load from it reads its base
+            total = ALIGNMENT  # empty blocks need an address: a masked load reads the base there
         return get(places + 8 * self.n_wanted), room, total
 
     def decided(self, numbers, terms, places):
-        """Whether what says how operands are packed for good has these numbers."""
+        """Whether the terms and places that say how operands are packed have these numbers."""
         for k in range(self.n_decides):
             if get(numbers + 8 * k) != get(terms + 8 * get(self.decides + 8 * k)):
                 return False
@@ -379,18 +384,20 @@ class Tables:
 
 
 class NativeBinder:
-    """Finds which of the skeletons known is that of some sizes, and the numbers that it needs.
+    """Finds which known skeleton fits some sizes, and the numbers that the skeleton needs.
 
-    program    (its words, the polynomials that it computes), as `extent_program.Row.program` has it
-    n_atoms    that it has room for
-    nonempty   places of extents of which none may be 0     small: of those that may be up to `most`
+    program    (words, the polynomials computed), as `extent_program.Row.program` has it
+    n_atoms    number of atoms that the program has room for
+    nonempty   places of extents of which none may be 0
+    small      places of extents that may be up to `most`
     asked      places of all numbers that cutters ask for (the three are rows of words)
-    ways       (cutters, words) of `cut_kernels`     most_rows: see there
-    known      (skeleton, what `cut_kernels` finds: forms, packable steps; elements that kernels
-               write from which on other threads may run; `Tables`) of each
+    ways       (cutters, words) of `cut_kernels`
+    most_rows  see `cut_kernels`
+    known      of each skeleton: (skeleton, two results of `cut_kernels`: forms, packable steps;
+               elements that kernels write from which on other threads may run; `Tables`)
     empty      makes arrays, of `word`
     gathered   places of all numbers of `counts` extents and so on: see `gather`
-    results    what `outs_of` asks for
+    results    the rows that `outs_of` reads
     frame_like that of `_launch`
     """
 
@@ -407,8 +414,8 @@ class NativeBinder:
     def find(self, types, args, whole):
         """(skeleton, row of polynomials and atoms, terms, whether other threads may run).
 
-        None if no skeleton that is known is that of these sizes, or it is not certain.
-        whole: whether there is to be room behind the terms for the rest of a bound plan
+        None if no known skeleton is certain to fit these sizes.
+        whole: whether to leave room behind the terms for the rest of a bound plan
         """
         n = self.n
         row = make_array(self.empty, (n + self.n_atoms,), self.word)
@@ -444,7 +451,7 @@ class NativeBinder:
         """Return the parts of a plan bound to these sizes.
 
         The parts are (skeleton, words, address of the words, `Visit.asked`, `layouts`, `rest` of
-        `_launch.frame_like`, frame).  The frame is None if it needs more than `Tables.model`.
+        `_launch.frame_like`, frame).  The frame is None if `Tables.model` alone does not suffice.
         The result is None where `find` gives None, or where places have to be searched for.
         """
         found = self.find(types, args, True)
@@ -473,10 +480,12 @@ class NativeBinder:
 class Fit:
     """Finds the words of a frame that serves many sizes, where kernels are cut as before.
 
-    sizer      `NativeBinder`     skeleton, places: of the frame, and their address
-    limits     (term, number) that may not be exceeded
+    sizer      `NativeBinder`
+    skeleton   of the frame
+    places     of the frame, and `at_places`, their address
+    limits     (term, number) where the number may not be exceeded
     weights    of `ArgumentBlock.weights` where some terms have these numbers, `fixed`; else
-               `weigh` finds them for a row of terms, its address, and that of the places
+               `weigh` finds the weights for a row of terms, its address, and that of the places
     """
 
     def __init__(self, sizer, skeleton, places, at_places, limits, weights, fixed, weigh):
@@ -491,7 +500,7 @@ class Fit:
         self.weigh = weigh
 
     def find(self, types, args):
-        """See `_launch.fit`; None if the frame does not serve these sizes, or it is not certain."""
+        """See `_launch.fit`; None if the frame is not certain to serve these sizes."""
         sizer = self.sizer
         found = sizer.find(types, args, False)
         if found is None or found[0] is not self.skeleton:

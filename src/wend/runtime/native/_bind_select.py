@@ -1,4 +1,4 @@
-"""Chooses between the compiled and the uncompiled binding, and gives the latter its C helpers."""
+"""Chooses between the compiled and the uncompiled binding; the latter gets its C helpers here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LIMIT = 1 << 63
 
 
 def put(address: int, word: int) -> None:
-    """Write a 64-bit word.  Raises OverflowError, as C does, if it is none."""
+    """Write a 64-bit word.  Raises OverflowError, as C does, if the number does not fit."""
     if not -_LIMIT <= word < _LIMIT:
         raise OverflowError(f"{word} does not fit into 64 bits")
     _launch_select.put(address, word)

@@ -32,24 +32,26 @@ from wend.core._types import evaluate, off_mode
 class ArgumentBlock:
     """Blocks of a plan bound to certain sizes, filled but for addresses and run-time numbers.
 
-    table      address of a row of addresses: arena, leaves, results, what host steps made
-    leaves     indices of the leaves             types     the types for which it is bound
-    places     args that extents depend on, or differences of two     sizes     their values:
-               args[k] - args[j] for k, j, or args[k] where j < 0, one behind the other
+    table      address of a row of addresses: arena, leaves, results, arrays made by host steps
+    leaves     indices of the leaves
+    types      the types for which the block is bound
+    places     args that extents depend on, or differences of two
+    sizes      the values at these places, in order: args[k] - args[j] for k, j, or args[k] where
+               j < 0
     moves      (bytes from `fault` to a word, number, k, step, ..) of each word that is the number
                and `step` times args[k], for each such pair (see `ir.dynamic_offsets`)
     outs       (make, shape, dtype, whether at once) of each array that is made, as in the table
-    shows      (source, k, whole, shape, dtype, offset, strides) of each result that lies in an
-               array of others: MADE k, LEAF k, or what host step k FOUND
+    shows      (source, k, whole, shape, dtype, offset, strides) of each result that lies in another
+               array: MADE k, LEAF k, or the array of host step k FOUND
     gives      (value, source, k) of each result that is wanted, SHOWN k among the sources
-    saves      (value, source, k, type) of what a backward pass needs; type None: the value's
+    saves      (value, source, k, type) of each value that a backward pass needs; type None: its own
     numbers    (bytes from `fault` to a word, expression, category) of each run-time number
     weights    (leaf, key, bytes from `table` to its entry, to the leaf's entry, offset, place in
-               the arena or -1, words, uses before that) of each operand of a product that may be
+               the arena or -1, words, uses before packing) of each operand of a product that may be
                packed: see `packed_weights`; words: (bytes from `fault`, word if panels are kept,
                word if not)
     scratch    place in the arena of `room` bytes for the calls of this thread
-    steps      in order: (0, bytes from `fault` to calls, their number), (1, host step), or
+    steps      in order: (0, bytes from `fault` to calls, number of calls), (1, host step), or
                (2, results that may take the memory of leaves, each with the leaf and its place in
                the table): nothing can fail any more
     """
@@ -59,16 +61,17 @@ class ArgumentBlock:
         self.n_patches = 0
         self.release = False
         self.busy = False
-        self.fitted = None  # the sizes that it holds numbers of, if not those it was made for
+        self.fitted = None  # the sizes whose numbers the block holds, if not those of its making
         self.found = None
         self.arena = None
 
 
 def frame_like(model, memory, fault, types, sizes, owner, rest):
-    """A frame that is as `model`, which lies at 0, but for what sizes make a difference to.
+    """A frame like `model`, which lies at 0, with all that depends on sizes set anew.
 
-    fault: its address in `memory`     rest: its outs, release, (scratch, room, and arena_bytes)
-    owner: what `owner_of` makes that of
+    fault: its address in `memory`
+    rest: outs, release, (scratch, room, and arena_bytes)
+    owner: arguments from which `owner_of` makes the owner
     """
     frame = ArgumentBlock(memory)
     frame.fault = fault
@@ -98,7 +101,7 @@ def frame_like(model, memory, fault, types, sizes, owner, rest):
 
 
 def owner_of(frame):
-    """Return the Python half of a frame, made at the first call: most frames never need one."""
+    """Return the Python half of a frame, made at the first call: most frames never need this."""
     if type(frame.owner) is tuple:
         frame.owner = SLOTS["owner"](*frame.owner)
     return frame.owner
@@ -116,7 +119,7 @@ def sources():
 
 
 class NativePlan:
-    """The native half of a plan, which all its runs share.
+    """The native half of a plan, shared by all its runs.
 
     frame: the frame for the sizes seen last
     frames: the frames for all sizes met lately, by types of the leaves and sizes among the args
@@ -141,7 +144,7 @@ def large(shape, dtype):
 
 
 def in_lots(function, *given):
-    """Call it; what arrays NumPy makes meanwhile lie close together, in huge pages."""
+    """Call the function; arrays that NumPy makes meanwhile lie close together, in huge pages."""
     before = enter_lots()
     try:
         return function(*given)
@@ -150,7 +153,7 @@ def in_lots(function, *given):
 
 
 def trim_lots():
-    """Give what is free there back to the system."""
+    """Give free memory of these huge pages back to the system: see `in_lots`."""
     give_lots_back()
 
 
@@ -175,7 +178,7 @@ def new_array(make, shape, dtype):
 
 
 def part_at(array, shape, dtype, offset, strides):
-    """An array that lies in another, dense one."""
+    """An array that lies in another, dense array."""
     return part_of(array, shape, dtype, offset, strides)
 
 
@@ -185,7 +188,7 @@ def row_at(array, r):
 
 
 def donated(values, i):
-    """The array of a leaf, if nobody else can see it any more; else None."""
+    """The array of a leaf, if nobody else can see the array any more; else None."""
     v = values[i]
     if v.extra is not None or references(v) > ALONE:
         return None
@@ -197,7 +200,7 @@ def donated(values, i):
 
 
 def alone():
-    """References to a value that only a list has, and to its buffer, as `donated` sees them."""
+    """References to a value that only a list has, and to its buffer, as `donated` counts both."""
     values = [Value(None)]
     v = values[0]
     return references(v)
@@ -273,7 +276,8 @@ def launch(frame, values, types, args, arena, touched):
 def donate(frame, rows, values, made, touched):
     """Have results written over leaves that nobody else has, or into arrays of their own.
 
-    rows: (number of the result, leaf, place in the table)     touched: see `launch`
+    rows: (number of the result, leaf, place in the table)
+    touched: see `launch`
     """
     if touched is not None:
         touched.clear()
@@ -296,7 +300,7 @@ def moved(row, args):
 
 
 def weigh(frame, values, arena):
-    """Fill in where the right operands of products lie: as they are, or packed.
+    """Fill in where the right operands of products lie: as given, or packed.
 
     values: None for an operand that is not packed
     """
@@ -330,11 +334,13 @@ def weigh(frame, values, arena):
 
 
 def launch_at(frame, made, table, values, numbers, words):
-    """Run the steps on what lies at given addresses: 1 done, 0 the frame is in use, -1 a failure.
+    """Run the steps on data at given addresses: 1 done, 0 the frame is in use, -1 a failure.
 
-    table: where addresses by value are     made: the values that arrays are made for
-    values: see `weigh`     numbers: (bytes from `fault` to a word, number, category)
-    words: what the frame has to hold for these sizes, if it serves several: see `fit`
+    table: where addresses by value are
+    made: the values that arrays are made for
+    values: see `weigh`
+    numbers: (bytes from `fault` to a word, number, category)
+    words: the numbers that the frame has to hold for these sizes, if it serves several: see `fit`
     """
     if frame.busy:
         return 0
@@ -375,7 +381,7 @@ def launch_at(frame, made, table, values, numbers, words):
 
 
 def run_call(words, n):
-    """Run one kernel: a call of n words, as `run_kernels` takes it, and behind it its block."""
+    """Run a kernel: a call of n words, as `run_kernels` takes it, and behind these the block."""
     put(words + 8, words + 8 * n)
     run_kernels(words, 1, True, 0, 0)
 
@@ -384,7 +390,7 @@ def fit(frame, words):
     """Give a frame the numbers of other sizes.
 
     words: (`Tables.fill`, addresses of terms and places, whether other threads may run meanwhile,
-    weights, the arrays that lie there)
+    weights, the arrays of these terms and places)
     """
     fill, terms, places, release, weights, _ = words
     fill(frame.fault, terms, places)
@@ -394,20 +400,23 @@ def fit(frame, words):
 
 
 class Cell:
-    """The frames and addresses for one op of a kind, forward and backward.
+    """The frames and addresses for an op of some kind, forward and backward.
 
-    forward, made, numbers     see `launch_at`; None if its result is an operand, or a copy
+    forward, made, numbers     see `launch_at`; None if the result is an operand, or a copy
     plain        address of words that say the same without Python (see `run_plain`); 0 if some of
-                 it is not known before the run
-    n_places, places     of results, from the first one's address on     space: bytes for them
+                 this is not known before the run
+    n_places, places     of results, from the address of the first result on
+    space        bytes for the results
     views        address of words that say which results are copies: see `copy_views`
-    pick         the value in the table     n_picks, picks: those that the backward frame reads
+    pick         the value in the table
+    n_picks, picks     the values in the table that the backward frame reads
     seed_bytes   of the gradient, 0 for none
     backward, made_back, numbers_back, plain_back, n_places_back, places_back, views_back,
     space_back   as for forward
     n_targets, targets     (operand, its gradient in the table, bytes, whether float64)
-    arena_bytes  of memory that both need while they run     weighted: see `weigh`
-    memory       what addresses lead to
+    arena_bytes  of memory that both need while running
+    weighted     see `weigh`
+    memory       keeps the memory that the addresses lead to
     """
 
     def __init__(self, **given):
@@ -416,7 +425,7 @@ class Cell:
 
 
 def run_plain(words, table):
-    """Run a frame on what lies at given addresses, as `launch_at`; 0 for a failure.
+    """Run a frame on data at given addresses, as `launch_at`; 0 for a failure.
 
     words: number of addresses, (word, place in the table, offset) of each; number of numbers,
            (word, bits) of each; address of the failures; number of steps, (code, calls, place in
@@ -445,13 +454,16 @@ NO_WEIGHTS = []
 
 
 class Singles:
-    """A flush of single ops: values, and addresses of words and operands of its sorter.
+    """A flush of single ops: values, and addresses of words and operands of its grouper.
 
-    words     see `_grouper.Grouper`     pool     its `pool`
+    words     see `_grouper.Grouper`
+    pool      the grouper's `pool`
 
-    cells     per op; None for what others run
-    firsts    address of a word per op: where its results begin     seeds: its value's gradient;
-              words that the sorter needs while it sorts
+    cells     per op; None for ops that are run elsewhere
+    firsts    address of a word per op: where its results begin
+    seeds     address of a word per op: where the gradient of its value is
+
+    The words of `firsts` and `seeds` are free once the grouper has sorted the ops.
     """
 
     def __init__(self, values, words, n_states, pool):
@@ -478,7 +490,7 @@ class Singles:
         self.pool = pool
 
     def lay_out(self, nodes, known):
-        """Find the cells of all ops; returns the bytes for their results, and for gradients."""
+        """Find the cells of all ops; return the bytes for the results, and for the gradients."""
         self.cells = cells = []
         at = 0
         space = 0
@@ -499,7 +511,7 @@ class Singles:
     def begin(self, address, space, table):
         """Let results, and the gradients behind so many bytes, lie from here on.
 
-        table: address of memory for the addresses that one op reads and makes, behind a word
+        table: address of memory for the addresses that an op reads and makes, behind a word
         """
         self.table = table
         for g in range(len(self.cells)):
@@ -525,7 +537,7 @@ class Singles:
         return most
 
     def fill_operands(self, g):
-        """Write the addresses of op g's operands into the table; returns their number."""
+        """Write the addresses of op g's operands into the table; return the number of operands."""
         at = self.table
         n = get(self.n_reads + 8 * g)
         for k in range(n):
@@ -552,7 +564,7 @@ class Singles:
         return found
 
     def launch_cell(self, g, cell, frame, made, numbers, plain):
-        """Run one of a cell's frames: see `launch_at`."""
+        """Run a frame of a cell: see `launch_at`."""
         weights = self.weights(g, cell)
         if plain == 0 or weights is not NO_WEIGHTS:
             if cell.weighted and weights is NO_WEIGHTS:
@@ -563,7 +575,7 @@ class Singles:
         return 1 if run_plain(plain, self.table) else -1
 
     def lend_arena(self):
-        """Memory for temporaries of the ops that come; None if they need none."""
+        """Memory for temporaries of the ops that come; None if these need none."""
         if self.arena_bytes == 0:
             return None
         arena = arena_of(self.arena_bytes)
@@ -571,7 +583,7 @@ class Singles:
         return arena
 
     def forward(self, g, needed):
-        """Run ops from the g-th on; the number of one that others have to run, or of all."""
+        """Run ops from the g-th on; return the number of an op without a cell, or of all ops."""
         arena = self.lend_arena()
         try:
             return self.run_forward(g, needed)
@@ -610,10 +622,11 @@ class Singles:
         return g
 
     def backward(self, g, reached, scratch, ask):
-        """Push gradients back from the g-th op to the first; -1, or the number of one that is left.
+        """Push gradients back from the g-th op to the first; return -1, or an op without a cell.
 
-        scratch: address of memory for gradients     ask: makes memory for that of a leaf
-        -2: a frame was in use, or a kernel noted a failure
+        scratch: address of memory for gradients
+        ask: makes memory for the gradient of a leaf
+        Returns -2 if a frame was in use, or a kernel noted a failure.
         """
         arena = self.lend_arena()
         try:
@@ -674,10 +687,10 @@ class Singles:
 
 
 def copy_views(words, table):
-    """Copy what lies in strides in values of the table, densely.
+    """Copy data that lies in strides in values of the table, densely.
 
     words: number of copies; of each source, place, offset, bytes of an element, dims, and for each
-    of these extent and stride
+    dim extent and stride
     """
     n = get(words)
     words += 8
@@ -689,7 +702,7 @@ def copy_views(words, table):
 
 
 def copy_view(target, source, size, n_dims, words):
-    """Copy elements of `size` bytes that lie in strides, densely; returns the end of them.
+    """Copy elements of `size` bytes that lie in strides, densely; return the end of the copy.
 
     words: extents and strides of the dims
     """
@@ -725,19 +738,19 @@ def execute(batch, live):
     SLOTS["planner"](batch, live)
 
 
-#: What the layers above fill in.
-#:   planner    finds or makes the plan of a flush, and runs it
+#: Slots that the layers above fill in.
+#:   planner    finds or makes the plan of a flush, and runs this plan
 #:   ready      whether plans that are ready are run without asking the planner
 #:   recent     takes (plan, state, sites, None, False, None) of each such flush
-#:   pending    graphs of what is pending, by the id of the list of states
+#:   pending    graphs of pending values, by the id of the list of states
 #:   note       looks at a history that grows through segments whose backward pass has run
 #:   arena      makes an arena of a certain size
-#:   interrupts whether an exception came from outside: no other way is to be tried
+#:   interrupts whether an exception came from outside: then no other way is to be tried
 SLOTS = {"ready": False}
 
 
 def fill(name, content):
-    """Fill one of the slots."""
+    """Fill a slot."""
     SLOTS[name] = content
 
 
@@ -791,7 +804,7 @@ def run_bound(native_plan, frame, batch, values, args):
     global RUNS
     if frame.busy:
         return 0
-    frame.busy = True  # nothing is called since it was looked at: no other thread had a turn
+    frame.busy = True  # nothing was called since the look at `busy`: no other thread had a turn
     try:
         arena = 0
         if frame.arena_bytes:
@@ -827,14 +840,14 @@ def run_bound(native_plan, frame, batch, values, args):
 
 
 def hand_over(native_plan, frame, batch, values, made):
-    """Give the results of a run to their values, and keep what a later backward pass needs.
+    """Give the results of a run to their values, and keep the values for a backward pass.
 
-    Returns what `keep_segment` does.
+    Returns the result of `keep_segment`.
     """
     shown = None
     if frame.shows:
         shown = show(frame, values, made)
-    # Results last: a value that is held has its segment, whatever happens in between.
+    # Results last: a value with a buffer has its segment, whatever happens in between.
     segment = None
     if native_plan.roots:
         segment = keep_segment(native_plan, frame, batch, values, made, shown)
@@ -854,7 +867,7 @@ def free_arena(arena):
 
 
 def take_arena(frame):
-    """Memory for temporaries while the frame runs; its address."""
+    """Take memory for temporaries while the frame runs; return its address."""
     arena = arena_of(frame.arena_bytes)
     frame.arena = arena
     return arena.address
@@ -872,7 +885,7 @@ def arena_of(size):
 
 
 def show(frame, values, made):
-    """The arrays of results that lie in those of others."""
+    """The arrays of results that lie in the arrays of other values."""
     shown = []
     for source, k, whole, shape, dtype, offset, strides in frame.shows:
         array = source_of(frame, values, made, None, source, k)
@@ -899,7 +912,7 @@ def source_of(frame, values, made, shown, source, k):
 
 
 def keep_segment(native_plan, frame, batch, values, made, shown):
-    """Keep what a later backward pass from the results needs.
+    """Keep the values that a later backward pass from the results needs.
 
     Returns the segment if its history grows through segments whose backward pass has run.
     """
@@ -909,7 +922,7 @@ def keep_segment(native_plan, frame, batch, values, made, shown):
         if not v.requires_grad or v.leaf is not None:
             continue
         if segment is None:
-            # Numbered by its end: a segment of another thread that this one uses is older.
+            # Numbered by its end: a segment of another thread that this segment uses is older.
             segment = Segment(fresh_serial(), native_plan.path)
         v.segment = segment
         v.seg_index = at
@@ -978,9 +991,9 @@ def write_word(address, word):
 
 
 def backward_on(trace, retain, leaves, older, fresh):
-    """Go on with a backward pass whose first step, that of what is pending, has been recorded.
+    """Go on with a backward pass whose first step, that of pending values, has been recorded.
 
-    fresh: the gradients that it gave, to `leaves`, or where these are None to the values `older`
+    fresh: the gradients of that step, for `leaves`, or where these are None for the values `older`
     """
     heap = []
     segments = {}
@@ -991,13 +1004,13 @@ def backward_on(trace, retain, leaves, older, fresh):
     while k > 0:
         k -= 1
         leaf = leaves[k]
-        if leaf is not None:  # one tensor may be two leaves here: before and after a write to it
+        if leaf is not None:  # a tensor may be two leaves here: before and after a write to it
             have = totals.get(identity(leaf))
             totals[identity(leaf)] = [leaf, fresh[k] if have is None else have[1] + fresh[k]]
         else:
             at -= 1
             contribute(heap, segments, pending, older[at], fresh[k])
-    fresh.clear()  # what takes part in sums may be overwritten by them
+    fresh.clear()  # operands of sums may be overwritten by the results
     mode = trace.mode
     trace.mode = off_mode(mode)
     try:
@@ -1030,7 +1043,8 @@ def contribute(heap, segments, pending, value, g):
 def pass_segments(trace, retain, heap, segments, pending, totals):
     """Pass segments, latest first, while their steps are known; whether all have been passed.
 
-    heap: negative serials of the `segments`, which are found by them     pending: their gradients
+    heap: negative serials of the `segments`, which are found by these
+    pending: the gradients of these segments
     totals: [leaf, gradient] by id of the leaf
     """
     if trace.fiber is not None or trace.symbolic is not None:
@@ -1074,7 +1088,7 @@ def known_step(segment, seeds, totals, retain):
     if segment.hooks:
         return None
     rows = segment.structure.known
-    if not rows:  # nor are inputs a dict, if they are those of lanes
+    if not rows:  # inputs of lanes are no dict either
         return None
     inputs = segment.inputs
     for row in rows:
@@ -1106,7 +1120,7 @@ def known_step(segment, seeds, totals, retain):
 
 
 def operands_of(row, segment, seeds, totals):
-    """The values that a known step begins with; None if it has to be recorded anew."""
+    """The values that a known step begins with; None if the step has to be recorded anew."""
     states = row[10]
     inputs = segment.inputs
     values = []
@@ -1131,7 +1145,7 @@ def operands_of(row, segment, seeds, totals):
 
 
 def append_operand(values, states, v):
-    """Append a gradient, if a leaf of its kind begins the step at this place."""
+    """Append a gradient, if a leaf of the same kind begins the step at this place."""
     if v.buffer is None or v.requires_grad or v.inference:
         return False
     state = states[len(values)]
@@ -1145,7 +1159,7 @@ def append_operand(values, states, v):
 
 
 def take_known(trace, row, segment, values):
-    """Compute the step of a segment; its results, as handles."""
+    """Compute the step of a segment; return the results, as handles."""
     types = segment.types
     args = []
     for expr in row[7]:

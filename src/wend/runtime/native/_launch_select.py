@@ -1,4 +1,4 @@
-"""Chooses between the compiled and the uncompiled launcher, and gives the latter its C helpers."""
+"""Chooses between the compiled and the uncompiled launcher; the latter gets its C helpers here."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def patch(patches: int, n: int, table: int) -> None:
         put(words[k], get(table + 8 * words[k + 1]) + words[k + 2])
 
 
-#: Words of a call: function, block, calls in its group, pairs of scratch words and their number.
+#: Words of a call: function, block, calls in the group, pairs of scratch words and their number.
 CALL_WORDS = 5
 
 
 def run_kernels(code: int, n: int, release: bool, scratch: int, room: int) -> None:
-    """Make n calls, one after the other.  ctypes gives the interpreter lock away.
+    """Make n calls in order.  ctypes releases the interpreter lock.
 
-    scratch: address of memory for them
+    scratch: address of scratch memory for the calls
     """
     words = (ctypes.c_int64 * (CALL_WORDS * n)).from_address(code)
     for k in range(0, CALL_WORDS * n, CALL_WORDS):
@@ -68,7 +68,7 @@ def array_owned(array: Any) -> bool:
 
 
 def part_of(array: Any, shape: Any, dtype: Any, offset: int, strides: Any) -> Any:
-    """An array that lies in another, dense one."""
+    """An array that lies in another, dense array."""
     if 0 in shape:
         return np.empty(shape, dtype)
     return np.ndarray(shape, dtype, array, offset, strides)
@@ -107,7 +107,7 @@ STAND_INS = {
 
 
 def use_arrays(module: ModuleType) -> None:
-    """Tell a compiled module what arrays are."""
+    """Give a compiled module the type of arrays, NumPy's C functions and `np.empty`."""
     functions = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
     module.use_arrays(np.ndarray, functions, np.empty)
 
@@ -126,7 +126,7 @@ def select() -> ModuleType:
 
 
 def _reads_arrays(module: ModuleType) -> bool:
-    """Whether the compiled launcher finds an array's elements where NumPy says they are."""
+    """Whether the compiled launcher finds an array's elements at the addresses that NumPy gives."""
     for array in (np.arange(12.0).reshape(3, 4), np.zeros((), np.bool_), np.zeros((0, 2))):
         if module.address_of(array) != array.ctypes.data:
             return False

@@ -26,7 +26,7 @@ if is_compiled(launcher):
     philox.NATIVE.append(launcher.draw_blocks)
 
 
-#: Bytes from which on an array's memory is kept for another when it is freed.
+#: Bytes from which on an array's memory is kept, once freed, for another array.
 LARGE = 1 << 18
 
 

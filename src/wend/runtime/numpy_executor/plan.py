@@ -339,7 +339,7 @@ def undo(batch: FlushJob, env: list[Any], failed: dict[int, BaseException], posi
     Data that several handles share returns in the same way; the handles follow at the next use.
 
     env: the arrays computed so far
-    failed: the values that failed, with their errors
+    failed: the values that failed, with the errors
     position: the index at which the failing op was recorded
     """
     restored: set[int] = set()

@@ -58,7 +58,7 @@ def make_runner(program: Any) -> Runner:
 
 
 def total(arrays: list[Any]) -> Any:
-    """Return the sum of arrays of one type, added from the first to the last."""
+    """Return the sum of arrays of the same type, added from the first to the last."""
     found = arrays[0] + arrays[1]
     for array in arrays[2:]:
         found += array
@@ -95,7 +95,7 @@ def can_fail(program: Any) -> bool:
 
 
 class NodeRun:
-    """One node of a graph, prepared to run."""
+    """A node of a graph, prepared to run."""
 
     __slots__ = (
         "args",

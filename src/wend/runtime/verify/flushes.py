@@ -1,9 +1,9 @@
 """WEND_VERIFY=1: each flush, and each backward pass through it, is checked against the reference.
 
 Flushes run as without verification: plans of machine code in their frames, groups off the trie,
-batches of lanes, writes into donated memory. Before a flush its leaves are copied, and the
+batches of lanes, writes into donated memory. Before a flush the leaves are copied, and the
 reference computes the wanted values from the copies. After the flush both results are compared.
-Gradients that no flush computes are compared where they are handed over:
+Gradients that no flush computes are compared where handed over:
 
 - Some backward passes run at once with their flush. All their gradients are compared
   (`check_gradients`).
@@ -47,7 +47,7 @@ Gradients = dict[int, Any]
 
 
 class Shadow:
-    """The reference's computation of a path, from copies of its leaves."""
+    """The reference's computation of a path, from copies of the leaves."""
 
     def __init__(self, path: PathGraph, leaves: dict[int, Any], types: list[Any], args: list[Any]):
         self.path = path
@@ -179,7 +179,7 @@ def apart(found: Any, expected: Any) -> str:
 
 
 def check_gradients(batch: FlushJob, seeds: Gradients, found: Iterable[tuple[int, Any]]) -> None:
-    """Raise DefectError if a backward pass that ran with its flush gave other gradients."""
+    """Raise DefectError if a backward pass that ran with its flush gave different gradients."""
     shadow = _shadows.get(id(batch.values))
     expected = None if shadow is None else shadow.gradients(seeds)
     if shadow is None or expected is None:
@@ -245,11 +245,11 @@ class Account:
     ) -> None:
         """Note the gradients that a segment should hand on.
 
-        Raises DefectError if the segment begins with other gradients than it should.
+        Raises DefectError if the segment begins with wrong gradients.
 
         shadow: the reference's computation of the segment's path
         seeds: the gradients with which the segment begins
-        values: the leaves of its path
+        values: the leaves of the path
         """
         site = last_site(shadow.path.states, segment.sites)
         self.width = min(self.width, shadow.width)
@@ -269,7 +269,7 @@ class Account:
                 self.seeds[place] = self.seeds.get(place, 0) + g
 
     def close(self, found: list[tuple[Any, Any]]) -> None:
-        """Raise DefectError if leaves get other gradients.  found: (leaf, gradient) of each"""
+        """Raise DefectError if leaves get different gradients.  found: (leaf, gradient) of each"""
         given = {id(leaf): g for leaf, g in found}
         for key, (leaf, expected, site) in self.leaves.items():
             g = given.get(key)

@@ -20,7 +20,7 @@ TOLERANCE = {2: 2e-2, 4: 2e-4, 8: 1e-9}
 
 
 def verify(compiled: Any, batch: FlushJob) -> None:
-    """Raise DefectError, with the user's line, if machine code computes other values."""
+    """Raise DefectError, with the user's line, if machine code computes different values."""
     reference = compiled.reference
     expected = expect(reference, batch)
     if expected is None:
