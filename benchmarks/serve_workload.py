@@ -6,6 +6,7 @@ python serve_workload.py WORKLOAD [--compile | --peer jax | --peer dynet | --pee
 from __future__ import annotations
 
 import importlib
+import resource
 import sys
 import time
 from pathlib import Path
@@ -38,7 +39,7 @@ if "--peer" in options:
 
 
 def answer(do: str, **given: Any) -> Any:
-    """Do what the request says: 'save', 'load', 'warm up' or 'pass'."""
+    """Do what the request says: 'save', 'load', 'warm up', 'pass' or 'total'."""
     if do == "save":
         np.savez(given["path"], **common.weights_of(workload))
     elif do == "load":
@@ -49,9 +50,23 @@ def answer(do: str, **given: Any) -> Any:
         compiled = common.come_to_rest()
         time_of_a_step = common.one_pass(workload, given["steps"] or workload.steps)
         return {"seconds": time_of_a_step, "compiled": common.come_to_rest() - compiled}
+    elif do == "total":
+        return totals(given["seconds"], given["steps"])
     else:
         raise ValueError(f"unknown request {do!r}")
     return None
+
+
+def totals(seconds: float, steps: int) -> dict[str, Any]:
+    """Run so many steps, or else until the process has used so many seconds.
+
+    Returns the processor time of the process after each step, and the most memory in MB.
+    """
+    found: list[float] = []
+    while len(found) < steps or (not steps and time.process_time() < seconds):
+        workload.step()
+        found.append(time.process_time())
+    return {"totals": found, "MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def warm_up(steps: int, checked: int) -> dict[str, Any]:
