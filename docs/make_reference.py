@@ -184,6 +184,7 @@ def family(value: Any) -> str:
     """The heading under which a function of `wend` stands: where its rules are."""
     home = getattr(value, "primitive", value)
     file = (getattr(home, "__module__", None) or type(value).__module__).rsplit(".", 1)[-1]
+    file = file.strip("_") if file != "_hot" else file
     return FAMILIES.get(file, file.replace("_", " "))
 
 

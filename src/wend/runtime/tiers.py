@@ -194,7 +194,7 @@ class TieredPlan:
 #: The least share of all time for planning, and the most seconds at a time in short flushes.
 SHARE, LONGEST = 0.1, 0.004
 #: Seconds that the reference may take for a plan until planning may take as long as the reference.
-PATIENCE = 0.5
+PATIENCE = 0.2
 #: The most seconds that planning rests after a slice that has taken more than its share. A step
 #: within a slice is not divided, and may take as long as a short flush.
 MOST_REST = 0.2
