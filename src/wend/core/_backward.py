@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 # cython: boundscheck=False, wraparound=False, auto_pickle=False
-"""Backward on a known path, and gradients as tensors get them.
+"""Backward on a known path, and the giving of gradients to tensors.
 
-Compiled with the types in `_backward.pxd`, or run as it stands: see `_hot.py`.
+Compiled with the types in `_backward.pxd`, or run as plain Python: see `_hot.py`.
 """
 
 from wend.core._hot import State, Storage, current_trace, refreshed, wrap
@@ -18,9 +18,12 @@ def child_with(state, key):
 
 
 def record_step(trace, prim, seeds, operands, values, outs, build, leaves):
-    """Record a backward step: `seeds` are dense indices, `operands` values that enter.
+    """Record a backward step; returns handles on the results.
 
-    outs: types of the results     build(first, inner, indices, arg0): the Step, made if it is new
+    seeds: dense indices
+    operands: values that enter
+    outs: types of the results
+    build: makes the Step of a new state: build(first, indices, arg0)
     leaves: dense indices for `backward_known`, or None
     """
     indices = list(seeds)
@@ -83,15 +86,15 @@ RETAINED = [{}]  # live handles that retain the gradient of a non-leaf
 
 
 def set_retained(table):
-    """Slot: the table of handles that retain gradients; while it is empty nothing is to be kept."""
+    """Slot: the table of handles that retain gradients; while empty, nothing is to be kept."""
     RETAINED[0] = table
 
 
 def backward_known(handle, retain_graph):
-    """Take the backward pass of what is pending as the one step that this path took last time.
+    """Take the backward pass of all that is pending as the step that this path took last time.
 
-    Returns whether it did: only where no users' code is called, as before.  Gradients of values
-    that earlier flushes have computed are passed on to their segments.
+    Returns whether the step was taken: only where no users' code is called, as before.  Gradients
+    of values that earlier flushes have computed are passed on to the segments of those flushes.
     """
     trace = current_trace()
     state = trace.state
@@ -132,7 +135,7 @@ def backward_known(handle, retain_graph):
 
 
 def give_gradients(leaves, grads):
-    """Add gradients to what leaves' tensors have: all of them, or none if that is cut short."""
+    """Add gradients to those that leaves' tensors have: all, or none if the call is cut short."""
     before = None
     n = 0
     try:
@@ -166,9 +169,9 @@ def give_gradients(leaves, grads):
 
 
 def note_holders(noted, handle):
-    """Note by id what a write to a handle changes, and what that holds: see `restore`.
+    """Note by id the holder that a write to a handle changes, and the contents: see `restore`.
 
-    What has been noted stays as it is: gradients that are views of one buffer have one storage.
+    A former note stays unchanged: gradients that are views of the same buffer share a storage.
     """
     if handle.alias is None:
         noted.setdefault(id(handle), (handle, handle.value))
@@ -177,7 +180,7 @@ def note_holders(noted, handle):
 
 
 def restore(holder, value):
-    """Give a handle back the value that it had, or a storage its data: what NumPy sees, too."""
+    """Give a handle back its former value, or a storage its data: also those that NumPy sees."""
     if type(holder) is Storage:
         if holder.shared is not None:
             SLOTS.write_back(holder, value)
@@ -193,9 +196,9 @@ def restore(holder, value):
 
 
 def add_gradient(handle, have, g):
-    """Make `g` the gradient of a tensor that has `have` (None for none); False if it has another.
+    """Make `g` the gradient of a tensor that still has `have` (None for none); else return False.
 
-    Threads may add gradients to one tensor: whoever was late begins again with what there is.
+    Threads may add gradients to the same tensor: a thread that was late begins anew.
     """
     if handle._grad is not have:
         return False
@@ -241,7 +244,7 @@ def rebind_alone(handle, result):
 
 
 def settle_gradient(leaf, g):
-    """As `give_gradient`, of a complete one; False if hooks or what there is need more."""
+    """As `give_gradients`, of a complete gradient; False if hooks or a present one need more."""
     if leaf.hooks or leaf.post_hooks or leaf.node or not leaf.requires_grad:
         return False
     owner = leaf.ref()

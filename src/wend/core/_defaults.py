@@ -25,12 +25,12 @@ FIELDS = {
     "Program": ("graph runner kinds", "", ""),
     "ModuleBase": ("", "n_hooks", ""),
 }  # fmt: skip
-#: Classes whose objects come, compiled, from what is kept for reuse: `fresh_value()`.
+#: Classes whose objects come, compiled, from memory kept for reuse: `fresh_value()`.
 KEPT = ("Value", "Tensor", "Alias", "Record", "TensorType")
 
 
 def set_defaults(part: ModuleType) -> None:
-    """Give the classes of one part of the core their fields, and functions that make objects."""
+    """Give the classes of a part of the core default fields, and functions that make objects."""
     for name, fields in FIELDS.items():
         cls = vars(part).get(name)
         if cls is None or cls.__module__ != part.__name__:

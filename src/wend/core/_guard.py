@@ -1,7 +1,7 @@
-"""What the uncompiled core needs to be cut short anywhere: its steps are taken back.
+"""Guards that let the uncompiled core be cut short anywhere: its steps are taken back.
 
-The compiled core is one step to the interpreter, which looks for signals, and lets other threads
-run, between the instructions of Python code alone. Where the core is Python code itself, a step
+The compiled core is a single step to the interpreter, which looks for signals, and switches
+threads, between the instructions of Python code alone. Where the core is Python code itself, a step
 that an interrupt ends half-way is undone, and threads record in turns.
 """
 
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-#: Frames that the stack has more, while what was cut short is put back.
+#: Frames that the stack has more, while a step that was cut short is put back.
 ROOM = 100
-#: What records or rebinds: each is done as a whole.
+#: Functions that record or rebind: each is done as a whole.
 STEPS = (
     "record", "record_step", "backward_known", "assign", "rebind_alone", "add_gradient",
     "renew_value", "give_gradients", "settle_gradient", "commit_many",
@@ -36,7 +36,7 @@ def guard(core: Any, part: Any) -> None:
 
 
 def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, which leaves the trace as it was if it is cut short."""
+    """The function, which leaves the trace unchanged if a call is cut short."""
 
     @wraps(function)
     def run(*given: Any) -> Any:
@@ -51,7 +51,7 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
     def whole(*given: Any) -> Any:
         trace = core.current_trace()
         if trace.site_code is not None and not _is_running(trace.site_code, trace.site_lasti):
-            trace.site_code = None  # its block was cut short before it could end
+            trace.site_code = None  # its block was cut short before the end
         serial, n, state = trace.serial, trace.n, trace.state
         counts = trace.nbytes, trace.ops
         lengths = len(trace.states), len(trace.args), len(trace.touched)
@@ -88,7 +88,7 @@ def _cuts_short(error: BaseException) -> bool:
 
 
 def _shorten(trace: Any, n: int, lengths: tuple[int, int, int]) -> None:
-    """Take what has been recorded and rebound behind these places off a trace."""
+    """Take all steps and rebindings behind these places off a trace."""
     states, args, touched = lengths
     for handle, old, _ in reversed(trace.touched[touched:]):
         value = trace.values[old] if isinstance(old, int) else old
@@ -105,7 +105,7 @@ def _shorten(trace: Any, n: int, lengths: tuple[int, int, int]) -> None:
 
 
 def _flush(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`flush_now`, which loses nothing, and no lock, wherever it is cut short."""
+    """`flush_now`, which loses nothing, and no lock, wherever a call is cut short."""
 
     @wraps(function)
     def run(trace: Any) -> Any:
@@ -141,7 +141,7 @@ def _depth(lock: Any) -> int:
 
 
 def _keep(core: Any, trace: Any, batch: Any) -> None:
-    """Put a batch back that was cut short after it had left its trace, and before it was run."""
+    """Put a batch back that was cut short after leaving the trace, and before being run."""
     trace.flushing = False
     if trace.serial == batch.serial:
         return

@@ -1,14 +1,14 @@
 # mypy: ignore-errors
 # cython: boundscheck=False, wraparound=False, auto_pickle=False
-"""The hot core: handles, values, the trie of paths, and the step that records one op.
+"""The hot core: handles, values, the trie of paths, and the step that records an op.
 
-Compiled with Cython in pure-Python mode (types in `_hot.pxd`) and also run as it stands: one
-source, the same tests.  There is no policy here: compare, append, advance.  Decisions (type rules,
-planning, views, errors) are calls through `SLOTS`, which upper layers fill.  The cold parts of the
-core are beside it, and called through `COLD`: `_trie_policy`, `_indexing` and `_backward`.
+Compiled with Cython in pure-Python mode (types in `_hot.pxd`) and also run as plain Python: the
+same source, the same tests.  There is no policy here: compare, append, advance.  Decisions (type
+rules, planning, views, errors) are calls through `SLOTS`, which upper layers fill.  The cold parts
+of the core are beside it, and called through `COLD`: `_trie_policy`, `_indexing` and `_backward`.
 
-Names without an import here are C names.  `_hot.pxd` takes them from `_types` and from headers:
-`current_code`, `arg`, `refcount` and their like.  Uncompiled, `_select.py` supplies both.
+Names without an import here are C names.  `_hot.pxd` takes these from `_types` and from headers:
+`current_code`, `arg`, `refcount` and the like.  Uncompiled, `_select.py` supplies both.
 """
 
 import os
@@ -29,7 +29,7 @@ R_DEFAULT = 7
 
 MAX_STATES = 60_000
 MOST_OFF_TRIE = 1_000_000  # nodes pending at most where structure does not come back
-MOST_LENGTHS = 128  # of lists of tensors whose calls one function knows
+MOST_LENGTHS = 128  # of lists of tensors whose calls a function knows
 MOST_ROOM = 4096  # entries that a fresh trace has room for at most
 GRAD_NONE = 0
 GRAD_LEAF = 1
@@ -49,11 +49,11 @@ OPERATOR_NAMES = (
 OPERATORS = frozenset(OPERATOR_NAMES)
 BOUND = [None] * len(OPERATOR_NAMES)  # per operator its OpFunction, by index in OPERATOR_NAMES
 PLAIN_TYPES = {}  # Tensor subclasses that do not override __torch_function__,
-LAST_PLAIN = [None]  # and the one met last, often the only one
+LAST_PLAIN = [None]  # and the class met last, often the only one
 
 
 class Cold:
-    """Functions of the core's cold parts, which fill them in: this file calls them seldom.
+    """Functions that the core's cold parts fill in, and that this file calls seldom.
 
     getitem          x[key]: `_indexing.py`
     backward_known   the backward pass of a known path: `_backward.py`
@@ -73,7 +73,7 @@ def set_slot(name, function):
 
 
 def slot(name):
-    """What fills the upward call `name`."""
+    """The function that fills the upward call `name`."""
     return getattr(SLOTS, name)
 
 
@@ -83,7 +83,7 @@ def new_epoch():
 
 
 def set_count(name, value):
-    """Set one of the counters: 'states' or 'flushes'."""
+    """Set a counter: 'states' or 'flushes'."""
     if name == "states":
         COUNTS.states = value
     elif name == "flushes":
@@ -93,7 +93,7 @@ def set_count(name, value):
 
 
 def count(name):
-    """Read one of the counters: 'types' (interned), 'states' or 'flushes'."""
+    """Read a counter: 'types' (interned), 'states' or 'flushes'."""
     if name == "types":
         return count_known_types()
     return {"states": COUNTS.states, "flushes": COUNTS.flushes}[name]
@@ -108,7 +108,7 @@ def set_operator(name, function):
 
 
 class Value:
-    """One immutable result with its gradient identity: pending in a trace, or held in a buffer."""
+    """An immutable result with its gradient identity: pending in a trace, or held in a buffer."""
 
     def __init__(self, type):
         self.type = type
@@ -126,7 +126,7 @@ class Leaf:
 
 
 class Alias:
-    """How a handle derives from others: a chain of view ops on a base, a shared storage."""
+    """Derivation of a handle: a chain of view ops on a base, a shared storage."""
 
     def __init__(self):
         self.base = None
@@ -176,7 +176,7 @@ class Storage:
 
 
 class Segment:
-    """What one flush computed, as far as a later backward pass needs it."""
+    """Results of a flush, as far as needed by a later backward pass."""
 
     def __init__(self, serial, structure):
         self.serial = serial
@@ -189,12 +189,12 @@ class Segment:
         self.sites = None
         self.spent = None
         self.hooks = None
-        self.origin = 0  # serial of the trace it was
-        self.depth = 0  # how many spent segments stand one behind another below this one
+        self.origin = 0  # serial of the trace that this was
+        self.depth = 0  # length of the chain of spent segments below
 
 
 class Tensor:
-    """A multi-dimensional array of one dtype, with the history that gradients need."""
+    """A multi-dimensional array of a single dtype, with the history that gradients need."""
 
     def __init__(self, *args, **kwargs):
         if self.value is None:  # not set by the __new__ of a subclass
@@ -273,7 +273,7 @@ class Tensor:
         return self.value.type.shape
 
     def size(self, dim=None):
-        """The shape, or the extent of one dim."""
+        """The shape, or the extent of a dim."""
         shape = self.shape
         if dim is None:
             return shape
@@ -320,7 +320,7 @@ class Tensor:
 
     @property
     def alias(self):
-        """How it derives from other tensors."""
+        """Derivation from bases or a storage (an `Alias`), or None."""
         return own_alias(self)
 
     @alias.setter
@@ -348,8 +348,10 @@ class Tensor:
     def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
         """Accumulate gradients of this tensor into the `.grad` of the leaves it depends on.
 
-        gradient: of this tensor, same shape; may be left out for one element     inputs: only
-        these get gradients     Raises GraphError (a RuntimeError) as PyTorch does.
+        gradient: of this tensor, same shape; may be left out for a single element
+        inputs: only these get gradients
+
+        Raises GraphError (a RuntimeError) as PyTorch does.
         """
         if gradient is None and inputs is None and not create_graph:
             if COLD.backward_known(self, retain_graph is True):
@@ -407,7 +409,7 @@ def held_in_segment(type_, buffer, segment, index):
 
 
 def slim(value):
-    """What a gradient finds its way by from a value that requires grad: the value, without data."""
+    """A value that requires grad, without its data: enough for a gradient to find its way."""
     v = held_in_segment(value.type, None, value.segment, value.seg_index)
     v.leaf = value.leaf
     return v
@@ -419,7 +421,7 @@ def make_leaf(handle):
 
 
 def truth(handle):
-    """Truth of a tensor with one element."""
+    """Truth of a tensor with a single element."""
     v = refreshed(handle)
     if v.type.rank == 0:
         return bool(ensure(v))
@@ -427,7 +429,7 @@ def truth(handle):
 
 
 def whole(handle):
-    """A tensor with one element as an int."""
+    """The single element of a tensor as an int."""
     v = refreshed(handle)
     if v.type.rank == 0:
         return int(ensure(v).item())
@@ -446,12 +448,12 @@ def length(handle):
 
 
 def value_of(handle):
-    """The handle's value (after re-deriving it if it is a view of something that changed)."""
+    """The handle's value, derived anew if the handle is a view of something that changed."""
     return refreshed(handle)
 
 
 def bump(handle):
-    """Count one in-place change."""
+    """Count an in-place change."""
     handle.version += 1
 
 
@@ -462,7 +464,7 @@ def operator1(code, x):
 
 
 def operator2(code, x, y, swap):
-    """The operator OPERATOR_NAMES[code]; NotImplemented for what is no tensor and no number."""
+    """The operator OPERATOR_NAMES[code]; NotImplemented if `y` is neither tensor nor number."""
     f = BOUND[code]
     found = f.quick2(y, x) if swap else f.quick2(x, y)
     if found is not None:
@@ -477,9 +479,9 @@ def operator2(code, x, y, swap):
 
 
 class Record:
-    """One step as its trace keeps it: op, operands, results.  Off the trie that is all."""
+    """A step as kept by a trace: op, operands, results.  Off the trie that is all."""
 
-    parent = None  # what is asked of states and of records alike
+    parent = None  # asked of states and of records alike
     plans = None
     passed = 0
 
@@ -514,7 +516,7 @@ class State(Record):
             self.linked = True
 
     def path(self):
-        """The states from the first one recorded to this one."""
+        """The states from the first recorded to this one."""
         out = []
         state = self
         while state.parent is not None:
@@ -524,11 +526,11 @@ class State(Record):
         return out
 
     def key(self):
-        """What a child is found by."""
+        """The key by which its parent finds this child."""
         return (self.prim, self.i0, self.i1, self.i2, self.rest, self.mode, self.program)
 
     def offspring(self):
-        """All children. A dict is made for the second one: most states have one."""
+        """All children. A dict is made for the second child: most states have only one."""
         if self.children is not None:
             return list(self.children.values())
         return [] if self.child is None else [self.child]
@@ -540,7 +542,7 @@ class State(Record):
 
 
 class Trace:
-    """What is pending in one thread, in order, and where its path stands in the trie."""
+    """All that is pending in a thread, in order, and the place of its path in the trie."""
 
     def __init__(self, root):
         self.renew_lock()
@@ -562,7 +564,7 @@ class Trace:
         self.modules = []
         self.flushing = False
         self.fiber = None
-        self.ref = None  # what it is known by among `TRACES`
+        self.ref = None  # weak reference to the trace itself, for `TRACES`
         self.journal = None  # rebindings of former flushes, while somebody may take them back
         self.n = 0
         self.room = 0
@@ -571,7 +573,7 @@ class Trace:
         self.reset()
 
     def renew_lock(self):
-        """Have a lock that nobody holds: `take` it and `give` it back, which takes no look-up."""
+        """Have a lock that nobody holds: `take` it, and `give` it back, without a look-up."""
         lock = self.lock = threading.RLock()
         self.take = lock.acquire
         self.give = lock.release
@@ -580,7 +582,7 @@ class Trace:
         """Back to the root, with nothing pending."""
         # Lists that grow are moved again and again: they begin with the room that longer ones took.
         self.room = min(max(self.n, self.room - (self.room >> 8), 32), MOST_ROOM)
-        states = roomy(self.room)  # all memory first: a trace that there is none for stays as it is
+        states = roomy(self.room)  # all memory first: if there is none, the trace stays unchanged
         values = roomy(self.room)
         args = roomy(self.room >> 2)
         touched = []
@@ -668,7 +670,7 @@ def note_trace(key, trace):
 
 
 def leave_trace(thread, trace):
-    """A thread has ended: another one may get its id, and its pending values have no other owner.
+    """A thread has ended: another may get the id, and nobody else owns the pending values.
 
     A value that is pending and its trace keep each other alive. The cyclic collector is told of
     them only now: while the thread runs, it would look at all that is pending again and again.
@@ -692,16 +694,16 @@ def leave_trace(thread, trace):
 
 
 def count_threads():
-    """Note whether several threads record, so that steps have to look out for each other."""
+    """Note whether several threads record, so that steps have to look out for them."""
     global SEVERAL, QUICK
     SEVERAL = len(TRACES) > 1
     QUICK = AUTOBATCH and not SEVERAL
 
 
 def swap_trace(trace):
-    """Make `trace` that of this thread; returns the one before, which is to be put back.
+    """Make `trace` that of this thread; returns the trace before, which is to be put back.
 
-    Until then somebody else has to keep it alive.
+    Until then somebody else has to keep `trace` alive.
     """
     global LAST_TRACE
     before = current_trace()
@@ -723,14 +725,14 @@ def before_fork():
     try:
         flush_now(current_trace())
     except Exception:
-        pass  # the values that failed carry the error; who reads them is told
+        pass  # the values that failed carry the error; whoever reads a value is told
     FORK.extend(traces())
     for trace in FORK:
         trace.take()
 
 
 def after_fork_in_parent():
-    """Let the other threads go on."""
+    """Let the threads that wait for a trace go on."""
     while FORK:
         trace = FORK.pop()
         trace.give()
@@ -763,7 +765,7 @@ INTERNAL = {}
 INTERNAL_PREFIX = ["\0"]
 
 
-CODES = [None] * 256  # code objects met lately, by address, and whether they are internal
+CODES = [None] * 256  # code objects met lately, by address; FLAGS: whether internal
 FLAGS = [False] * 256
 
 
@@ -788,7 +790,7 @@ def is_internal(code):
 def note_site(trace, state, code, lasti):
     """Keep the site of the step just taken where it differs from the state's own.
 
-    That is the user's line; `within`: it called the package, which took the step.
+    A site is the user's line; `within`: the line called the package, which took the step.
     """
     if is_internal(code):
         if trace.site_code is not None:
@@ -838,7 +840,7 @@ LONE_REFERENCES = lone_baseline()
 
 
 def refreshed(handle):
-    """The value of a handle, re-derived if it is an alias of something that has changed."""
+    """The value of a handle, derived anew if it is an alias of something that has changed."""
     alias = handle.derived
     if alias is not None:
         base = alias.base
@@ -869,7 +871,7 @@ def refreshed(handle):
 
 
 def enter(trace, v):
-    """Index of a value from outside in this trace; its first use is a step of its own."""
+    """Index of a value from outside in this trace; its first use is a separate step."""
     if v.buffer is None:
         if v.serial == trace.serial:
             return v.index
@@ -913,7 +915,7 @@ def enter(trace, v):
 
 
 def share_leaf(trace, v):
-    """Two threads use one value: note its index in the trace that is about to lose the cache."""
+    """Two threads use a value: note the index in the trace that is about to lose the cache."""
     others = traces()
     key = id(v)
     serial = 0
@@ -931,7 +933,7 @@ def new_leaf(parent, prim, grad, index):
     """A step for a value from outside."""
     if parent is not None:
         state = State(parent, prim)
-        state.born = COUNTS.flushes  # the next divergence belongs to the same one
+        state.born = COUNTS.flushes  # steps behind it are the tail of this divergence: see `admit`
         step = state
     else:
         step = fresh_record()
@@ -972,7 +974,7 @@ def adopt(state, child):
 
 
 def current(handle):
-    """Whether the handle of a view is up to date, and so is what it views."""
+    """Whether the handle of a view is up to date, and so is the base."""
     return (
         handle.derived.base is not None
         and handle.derived.base.derived is None
@@ -995,13 +997,16 @@ def is_operand(handle, serial, index, type_):
 def record(prim, n, h0, h1, h2, rest, values, inplace):
     """One step: record an op, return the handle (or tuple of handles) of its result.
 
-    prim: an interned primitive     n: number of tensor operands, the first three of them h0..h2,
-    the others in the list `rest`     values: list of run-time ints and numbers, or None
+    prim: an interned primitive
+    n: number of tensor operands
+    h0, h1, h2: the first three operands
+    rest: list of the remaining operands, or None
+    values: list of run-time ints and numbers, or None
     inplace: None, or the in-place op on whose behalf h0 is to be rebound to the result
 
-    Here are steps off the trie of which nothing has to be looked at but that the operands are of
-    types that the op was called with before; `record_known` has those that are on it, and
-    `record_any` all others.
+    Here are steps off the trie of which nothing has to be looked at but the types of operands: the
+    op was called with these before.  `record_known` has the steps on the trie, `record_any` the
+    rest.
     """
     thread = this_thread()
     trace = LAST_TRACE if id_of(thread) == LAST_THREAD else current_trace()
@@ -1083,7 +1088,7 @@ def as_before(prim, n, h0, h1, h2):
 
 
 def put_types(prim, n, h0, h1, h2, outs):
-    """Note an op's types of operands and results as the last ones; those before are the others."""
+    """Note an op's types of operands and results as the last; the former last become `other_*`."""
     prim.other_t0 = prim.last_t0
     prim.other_t1 = prim.last_t1
     prim.other_t2 = prim.last_t2
@@ -1112,15 +1117,15 @@ def record_any(trace, prim, n, h0, h1, h2, rest, values, inplace):
     return record_known(trace, prim, n, h0, h1, h2, rest, values, inplace)
 
 
-#: So many tensors, of no more bytes, are joined at once where they are held: the length of a list
-#: that a program collects hardly comes back, and its path would be planned for nothing.
+#: So many held tensors, of no more than MOST_JOINED bytes, are joined at once: the length of a list
+#: that a program collects hardly comes back, and the path would be planned for nothing.
 MANY_JOINED = 16
 
 
 def any_known(n, h1, h2, rest):
-    """Whether one of an op's operands behind the first is computed already, as far as is seen here.
+    """Whether any of an op's operands behind the first is computed already, as far as is seen here.
 
-    Only such are looked at (`Primitive.checked`); what is pending has a value later.
+    Only such are looked at (`Primitive.checked`); pending operands have a value later.
     """
     return (
         (n > 1 and (h1.derived is not None or h1.value.buffer is not None))
@@ -1136,7 +1141,7 @@ def names_rows(table, index):
 
 
 def record_known(trace, prim, n, h0, h1, h2, rest, values, inplace):
-    """`record` on the trie, and what is rare off it."""
+    """`record` on the trie, and rare cases off the trie."""
     state = trace.state
     if state is None or trace.symbolic is not None or (inplace is not None and SEVERAL):
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)
@@ -1167,7 +1172,7 @@ def record_known(trace, prim, n, h0, h1, h2, rest, values, inplace):
 
 
 def at_hand(trace, handle):
-    """Whether a handle's own value is its operand; one from outside enters the trace."""
+    """Whether a handle's own value is its operand; a value from outside enters the trace."""
     # No local names here and below: each would count a reference.
     if handle.leaf is not handle.value.leaf or (handle.derived is not None and not current(handle)):
         return False
@@ -1194,7 +1199,7 @@ def same_operands(types, handles):
 
 
 def any_requires_grad(handles):
-    """Whether gradients flow to one of these."""
+    """Whether gradients flow to any of these."""
     for k in range(len(handles)):
         h = handle_at(handles, k)
         if h.value.requires_grad:
@@ -1203,7 +1208,7 @@ def any_requires_grad(handles):
 
 
 def rest_indices(prim, handles):
-    """Indices of values in their trace, those of the op's last call if they are the same.
+    """Indices of values in a trace, as the tuple of the op's last call if that is equal.
 
     A cell that is called again and again reads the same weights each time.
     """
@@ -1224,7 +1229,7 @@ def rest_indices(prim, handles):
 def resized(prim, n, h0, h1, h2, rest, values):
     """Result types of an op for operands of the kinds, not the types, of its last call; or None.
 
-    They are those of the last call then, and what was the last call's is that of the other one.
+    The op's last types are these then, and the former last types are `other_*`: see `put_types`.
     """
     if not (
         h0.value.type.kind is prim.last_t0.kind
@@ -1252,7 +1257,7 @@ def resized(prim, n, h0, h1, h2, rest, values):
 
 
 def cut_type(prim, h0, values):
-    """`resized` of a slice: what lies inside of its operand depends on its length alone."""
+    """`resized` of a slice: the type of a part inside the operand depends on its length alone."""
     start = values[0]
     stop = values[1]
     whole = h0.value.type
@@ -1273,17 +1278,17 @@ def cut_type(prim, h0, values):
 
 
 def record_off(trace, prim, n, h0, h1, h2, rest, values):
-    """A step off the trie, where its op was met before with operands of these kinds; else None.
+    """A step off the trie, where the op was met before with operands of these kinds; else None.
 
-    What it finds is what `record_new` finds, without a look at what is rare.  References to
-    operands are not taken: counting them would be a third of the work.
+    The result is that of `record_new`, without a look at rare cases.  References to operands are
+    not taken: the counting would be a third of the work.
     """
     if trace.n >= trace.soft_nodes or trace.nbytes >= trace.soft_bytes:
         if trace.n >= MOST_OFF_TRIE or trace.nbytes >= trace.hard_bytes or not AUTOBATCH:
             COLD.check_budget(trace, AUTOBATCH)
     serial = trace.serial
     if (
-        prim.last_n != n  # if it is, there is a program
+        prim.last_n != n  # if equal, there is a program
         or (SEVERAL and rest is not None)
         or prim.epoch != COUNTS.epoch
         or trace.eager
@@ -1388,7 +1393,7 @@ def all_ready(n, h0, h1, h2, serial):
 
 
 def note_line(trace):
-    """Note where the step just recorded off the trie was called: not where the one before was."""
+    """Note the line of the step just recorded off the trie: it is not that of the step before."""
     global LAST_CODE, LAST_INNER
     step = record_at(trace.states, len(trace.states) - 1)
     code = current_code()
@@ -1411,7 +1416,7 @@ def fresh_handles(types):
 
 
 def fresh_parts(types):
-    """The same as a tuple, of values that the collector is not told of."""
+    """As `fresh_handles`, but as a tuple, of values that the collector is not told of."""
     n = len(types)
     parts = new_row(n)
     for k in range(n):
@@ -1422,9 +1427,9 @@ def fresh_parts(types):
 
 
 def attach_parts(parts, outs, h0, prim):
-    """Note how the results of an op that cuts its operand along a dim derive from it.
+    """Note how the results of an op that cuts an operand along a dim derive from that operand.
 
-    They share one note, until somebody asks for that of one part: see `own_alias`.
+    All share a note, until somebody asks for that of a single part: see `own_alias`.
     """
     if prim.piece_outs is not outs:
         start = 0
@@ -1442,18 +1447,18 @@ def attach_parts(parts, outs, h0, prim):
 
 
 def put_alias(handle, alias):
-    """Say how a handle derives from others, and it alone."""
+    """Note the derivation of a handle, and of that handle alone."""
     handle.derived = alias
     handle.part = 0
 
 
 def exchange_classes(a, b):
-    """Let each of two tensors be an instance of the other's class."""
+    """Exchange the classes of two tensors."""
     swap_classes(a, b)
 
 
 def own_attribute(handle, name):
-    """An attribute that a handle has been given, or None: asking for its `__dict__` makes one."""
+    """An attribute that a handle has been given, or None: a look at `__dict__` makes a dict."""
     return attribute(handle, name)
 
 
@@ -1465,10 +1470,10 @@ def rebase(alias, base):
 
 
 def own_alias(handle):
-    """How a handle derives from others.
+    """The note of a handle's derivation, or None.
 
-    One of several parts (`part` counts from 1) has `derived` in common with the others; it gets
-    a note of its own here.
+    Several parts have `derived` in common (`part` counts from 1); a part that is asked for gets a
+    separate note here.
     """
     if handle.part == 0:
         return handle.derived
@@ -1507,7 +1512,7 @@ def same_rest(trace, child, rest):
 def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
     """A step that is not just the last one again: leaves enter, types and children are found.
 
-    Meanwhile no other thread may flush the trace, unless this one waits for it.
+    Meanwhile only this thread may flush the trace, unless the thread waits for another trace.
     """
     if not SEVERAL:
         return record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace)
@@ -1525,7 +1530,7 @@ def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
 
 
 def record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace):
-    """`record_new`, where no other thread is in the way."""
+    """`record_new`, with no second thread in the way."""
     if trace.symbolic is not None:
         t = trace.symbolic.record(prim, operand_list(n, h0, h1, h2, rest), values or [])
         if inplace is not None:
@@ -1606,7 +1611,7 @@ def record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace):
         step = find_child(trace, state, prim, n, i0, i1, i2, indices, values, v0, v1, v2, others)
         if trace.serial != serial:
             return record(prim, n, h0, h1, h2, rest, values, inplace)
-    # -- commit: from here to the end nothing can run other Python code in between
+    # -- commit: from here to the end nothing can run foreign Python code in between
     if step.out_type is None:
         made = commit_many(trace, prim, step, values)
         if prim.piece is not None:
@@ -1632,7 +1637,7 @@ def indices_of(trace, others):
 def commit(trace, prim, child, h0, values, inplace):
     """Append the step `child`; the handle of its result, or None if the trace was flushed."""
     serial = trace.serial
-    # What is off the trie leads to its trace until the flush, and to none of its kind after it.
+    # A value off the trie leads to its trace until the flush, and to no such value after it.
     v = watched_value() if child.linked else fresh_value()
     t = None
     old = None
@@ -1690,7 +1695,7 @@ def commit(trace, prim, child, h0, values, inplace):
 
 
 def operand_list(n, h0, h1, h2, rest):
-    """The operands of a call as one list."""
+    """The operands of a call as a list."""
     out = []
     if n > 0:
         out.append(h0)
@@ -1724,7 +1729,7 @@ def same_types(types, values):
 
 
 def same_kinds(types, others):
-    """Whether types are of the same kinds as others."""
+    """Whether types are of the same kinds as `others`."""
     for k in range(len(others)):
         a = types[k]
         b = others[k]
@@ -1749,7 +1754,7 @@ def types_of(n, v0, v1, v2, others):
 
 
 def retype(child, n, v0, v1, v2, others, values):
-    """A known step with other sizes: the same child if the pattern holds, else None."""
+    """A known step with new sizes: the same child if the pattern holds, else None."""
     if child.is_step:
         return None
     program = child.program
@@ -1775,7 +1780,7 @@ def retype(child, n, v0, v1, v2, others, values):
 
 
 def set_types(child, t0, t1, t2, more, outs, values):
-    """What the inline cache of a state compares: the types it saw last."""
+    """Set the types that the inline cache of a state compares: those seen last."""
     child.t0 = t0
     child.t1 = t1
     child.t2 = t2
@@ -1785,7 +1790,7 @@ def set_types(child, t0, t1, t2, more, outs, values):
 
 
 def set_results(child, outs):
-    """The types of a step's results: one type, or a tuple of types."""
+    """Set the types of a step's results: a type, or a tuple of types."""
     if type(outs) is tuple:
         child.outs = outs
         child.out_type = outs[0] if len(outs) == 1 and not child.many else None
@@ -1877,7 +1882,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
 
 
 def note_program(prim, n, program, outs):
-    """Note what an op's call of n operands came from: the types of its results are `outs`."""
+    """Note the program of an op's call of n operands; `outs` are the types of the results."""
     prim.last_n = n
     if prim.last_program is not program:
         prim.other_t0 = None
@@ -1889,7 +1894,7 @@ def note_program(prim, n, program, outs):
 
 
 def needs_grad(n, v0, v1, v2, others):
-    """Whether gradients flow to one of n operands."""
+    """Whether gradients flow to any of n operands."""
     if (n > 0 and v0.requires_grad) or (n > 1 and v1.requires_grad) or (n > 2 and v2.requires_grad):
         return True
     if others is not None:
@@ -1900,7 +1905,7 @@ def needs_grad(n, v0, v1, v2, others):
 
 
 def commit_many(trace, prim, child, values):
-    """Commit a step with several results, or one that is returned in a container."""
+    """Commit a step with several results, or with a container of results."""
     serial = trace.serial
     fresh = fresh_handles(child.outs)
     if trace.serial != serial:
@@ -1932,19 +1937,19 @@ def commit_many(trace, prim, child, values):
 
 
 AUTOBATCH = True  # whether ops of like structure run together
-SEVERAL = False  # whether more than one thread records
-QUICK = True  # whether neither has to be looked at
+SEVERAL = False  # whether several threads record
+QUICK = True  # AUTOBATCH and not SEVERAL
 
 
 def set_autobatch(on):
-    """Say whether ops of like structure run together: then more of them may be pending."""
+    """Say whether ops of like structure run together: then more ops may be pending."""
     global AUTOBATCH
     AUTOBATCH = on
     count_threads()
 
 
 def attach_view(t, h0, prim, values):
-    """Note how a view derives from its base, so that writes reach it and come from it."""
+    """Note how a view derives from a base, so that a write to either reaches both."""
     if not prim.is_differentiable:
         SLOTS.attach_detached(t, h0)
         return
@@ -1971,9 +1976,9 @@ def attach_view(t, h0, prim, values):
 
 
 class FlushJob:
-    """What one flush hands to the executor.
+    """All that a flush hands to the executor.
 
-    fault: the exception of an executor that had to leave the flush to another one
+    fault: the exception of an executor that had to leave the flush to another
     """
 
     def __init__(self, states, values, args, state, sites, serial, touched, extra):
@@ -2002,7 +2007,7 @@ def wanted(trace):
     values = trace.values
     for i in range(len(values)):
         ask_ahead(values, i)
-        if count_of_item(values, i) > BASELINE:  # few are: the others are not touched
+        if count_of_item(values, i) > BASELINE:  # few are: the rest is not touched
             v = values[i]
             if v.trace is trace and v.buffer is None:
                 out.append(v.index)
@@ -2012,7 +2017,7 @@ def wanted(trace):
 def flush(trace):
     """Have everything pending computed that is still wanted.
 
-    A fiber waits for the others first: what all of them have pending is computed together.
+    A fiber waits for the rest first: all that is pending in any fiber is computed together.
     """
     if trace.fiber is not None and trace.n > 0 and not trace.flushing:
         if SLOTS.park(trace):
@@ -2023,7 +2028,7 @@ def flush(trace):
 def flush_now(trace):
     """Compute everything pending that is still wanted; the trace returns to the root.
 
-    If it is cut short, by an interrupt say, what it has not computed is pending as before.
+    If cut short, by an interrupt say, the values not computed yet are pending as before.
     """
     if trace.n == 0 and not trace.flushing:
         return
@@ -2038,9 +2043,9 @@ def flush_now(trace):
 
 
 def leave_own(trace):
-    """Let others flush this thread's trace while it waits for another one: else both might wait.
+    """Let any thread flush this thread's trace while it waits for another: else both might wait.
 
-    Returns the lock and its state, to be restored; None if the thread does not hold it.
+    Returns the lock and the state, to be restored; None if the thread does not hold the lock.
     """
     own = current_trace()
     if own is trace or own.flushing or not own.lock._is_owned():
@@ -2052,9 +2057,9 @@ WRITING = [threading.RLock()]  # of the thread that reads tensors and then write
 
 
 def begin_write():
-    """Wait until no other thread writes in place, and let none do so until `end_write`.
+    """Wait until no thread writes in place, and let only this thread do so until `end_write`.
 
-    Others may flush this thread's trace while it waits.
+    During the wait, any thread may flush this thread's trace.
     """
     lock = WRITING[0]
     if lock.acquire(False):
@@ -2071,12 +2076,12 @@ def begin_write():
 
 
 def end_write():
-    """Let other threads write."""
+    """Let waiting threads write."""
     WRITING[0].release()
 
 
 def several():
-    """Whether more than one thread records."""
+    """Whether several threads record."""
     return SEVERAL
 
 
@@ -2098,7 +2103,7 @@ def flush_held(trace):
         batch.extra = trace.extra
         batch.fault = None
         live = trace.live
-        if trace.journal is not None:  # then what may be taken back is wanted, too
+        if trace.journal is not None:  # then all that may be taken back is wanted, too
             keep_journal(trace)
             live = None
         if live is None or trace.n_live != trace.n:
@@ -2139,10 +2144,10 @@ def keep_journal(trace):
 
 
 def put_back(trace, batch, live):
-    """After a flush that was cut short: what it was to compute, and has not, is pending again.
+    """After a flush that was cut short: all values that are not computed yet are pending again.
 
-    It is so in a trace of its own, with all that the flush was about, until somebody reads it:
-    what is recorded from now on has a path as if nothing had been.
+    This is so in a separate trace, with all that the flush was about, until somebody reads a
+    value: steps recorded from now on have a path as if nothing had been.
     """
     values = batch.values
     settled = True
@@ -2175,7 +2180,7 @@ def put_back(trace, batch, live):
 
 
 def is_settled(v):
-    """Whether a value that was to be computed has all that it gets, or an error."""
+    """Whether a value that was to be computed is complete, or has an error."""
     if v.error is not None:
         return True
     if v.buffer is None:
@@ -2195,9 +2200,10 @@ ALONE = alone_baseline()
 
 
 def let_go(values, trace, serial):
-    """Empty a list of what a trace had pending: each value is looked at once, most end here.
+    """Empty a list of values that were pending: each is looked at once, and most end here.
 
-    What their ends call may have those that stay enter a trace again, so these tell by the serial.
+    The end of a value may call code by which a value that stays enters a trace again: it is told
+    by the serial then, and left alone.
     """
     while len(values) > 0:
         v = take_last(values)
@@ -2213,19 +2219,19 @@ def passed(trace, states):
 
 
 def synchronize():
-    """Compute what is pending in this thread."""
+    """Compute all that is pending in this thread."""
     flush(current_trace())
 
 
 def ensure(v):
-    """Make a value held; raises the error of the op that could not compute it."""
+    """Make a value held, and return the buffer; raises the error of an op that failed."""
     if v.buffer is None:
         compute(v)
     return v.buffer
 
 
 def compute(v):
-    """Have a pending value computed; raises the error of the op that could not compute it."""
+    """Have a pending value computed; raises the error of an op that failed."""
     trace = v.trace
     while trace is not None:
         flush(trace)
@@ -2258,7 +2264,7 @@ def same_constant(a, b):
 
 
 class CallPlan:
-    """How calls of one form are taken apart: which raw arguments are tensors, numbers, sizes."""
+    """How calls of a form are taken apart: which raw arguments are tensors, numbers, sizes."""
 
     def __init__(self, prim, nargs, kwnames, slots, constants):
         self.prim = prim
@@ -2271,7 +2277,7 @@ class CallPlan:
         self.n_const = len(constants)
         self.const_at = bytes([raw for raw, value in constants])
         self.const_values = tuple([value for raw, value in constants])
-        self.same_dtype = None  # a tensor of this dtype is returned as it is
+        self.same_dtype = None  # a tensor of this dtype is returned unchanged
         self.has_args = len(prim.size_mask) > 0
 
     def is_quick(self):
@@ -2291,7 +2297,7 @@ class CallPlan:
             self.kwnames is kwnames or (kwnames is not None and self.kwnames == kwnames)
         ):
             return False
-        self.kwnames = kwnames  # each line of the user's has a tuple of its own
+        self.kwnames = kwnames  # each line of the user's has a separate tuple
         for j in range(self.n_const):
             a = arg(args, self.const_at[j])
             b = self.const_values[j]
@@ -2312,7 +2318,7 @@ def is_number(a, role):
 
 
 def take_ints(items, count, values):
-    """Append so many ints from a tuple or list to `values`; False if they are something else."""
+    """Append so many ints from a tuple or list to `values`; False if there is anything else."""
     if not isinstance(items, tuple) and type(items) is not list:
         return False
     if len(items) != count:
@@ -2336,7 +2342,7 @@ class OpFunction:
         self.inplace = inplace
         self.plans = []
         self.plan0 = None
-        self.lengths = {}  # plans of calls with one list of tensors, by how many these are
+        self.lengths = {}  # plans of calls with a list of tensors alone, by length
         self.one = None  # primitives of the quickest forms: a tensor,
         self.two = None  # two tensors,
         self.three = None  # three tensors,
@@ -2347,7 +2353,7 @@ class OpFunction:
         self.from_int = None
         self.overloads = None
         self.primitive = None
-        self.general = None  # Python function for calls that do not come down to one op
+        self.general = None  # Python function for calls that do not come down to a single op
 
     def __call__(self, *args, **kwargs):
         return self.call(args + tuple(kwargs.values()), len(args), tuple(kwargs) or None)
@@ -2369,7 +2375,7 @@ class OpFunction:
         return SLOTS.op_by_name, (self.__name__, self.inplace)
 
     def call1(self, x):
-        """Call with one positional argument."""
+        """Call with a single positional argument."""
         prim = self.one
         if prim is not None and type(x) is Tensor:
             return record(
@@ -2378,7 +2384,7 @@ class OpFunction:
         return call_with1(self, x)
 
     def quick2(self, x, y):
-        """Two tensors, or a tensor and a number, in a form met before; None for other calls."""
+        """Two tensors, or a tensor and a number, in a form met before; None for all else."""
         if type(x) is Tensor:
             if type(y) is Tensor:
                 prim = self.two
@@ -2415,7 +2421,7 @@ class OpFunction:
         return None
 
     def remember(self, plan):
-        """Keep the plan of a form of call; the quickest forms have places of their own."""
+        """Keep the plan of a form of call; the quickest forms have fields beside `plans`."""
         self.plans.insert(0, plan)
         if len(self.plans) > 12:
             self.plans.pop()
@@ -2503,7 +2509,7 @@ class OpFunction:
                 known = self.lengths.get(len(a))
                 if known is not None:
                     plan = known
-                    k = -1  # if it is not this one, it may be the first of the others
+                    k = -1  # if this does not fit, the first of `plans` may
         while plan is not None:
             if plan.fits(args, nargs, kwnames):
                 found = self.record_planned(plan, k, args, nargs, kwnames)
@@ -2582,7 +2588,7 @@ class OpFunction:
         return record(plan.prim, n, h0, h1, h2, rest, values, self if self.inplace else None)
 
     def call_override(self, args, nargs, kwnames):
-        """A call with a tensor of a class that has a `__torch_function__` of its own."""
+        """A call with a tensor of a class that overrides `__torch_function__`."""
         return SLOTS.torch_function(self, *unpack(args, nargs, kwnames))
 
     def promote(self, k, plan):
@@ -2636,7 +2642,7 @@ def record_list(prim, tensors, values):
 
 
 def overrides(a):
-    """Whether the class of `a` has a __torch_function__ of its own; plain classes are noted."""
+    """Whether the class of `a` overrides `__torch_function__`; plain classes are noted."""
     cls = type(a)
     if cls in PLAIN_TYPES:
         return False
@@ -2684,7 +2690,7 @@ def call_op(function, args, nargs, kwnames):
 
 
 def call_with1(function, x):
-    """Call an op with one argument (compiled, from an array on the stack: `callables.h`)."""
+    """Call an op with a single argument (compiled, from an array on the stack: `callables.h`)."""
     if COMPILED:
         return native_call1(function, x)
     return function.call((x,), 1, None)
@@ -2718,22 +2724,22 @@ def assign(handle, result, function):
 
 
 def end_value(v):
-    """Let go of what a value refers to, at its end."""
+    """Let go of all that a value refers to, at its end."""
     empty_value(v)
 
 
 def end_record(step):
-    """The same for a record."""
+    """As `end_value`, for a record."""
     empty_record(step)
 
 
 def end_tensor(handle):
-    """The same for a tensor that nothing has been given but by ops."""
+    """As `end_value`, for a tensor that nothing has been given but by ops."""
     empty_tensor(handle)
 
 
 def leave_base(alias):
-    """Let the base of a view know that there is one less."""
+    """Let the base of a view know that the view has ended."""
     base = alias.base
     if base is not None:
         if base._moved:
@@ -2743,7 +2749,7 @@ def leave_base(alias):
 
 
 def end_alias(alias):
-    """Let go of what an alias refers to, at its end."""
+    """Let go of all that an alias refers to, at its end."""
     leave_base(alias)
     empty_alias(alias)
 
@@ -2768,7 +2774,7 @@ def install():
 
 
 def mark_tensor(probe):
-    """Let the shim find the field of the instance dict, which is made only when it is used."""
+    """Let the shim find the field of the instance dict, which is made only when used."""
     probe.dict_slot = 0x57454E44
     install_lazy_dict(probe, 0)
 

@@ -104,7 +104,7 @@ class Segment:
     origin: _int
     def __init__(self, serial: Any, structure: Any) -> None: ...
 class Tensor:
-    """A multi-dimensional array of one dtype, with the history that gradients need."""
+    """A multi-dimensional array of a single dtype, with the history that gradients need."""
     value: Value
     leaf: Any
     _layout: Any
@@ -180,7 +180,7 @@ class Tensor:
     def size(self, dim: None = None) -> _Size: ...
     @overload
     def size(self, dim: _int) -> _int:
-        """The shape, or the extent of one dim."""
+        """The shape, or the extent of a dim."""
     def dim(self) -> _int:
         """Number of dims."""
     @property
@@ -202,7 +202,7 @@ class Tensor:
         """Whether this tensor was made by the user, or does not require grad."""
     @property
     def alias(self) -> Any:
-        """How it derives from other tensors."""
+        """Derivation from bases or a storage (an `Alias`), or None."""
     @alias.setter
     def alias(self, alias: Any) -> None: ...
     @property

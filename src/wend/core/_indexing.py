@@ -2,14 +2,14 @@
 # cython: boundscheck=False, wraparound=False, auto_pickle=False
 """Parts of tensors: indexing by ints and slices, `chunk`, `split`, `unbind`, and ops as attributes.
 
-Compiled with the types in `_indexing.pxd`, or run as it stands: see `_hot.py`.
+Compiled with the types in `_indexing.pxd`, or run as plain Python: see `_hot.py`.
 """
 
 from wend.core._hot import Tensor, current_trace
 
 
 class OpProperty:
-    """An op of one operand as an attribute of Tensor: x.T."""
+    """A unary op as an attribute of Tensor: x.T."""
 
     def __init__(self, function):
         self.function = function
@@ -21,22 +21,22 @@ class OpProperty:
 
 
 def call_parts(function, args, nargs, kwnames):
-    """The same of a `PartsFunction`."""
+    """Entry of calls of a `PartsFunction` from C."""
     return function.call(args, nargs, kwnames)
 
 
 SELECTS = []  # select(dim) for the first dims
 UNBOUND = []  # select(dim), for the parts that unbind gives
-NARROWS = []  # narrow(dim), for parts of one length
+NARROWS = []  # narrow(dim), for parts of equal length
 UNEVENLY = []  # narrow(dim), for parts of several lengths
 SLICES = {}  # 4 * dim + 2 * (start given) + (end given) -> slice(dim)
 FULL = slice(None, None, None)
-MOST_PARTS = 16  # that are cut off by one op
+MOST_PARTS = 16  # that are cut off by a single op
 EVEN = [None] * (8 * MOST_PARTS + 8)  # 8 * count + dim: the op that cuts a dim into equal parts
 
 
 def set_index_primitives(selects, slices):
-    """What `getitem` records for ints and slices."""
+    """Set the primitives that `getitem` records for ints and slices."""
     SELECTS.extend(selects)
     SLICES.update(slices)
     for key, prim in slices.items():
@@ -45,7 +45,7 @@ def set_index_primitives(selects, slices):
 
 
 def set_part_primitives(unbound, evenly, unevenly):
-    """What `PartsFunction` records for parts, per dim."""
+    """Set the primitives that `PartsFunction` records for parts, per dim."""
     UNBOUND.extend(unbound)
     NARROWS.extend(evenly)
     UNEVENLY.extend(unevenly)
@@ -53,7 +53,7 @@ def set_part_primitives(unbound, evenly, unevenly):
 
 def even_parts(x, dim, count):
     """Views of equal parts of x along a dim whose extent is a multiple of `count`."""
-    if dim == 0 or count > MOST_PARTS:  # rows are found by their address: each part by itself
+    if dim == 0 or count > MOST_PARTS:  # rows are found by address: each part by itself
         length = x.value.type.row[dim] // count
         return tuple(
             [
@@ -68,7 +68,7 @@ def even_parts(x, dim, count):
 
 
 def uneven_parts(x, dim, lengths):
-    """Views of parts of these lengths along a dim; None if they are not its extent in all."""
+    """Views of parts of these lengths along a dim; None if these do not add up to the extent."""
     total = 0
     for length in lengths:
         if type(length) is not int or length < 0:
@@ -84,7 +84,7 @@ def uneven_parts(x, dim, lengths):
     return tuple(made)
 
 
-P_CHUNK = 0  # what a PartsFunction does: cut into so many parts,
+P_CHUNK = 0  # kinds of PartsFunction: cut into so many parts,
 P_SPLIT = 1  # into parts of a length, or of these lengths,
 P_UNBIND = 2  # or select all there is
 
@@ -92,7 +92,7 @@ P_UNBIND = 2  # or select all there is
 class PartsFunction:
     """The callable behind `chunk`, `split` and `unbind`: no Python frame for plain calls.
 
-    plain: the function of that name in Python, for all other calls
+    plain: the function of that name in Python, for all further calls
     """
 
     def __init__(self, plain):
@@ -131,7 +131,7 @@ class PartsFunction:
         return self.plain(*positional, **keywords)
 
     def parts(self, x, dim, by):
-        """The parts of a tensor; None for what has to be looked at, or refused, by `plain`."""
+        """The parts of a tensor; None for calls that `plain` has to look at, or to refuse."""
         type_ = x.value.type
         rank = type_.rank
         if rank > MAX_ROW or not -rank <= dim < rank:
@@ -157,7 +157,7 @@ class PartsFunction:
 
 
 def getitem(x, key):
-    """x[key]: keys of ints and slices natively, the others by the indexing planner."""
+    """x[key]: keys of ints and slices natively, all further keys by the indexing planner."""
     if type(x) is not Tensor and overrides(x):
         return SLOTS.torch_function(Tensor.__getitem__, (x, key), {})
     t = type(key)
@@ -178,7 +178,7 @@ def getitem(x, key):
 
 
 def getitem_tuple(x, key):
-    """x[key] for a tuple of ints and slices; None for other keys."""
+    """x[key] for a tuple of ints and slices; None leaves the key to the planner."""
     if len(key) > 6:
         return None
     for item in key:
@@ -225,7 +225,7 @@ def getitem_slice(x, dim, key):
 
 
 def set_parts_probe(probe):
-    """The same for `PartsFunction`."""
+    """As `set_probe`, for `PartsFunction`."""
     probe.vectorcall = 0x57454E44
 
 

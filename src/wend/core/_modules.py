@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 # cython: boundscheck=False, wraparound=False, auto_pickle=False
-"""Modules and blocks: the call of a module, and contexts that change what a thread records.
+"""Modules and blocks: the call of a module, and contexts that change the recording of a thread.
 
-Compiled with the types in `_modules.pxd`, or run as it stands: see `_hot.py`.
+Compiled with the types in `_modules.pxd`, or run as plain Python: see `_hot.py`.
 """
 
 from importlib import import_module
@@ -12,10 +12,11 @@ from wend.core._hot import begin_write, current_trace, end_write, is_internal
 
 
 class ModeBlock:
-    """Context in which the thread's mode is another one: `_mode(mode)` of the subclass.
+    """Context in which the thread's mode is `_mode(mode)` of the subclass.
 
     These blocks end natively: an interrupt cannot come in between, and leave things as inside.
-    In the uncompiled core it can, like at the end of any block, when `__exit__` has just begun.
+    In the uncompiled core an interrupt can, like at the end of any block, when `__exit__` has just
+    begun.
     """
 
     def __enter__(self):
@@ -35,7 +36,7 @@ class ModeBlock:
 
 
 class SiteBlock:
-    """Context in which all ops of a thread have one line, that of slot `user_site`."""
+    """Context in which all ops of a thread have the same line, that of slot `user_site`."""
 
     def __init__(self, trace):
         self.trace = trace
@@ -77,7 +78,7 @@ class WholeBlock:
 
 
 class WriteBlock:
-    """Context of what only one thread may do at a time: see `begin_write`."""
+    """Context in which only a single thread may be at a time: see `begin_write`."""
 
     def __enter__(self):
         begin_write()
@@ -117,7 +118,7 @@ def call_module(module, args, kwargs):
 
 
 def note_module_class(cls):
-    """Let the members of a class of modules be found in their dicts, without a detour."""
+    """Let the members of a class of modules be found in the modules' dicts, without a detour."""
     quick_members(cls)
 
 
@@ -127,9 +128,9 @@ def mirrored(attributes, members):
 
 
 class PublicModule(ModuleType):
-    """A module of Python's that has a `__getattr__`: what it has is found without a detour.
+    """A module of Python's that has a `__getattr__`: present names are found without a detour.
 
-    Python knows a quick way only to modules that have none.
+    Python knows a quick way only to modules that have no `__getattr__`.
     """
 
     def __reduce__(self):
@@ -138,11 +139,11 @@ class PublicModule(ModuleType):
 
 quick_module(PublicModule)
 GLOBAL_HOOKS = [0]  # global module hooks in force
-ACTIVE_HOOKS = GLOBAL_HOOKS  # for those who count them
+ACTIVE_HOOKS = GLOBAL_HOOKS  # for those who count hooks
 
 
 def mark_module(probe):
-    """The same for modules."""
+    """As `mark_tensor`, for modules."""
     probe.dict_slot = 0x57454E44
     install_lazy_dict(probe, 1)
 

@@ -1,8 +1,8 @@
-"""Chooses between the compiled and the uncompiled hot core, and gives the latter its C helpers.
+"""Chooses between the compiled and the uncompiled hot core, and gives the latter C stand-ins.
 
 `WEND_PURE=1` in the environment, or a build without the extensions, selects the sources as Python.
 Beside a compiled core `_hot.py` is installed as `_hot.plain`, compressed, as all parts are.
-The parts use names that headers define for the compiled core; their stand-ins are here.
+The parts use names that headers define for the compiled core; the stand-ins are here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from wend.core._guard import guard
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _CORE = "wend.core._hot"
-#: The parts of the core: each may use those before it.
+#: The parts of the core: each may use the parts before.
 PARTS = ("_types", "_hot", "_trie_policy", "_siblings", "_indexing", "_backward", "_modules")
-#: C names that later parts take from a part, by their `.pxd` alone.
+#: C names that later parts take from a part, by a `.pxd` alone.
 SHARED = {
     "_types": ("COUNTS", "MAX_ROW", "SLOTS", "count_known_types", "dims_of"),
     "_hot": (
@@ -34,8 +34,8 @@ SHARED = {
     ),
 }
 _Extension = importlib.machinery.ExtensionFileLoader
-# How sources of compiled modules end where they are installed (setup.py): else installers would
-# make bytecode of them, which is larger than the sources, and hardly ever used.
+# Suffix of installed sources of compiled modules (setup.py): of `.py` files, installers would make
+# bytecode, which is larger than the sources, and hardly ever used.
 _PLAIN = ".plain"
 _lasti = 0
 
@@ -66,17 +66,17 @@ def arg(args: Any, i: int) -> Any:
 
 
 def no_address() -> int:
-    """No C function stands behind a Python class."""
+    """0: no C function stands behind a Python class."""
     return 0
 
 
 def roomy(n: int) -> list[Any]:
-    """An empty list; compiled, one with room for n items."""
+    """An empty list; compiled, a list with room for n items."""
     return []
 
 
 def mirrors(attributes: dict[str, Any], members: dict[str, Any]) -> int:
-    """Whether a dict has all items of another one, the very same objects."""
+    """Whether a dict has all items of another, the very same objects."""
     missing = object()
     return all(attributes.get(name, missing) is value for name, value in members.items())
 
@@ -100,30 +100,30 @@ def type_at(i: int) -> Any:
 
 
 def put_type(i: int, tag: int, type_: Any) -> None:
-    """Put a type into slot i, where it stays until another takes its place."""
+    """Put a type into slot i, where it stays until another comes in."""
     _types[i] = tag, type_
 
 
 def all_below(array: Any, n: int) -> bool:
-    """Whether it is an array of integers from 0 to n - 1 only."""
+    """Whether `array` is an array of integers from 0 to n - 1 only."""
     if array is None or array.dtype.kind != "i":
         return False
     return array.size == 0 or bool(array.min() >= 0 and array.max() < n)
 
 
 def fill_record(step: Any, trace: Any, prim: Any) -> None:
-    """Say in a new record what an op is, as it was called last."""
+    """Fill in a new record's op, the mode, and the program of the op's last call."""
     step.prim, step.mode, step.program = prim, trace.mode, prim.last_program
 
 
 def fill_result(step: Any, handle: Any, v: Any, trace: Any, type_: Any) -> None:
-    """Make a new value the last one pending, the only result of a step, and give it its handle."""
+    """Make a new value the last pending, the only result of a step, and the value of a handle."""
     step.out_type, step.n_out, handle.value = type_, 1, v
     v.type, v.trace, v.serial, v.index = type_, trace, trace.serial, trace.n
 
 
 def is_ready(handle: Any, serial: int) -> bool:
-    """Whether a handle's own value is its operand, and is pending in the trace of this serial."""
+    """Whether a handle's own value is the operand, and is pending in the trace of this serial."""
     alias, v = handle.derived, handle.value
     if handle.leaf is not v.leaf or v.serial != serial:
         return False
@@ -158,7 +158,7 @@ def take_parts(trace: Any, parts: Any, grad: bool) -> None:
 
 
 def swap_classes(a: Any, b: Any) -> None:
-    """Let two tensors exchange their classes."""
+    """Exchange the classes of two tensors."""
     a.__class__, b.__class__ = b.__class__, a.__class__
 
 
@@ -169,14 +169,14 @@ def call_aside(function: Any, x: Any, number: int) -> int:
 
 
 def share_alias(parts: Any, first: Any) -> None:
-    """Let all parts have the note of the first one, of how it derives from others."""
+    """Let all parts share the first part's note of derivation: `derived`."""
     for k in range(1, len(parts)):
         handle = parts[k]
         handle.derived, handle.part = first.derived, k + 1
         handle.value.inference = first.value.inference
 
 
-#: Opcodes of expressions by name, as the core knows them, compiled or not.
+#: Opcodes of expressions by the names that the core uses, compiled or not.
 OPCODES = {
     "DIM": symbolic.DIM,
     "ARG": symbolic.ARG,
@@ -239,9 +239,9 @@ def is_compiled(module: ModuleType) -> bool:
 
 
 def compiled(name: str) -> ModuleType | None:
-    """The extension module of that full name, or None where it was not built or is not wanted.
+    """The extension module of that full name, or None where not built or not wanted.
 
-    What is built on the compiled core is of no use to one that runs as plain Python.
+    An extension that uses the compiled core is of no use to a core that runs as plain Python.
     """
     core = sys.modules.get(_CORE)
     plain = core is not None and not is_compiled(core)
@@ -255,13 +255,13 @@ def compiled(name: str) -> ModuleType | None:
 
 
 class PlainLoader(importlib.machinery.SourceFileLoader):
-    """Loads the source of a module that may be compiled, from where it is installed.
+    """Loads the source of a module that may be compiled, from the installed file.
 
-    It says that it is `_hot.py`, whose lines tracebacks then ask for here.
+    The path of the module is `_hot.py`, say: tracebacks then ask for that file's lines here.
     """
 
     def get_data(self, path: str) -> bytes:
-        """Read the source, or its bytecode."""
+        """The contents of the source, or of the bytecode."""
         place = installed_as(path)
         data = super().get_data(place)
         if place.endswith(_PLAIN):
@@ -271,23 +271,23 @@ class PlainLoader(importlib.machinery.SourceFileLoader):
         return data
 
     def path_stats(self, path: str) -> Mapping[str, Any]:
-        """When the source was written, and its size."""
+        """Time of writing and size of the source."""
         return super().path_stats(installed_as(path))
 
 
 def installed_as(path: str) -> str:
-    """Where the contents of a file are: of `_hot.py` in `_hot.plain`, if only that is there."""
+    """Path of the contents of a file: for `_hot.py` that of `_hot.plain`, if only that is there."""
     plain = path.removesuffix(".py") + _PLAIN
     return path if os.path.exists(path) or not os.path.exists(plain) else plain
 
 
 def plain_loader(name: str) -> PlainLoader:
-    """What loads the source of a module of that full name."""
+    """The loader of the source of a module of that full name."""
     return PlainLoader(name, os.path.join(_PACKAGE, *name.split(".")[1:]) + ".py")
 
 
 def load_plain(name: str, stand_ins: dict[str, Any]) -> ModuleType:
-    """Load a module's source as plain Python, with what stands in for its C helpers."""
+    """Load a module's source as plain Python, with stand-ins of C helpers."""
     loader = plain_loader(name)
     spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None

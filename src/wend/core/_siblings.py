@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 # cython: boundscheck=False, wraparound=False, auto_pickle=False
-"""Several traces of one thread, as fibers have them: made alike, and flushed together.
+"""Several traces of a thread, as fibers have them: made alike, and flushed together.
 
-Compiled with the types in `_siblings.pxd`, or run as it stands: see `_hot.py`.
+Compiled with the types in `_siblings.pxd`, or run as plain Python: see `_hot.py`.
 """
 
 from wend.core._hot import FlushJob, Record, Trace, wanted
@@ -12,7 +12,7 @@ from wend.core._types import LeafPrimitive
 def sibling_of(trace, kept):
     """A trace with nothing pending that records under the same conditions as `trace`.
 
-    kept: one that nobody uses any more, to become it; or None
+    kept: a trace that nobody uses any more, to be used again; or None
     """
     fresh = kept
     if fresh is None or fresh.root is not trace.root or is_used(fresh):
@@ -27,7 +27,7 @@ def sibling_of(trace, kept):
 
 
 def is_used(trace):
-    """Whether something is pending, or a trace differs from a new one in more than its mode."""
+    """Whether something is pending, or a trace differs from a new trace in more than the mode."""
     return (
         trace.n > 0
         or trace.flushing
@@ -43,9 +43,9 @@ def is_used(trace):
 
 
 def flush_many(siblings):
-    """Compute what is pending in several traces, as `flush_now`, so that it can run together.
+    """Compute all that is pending in several traces, as `flush_now`, so that it can run together.
 
-    Slot `execute_many`: takes the batches and what is wanted of each.
+    Slot `execute_many` takes the batches, and for each the indices of wanted values.
     """
     batches = []
     lives = []
@@ -100,9 +100,9 @@ def flush_many(siblings):
 
 
 def merged(batches, lives):
-    """Several batches as one, off the trie, and what is wanted of it.
+    """Several batches as a single batch, off the trie, and the indices of wanted values there.
 
-    A value from outside that several of them use enters once.
+    A value from outside that several batches use enters once.
     """
     states = []
     values = []

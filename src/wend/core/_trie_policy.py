@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 # cython: boundscheck=False, wraparound=False, auto_pickle=False
-"""Policy of the trie: which divergences may grow it, and when pending work is computed early.
+"""Policy of the trie: which divergences may grow the trie, and when pending work is computed early.
 
-Compiled with the types in `_trie_policy.pxd`, or run as it stands: see `_hot.py`, which asks these
-functions through `COLD`.
+Compiled with the types in `_trie_policy.pxd`, or run as plain Python: see `_hot.py`, which asks
+these functions through `COLD`.
 """
 
 from wend.core._hot import flush_now, held, refreshed, wrap
@@ -20,9 +20,9 @@ MOST_JOINED = 1 << 20
 def admit(state, prim):
     """Whether a divergence at `state`, by an op `prim`, may grow the trie.
 
-    Each state counts the traces that left the known paths below it against the traces that
-    passed it.  Where most passes diverge, structure does not repeat: recording goes on off the
-    trie.  When what is recorded there comes back after all (see `count_pass`), the next
+    Each state counts the traces that left the known paths below against the traces that
+    passed.  Where most passes diverge, structure does not repeat: recording goes on off the
+    trie.  When a structure recorded there comes back after all (see `count_pass`), the next
     divergence is admitted.
     """
     fresh = state.child is None and state.depth > 0 and state.born == COUNTS.flushes
@@ -45,19 +45,19 @@ def admit(state, prim):
 
 
 STRANGERS = {}  # structures recorded off the trie lately, by hash
-#: How many of them have come back and may be admitted; where they part, and by which op.
+#: How many structures have come back and may be admitted; depth and op of the divergence.
 RETURNED = [0, 0, None]
 
 
 def note_stranger(states):
-    """Remember a structure recorded off the trie; one that comes back is worth a path."""
+    """Remember a structure recorded off the trie; a structure that comes back is worth a path."""
     h = n = len(states)
     step = 1 + n // LOOKED
     k = 0
     while k < n:
         state = states[k]
         k += step
-        prim = hash(state.prim)  # of its address
+        prim = hash(state.prim)  # of the address
         h = 1009 * h + prim + 31 * state.i0 + 7919 * state.i1 + state.i2
         h = (h ^ (h >> 19)) & LOW_44
     if h in STRANGERS:
@@ -74,10 +74,10 @@ def note_stranger(states):
 
 
 def count_pass(root, states):
-    """After a flush: the states passed, for `admit` and for eviction.
+    """After a flush: count the states passed, for `admit` and for eviction.
 
-    What a program has done long ago is forgotten, and a long tail of new states counts for more
-    than one divergence: little of it has to be built to find that nothing repeats.
+    Passes of long ago are forgotten, and a long tail of new states counts for several
+    divergences: little of the tail has to be built to find that nothing repeats.
     """
     now = COUNTS.flushes
     count_at(root)
@@ -109,14 +109,14 @@ def count_at(state):
 
 
 def same_type(a, b):
-    """Whether two types are the same; the table may have forgotten one, and made it again."""
+    """Whether two types are the same; the table may have forgotten a type, and made a second."""
     return a is b or (a.kind is b.kind and dims_of(a) == dims_of(b))
 
 
 def join_held(trace, prim, h0, h1, h2, rest):
-    """The result of an op that only joins held tensors of one type; None if it has to be recorded.
+    """Result of an op that only joins held tensors of equal type; None if it has to be recorded.
 
-    Gradients need the step, and so does what is pending.
+    Gradients need the step, and so do pending operands.
     """
     v0 = refreshed(h0)
     if v0.type.nbytes * (len(rest) + 3) > MOST_JOINED:
@@ -138,7 +138,7 @@ def join_held(trace, prim, h0, h1, h2, rest):
 
 
 def check_budget(trace, autobatch):
-    """Past the soft budget, flush where the program's own rhythm has its first beat."""
+    """Flush past the hard budget; short of that only where the program's loop begins anew."""
     hard = trace.n >= trace.hard_nodes or trace.nbytes >= trace.hard_bytes
     if trace.state is None and autobatch and trace.nbytes < trace.hard_bytes:
         # Off the trie there is no plan to be made: the more is pending, the more runs together.

@@ -1,10 +1,10 @@
 # mypy: ignore-errors
 # cython: boundscheck=False, wraparound=False, auto_pickle=False
-"""Types of values, patterns of calls, and what all parts of the hot core share.
+"""Types of values, patterns of calls, and all that the parts of the hot core share.
 
-Compiled with the types in `_types.pxd`, or run as it stands: see `_hot.py`.  This is the lowest
+Compiled with the types in `_types.pxd`, or run as plain Python: see `_hot.py`.  This is the lowest
 part of the core.  A step of a known path only compares its types: the rest runs for new sizes.
-`type_tag`, `put_type` and their like come from `type_table.h`, or, uncompiled, from `_select.py`.
+`type_tag`, `put_type` and the like come from `type_table.h`, or, uncompiled, from `_select.py`.
 """
 
 from wend.base.errors import DeviceError
@@ -17,7 +17,7 @@ LARGE = 1 << 31
 LOW_32 = (1 << 32) - 1
 
 
-# -- what all parts share -------------------------------------------------------------------
+# -- shared by all parts --------------------------------------------------------------------
 
 
 class Counts:
@@ -45,23 +45,23 @@ class CoreSlots:
         self.default_mode = None  # (): the Mode of a thread that begins to record
         # Tensors as Python objects. First come protocols that are not native, or not in all cases.
         self.bool = None  # (handle): truth of a tensor of any rank
-        self.complex = None  # (handle): its one element as a complex
+        self.complex = None  # (handle): the only element as a complex
         self.contains = None  # (handle, item): whether an element equals the item
-        self.float = None  # (handle): its one element as a float
+        self.float = None  # (handle): the only element as a float
         self.getitem = None  # (handle, key): indexing by keys that are no ints and slices
-        self.index = None  # (handle): its one element as an index
-        self.int = None  # (handle): its one element as an int
+        self.index = None  # (handle): the only element as an index
+        self.int = None  # (handle): the only element as an int
         self.iter = None  # (handle): an iterator over the first dim
         self.len = None  # (handle): extent of the first dim, or the error of a 0-d tensor
-        self.operator = None  # (name, op, x, y, swap): operators with other operands
-        self.repr = None  # (handle): its text
+        self.operator = None  # (name, op, x, y, swap): operators with foreign operands
+        self.repr = None  # (handle): the text of a tensor
         self.setitem = None  # (handle, key, value): writes through an index
         self.size = None  # (handle, dim): an extent, for odd dims
         self.tensor_init = None  # (handle, args, kwargs): `Tensor(...)`
         # Gradients.
-        self.accumulate = None  # (leaf, gradient): adds to what a leaf has, and calls hooks
+        self.accumulate = None  # (leaf, gradient): adds to a leaf's gradient, and calls hooks
         self.backward = None  # (handle, gradient, retain, create, inputs): an unknown pass
-        self.backward_at_once = None  # (trace, seeds): of what never repeats; None where not
+        self.backward_at_once = None  # (trace, seeds): of work that never repeats; else None
         self.backward_on = None  # (trace, retain, leaves, older, gradients): to older segments
         self.check_saved = None  # (op, program, values): refuses to save inference tensors
         self.go_on = None  # (trace, retain, heap, segments, pending, totals): the walk in Python
@@ -70,26 +70,26 @@ class CoreSlots:
         self.pass_segments = None  # backward through segments, natively: see `_launch.py`
         self.requires_grad_ = None  # (handle, flag): makes a leaf, or an ordinary tensor
         self.set_grad = None  # (handle, value): assigns to `.grad`
-        self.whole = None  # (program, requires_grad): the gradient of a composite as one op
+        self.whole = None  # (program, requires_grad): the gradient of a composite as a single op
         # Views and shared storage.
         self.assign = None  # (handle, result, op): rebinds a handle that others derive from
-        self.attach_detached = None  # (view, source): they share a storage from now on
+        self.attach_detached = None  # (view, source): lets both share a storage from now on
         self.attach_reshape = None  # (view, source, op, args): whether the result is a view
         self.become_view = None  # (handle, view, name): an in-place view op
         self.check_view = None  # (op, handle, args): the error of a `view` that strides forbid
-        self.note_holders = None  # (noted, handle): what a write to a view changes
-        self.rederive = None  # (handle): its value after a change of what it derives from
-        self.relabel = None  # (handle): its value with its own leaf
+        self.note_holders = None  # (noted, handle): notes holders that a write to a view changes
+        self.rederive = None  # (handle): renews the value after a change of base or storage
+        self.relabel = None  # (handle): renews the value with the handle's own leaf
         self.view_ended = None  # (base, version): a view of a moved base has ended
         self.write_back = None  # (storage, value): memory known outside gets its old contents
-        self.writes = None  # (handle): how often it was written to: `_version`
+        self.writes = None  # (handle): number of writes: `_version`
         # Forms of calls.
         self.call_out = None  # (function, args, kwargs): calls with `out=`
         self.even_parts = None  # (count, dim): the op that cuts a dim into equal parts
-        self.is_plain = None  # (class): whether it leaves `__torch_function__` alone
-        self.op_by_name = None  # (name, in place): what pickle finds an op by
+        self.is_plain = None  # (class): whether `__torch_function__` is left alone
+        self.op_by_name = None  # (name, in place): the op of that name, for pickle
         self.override_enabled = None  # (): whether users' `__torch_function__` is called
-        self.signature = None  # (op): its parameters, for help()
+        self.signature = None  # (op): the parameters, for help()
         self.strip_device = None  # (op, args, kwargs): the arguments without `device=`
         self.torch_function = None  # (op, args, kwargs): calls users' `__torch_function__`
         # Flushes and lines.
@@ -101,7 +101,7 @@ class CoreSlots:
         self.on_beat = None  # (trace, code, instruction): whether the program's loop begins anew
         self.park = None  # (trace): whether a fiber waited and has its values now
         self.take_back = None  # (trace, start, error): undoes rebindings of a block
-        self.unavailable = None  # (value): raises the error of what could not be computed
+        self.unavailable = None  # (value): raises the error of a failed computation
         self.user_site = None  # (): code and instruction of the user's line
 
 
@@ -113,7 +113,7 @@ SLOTS = CoreSlots()
 
 
 class RankedType:
-    """What of a type is structure: dtype, rank, device.  Interned."""
+    """Structural part of a type: dtype, rank, device.  Interned."""
 
     def __init__(self, dtype, rank, device):
         self.dtype = dtype
@@ -161,7 +161,7 @@ TURN = 0  # which of the neighbours gives way next
 
 
 def intern_kind(dtype, rank, device):
-    """The one RankedType with this dtype, rank and device."""
+    """The only RankedType with this dtype, rank and device."""
     key = (dtype, rank, device)
     kind = KINDS.get(key)
     if kind is None:
@@ -202,8 +202,8 @@ def type_in_kind(kind, shape):
 def type_of_row(kind, row, n):
     """The interned type of this kind with the extents row[:n], n <= MAX_ROW.
 
-    The table knows of the types that somebody has; where it is full, a new one takes the place of
-    another.
+    The table knows the types that somebody has; a new type takes the place of another if there is
+    no empty slot.
     """
     global TURN
     h = kind.salt
@@ -321,7 +321,7 @@ def evaluate(expr, types, args):
 
 
 def binary(op, a, b):
-    """One arithmetic step or comparison."""
+    """Result of an arithmetic step or a comparison."""
     if op == ADD:
         return a + b
     if op == SUB:
@@ -374,7 +374,7 @@ class Program:
         self.many = False  # whether results are returned in a container,
         self.wrap = None  # which this makes
         self.real = False  # whether any result is of a dtype that gradients exist for,
-        self.all_real = True  # or all of them
+        self.all_real = True  # or whether all are
         self.differentiable = prim.is_differentiable and differentiable_dtypes(outs)
 
     def matches(self, types, args):
@@ -389,8 +389,10 @@ class Program:
     def resize(self, t0, t1, t2, more, args):
         """Types of the results for other sizes of the same kinds, natively.
 
-        t0, t1, t2, more: types of the operands     args: run-time args
-        Returns the only result's type, or a tuple; None if a guard fails, or it cannot tell.
+        t0, t1, t2, more: types of the operands
+        args: run-time args
+
+        Returns the only result's type, or a tuple; None if a guard fails, or C cannot tell.
         """
         code = self.code
         if code is None or self.kinds is None:
@@ -508,7 +510,7 @@ def is_native(op, a, b):
 
 
 def combined(op, a, b):
-    """One arithmetic step on C integers: see `is_native`."""
+    """Result of an arithmetic step on C integers: see `is_native`."""
     if op == ADD:
         return a + b
     if op == SUB:
@@ -551,7 +553,7 @@ def operand_type(k, t0, t1, t2, more):
 C_DIM = 64  # push types[k].dims[axis]
 C_ARG = 65  # push args[k]
 C_NUMBER = 66  # push numbers[k]
-C_SMALL = 69  # push what follows, itself
+C_SMALL = 69  # push the next byte, as a number
 C_EQUAL = 67  # give up unless two dims are equal
 C_GUARD = 68  # pop two; give up unless the comparison has this outcome
 C_PUT = 70  # pop the next extent of the result
@@ -561,10 +563,10 @@ C_SAME = 73  # if two operands' rows are equal, skip so many bytes
 
 
 def translate(program):
-    """Write a program's guards and extents as code for `Program.resize`; None where it cannot."""
+    """Write guards and extents of a program as code for `Program.resize`, if expressible."""
     code = []
     numbers = []
-    pair = None  # operands of the equal dims that are being written, and where C_SAME counts them
+    pair = None  # operands of the equal dims being written, and the place of their count in C_SAME
     for op, a, b, outcome in program.guards:
         if op == EQ and outcome and is_dim(a) and is_dim(b):
             if a[2] != b[2]:
@@ -600,12 +602,12 @@ def translate(program):
 
 
 def is_dim(expr):
-    """Whether an expression is one dim of one operand, among those that types keep in a row."""
+    """Whether an expression is a dim of an operand, among those that types keep in a row."""
     return type(expr) is tuple and expr[0] == DIM and expr[2] < MAX_ROW
 
 
 def translate_expr(expr, code, numbers, depth):
-    """Append the code of an expression; whether it could be written."""
+    """Append the code of an expression; returns whether the code could be written."""
     if type(expr) is not tuple:
         if type(expr) is not int or not -LARGE < expr < LARGE:
             return False
@@ -651,7 +653,7 @@ def settle_operand(program, types):
 
 
 def asks_equality(code):
-    """Whether guards ask for nothing but that operands be of one shape."""
+    """Whether guards ask for nothing but that operands be of equal shape."""
     i = 0
     while i < len(code):
         if code[i] != C_SAME:
@@ -675,7 +677,7 @@ class PrimitiveBase:
     """Native half of `core.primitive.Primitive`."""
 
     def setup(self, form, is_view, is_composite, differentiable):
-        """Derive what the core reads while recording from the form of the operands."""
+        """Derive the fields that the core reads while recording from the form of the operands."""
         self.form = form
         self.is_view = is_view
         self.is_composite = is_composite
@@ -684,12 +686,12 @@ class PrimitiveBase:
         self.memo = {}
         self.epoch = COUNTS.epoch
         self.last_n = -1
-        self.quick_n = -1  # the same where nothing but their types has to be looked at: `record`;
-        self.flows = False  # whether gradients flow through it then
+        self.quick_n = -1  # the same where only types have to be looked at: `record`;
+        self.flows = False  # whether gradients flow through the op then
         self.other_t0 = None  # operands of the same kinds, of types met before the last ones,
         self.other_t1 = None
         self.other_t2 = None
-        self.other_outs = None  # and what comes of them: models have few layers of unlike widths
+        self.other_outs = None  # and of results: models have few layers of unlike widths
         size_mask = []
         categories = []
         self.plain_form = True
@@ -716,18 +718,18 @@ class PrimitiveBase:
         self.check_held = False
         self.pick_rows = False
         self.joins_held = False
-        self.piece = None  # of an op whose results are views: the op that gives one of them,
+        self.piece = None  # of an op whose results are views: the op that gives a single view,
         self.piece_dim = 0  # by (start, length) along this dim;
         self.piece_outs = None  # for results of these types
-        self.piece_args = None  # they are these
-        self.cuts_dim = -1  # of an op that takes (start, stop, step) along a dim: this one, and
-        self.cut_from = None  # the type of which the last part lay inside, with a step of 1,
-        self.cut = None  # its own type,
-        self.cut_program = None  # and what that type came from
-        self.region_code = 0  # what it is to the batching scheduler (0: not asked yet)
+        self.piece_args = None  # the args are these
+        self.cuts_dim = -1  # of an op that takes (start, stop, step) along a dim: that dim,
+        self.cut_from = None  # the type inside of which the last part lay, with a step of 1,
+        self.cut = None  # the type of that part,
+        self.cut_program = None  # and that type's program
+        self.region_code = 0  # its code in the batching scheduler (0: not asked yet)
 
     def arrange(self, tensors, args):
-        """Operands and run-time args, one entry per non-attribute parameter of the signature."""
+        """Operands and run-time args, an entry per non-attribute parameter of the signature."""
         if self.plain_form:
             return list(tensors)
         out = []
@@ -830,7 +832,7 @@ class LeafPrimitive:
 
 
 class Mode:
-    """Interned mode word: what besides its operands decides what an op records."""
+    """Interned mode word: all that, besides the operands, decides how an op is recorded."""
 
     def __init__(self, grad, inference, key):
         self.grad = grad
@@ -846,7 +848,7 @@ MODES = {}
 
 
 def intern_mode(grad, inference, autocast, default_dtype, deterministic, anomaly, recompute=0):
-    """The one Mode with these settings.
+    """The only Mode with these settings.
 
     recompute: number of the checkpoint block in which ops are recorded, 0 outside of all
     """
@@ -869,7 +871,7 @@ def off_mode(mode):
 
 
 def count_known_types():
-    """How many types are interned."""
+    """Number of interned types."""
     return count_types()
 
 

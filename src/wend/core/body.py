@@ -1,6 +1,6 @@
 """Graphs as single ops: off the trie they stand for a composite, or for a gradient rule.
 
-A composite is one node instead of a node per primitive in it. So there are several times fewer
+A composite is a single node instead of a node per primitive in it. So there are several times fewer
 nodes to expand, to differentiate, to sort into groups, and a group runs the whole body at once.
 """
 
@@ -48,7 +48,8 @@ class Total(Composite, abstract=True):
 class Bundle:
     """A graph as a `Body`, and how a node with the body is made of the graph's operands.
 
-    inputs: which inputs of the graph the body reads     outputs: ids, in the graph, of the results
+    inputs: which inputs of the graph the body reads
+    outputs: ids, in the graph, of the results
     exprs: the body's run-time args, over the graph's extents and args; the first `n_args` args of
     the graph come before them
     """
@@ -103,7 +104,11 @@ def _placed(expr: Expr, exprs: dict[str, tuple[int, Expr]]) -> Expr:
 
 
 def body_program(prim: Any, dtypes: Iterable[Any], rows: tuple[Any, ...]) -> Program:
-    """The pattern of such an op.  dtypes: of the operands     rows: (extents, dtype) of results"""
+    """The pattern of an op of this module.
+
+    dtypes: dtypes of the operands
+    rows: (extents, dtype) of each result
+    """
     from wend.base.devices import CPU
 
     program = Program(prim, (), rows)

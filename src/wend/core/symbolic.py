@@ -27,8 +27,9 @@ Expr = Any  # int | float | tuple[int, ...]
 class Operator(NamedTuple):
     """One operator of expressions, as all evaluators compute it.
 
-    function: of two Python numbers     native: whether compiled evaluators compute it for 64-bit
-    integers: `core/_types.py` and `runtime/native/_bind.py`, which tests compare with this table
+    function: of two Python numbers
+    native: whether compiled evaluators compute it for 64-bit integers: `core/_types.py` and
+    `runtime/native/_bind.py`, which tests compare with this table
     """
 
     opcode: int

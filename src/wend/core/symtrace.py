@@ -157,7 +157,9 @@ Composite.tracer = staticmethod(trace_composite)
 def template(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
     """The gradient rule of an op as a graph, made once per pattern.
 
-    needs: which operands want a gradient     given: which results have a gradient
+    needs: which operands want a gradient
+    given: which results have a gradient
+
     Inputs of the graph: operands, results, then the gradients given.  Outputs: per operand the
     id of the gradient, or None.
     """
