@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.collecting import CollectionPaused
 from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Segment, Value
 from wend.runtime.backend import NoMachineCode
@@ -34,7 +33,7 @@ from wend.runtime.batching.slabs import (
     is_ready,
     is_wide,
 )
-from wend.runtime.batching.templates import Template
+from wend.runtime.batching.templates import Template, template_for
 from wend.runtime.native import _launch_select
 from wend.transforms.history import note_history
 
@@ -390,12 +389,10 @@ def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forw
     if group.lift:
         types = [run.values[at].type for at in run.sorter.operands_of(group.leader)]
     key = (structure_key(nodes, types), group.lift > 0, node.rows, node.shared, mask, grad)
-    templates = run.book.templates
-    found: Template | None = templates.get(key)
-    if found is None:
-        with CollectionPaused():
-            found = templates[key] = Template(node, types, group.lift, mask, grad)
-    return found
+    return template_for(
+        run.book.templates, key, types, group.lift, nodes,
+        lambda: Template(node, types, group.lift, mask, grad),
+    )  # fmt: skip
 
 
 def structure_key(nodes: list[Any], types: list[Any]) -> Any:

@@ -9,10 +9,11 @@ kept, group by group; the gradients are then computed once, over the rows of all
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wend.base import defects
+from wend.base.collecting import CollectionPaused
 from wend.base.devices import CPU
 from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Value
@@ -218,15 +219,24 @@ def placed(program: Any, ins: tuple[int, ...], args: Any, expander: Expander) ->
     ]
 
 
-def stacked(
-    path: PathGraph, outputs: list[int], flags: list[bool], n: int, numbers: list[Any]
-) -> tuple[PathGraph, list[Any], list[Any]]:
-    """Return (path, outputs, types) of a region whose flagged operands have a leading dim of n."""
-    types = path.types
-    lifted = [
+def with_members(types: list[Any], flags: list[bool], n: int) -> list[Any]:
+    """Return the types of operands of which the flagged ones have a leading dim of n."""
+    return [
         _types.intern_type((n, *t.dims), t.dtype, t.device) if on else t
         for t, on in zip(types, flags, strict=True)
     ]
+
+
+def stacked(
+    path: PathGraph, outputs: list[int], flags: list[bool], n: int, numbers: list[Any]
+) -> tuple[PathGraph, list[Any], list[Any], Any]:
+    """Return (path, outputs, types, program) of a region of n members.
+
+    The flagged operands have a leading dim of n. The program's guards tell for which sizes the path
+    holds: the batching rules compare sizes that the ops of a single member do not compare.
+    """
+    types = path.types
+    lifted = with_members(types, flags, n)
     names: Ids = {}
     moved = []
     for node in path.nodes:
@@ -240,7 +250,32 @@ def stacked(
         (guards, ins, tuple([int(flags[i]) for i in ins]), args)
         for guards, ins, _, args in path.asked
     ]
-    return wide, results, lifted
+    return wide, results, lifted, program
+
+
+def template_for(
+    templates: dict[Any, list[Template]],
+    key: Any,
+    types: list[Any],
+    n: int,
+    nodes: list[Any],
+    make: Callable[[], Template],
+) -> Template:
+    """Return the template of a structure that holds for these sizes; made where there is none.
+
+    templates: by structure, whatever the sizes, the templates for different outcomes of comparisons
+    types: the types of one member's operands
+    n: the number of members that are stacked; 0 for none
+    nodes: the ops of a member
+    """
+    kept = templates.setdefault(key, [])
+    numbers = [a for op in nodes for a in op.args]
+    for found in kept:
+        if found.suits(types, n, numbers):
+            return found
+    with CollectionPaused():
+        kept.append(make())
+    return kept[-1]
 
 
 class Template:
@@ -279,8 +314,11 @@ class Template:
         results: list[Any] = [values[k] for k in self.exported]
         producers = {o: node for node in path.nodes for o in node.outputs} if grad else {}
         reads = {k: read_by(producers, values[k]) for k in self.exported}
+        self.program: Any = None  # of a stacked region: see `stacked`
         if lift:
-            path, results, types = stacked(path, results, self.grows, lift, self.numbers)
+            path, results, types, self.program = stacked(
+                path, results, self.grows, lift, self.numbers
+            )
         path.same = [k for k, on in enumerate(self.grows) if on]
         self.types = list(types)
         flows = [op.grad for op in nodes for _ in range(op.n_out)]
@@ -327,6 +365,16 @@ class Template:
             self.body = path, tuple(results), may_wait
             if at_once:
                 self.divide()
+
+    def suits(self, types: list[Any], n: int, numbers: list[Any]) -> bool:
+        """Whether the template holds for regions of these sizes.
+
+        types: the types of one member's operands
+        n: the number of members that are stacked
+        numbers: the run-time args of one member
+        """
+        program = self.program
+        return program is None or program.matches(with_members(types, self.grows, n), numbers)
 
     def seeded(self, on: frozenset[int]) -> Template:
         """Return the same structure with a backward function that begins at some results only.

@@ -43,7 +43,7 @@ from wend.runtime.batching.signatures import (
     ops_of,
 )
 from wend.runtime.batching.slabs import MOST_CALLS, wideness
-from wend.runtime.batching.templates import Template
+from wend.runtime.batching.templates import Template, template_for
 from wend.runtime.compiled.arena import aligned
 from wend.runtime.fibers import _lanes_select
 from wend.runtime.native import _launch_select
@@ -456,13 +456,12 @@ class LaneBatch:
         nodes = ops_of(self.node)
         self.numbers = [a for op in nodes for a in op.args]
         key = ("lanes", structure_key(nodes, self.types), shared, mask, grad)
-        found: Template | None = BOOK.templates.get(key)
-        if found is None:
-            # At least 2: with 1 lane, a dim that is always 1 would be taken for the lanes' axis.
-            found = BOOK.templates[key] = Template(
-                self.node, self.types, max(n, 2), mask, grad, at_once=False
-            )
-        self.template = found
+        # At least 2: with 1 lane, a dim that is always 1 would be taken for the lanes' axis.
+        several = max(n, 2)
+        self.template = template_for(
+            BOOK.templates, key, self.types, several, nodes,
+            lambda: Template(self.node, self.types, several, mask, grad, at_once=False),
+        )  # fmt: skip
         given = zip(self.exported, self.template.given, strict=True)
         self.given = tuple([k for k, on in given if on and self.template.body is not None])
         self.n_differentiable = sum(op.grad for op in nodes)
