@@ -173,11 +173,11 @@ def extensions() -> list[Any]:
         "annotate": False,
         "include_path": ["src"],
     }
-    found = cythonize([core], **shared)
+    found = cythonize([core, *parts], **shared)
     # Nobody asks for help on the others: their docstrings would be 25 kB. Cython takes this for
     # all that it is given at once.
     Options.docstrings = False
-    return [*found, *cythonize([*parts, launcher, grouper, slabs, lanes, binding], **shared)]
+    return [*found, *cythonize([launcher, grouper, slabs, lanes, binding], **shared)]
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildCore, "build_py": BuildModules})

@@ -32,7 +32,10 @@ def test_the_core_has_the_opcodes_of_the_symbolic_layer():
 
 
 def test_the_binding_has_the_opcodes_of_the_symbolic_layer():
-    text = Path(_bind_select.__file__).with_name("_bind.py").read_text()
+    source = Path(_bind_select.__file__).with_name("_bind.py")
+    if not source.exists():
+        pytest.skip("an installation has no source of compiled modules as text")
+    text = source.read_text()
     found = {}
     for names, numbers in re.findall(r"^((?:DIM|EQ)(?:, \w+)*) = ([\d, ]+)$", text, re.M):
         found |= dict(zip(names.split(", "), map(int, numbers.split(", ")), strict=True))

@@ -12,7 +12,7 @@ import wend as torch
 from tries import own_trie
 from wend.core import _hot
 from wend.core.graph import PathGraph
-from wend.transforms import grad, hooks, quick, walk
+from wend.transforms import backward_ways, grad, hooks, quick, walk
 
 
 def leaf(*numbers):
@@ -174,7 +174,7 @@ def test_a_segments_backward_is_made_once(monkeypatch):
 
     with own_trie(), monkeypatch.context() as patch:
         made = count_calls(patch, quick, "segment_step")
-        patch.setattr(grad, "pass_segment", forgetful)
+        patch.setattr(backward_ways, "pass_segment", forgetful)
         sizes_of_a_segment()
         assert len(made) == 10
 
