@@ -389,9 +389,7 @@ class Program:
     def resize(self, t0, t1, t2, more, args):
         """Types of the results for other sizes of the same kinds, natively.
 
-        t0, t1, t2, more: types of the operands
-        args: run-time args
-
+        t0, t1, t2, more: types of the operands     args: run-time args
         Returns the only result's type, or a tuple; None if a guard fails, or C cannot tell.
         """
         code = self.code

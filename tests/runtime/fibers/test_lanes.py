@@ -285,7 +285,7 @@ def test_what_is_put_off_is_machine_code_where_ops_asked_for_equal_extents(count
     signatures.BOOK.templates.clear()
     assert_same(scored, examples())
     assert counts["backward"] > 0
-    templates = signatures.BOOK.templates.values()
+    templates = [each for kept in signatures.BOOK.templates.values() for each in kept]
     tails = [t.tail.plan for each in templates for t in (each, *each.variants.values()) if t.tail]
     assert tails
     assert all(getattr(plan, "fault", None) is None for plan in tails)
