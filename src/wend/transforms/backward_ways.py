@@ -240,6 +240,9 @@ NODES = BackwardWay("node by node", SEGMENT, "hooks, chosen inputs, anomaly mode
                     always, run_nodes)  # fmt: skip
 #: All ways, in the order of asking; the first way that does not decline takes a part.
 BACKWARD = (KNOWN_STEP, GROUPS, STEP, LAUNCHER, DEFERRED, ONE_STEP, NODES)
+#: The ways that take pending ops, and those that take one segment at a time: `LAUNCHER` takes many.
+OF_PENDING = tuple(way for way in BACKWARD if way.part == PENDING)
+OF_SEGMENT = tuple(way for way in BACKWARD if way.part == SEGMENT and way is not LAUNCHER)
 
 
 def ask(way: BackwardWay, owner: Any, part: Any) -> bool:

@@ -21,13 +21,9 @@ from wend.core.provenance import current_site, one_site
 from wend.core.step_log import ROWS, BackwardRow
 from wend.core.whole import Headroom, cuts_short
 from wend.transforms.backward_ways import (
-    DEFERRED,
-    GROUPS,
-    KNOWN_STEP,
     LAUNCHER,
-    NODES,
-    ONE_STEP,
-    STEP,
+    OF_PENDING,
+    OF_SEGMENT,
     PendingPart,
     SegmentPart,
     ask,
@@ -162,7 +158,7 @@ class BackwardPass:
                 break
             key = heapq.heappop(self.heap)
             part = SegmentPart(self.segments.pop(key), self.pending.pop(key))
-            take((DEFERRED, ONE_STEP, NODES), self, part)
+            take(OF_SEGMENT, self, part)
         if self.ledger is not None:
             for leaf, g in self.ledger.close():
                 have = self.totals.setdefault(id(leaf), [leaf, None])
@@ -276,7 +272,7 @@ def run_backward(
                 _hot.flush(trace)
             seeds, anchor = _seeds(owner, roots, gradients)
             if seeds:
-                take((KNOWN_STEP, GROUPS, STEP), owner, PendingPart(seeds, anchor))
+                take(OF_PENDING, owner, PendingPart(seeds, anchor))
             else:
                 owner.start(None, {})
             owner.run()

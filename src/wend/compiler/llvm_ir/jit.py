@@ -148,10 +148,9 @@ def _binding() -> Any:
 
 
 #: Beginnings of the names of features that a level of x86-64 processors does not have.
-_AVX512: Final = ("avx512", "avx10", "amx", "evex512")
 _ABOVE: Final = {
     "sse4.2": ("avx", "fma", "f16c", "xop", "vaes", "vpclmulqdq", "amx", "evex512"),
-    "avx2": _AVX512,
+    "avx2": ("avx512", "avx10", "amx", "evex512"),
     "avx512": (),
 }
 

@@ -176,8 +176,9 @@ class Forward:
             node.template = {}
         found: GroupRunner | None = node.template.get(short)
         if found is None:
-            template = make_template(group, types or self.types_of(group), *short[1:], self)
             numbers = [a for op in ops_of(node) for a in op.args]
+            types = types or self.types_of(group)
+            template = make_template(group, types, numbers, *short[1:], self)
             found = node.template[short] = GroupRunner(template, numbers)
         return found
 
@@ -382,7 +383,9 @@ def dense(array: Any) -> Any:
     return np.require(array, None, ("C", "A", "E"))
 
 
-def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forward) -> Template:
+def make_template(
+    group: Any, types: list[Any], numbers: list[Any], mask: int, grad: bool, run: Forward
+) -> Template:
     """Return the template of a group's structure, shared by all nodes of that structure."""
     node = group.node
     nodes = ops_of(node)
@@ -390,7 +393,7 @@ def make_template(group: Any, types: list[Any], mask: int, grad: bool, run: Forw
         types = [run.values[at].type for at in run.sorter.operands_of(group.leader)]
     key = (structure_key(nodes, types), group.lift > 0, node.rows, node.shared, mask, grad)
     return template_for(
-        run.book.templates, key, types, group.lift, nodes,
+        run.book.templates, key, types, group.lift, numbers,
         lambda: Template(node, types, group.lift, mask, grad),
     )  # fmt: skip
 

@@ -258,7 +258,7 @@ def template_for(
     key: Any,
     types: list[Any],
     n: int,
-    nodes: list[Any],
+    numbers: list[Any],
     make: Callable[[], Template],
 ) -> Template:
     """Return the template of a structure that holds for these sizes; made where there is none.
@@ -266,10 +266,9 @@ def template_for(
     templates: by structure, whatever the sizes, the templates for different outcomes of comparisons
     types: the types of one member's operands
     n: the number of members that are stacked; 0 for none
-    nodes: the ops of a member
+    numbers: the run-time args of one member
     """
     kept = templates.setdefault(key, [])
-    numbers = [a for op in nodes for a in op.args]
     for found in kept:
         if found.suits(types, n, numbers):
             return found

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.collecting import CollectionPaused
-from wend.core import _hot, _types
+from wend.core import _hot
 from wend.core._hot import FlushJob
 from wend.core._types import LeafPrimitive
 from wend.ops.views.slicing import Select
@@ -43,7 +43,7 @@ from wend.runtime.batching.signatures import (
     ops_of,
 )
 from wend.runtime.batching.slabs import MOST_CALLS, wideness
-from wend.runtime.batching.templates import Template, template_for
+from wend.runtime.batching.templates import Template, template_for, with_members
 from wend.runtime.compiled.arena import aligned
 from wend.runtime.fibers import _lanes_select
 from wend.runtime.native import _launch_select
@@ -459,7 +459,7 @@ class LaneBatch:
         # At least 2: with 1 lane, a dim that is always 1 would be taken for the lanes' axis.
         several = max(n, 2)
         self.template = template_for(
-            BOOK.templates, key, self.types, several, nodes,
+            BOOK.templates, key, self.types, several, self.numbers,
             lambda: Template(self.node, self.types, several, mask, grad, at_once=False),
         )  # fmt: skip
         given = zip(self.exported, self.template.given, strict=True)
@@ -475,10 +475,7 @@ class LaneBatch:
 
     def lifted(self, n: int) -> list[Any]:
         """Return the types of the operands of n lanes."""
-        return [
-            t if on else _types.intern_type((n, *t.dims), t.dtype, t.device)
-            for t, on in zip(self.types, self.shared, strict=True)
-        ]
+        return with_members(self.types, self.template.grows, n)
 
     def bound_to(self, n: int) -> BoundLanes:
         """Return the kernel and memory layout for n lanes."""
