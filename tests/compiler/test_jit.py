@@ -287,3 +287,18 @@ def test_code_is_made_for_the_level_that_is_asked_for():
             assert found == expected[level]
         else:
             assert found.startswith(f"refused WEND_CPU: this processor is below {level}")
+
+
+@pytest.mark.skipif(jit.host().has("avx512f"), reason="this processor has the highest level")
+def test_a_level_above_the_processor_is_told_once_and_is_no_defect():
+    program = "import wend\nfor k in range(6): y = (wend.ones(3) * 2).sum().item()\nprint(y)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "WEND_CPU": "avx512", "WEND_COMPILE": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "6.0"
+    assert done.stderr.count("WEND_CPU: this processor is below avx512") == 1
+    assert "defect" not in done.stderr

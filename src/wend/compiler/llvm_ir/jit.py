@@ -225,8 +225,6 @@ def obstacle() -> str | None:
             return None
     except ImportError as fault:
         return f"llvmlite cannot be imported ({fault})"
-    except ArgumentError:  # the user asked for something that cannot be
-        raise
     except Exception as fault:  # whatever the platform refuses: code in memory, say
         return f"{type(fault).__name__}: {fault}"
     return "generated code does not run as it should"
