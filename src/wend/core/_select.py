@@ -298,6 +298,17 @@ def load_plain(name: str, stand_ins: dict[str, Any]) -> ModuleType:
     return module
 
 
+def load_above(name: str, below: tuple[ModuleType, ...], stand_ins: dict[str, Any]) -> ModuleType:
+    """Return a module that calls the modules `below` in C: compiled only if all of them are.
+
+    stand_ins: the C helpers, for the module as plain Python
+    """
+    found = sys.modules.get(name)
+    if found is None and all(map(is_compiled, below)):
+        found = compiled(name)
+    return load_plain(name, stand_ins) if found is None else found
+
+
 def is_built(name: str) -> bool:
     """Whether there is an extension of that full name."""
     spec = importlib.machinery.PathFinder.find_spec(name, [os.path.join(_PACKAGE, "core")])
