@@ -62,6 +62,24 @@ def test_planning_rests_after_what_has_taken_long(monkeypatch):
     assert 0.08 <= sum(spent) <= 0.101
 
 
+def test_passes_that_were_ended_half_way_begin_again(monkeypatch):
+    """At the end of the stack the handler of a failure may fail, and the passes stay dead."""
+    a_slice_each(monkeypatch)
+    x = torch.linspace(-1, 1, 6)
+    expected = chain(x, 20).tolist()
+    for _ in range(4):
+        chain(x, 20).tolist()
+    plan = last_plan()
+    cut = plan.compilation.recipe
+    assert not cut.complete
+    cut.rest.close()
+    chain(x, 20).tolist()
+    assert plan.compilation.recipe is not cut
+    jit.drain()
+    np.testing.assert_allclose(chain(x, 20).tolist(), expected, rtol=1e-6)
+    assert plan.compiled is not None and plan.fault is None
+
+
 def test_a_flush_does_no_more_of_a_plan_than_its_share(monkeypatch):
     a_slice_each(monkeypatch)
     x = torch.linspace(-1, 1, 7)

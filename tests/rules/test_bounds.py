@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import random
 import sys
-import time
 import tracemalloc
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -333,10 +333,10 @@ def test_a_chain_of_many_segments_is_freed_without_recursion():
         for _ in range(30_000):
             h = h + 1
             h.tolist()
-    start = time.perf_counter()
+    last = weakref.ref(h)
     del h
     gc.collect()
-    assert time.perf_counter() - start < 5
+    assert last() is None
 
 
 def test_a_long_chain_is_freed_after_its_backward_pass():

@@ -105,6 +105,7 @@ class Recipe:
         self.nests: dict[int, Nest] = {}  # by number of the region
         self.steps: list[Kernel | Op] = []
         self.nonempty: list[tuple[Poly, ...]] = []  # extents of which none may be 0
+        self.complete = False  # whether all passes are done
         self.rest = self.work(watch)
         if not sliced:
             with CollectionPaused():
@@ -117,6 +118,7 @@ class Recipe:
             yield from one.run(self) or ()
             if watch is not None:
                 watch(one, self)
+        self.complete = True
 
     # -- passes -----------------------------------------------------------------------------
 

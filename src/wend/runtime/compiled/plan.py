@@ -541,6 +541,11 @@ class Compilation:
             for _ in self.recipe.rest:
                 if time.perf_counter() >= stop:
                     return
+        if not self.recipe.complete:
+            # An exception has ended the passes where nobody could put it right: at the end of the
+            # stack, the handler of a RecursionError may fail like what it handles.
+            self.recipe = begin_recipe(self.reference, None, sliced=True)
+            return
         self.planned = True
         check_recipe(self.recipe)
         texts = kernel_texts(self.recipe)
