@@ -4,7 +4,7 @@ import random
 import signal
 import sys
 from contextlib import nullcontext
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -336,3 +336,46 @@ def test_a_step_that_was_cut_gives_arrays_back_what_they_were():
         velocity = 0.9 * velocity + 1.0
         expected = expected - 0.5 * velocity
     np.testing.assert_allclose(arrays[0], expected)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_a_pass_that_was_cut_gives_gradients_back_only_where_it_changed_them(cut):
+    """Gradients are views of a buffer that NumPy knows: it is written anew only if need be."""
+    flat = torch.tensor(np.arange(6.0))
+    array = flat.numpy()
+    parameters = [torch.ones(2, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    reached = []
+
+    def note(_, k):
+        reached.append(k)
+        if k == cut:
+            raise KeyboardInterrupt
+
+    for k, p in enumerate(parameters):
+        p.grad = flat[2 * k : 2 * k + 2]
+        p.register_hook(partial(note, k=k))
+
+    storage = flat.alias.storage
+    before = storage.version
+    with pytest.raises(KeyboardInterrupt):
+        sum((p * 2).sum() for p in parameters).backward()
+    changed = len(reached) > 1
+    assert (storage.version > before) == changed
+    assert (flat._version > 0) == changed
+    np.testing.assert_array_equal(array, np.arange(6.0))
+    np.testing.assert_array_equal(flat.numpy(), np.arange(6.0))
+
+
+def test_a_gradient_whose_source_is_gone_is_given_back():
+    """Its data was shared once, and is found to be the gradient's own when it is noted."""
+    p, q = (torch.ones(3, requires_grad=True) for _ in range(2))
+    p.grad = torch.ones(3).detach()
+    p.register_hook(lambda _: None)
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    q.register_hook(stop)
+    with pytest.raises(KeyboardInterrupt):
+        ((q * 3).sum() + (p * 2).sum()).backward()
+    assert p.grad.tolist() == [1, 1, 1] and q.grad is None

@@ -126,7 +126,12 @@ def write_shared(storage: Storage, shared: Shared, value: Value) -> None:
 
 
 def write_back(storage: Storage, value: Value) -> None:
-    """Put a former value back into the shared memory; handles find it when used."""
+    """Put a former value back into the shared memory, if it has changed; handles find it when used.
+
+    Memory that still has the value is left alone: nobody has to read it anew.
+    """
+    if same_bits(storage.data, value):
+        return
     write_shared(storage, storage.shared, value)
     storage.version += 1
 

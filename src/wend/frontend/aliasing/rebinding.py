@@ -335,7 +335,7 @@ def note_holders(noted: dict[int, tuple[Any, Value]], handle: Tensor) -> None:
     """Note all that a write to an aliased handle changes, with its value: see `_hot.restore`."""
     noted.setdefault(id(handle), (handle, _hot.refreshed(handle)))
     alias = handle.alias
-    if alias is None:  # no longer an alias
+    if alias is None:  # `refreshed` has found that nobody shares the data any more
         return
     root = handle if alias.base is None else alias.base
     noted.setdefault(id(root), (root, root.value))
