@@ -4,9 +4,11 @@ import gc
 import threading
 
 import numpy as np
+import pytest
 
 import wend as torch
-from wend.core import _hot
+from wend.core import _hot, _modules
+from wend.core._select import is_compiled
 
 
 def leaf(*numbers):
@@ -99,3 +101,34 @@ def test_what_a_thread_had_pending_is_computed_when_it_is_read():
     kept.clear()
     gc.collect()
     assert not _hot.several()
+
+
+@pytest.mark.skipif(not is_compiled(_hot), reason="each step of the uncompiled core is a turn")
+def test_a_walk_does_not_wait_for_a_thread_that_writes():
+    """The writer goes on only when the backward pass, which is walked for its hook, has ended."""
+    writes, done, seen = threading.Event(), threading.Event(), []
+
+    def write():
+        torch.ones(1).tolist()  # a thread that records
+        with _modules.WriteBlock():
+            writes.set()
+            done.wait(60)
+
+    def work():
+        x = torch.ones(3, requires_grad=True)
+        y = x * 2
+        y.register_hook(lambda g: seen.append(g.tolist()))
+        (y * 3).sum().backward()
+        seen.append(x.grad.tolist())
+        done.set()
+
+    threads = [threading.Thread(target=write), threading.Thread(target=work)]
+    threads[0].start()
+    assert writes.wait(60)
+    threads[1].start()
+    in_time = done.wait(30)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert in_time
+    assert seen == [[3.0] * 3, [6.0] * 3]

@@ -141,14 +141,21 @@ def _depth(lock: Any) -> int:
 
 
 def _keep(core: Any, trace: Any, batch: Any) -> None:
-    """Put a batch back that was cut short after leaving the trace, and before being run."""
+    """Let a batch whose flush was cut short be computed later: nothing of it is lost.
+
+    batch: all that was pending when the flush began
+
+    The flush first takes the batch off the trace, then runs it, then lets go of its values. A flush
+    that ended by itself has put back all values that it did not compute. Values that are neither
+    computed nor put back are put back here.
+    """
     trace.flushing = False
-    if trace.serial == batch.serial:
+    if trace.serial == batch.serial:  # the batch has never left the trace
         return
     lost = []
     for k, v in enumerate(batch.values):
         if v.trace is None and v.buffer is None and v.error is None:
-            v.trace, v.serial = trace, batch.serial  # let go of, with nothing put back
+            v.trace, v.serial = trace, batch.serial  # let go of before it was computed
         if v.trace is trace and v.serial == batch.serial:
             lost.append(k)
     if any(not core.is_settled(batch.values[k]) for k in lost):

@@ -670,7 +670,10 @@ def note_trace(key, trace):
 
 
 def leave_trace(thread, trace):
-    """A thread has ended: another may get the id, and nobody else owns the pending values.
+    """Take the trace of a thread that has ended out of the table of threads.
+
+    A later thread may get the same id.  If values are pending, the trace stays in the table under
+    a key that is no thread's, as other threads may still read the values.
 
     A value that is pending and its trace keep each other alive. The cyclic collector is told of
     them only now: while the thread runs, it would look at all that is pending again and again.
@@ -685,7 +688,7 @@ def leave_trace(thread, trace):
     if ref is not None and ref() is trace:  # not a child process's own, that has taken its place
         del TRACES[thread]
     if trace.n > 0:
-        note_trace(-trace.serial, trace)  # somebody may read the values yet
+        note_trace(-trace.serial, trace)
         track(trace.values)
         for v in trace.values:
             track(v)

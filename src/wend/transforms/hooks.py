@@ -227,7 +227,11 @@ class Given:
         self._held: dict[int, tuple[Any, Any]] = {}
 
     def note(self, handle: Any) -> None:
-        """Remember the gradient of a handle, with the data: a gradient is about to be added."""
+        """Remember `handle.grad` as it is before the pass adds to it.
+
+        Both are kept: the tensor, which the pass may replace, and the data, which the pass may
+        change in place. Gradients that are views of one tensor have this tensor's data kept once.
+        """
         have = handle._grad
         self._before.append((handle, have))
         if have is not None:

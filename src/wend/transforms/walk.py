@@ -7,6 +7,7 @@ in the segment made by that flush.
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from wend.base.errors import GraphError
 from wend.core import _backward, _hot, _types
 from wend.core._backward import StepPrimitive
 from wend.core._hot import Segment, State, Trace, Value
+from wend.core._select import is_compiled
 from wend.core.graph import Expander, Node, PathGraph, Step, alone, path_at
 from wend.core.primitive import ops
 from wend.core.whole import one_at_a_time
@@ -77,6 +79,10 @@ class PassContext(Protocol):
 
 
 _STEPS: dict[Any, StepPrimitive] = {}
+
+#: In the uncompiled core each step waits for a turn, and other threads may flush the trace
+#: meanwhile. A thread that has the turn already does not wait.
+_TAKES_TURNS = not is_compiled(_hot)
 
 
 def step_primitive(key: Any, differentiable: bool) -> StepPrimitive:
@@ -210,8 +216,8 @@ class Walk:
             seeds = {i: self.explicit(i, g) for i, g in seeds.items()}
         if _hot.several():
             self.compute_foreign(seeds)
-        with one_at_a_time():
-            self.follow()  # while this thread waits for another, any thread may flush the trace
+        with one_at_a_time() if _TAKES_TURNS else nullcontext():
+            self.follow()  # the trace may have been flushed during a wait
             part = self.survey.part(self.path, order, high, low, self.kept_ids)
             if part is None:
                 return []
