@@ -67,7 +67,7 @@ class Target(Record):
     @property
     def registers(self) -> int:
         """Number of vector registers."""
-        return 32 if self.has("avx512f") or self._is_arm else 16
+        return 32 if self.has("avx512f") or self.is_arm else 16
 
     @property
     def masks(self) -> bool:
@@ -77,15 +77,16 @@ class Target(Record):
     @property
     def fused(self) -> bool:
         """Whether the processor multiplies and adds with a single rounding."""
-        return self.has("fma") or self._is_arm
+        return self.has("fma") or self.is_arm
 
     @property
     def converts_halves(self) -> bool:
         """Whether the processor converts between float16 and float32."""
-        return self.has("f16c") or self._is_arm
+        return self.has("f16c") or self.is_arm
 
     @property
-    def _is_arm(self) -> bool:
+    def is_arm(self) -> bool:
+        """Whether the processor is a 64-bit Arm."""
         return self.triple.startswith(("aarch64", "arm64"))
 
 
@@ -159,11 +160,17 @@ _ABOVE: Final = {
 def host() -> Target:
     """Return the processor that code is made for: this one, as far as WEND_CPU allows.
 
-    Raises ArgumentError if this processor is below the level that WEND_CPU asks for.
+    Raises ArgumentError if this processor is below the level that WEND_CPU asks for, or of another
+    kind than those that have levels.
     """
     binding = _binding()
-    features = dict(binding.get_host_cpu_features())
+    triple, features = binding.get_process_triple(), dict(binding.get_host_cpu_features())
     level = processor_level()
+    if level and not triple.startswith("x86_64"):
+        kind = triple.partition("-")[0]
+        raise ArgumentError(
+            f"WEND_CPU: {level} is a level of x86-64 processors, and this one is {kind}; unset it"
+        )
     if level and not features.get(LEVELS[level]):
         raise ArgumentError(
             f"WEND_CPU: this processor is below {level}; unset it or name a lower one"
@@ -172,7 +179,7 @@ def host() -> Target:
         if name.startswith(_ABOVE.get(level, ())):
             features[name] = False
     return Target(
-        binding.get_process_triple(),
+        triple,
         binding.get_host_cpu_name(),
         ",".join(("+" if there else "-") + name for name, there in sorted(features.items())),
     )
@@ -203,7 +210,10 @@ def _builder(target: Target) -> Any:
 
 @cache
 def _linker() -> Any:
-    return _binding().create_lljit_compiler(_machine(host()))
+    target = host()
+    # On Arm, LLVM's older linker places the sections of a module apart, and may then find them
+    # farther from each other than an instruction reaches; JITLink takes one piece of memory.
+    return _binding().create_lljit_compiler(_machine(target), use_jit_link=target.is_arm)
 
 
 @cache
