@@ -14,7 +14,7 @@ from wend.core._hot import FlushJob, State
 from wend.core.graph import PathGraph, forget, path_at
 from wend.core.provenance import last_site
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
-from wend.runtime.batching.executor import run_regions
+from wend.runtime.batching.executor import await_code, run_regions
 from wend.runtime.batching.levels import GroupedPlan
 from wend.runtime.batching.split_flush import run_in_parts
 from wend.runtime.flush_log import note_flush, note_grouped
@@ -73,6 +73,8 @@ def run_planned(job: FlushJob, live: list[int]) -> str:
     note_flush(plan, job, COUNTS["plans"] != made, [*_asked(), (name_of_plan(plan), "")])
     try:
         plan.run(job)
+        if job.state is not None:
+            await_code(plan, job)
     finally:
         if job.state is not None and job.state.passed == 0:
             shed(plan, job)

@@ -97,6 +97,30 @@ class TieredPlan:
             verify(compiled, batch)
         return bool(compiled.run(batch))
 
+    def begin(self, batch: FlushJob) -> None:
+        """Begin planning in a first visit, of a path that is sure to come back."""
+        if not self.hopeless:
+            self.reference.restore(batch, short=False)
+            self.advance()
+
+    def awaited(self, seconds: float) -> bool:
+        """Go on with planning in a visit that another executor may run.
+
+        seconds: duration of that executor's last visit, which stands for the reference's
+        Returns whether the executor is to run the visit: there is still no machine code.
+        """
+        if self.compiled is not None:
+            return False
+        path = self.reference.path
+        if not self.hopeless:
+            if path is None or path.short:
+                return False  # only a visit of its own tells this plan the nodes again
+            self.visits += 1
+            self.seconds = seconds
+            self.spent += seconds
+            self.advance()
+        return self.compiled is None
+
     def shed(self) -> None:
         """Drop all parts that can be made again when the path comes back."""
         if self.compiled is None and self.compilation is None:

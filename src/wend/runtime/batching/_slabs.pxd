@@ -9,7 +9,7 @@ cdef extern from "_slabs_shim.h":
     long long get "wend_slab_get" (long long address)
     void clear "wend_slab_clear" (long long address, Py_ssize_t n)
 
-cdef Py_ssize_t ALIGNMENT, WORDS
+cdef Py_ssize_t ALIGNMENT, WORDS, SEVERAL
 
 cdef class Group:
     cdef readonly GroupNode node
@@ -30,6 +30,7 @@ cdef class Group:
     cdef public list numbers
     cdef public list types
     cdef public list arrays
+    cdef stack_of_one(self)
 
 cdef class BumpAllocator:
     cdef public list blocks
@@ -101,6 +102,7 @@ cdef class GroupKind:
     cdef Py_ssize_t most
     cdef object lone
     cdef object many
+    cdef int small
 
 @cython.locals(nodes=list, room=BumpAllocator, values=list, kinds=list, known=dict, at=Py_ssize_t,
                first=Py_ssize_t, group=Group, kind=GroupKind, k=Py_ssize_t, rows=Rows)

@@ -14,6 +14,7 @@ from wend.runtime.native._launch import address_of, launch_at, new_array
 ALIGNMENT = 64
 WORDS = 2  # of a place: address, bytes a row (0: the same for all)
 NOT_YET = object()
+SEVERAL = 4  # groups of a kind in a flush, from which on single members are stacked
 
 
 class Group:
@@ -52,6 +53,11 @@ class Group:
         else:
             self.n = 1 if self.alone else count
         self.lift = 0 if self.by_rows or self.alone else self.n
+
+    def stack_of_one(self):
+        """Let the only member be a stack of height 1, which native code runs on addresses."""
+        self.alone = False
+        self.lift = 1
 
 
 class BumpAllocator:
@@ -284,6 +290,7 @@ class GroupKind:
 
     lone    runs the groups of a single row: a `Rows`, None, or NOT_YET
     many    the same for the remaining groups
+    small   whether a member's operands may be copied into a stack: 1 or 0; -1 if not known yet
     """
 
     def __init__(self):
@@ -291,6 +298,7 @@ class GroupKind:
         self.most = 0
         self.lone = NOT_YET
         self.many = NOT_YET
+        self.small = -1
 
 
 def run_groups(run, sorter, groups, order, is_wide):
@@ -327,6 +335,11 @@ def run_groups(run, sorter, groups, order, is_wide):
         if kind is None:
             lay(group, sorter, room, values, is_wide)
             continue
+        if group.alone and not group.by_rows and kind.rows >= SEVERAL:
+            if kind.small < 0:
+                kind.small = run.is_small(group)
+            if kind.small:
+                group.stack_of_one()
         family = kind.lone if group.n == 1 else kind.many
         if family is NOT_YET:
             other = kind.many if group.n == 1 else kind.lone

@@ -9,6 +9,8 @@ is raised for these before anything has been changed.
 
 from __future__ import annotations
 
+import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +25,7 @@ from wend.runtime.batching.per_op import PerOpExecution
 from wend.runtime.batching.report import note
 from wend.runtime.batching.signatures import BOOK, SINGLES, ops_of
 from wend.runtime.batching.slabs import SMALL, Unsuited
+from wend.runtime.tiers import MAX_OPS, TieredPlan
 from wend.runtime.verify.flushes import check_gradients
 from wend.transforms.hooks import retaining
 
@@ -33,10 +36,35 @@ LARGE = 4
 #: The key, among the plans of a path, of the share of ops that ran in large groups; and the least
 #: share for which a path that comes back is run by groups again.
 SHARE, ENOUGH = "share in large groups", 0.5
+#: The key, among the plans of a path, of the `Awaited` plan of what follows on it.
+AWAITED = "plan in the making"
+#: About how many ops a path and its backward pass have together, for each op of the path. A path
+#: whose backward pass is too long to be planned stays with groups, which run both.
+WITH_BACKWARD = 3
 #: Backward passes that flushes are to run, by the id of the flush's list of values: (number of
 #: values, (execution, seeds, list for the gradients)).  The number is compared, because another
 #: thread or fiber may record more ops before the flush runs.
 _ASKED: dict[int, Any] = {}
+
+
+class Awaited:
+    """A long path's plan that has no machine code yet; groups run the path until it has.
+
+    The plan is that of the pending ops together with the step of their backward pass. While the
+    plan is awaited, no such step is recorded.
+    """
+
+    __slots__ = ("plan", "refused", "seconds")
+
+    def __init__(self, plan: TieredPlan) -> None:
+        self.plan = weakref.ref(plan)  # the trie may let go of the plan
+        self.refused = False  # whether groups have turned out not to run the path
+        self.seconds = 0.0  # duration of the last visit by groups
+
+    def goes_on(self) -> bool:
+        """Go on with planning; return whether groups are to run this visit as well."""
+        plan = None if self.refused else self.plan()
+        return plan is not None and plan.awaited(self.seconds)
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
@@ -53,8 +81,23 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
 
     seeds: gradients by index; None for a gradient of ones
     """
-    if trace.eager or not allowed() or not suits_groups(trace.state, trace.states):
+    if trace.eager or not allowed():
         return None
+    awaited = None
+    if not suits_groups(trace.state, trace.states):
+        awaited = (trace.state.plans or {}).get(AWAITED)
+        if awaited is None or not awaited.goes_on():
+            return None
+    start = time.perf_counter()
+    found = run_by_groups(trace, seeds)
+    if awaited is not None:
+        awaited.refused = found is None
+        awaited.seconds = time.perf_counter() - start
+    return found
+
+
+def run_by_groups(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+    """Run the pending ops of a trace that suits groups, and their gradients: see `run_backward`."""
     given = {}
     for i, g in seeds.items():
         if g is not None and _hot.value_of(g).buffer is None:
@@ -176,6 +219,26 @@ def note_share(state: Any, groups: list[Any], n_ops: int) -> None:
         state.plans[SHARE] = sum(large) / n_ops
 
 
+def await_code(plan: Any, batch: FlushJob) -> None:
+    """Let groups run the next visits of a long path that has just run by a plan, if they can.
+
+    The core must not record the path's backward pass by itself then.
+    """
+    if not isinstance(plan, TieredPlan) or plan.compiled is not None or not allowed():
+        return
+    for k, state in enumerate(batch.states):
+        if state.is_step:
+            start = state.parent
+            if k >= LONG and start is not None and start.passed > 0:
+                plans = start.plans = start.plans or {}
+                known = plans.get(AWAITED)
+                if known is None or not known.refused:
+                    plans[AWAITED] = Awaited(plan)
+                    state.simple = 0
+                    plan.begin(batch)
+            return
+
+
 def allowed() -> bool:
     """Whether the settings allow batching, whose order of sums depends on all pending ops."""
     settings = config.settings
@@ -186,9 +249,21 @@ def why_not(batch: FlushJob, live: list[int]) -> str:
     """Return why a flush must not run by groups; "" if the flush may."""
     if not allowed():
         return "work is not batched under these settings"
-    if not suits_groups(batch.state, batch.states):
+    if not suits_groups(batch.state, batch.states) and not awaits_code(batch, live):
         return "its path is on the trie, and may come back"
     return ""
+
+
+def awaits_code(batch: FlushJob, live: list[int]) -> bool:
+    """Whether a long path has come back, and the plan for the live values has no machine code."""
+    if len(batch.states) < LONG:
+        return False
+    plan = (batch.state.plans or {}).get(tuple(live))
+    if not isinstance(plan, TieredPlan):
+        return False
+    if open_among(batch.values, live) and plan.n_ops * WITH_BACKWARD > MAX_OPS:
+        return plan.compiled is None
+    return plan.awaited(plan.seconds)
 
 
 def run_regions(batch: FlushJob, live: list[int]) -> str:
@@ -198,13 +273,13 @@ def run_regions(batch: FlushJob, live: list[int]) -> str:
     in `batch.fault`: the error of an op does not name the op's line yet.
     """
     whole = batch
-    reason = why_not(batch, live)
-    if reason:
-        return reason
     values = batch.values
     n, asked = _ASKED.pop(id(values), (0, None))
     if n != len(values):
         asked = None
+    reason = "" if asked is not None else why_not(batch, live)
+    if reason:
+        return reason
     open_roots = open_among(values, live)
     if asked is None and open_roots and (batch.extra is not None or retaining()):
         return "a later backward pass needs to know of single nodes"

@@ -137,13 +137,18 @@ class Forward:
 
         None if no stack of this structure has run before, or if the operands are too large to copy.
         """
-        node, first = group.node, group.leader
+        node = group.node
         found: GroupRunner | None = (node.template or {}).get(self.traits_of(group, False))
         if found is None or type(found.layout) is not SlabLayout:
             return None
+        return found if self.is_small(group) else None
+
+    def is_small(self, group: Any) -> bool:
+        """Whether the operands of a group's only member may be copied into a stack."""
+        shared, first = group.node.shared, group.leader
         types = [self.values[at].type for at in self.sorter.operands_of(first)]
-        copied = [t.nbytes for t, same in zip(types, node.shared, strict=True) if not same]
-        return found if sum(copied) <= MOST_COPIED else None
+        copied = [t.nbytes for t, same in zip(types, shared, strict=True) if not same]
+        return len(copied) > 0 and sum(copied) <= MOST_COPIED
 
     def traits_of(self, group: Any, few: bool) -> tuple[bool, int, bool]:
         """Return the key of a node's runner: (few, mask of values read outside, whether reached).

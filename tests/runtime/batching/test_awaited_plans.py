@@ -1,0 +1,182 @@
+"""Long paths of which each op needs the one before: run by groups until machine code is ready."""
+
+import numpy as np
+import pytest
+
+import wend as torch
+from tries import own_trie
+from wend.base import config
+from wend.compiler.llvm_ir import jit
+from wend.runtime import tiers
+from wend.runtime.batching import executor
+from wend.runtime.batching.executor import LONG
+from wend.runtime.flush_log import last_step
+
+WIDTH, STEPS = 6, LONG // 3 + 10
+GROUPS, PLAN = "groups of regions", "plan"
+
+
+@pytest.fixture(autouse=True)
+def in_the_background():
+    """Plans are compiled in the background, on a trie of their own."""
+    with own_trie(), config.override(compile=True, wait=False):
+        yield
+
+
+def weights():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(WIDTH, WIDTH)) / 3, rng.normal(size=(1, WIDTH))
+    return [torch.tensor(x, requires_grad=True) for x in values]
+
+
+def loop(weight, bias, step=None):
+    """A recurrent net: no two of its steps can run together."""
+    x = torch.ones(1, WIDTH, dtype=torch.float64)
+    for _ in range(STEPS):
+        x = torch.tanh(x @ weight + bias)
+        if step is not None:
+            x = step(x)
+    return x.sum()
+
+
+def gradients_by_hand(weight, bias):
+    w, b = (t.detach().numpy() for t in (weight, bias))
+    xs = [np.ones((1, WIDTH))]
+    for _ in range(STEPS):
+        xs.append(np.tanh(xs[-1] @ w + b))
+    g, dw, db = np.ones((1, WIDTH)), np.zeros_like(w), np.zeros_like(b)
+    for before, after in zip(xs[-2::-1], xs[:0:-1], strict=True):
+        g = g * (1 - after**2)
+        dw, db = dw + before.T @ g, db + g
+        g = g @ w.T
+    return xs[-1].sum(), dw, db
+
+
+def train(parameters, function=loop):
+    """Run a visit; return its numbers, and the executor that ran the path."""
+    for p in parameters:
+        p.grad = None
+    loss = function(*parameters)
+    loss.backward()
+    found = loss.item(), *[p.grad.numpy() for p in parameters]
+    ran = [name for flush in last_step() for name, reason in flush.asked if not reason]
+    return found, ran[0]
+
+
+def check(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_groups_run_a_loop_until_its_plan_is_ready():
+    parameters = weights()
+    expected = gradients_by_hand(*parameters)
+    ran = []
+    for _ in range(5):
+        found, executor = train(parameters)
+        check(found, expected)
+        ran.append(executor)
+    assert ran == [GROUPS, PLAN, GROUPS, GROUPS, GROUPS]
+    jit.drain()
+    for _ in range(3):
+        found, executor = train(parameters)
+        check(found, expected)
+    assert executor == "ready plan"
+
+
+def test_a_loop_too_long_to_plan_stays_with_groups(monkeypatch):
+    monkeypatch.setattr(tiers, "MAX_OPS", 10)
+    parameters = weights()
+    expected = gradients_by_hand(*parameters)
+    for _ in range(2):
+        train(parameters)
+    for _ in range(6):
+        jit.drain()
+        found, executor = train(parameters)
+        check(found, expected)
+        assert executor == GROUPS
+
+
+def test_loops_without_gradients_are_run_by_groups_as_well():
+    weight, bias = (p.detach() for p in weights())
+    expected = gradients_by_hand(weight, bias)[0]
+    ran = []
+    for _ in range(5):
+        np.testing.assert_allclose(loop(weight, bias).item(), expected, rtol=1e-9)
+        ran += [name for flush in last_step() for name, reason in flush.asked if not reason]
+    assert ran == [GROUPS, PLAN, GROUPS, GROUPS, GROUPS]
+    jit.drain()
+    for _ in range(3):
+        np.testing.assert_allclose(loop(weight, bias).item(), expected, rtol=1e-9)
+    assert last_step()[-1].asked == (("ready plan", ""),)
+
+
+class Doubled(torch.autograd.Function):
+    """A user's function, which no group can run."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_a_path_that_groups_cannot_run_is_planned():
+    parameters = weights()
+    expected, executors = None, []
+    for _ in range(6):
+        found, executor = train(parameters, lambda w, b: loop(w, b, lambda x: Doubled.apply(x) / 2))
+        expected = expected or found
+        check(found, expected)
+        executors.append(executor)
+    assert GROUPS not in executors
+
+
+def test_hooks_and_kept_graphs_work_while_a_plan_is_awaited():
+    parameters = weights()
+    expected = gradients_by_hand(*parameters)
+    for _ in range(3):
+        train(parameters)
+    seen = []
+    handle = parameters[1].register_hook(lambda g: seen.append(g.clone()))
+    check(train(parameters)[0], expected)
+    handle.remove()
+    np.testing.assert_allclose(seen[0].numpy(), expected[2], rtol=1e-9)
+    for p in parameters:
+        p.grad = None
+    loss = loop(*parameters)
+    loss.backward(retain_graph=True)
+    loss.backward()
+    for p, g in zip(parameters, expected[1:], strict=True):
+        np.testing.assert_allclose(p.grad.numpy(), 2 * g, rtol=1e-9)
+    for _ in range(3):
+        check(train(parameters)[0], expected)
+
+
+def test_two_endings_of_one_loop_are_both_right():
+    """Which plan is awaited behind a loop may change from visit to visit."""
+    parameters = weights()
+    sums = gradients_by_hand(*parameters)
+    for k in range(8):
+        found, _ = train(parameters, lambda w, b, k=k: loop(w, b) * (1.0 + k % 2))
+        check(found, [(1.0 + k % 2) * x for x in sums])
+
+
+def test_a_loop_whose_backward_pass_is_too_long_to_plan_stays_with_groups(monkeypatch):
+    """The loop alone would be planned; its values are read before the backward pass begins."""
+    monkeypatch.setattr(executor, "MAX_OPS", 10)
+    parameters = weights()
+    expected = gradients_by_hand(*parameters)
+    for k in range(6):
+        for p in parameters:
+            p.grad = None
+        loss = loop(*parameters)
+        np.testing.assert_allclose(loss.item(), expected[0], rtol=1e-9)
+        ran = [name for flush in last_step() for name, reason in flush.asked if not reason]
+        loss.backward()
+        for p, g in zip(parameters, expected[1:], strict=True):
+            np.testing.assert_allclose(p.grad.numpy(), g, rtol=1e-9, atol=1e-12)
+        jit.drain()
+        assert ran == [PLAN if k == 1 else GROUPS]
