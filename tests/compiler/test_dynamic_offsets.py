@@ -6,6 +6,7 @@ import pytest
 import wend as torch
 from wend.base import config
 from wend.core import step_log
+from wend.runtime.compiled.plan import MOST_SHOWN
 from wend.runtime.flush_log import last_plans
 
 RNG = np.random.default_rng(0)
@@ -120,3 +121,23 @@ def test_a_large_leaf_is_written_to_in_place():
         q[k] = torch.ones(200) * k
         assert q[k].sum().item() == 200 * k
     assert set(plans()[-1].bound.values()) == {None}
+
+
+def test_an_element_by_itself_needs_no_other_binding():
+    x = torch.tensor(ROWS)
+    for k in POSITIONS:
+        assert x[k, 3].item() == ROWS[k, 3]
+        y = (x * 2)[k]
+        assert y[1].item() == 2 * ROWS[k, 1]
+    for plan in plans():
+        assert len(plan.bound) + len(plan.homes) == 1
+
+
+def test_a_plan_without_kernels_is_bound_to_few_positions():
+    x = torch.tensor(ROWS)
+    torch.synchronize()
+    for k in range(50):
+        row = x[k]
+        np.testing.assert_array_equal(row.numpy(), ROWS[k])
+    found = plans()
+    assert found and all(len(plan.bound) <= MOST_SHOWN for plan in found if not plan.kernels)

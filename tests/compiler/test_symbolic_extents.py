@@ -50,6 +50,22 @@ def test_what_was_not_compared_is_not_equal(space):
     assert not space.equal(n, m)
 
 
+def test_factors_of_a_product_of_extents_that_is_one_are_one(space):
+    n, k = space.atom(("arg", 0)), space.atom(("arg", 1))
+    space.assume(mul(n, k), ONE)
+    assert not space.equal(n, ONE)  # both may be -1
+    space.shapes[0] = (n,)
+    space.assume(mul(n, k), ONE)
+    assert space.equal(n, ONE) and space.equal(k, ONE)
+
+
+def test_factors_of_another_product_stay_unknown(space):
+    space.add_leaf(0, 2)
+    n, k = space.shapes[0]
+    space.assume(mul(n, k), constant(2))
+    assert not space.equal(n, ONE) and not space.equal(k, ONE)
+
+
 def test_a_factor_grouping_is_known(space):
     width, heads, each = (space.atom(("arg", k)) for k in range(3))
     space.assume(width, mul(heads, each))

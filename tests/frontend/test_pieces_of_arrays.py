@@ -5,6 +5,7 @@ import pytest
 
 import wend as torch
 from tries import own_trie
+from wend.base import config
 from wend.core import _hot
 from wend.frontend.aliasing.outside_memory import FEW, LITTLE
 
@@ -54,3 +55,42 @@ def test_uses_of_pieces_record_no_view_again():
         recorded = len(_hot.current_trace().states)
         assert [y.item() for y in results[::3]] == list(range(1, 51))
     assert recorded < 3 * 50 + 60
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_taking_a_piece_reads_nothing(n):
+    array = np.arange(float(n))
+    t = torch.from_numpy(array)
+    before = (torch.zeros(3) + 1) * 2  # pending
+    pieces = [t[k] for k in range(4)]
+    assert _hot.current_trace().n > 0
+    array[:4] = [5.0, 6.0, 7.0, 8.0]
+    joined = torch.stack(pieces) + 1
+    array[:4] = 0.0
+    assert joined.tolist() == [6.0, 7.0, 8.0, 9.0]
+    assert [piece.item() for piece in pieces] == [0.0] * 4
+    assert before.tolist() == [2.0] * 3
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_arrays_of_pieces_share_memory_and_leave_nothing_pending(n):
+    array = np.arange(float(n) // 2 * 2)
+    t = torch.from_numpy(array).view(-1, 2)
+    with own_trie():
+        for k in range(3):
+            row = t[k].numpy()
+            row[0] = -1.0
+            assert array[2 * k] == -1.0 and row[1] == array[2 * k + 1]
+            assert t[k].tolist() == [-1.0, 2 * k + 1.0]
+            np.asarray(t[k])
+            assert _hot.current_trace().n == 0
+
+
+def test_normalising_samples_by_broadcast_numbers_is_machine_code():
+    mean = torch.as_tensor((0.5,), dtype=torch.float32)
+    with own_trie(), config.override(compile=True, wait=True):
+        for _ in range(3):
+            sample = torch.rand(1, 6, 5)
+            found = sample.clone().sub_(mean.view(-1, 1, 1)).div_(mean.view(-1, 1, 1))
+            np.testing.assert_allclose(found.numpy(), (sample.numpy() - 0.5) / 0.5, rtol=1e-6)
+        assert not any(flush.host_steps for flush in torch.debug.explain().flushes)

@@ -231,10 +231,26 @@ class Extents:
             if len(m) == 1 and c in (1, -1) and self._occurs_once(m[0], rest):
                 best = max(best, m[0])  # later atoms are expressed by earlier ones
         if best < 0:
+            self._assume_ones(rest)
             return
         sign = next(c for m, c in rest if m == (best,))
         others = tuple(t for t in rest if t[0] != (best,))
         self._learn(best, scale(others, -sign))
+
+    def _assume_ones(self, rest: Poly) -> None:
+        """Note of a product of extents that equals 1 that each factor is 1.
+
+        rest: a polynomial that equals 0
+        """
+        terms = dict(rest)
+        if len(terms) != 2 or () not in terms or {*terms.values()} != {1, -1}:
+            return
+        (factors,) = [m for m in terms if m]
+        extents = {p for shape in self.shapes.values() for p in shape}
+        # Extents are no less than 0; of other numbers two could be -1.
+        if sum(1 for atom in factors if (((atom,), 1),) not in extents) < 2:
+            for atom in set(factors):
+                self._learn(atom, ONE)
 
     def _learn(self, atom: int, meaning: Poly) -> None:
         """Note the polynomial that an atom equals, where none is known yet."""

@@ -13,7 +13,15 @@ from wend.base.dtypes import DType
 from wend.compiler.codegen.scalar_ops import convertible, elementwise_code, rounded_to
 from wend.compiler.ir.layout import Layout, contiguous, is_dense, view_of
 from wend.compiler.ir.loops import FOLD, HOST, MAP, Emit, Fold, Function, Op, Read, View
-from wend.compiler.ir.symbolic_extents import ONE, ZERO, Extents, FirstSizes, extents_of, product
+from wend.compiler.ir.symbolic_extents import (
+    ONE,
+    ZERO,
+    Extents,
+    FirstSizes,
+    extents_of,
+    known,
+    product,
+)
 from wend.compiler.lower.index import add as add_up
 from wend.compiler.lower.registry import lowers, rule_of
 from wend.core.graph import Node, PathGraph, live_nodes
@@ -92,12 +100,24 @@ class Lowering:
         value = f.resolve(i)
         layout = f.layout(value)
         if layout.base in f.inputs:
+            if self.picks_one(value, layout):
+                f.same[value] = self.copy(value)
             return
         whole = f.extents.canonical(product(f.shape(layout.base)))
         mine = f.extents.canonical(product(f.shape(value)))
         if is_dense(f.shape(value), layout.strides) and layout.offset == ZERO and whole == mine:
             return
         f.same[value] = self.copy(value)
+
+    def picks_one(self, i: int, layout: Layout) -> bool:
+        """Whether a value is one element of an operand, at a place that the args of a visit name.
+
+        Shown in the operand's memory, the element would bind the plan to its place, and each other
+        place anew.
+        """
+        f = self.function
+        named = any(f.extents.atoms[a][0] == "arg" for m, _ in layout.offset for a in m)
+        return named and known(product(f.shape(i))) == 1 and convertible(f.dtypes[i])
 
     def materialise(self, i: int) -> None:
         """Make sure that a value with the same number everywhere lies in memory."""

@@ -142,10 +142,11 @@ def expose(handle: Tensor, watch: bool = True) -> Any:
     watch: sharing ends when nothing outside refers to the memory any more (False: sharing lasts as
     long as the data)
     """
-    _hot.refreshed(handle)
     alias = handle.alias
     if alias is None or alias.base is None:
         return _exposed(handle, watch).view()
+    # Left pending, views that are only looked at from outside would grow into a path.
+    _hot.ensure(handle.value)
     return _part(_exposed(base_now(alias), watch), handle, alias)
 
 
@@ -197,10 +198,11 @@ def _part(memory: Any, handle: Tensor, alias: Alias) -> Any:
         for prim, args in alias.chain:
             part = prim.reference(*prim.arrange([part], list(args)))
         return part
-    dtype = handle.dtype.numpy
+    type_ = handle.value.type  # the handle's own shape and dtype would be read from memory anew
+    dtype = type_.dtype.numpy
     start = found[1] * dtype.itemsize
     strides = tuple([step * dtype.itemsize for step in found[0]])
-    shape = tuple(handle.shape)
+    shape = type_.shape
     if memory.flags.c_contiguous and 0 not in shape:
         return np.ndarray(shape, dtype, memory, start, strides)
     address = memory.__array_interface__["data"][0] + start

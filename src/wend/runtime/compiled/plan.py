@@ -48,6 +48,8 @@ from wend.runtime.numpy_executor.plan import ReferencePlan
 WORD = np.dtype(np.int64)
 #: The number of bound plans that a plan keeps.
 MAX_BOUND = 128
+#: The number for plans without kernels: to show elements takes the reference less than to bind.
+MOST_SHOWN = 8
 #: The number of skeletons that native code tells apart.
 MOST_KNOWN = 8
 #: A frame for many sizes has this many times the memory that the first sizes need.
@@ -236,6 +238,8 @@ class CompiledPlan:
         key = self.key(values, args)
         if key in self.bound:
             return self.bound[key]
+        if not self.kernels and len(self.bound) >= MOST_SHOWN:
+            return None
         if len(self.bound) >= MAX_BOUND:
             oldest = next(iter(self.bound), key)
             self.bound.pop(oldest, None)
