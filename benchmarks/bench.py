@@ -46,7 +46,7 @@ class Side:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, **ONE_THREAD, "PYTHONPATH": _python_path()},
+            env={**os.environ, **ONE_THREAD, "PYTHONPATH": python_path()},
         )
 
     def ask(self, **request: Any) -> Any:
@@ -74,7 +74,7 @@ class Side:
             self.process.wait()
 
 
-def _python_path() -> str:
+def python_path() -> str:
     """Let the processes find Wend where it is not installed."""
     given = os.environ.get("PYTHONPATH")
     return os.pathsep.join([*([given] if given else []), str(HERE.parent / "src")])
@@ -99,7 +99,7 @@ print(json.dumps({
 @functools.cache
 def conditions() -> dict[str, str]:
     """Return the core, the vectors of generated code, and the state of its cache."""
-    environment = {**os.environ, "PYTHONPATH": _python_path()}
+    environment = {**os.environ, "PYTHONPATH": python_path()}
     found = subprocess.run(
         [sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, check=True
     )

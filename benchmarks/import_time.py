@@ -13,7 +13,7 @@ import subprocess
 import sys
 from typing import Any
 
-from bench import ONE_THREAD, _python_path, frameworks, publish
+from bench import ONE_THREAD, frameworks, publish, python_path
 
 PROGRAM = """
 import time, json, os
@@ -29,7 +29,7 @@ AIMS = {"wend": (0.2, 45)}
 
 def measure(name: str, processes: int) -> dict[str, Any]:
     """Return one row: medians over fresh processes, after one that warms the file cache."""
-    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": _python_path()}
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": python_path()}
     found = []
     for _ in range(processes + 1):
         command = [sys.executable, "-c", PROGRAM.format(name=name)]

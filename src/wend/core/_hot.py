@@ -1686,11 +1686,10 @@ def commit(trace, prim, child, h0, values, inplace):
         h0.version += 1
         return h0
     t.value = v
-    derives = False
     if prim.is_view:
         attach_view(t, h0, prim, values)
-        # A view of shared memory is derived again where it is used; nothing is read before.
-        derives = inplace is None and t.derived is not None and t.derived.base is not None
+    # A view of shared memory is derived again where it is used; nothing is read before.
+    derives = inplace is None and t.derived is not None and t.derived.base is not None
     if trace.eager or (trace.volatile and not derives):
         trace.volatile = False
         flush_now(trace)
