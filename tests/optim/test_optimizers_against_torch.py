@@ -32,6 +32,12 @@ SETTINGS = [
         "Adagrad",
         {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5},
     ),
+    ("Adafactor", {}),
+    (
+        "Adafactor",
+        {"lr": 0.1, "beta2_decay": -0.5, "eps": (1e-6, 1e-2), "d": 1.5, "weight_decay": 0.1},
+    ),
+    ("Adafactor", {"lr": 0.1, "maximize": True}),
     ("Adadelta", {}),
     ("Adadelta", {"lr": 0.5, "rho": 0.8, "weight_decay": 0.1, "maximize": True}),
     ("Adamax", {}),
@@ -131,6 +137,93 @@ def test_state_dicts_load_both_ways(name, settings, direction):
         source.step()
         target.step()
     close(target.values(), source.values())
+
+
+MUON = [
+    {},
+    {"lr": 0.1, "nesterov": False, "adjust_lr_fn": "match_rms_adamw", "ns_steps": 3},
+    {"lr": 0.1, "momentum": 0.5, "weight_decay": 0.0, "ns_coefficients": (2.0, -1.5, 0.5)},
+]
+
+
+@pytest.mark.parametrize("settings", MUON, ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_muon_equals_torchs(settings, dtype):
+    """Matrices of all proportions; the rounds run in bfloat16, rounded as PyTorch rounds."""
+    rng = np.random.default_rng(1)
+    shapes = [(3, 2), (8, 8), (4, 16), (1, 5), (16, 3)]
+    starts, targets = ([rng.normal(size=s).astype(dtype) for s in shapes] for _ in range(2))
+    found = []
+    for t in (wend, torch):
+        parameters = [t.nn.Parameter(t.tensor(a.copy())) for a in starts]
+        optimizer = t.optim.Muon(parameters, **settings)
+        for _ in range(12):
+            optimizer.zero_grad()
+            sum(
+                ((p - t.tensor(target)) ** 2).sum() + (p**3).sum() * 0.1
+                for p, target in zip(parameters, targets, strict=True)
+            ).backward()
+            optimizer.step()
+        found.append(([p.detach().numpy() for p in parameters], optimizer))
+    (ours, mine), (theirs, its) = found
+    assert repr(mine) == repr(its)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+    same_state(mine.state_dict(), its.state_dict())
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3, 4), (1, 5), (3, 1)], ids=str)
+def test_adafactor_keeps_means_of_the_last_two_dims(shape):
+    rng = np.random.default_rng(2)
+    start, target = rng.normal(size=shape), rng.normal(size=shape)
+    found = []
+    for t in (wend, torch):
+        p = t.nn.Parameter(t.tensor(start))
+        optimizer = t.optim.Adafactor([p], lr=0.1)
+        for _ in range(8):
+            optimizer.zero_grad()
+            ((p - t.tensor(target)) ** 2).sum().backward()
+            optimizer.step()
+        found.append((p.detach().numpy(), optimizer.state_dict()))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-12)
+    same_state(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "shape"),
+    [
+        ("Adafactor", {"lr": -1.0}, (2, 2)),
+        ("Adafactor", {"beta2_decay": 0.1}, (2, 2)),
+        ("Adafactor", {"eps": (-1.0, 1e-3)}, (2, 2)),
+        ("Adafactor", {"eps": (None, -1.0)}, (2, 2)),
+        ("Adafactor", {"d": 0.5}, (2, 2)),
+        ("Adafactor", {"weight_decay": -1.0}, (2, 2)),
+        ("Muon", {}, (2,)),
+        ("Muon", {"momentum": -1.0}, (2, 2)),
+        ("Muon", {"adjust_lr_fn": "none"}, (2, 2)),
+        ("SparseAdam", {"lr": 0.0}, (2, 2)),
+        ("SparseAdam", {"betas": (0.9, 1.0)}, (2, 2)),
+    ],
+    ids=str,
+)
+def test_settings_out_of_range_raise_as_in_torch(name, settings, shape):
+    messages = []
+    for t in (wend, torch):
+        with pytest.raises(ValueError) as raised:
+            getattr(t.optim, name)([t.nn.Parameter(t.ones(shape))], **settings)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]
+
+
+def test_sparse_adam_names_adam_for_dense_gradients():
+    for t in (wend, torch):
+        layer = t.nn.Embedding(4, 2, sparse=t is wend)
+        optimizer = t.optim.SparseAdam(layer.parameters())
+        layer(t.tensor([1, 2])).sum().backward()
+        with pytest.raises(
+            RuntimeError, match="does not support dense gradients, please consider Adam instead"
+        ):
+            optimizer.step()
 
 
 def rosenbrock(x):

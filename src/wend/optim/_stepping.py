@@ -26,6 +26,12 @@ def check(condition: bool, what: str, value: Any) -> None:
         raise ValueError(f"Invalid {what}: {value}")
 
 
+def check_range(condition: bool, what: str, least: str, value: Any) -> None:
+    """Raise ValueError if a setting is out of range, in the words of the newer optimizers."""
+    if not condition:
+        raise ValueError(f"{what} should be {least} but is: {value}")
+
+
 def check_betas(betas: Any) -> None:
     """Raise ValueError unless both lie in [0, 1)."""
     for i in (0, 1):

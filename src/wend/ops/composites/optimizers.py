@@ -59,8 +59,8 @@ def _no_less(size: Any, average: Any) -> Any:
     return ops.where(ops.lt(size, least), 0.0, average)
 
 
-def _towards(old: Any, new: Any, weight: Any) -> Any:
-    """old + weight * (new - old)."""
+def faded_average(old: Any, new: Any, weight: Any) -> Any:
+    """old + weight * (new - old), 0 where too small to be a normal number."""
     return _faded(ops.add(old, ops.mul(ops.sub(new, old), weight)))
 
 
@@ -154,7 +154,7 @@ def adam_step(
         param = _decayed(param, lr, weight_decay)
         weight_decay = None
     grad = _gradient(param, grad, weight_decay, maximize)
-    exp_avg = _towards(exp_avg, grad, 1 - beta1)
+    exp_avg = faded_average(exp_avg, grad, 1 - beta1)
     exp_avg_sq = _mean_square(exp_avg_sq, grad, beta2)
     square = exp_avg_sq
     state: tuple[Any, ...] = ()
@@ -198,7 +198,7 @@ def adamax_step(
     param' = param - lr / (1 - beta1**step) * exp_avg' / exp_inf'. Kingma, Ba: Adam (2015).
     """
     grad = _gradient(param, grad, weight_decay, maximize)
-    exp_avg = _towards(exp_avg, grad, 1 - beta1)
+    exp_avg = faded_average(exp_avg, grad, 1 - beta1)
     exp_inf = ops.maximum(ops.mul(exp_inf, beta2), ops.add(ops.abs(grad), eps))
     size = lr / (1 - beta1**step)
     return ops.sub(param, ops.mul(ops.div(exp_avg, exp_inf), size)), exp_avg, exp_inf
@@ -245,7 +245,7 @@ def nadam_step(
         param = _decayed(param, lr, weight_decay)
         weight_decay = None
     grad = _gradient(param, grad, weight_decay, maximize)
-    exp_avg = _towards(exp_avg, grad, 1 - beta1)
+    exp_avg = faded_average(exp_avg, grad, 1 - beta1)
     exp_avg_sq = _mean_square(exp_avg_sq, grad, beta2)
     denominator = ops.add(ops.sqrt(ops.div(exp_avg_sq, 1 - beta2**step)), eps)
     now = lr * (1 - mu) / (1 - mu_product)
@@ -292,7 +292,7 @@ def radam_step(
         param = _decayed(param, lr, weight_decay)
         weight_decay = None
     grad = _gradient(param, grad, weight_decay, maximize)
-    exp_avg = _towards(exp_avg, grad, 1 - beta1)
+    exp_avg = faded_average(exp_avg, grad, 1 - beta1)
     exp_avg_sq = _mean_square(exp_avg_sq, grad, beta2)
     change = ops.mul(exp_avg, lr / (1 - beta1**step))
     if rectification is not None:
@@ -342,7 +342,7 @@ def rmsprop_step(
     square_avg = _mean_square(square_avg, grad, alpha)
     state, variance = [square_avg], square_avg
     if grad_avg is not None:
-        grad_avg = _towards(grad_avg, grad, 1 - alpha)
+        grad_avg = faded_average(grad_avg, grad, 1 - alpha)
         variance = ops.sub(square_avg, ops.mul(grad_avg, grad_avg))
     change = ops.div(grad, ops.add(ops.sqrt(variance), eps))
     if momentum_buffer is not None:
