@@ -218,7 +218,7 @@ def test_as_tensor_shares_where_it_can():
     array[0] = 7
     assert shared.tolist() == [7.0, 1.0, 2.0] and copied.tolist() == [0.0, 1.0, 2.0]
     assert creation.as_tensor([1, 2]).dtype is dtypes.int64
-    # A read-only array is copied: nobody could write to it through the tensor.
+    # A read-only array is copied: the tensor can be written to, and the array must not change.
     array.flags.writeable = False
     assert creation.as_tensor(array).tolist() == [7.0, 1.0, 2.0]
 
@@ -230,6 +230,34 @@ def test_from_numpy_shares_both_ways():
     assert made.tolist() == [5.0, 1.0, 2.0]
     made += 1
     assert array.tolist() == [6.0, 2.0, 3.0]
+
+
+OVERLAPPING = {
+    "windows": ((3, 3), (1, 1)),
+    "rows alike": ((2, 3), (0, 1)),
+    "columns alike": ((3, 2), (2, 0)),
+    "one element": ((4,), (0,)),
+    "steps": ((2, 2, 2), (1, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ["torch", "wend"])
+@pytest.mark.parametrize("shape, steps", OVERLAPPING.values(), ids=OVERLAPPING)
+def test_from_numpy_of_an_array_that_shows_elements_twice(shape, steps, name):
+    """A write to one place shows at all others, in the array and in the tensor."""
+    t = pytest.importorskip(name)
+    memory = np.arange(9.0)
+    array = np.lib.stride_tricks.as_strided(memory, shape, [8 * step for step in steps])
+    made = t.from_numpy(array)
+    assert made.stride() == steps
+    memory[1] = 20
+    assert made.tolist() == array.tolist()
+    made[(0,) * len(shape)] = 30
+    assert memory[0] == 30 and made.tolist() == array.tolist()
+    made[-1].fill_(40)
+    assert (array[-1] == 40).all() and made.tolist() == array.tolist()
+    assert np.shares_memory(made.numpy(), memory)
+    assert (made * 2).sum().item() == 2 * array.sum()
 
 
 def test_from_numpy_of_a_passing_view():

@@ -139,3 +139,26 @@ def outcome(t, leaf, view, write, when):
     # PyTorch refuses to look at one of several views after a write without gradients.
     values = [tensor.tolist() for tensor in (x.detach(), base)]
     return raised, values, x._version, base._version
+
+
+@pytest.mark.parametrize("name", ["torch", "wend"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_with_new_data_is_still_a_view_of_the_leaf(view, name):
+    """After `.data = ` writes are refused as before; without gradients they reach the new data."""
+    t = pytest.importorskip(name)
+    x = base_of(t).clone().requires_grad_()
+    before = x.tolist()
+    v = VIEWS[view](x)
+    v.data = t.zeros(v.shape)
+    one_of_several = view in ("unbind", "split", "chunk") and t is not wend  # refused for that
+    for write in WRITES.values():
+        with pytest.raises(
+            RuntimeError, match="" if one_of_several else "leaf Variable that requires grad"
+        ):
+            write(v)
+    assert not np.array(v.tolist()).any()
+    if one_of_several:
+        return
+    with t.no_grad():
+        v.add_(1)
+    assert np.array(v.tolist()).all() and x.tolist() == before

@@ -99,10 +99,15 @@ def repeats(handle: Tensor, alike: bool = False) -> bool:
         return False
     strides, _ = layout_of(handle)
     shape = tuple(handle.shape)
+    if alike:
+        return 0 not in shape and any(s == 0 and n > 1 for s, n in zip(strides, shape, strict=True))
+    return overlaps(shape, strides)
+
+
+def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether memory of these strides shows an element at several places, as far as one can see."""
     if 0 in shape:
         return False
-    if alike:
-        return any(s == 0 and n > 1 for s, n in zip(strides, shape, strict=True))
     last = 0
     for step, extent in sorted(zip(strides, shape, strict=True)):
         if extent > 1:

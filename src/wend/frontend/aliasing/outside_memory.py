@@ -11,8 +11,9 @@ from wend.base import dtypes
 from wend.base.devices import CPU
 from wend.core import _hot, _types
 from wend.core._hot import Alias, Storage, Tensor, Value
+from wend.core.primitive import ops
 from wend.frontend.aliasing.versions import base_now, settle, storage_of
-from wend.frontend.strides import strides_on
+from wend.frontend.strides import overlaps, strides_on
 
 
 class Shared:
@@ -244,13 +245,35 @@ def sole_owner(handle: Tensor, storage: Storage) -> bool:
 
 
 def adopt(array: Any, pinned: bool = False) -> Tensor:
-    """A tensor on the memory of `array` (from_numpy): writes to either show in both."""
+    """A tensor on the memory of `array` (from_numpy): writes to either show in both.
+
+    The tensor of an array that shows elements at several places is a view of all of the memory.
+    """
+    steps = None
+    if not array.flags.c_contiguous:
+        steps = tuple([step // array.itemsize for step in array.strides])
+        if overlaps(array.shape, steps):
+            whole = adopt(_span(array, steps), pinned)
+            view: Tensor = ops.as_strided(whole, array.shape, steps, 0)
+            return view
     type_ = _types.intern_type(array.shape, dtypes.from_numpy(array.dtype), CPU)
     handle: Tensor = _hot.wrap(_volatile(type_, array))
     storage_of(handle).shared = Shared(array, pinned)
-    if not array.flags.c_contiguous:
-        handle._layout = tuple([step // array.itemsize for step in array.strides]), 0
+    if steps is not None:
+        handle._layout = steps, 0
     return handle
+
+
+def _span(array: Any, steps: tuple[int, ...]) -> Any:
+    """The memory from an array's first element to the last, as an array of one dim."""
+    room = 1 + sum((n - 1) * step for n, step in zip(array.shape, steps, strict=True))
+    interface = {
+        "version": 3,
+        "shape": (room,),
+        "typestr": f"|V{array.itemsize}",
+        "data": (array.__array_interface__["data"][0], False),
+    }
+    return np.asarray(_Window(array, interface)).view(array.dtype)
 
 
 def _references_of_one() -> tuple[int, int]:

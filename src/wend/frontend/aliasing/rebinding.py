@@ -149,14 +149,20 @@ def check_writable(handle: Tensor, name: str) -> None:
         return
     if handle.leaf is not None and handle.leaf.requires_grad:
         raise GraphError(f"{name}: {LEAF_IN_PLACE}; use torch.no_grad(), or work on a clone()")
-    alias = handle.alias
-    if alias is not None and alias.base is not None and _is_of_leaf(handle, alias):
+    if _hot.own_attribute(handle, _WAS_OF_LEAF) or _is_of_leaf(handle):
         raise GraphError(f"{name}: {VIEW_IN_PLACE}; use torch.no_grad(), or work on a clone()")
 
 
-def _is_of_leaf(view: Tensor, alias: Alias) -> bool:
-    """Whether a view is a view of a leaf that requires grad, whenever and however taken."""
-    value = _hot.refreshed(view)
+#: Marks views of leaves that have got new data since (`.data = `): the history stays a view's.
+_WAS_OF_LEAF = "_was_of_leaf"
+
+
+def _is_of_leaf(handle: Tensor) -> bool:
+    """Whether a handle is a view of a leaf that requires grad, whenever and however taken."""
+    alias: Alias | None = handle.alias
+    if alias is None or alias.base is None:
+        return False
+    value = _hot.refreshed(handle)
     root = alias.base
     if root.leaf is not None:
         if root.leaf.requires_grad:
@@ -407,6 +413,8 @@ def share(handle: Tensor, other: Tensor) -> None:
     """`handle.data = other`: take over value and storage of `other`."""
     _hot.refreshed(handle)
     old = handle.value
+    if _is_of_leaf(handle):
+        handle.__dict__[_WAS_OF_LEAF] = True
     plain = ops.detach(other)
     note_rebinding(_hot.current_trace(), handle, old)
     writes = leave_memory(handle)
