@@ -242,7 +242,7 @@ OVERLAPPING = {
 
 
 @pytest.mark.parametrize("name", ["torch", "wend"])
-@pytest.mark.parametrize("shape, steps", OVERLAPPING.values(), ids=OVERLAPPING)
+@pytest.mark.parametrize(("shape", "steps"), OVERLAPPING.values(), ids=OVERLAPPING)
 def test_from_numpy_of_an_array_that_shows_elements_twice(shape, steps, name):
     """A write to one place shows at all others, in the array and in the tensor."""
     t = pytest.importorskip(name)

@@ -1,5 +1,6 @@
 """An interrupt, wherever it comes, leaves a state from which training goes on as if it were not."""
 
+import contextlib
 import random
 import signal
 import sys
@@ -379,3 +380,29 @@ def test_a_gradient_whose_source_is_gone_is_given_back():
     with pytest.raises(KeyboardInterrupt):
         ((q * 3).sum() + (p * 2).sum()).backward()
     assert p.grad.tolist() == [1, 1, 1] and q.grad is None
+
+
+@pytest.mark.parametrize("owner", ["optimizer", "module"])
+@pytest.mark.parametrize("to_none", [True, False])
+def test_gradients_are_cleared_all_or_none(owner, to_none):
+    """Else a step after the interrupt adds to the gradients of some parameters only."""
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    one = torch.optim.SGD(model.parameters(), lr=0.1) if owner == "optimizer" else model
+    parameters = list(model.parameters())
+    for p in parameters:
+        p.grad = torch.ones(p.shape)
+    counting = Knife(0)
+    with counting.drawn():
+        one.zero_grad(set_to_none=to_none)
+    places = range(1, counting.places + 1)
+    for place in sorted(random.Random(1).sample(places, min(len(places), 40))):
+        for p in parameters:
+            p.grad = torch.ones(p.shape)
+        given = [p.grad for p in parameters]
+        with contextlib.suppress(Cut), Knife(place).drawn():
+            one.zero_grad(set_to_none=to_none)
+        cleared = [p.grad is None or not p.grad.any().item() for p in parameters]
+        assert all(cleared) or not any(cleared), place
+        if not any(cleared):
+            assert all(p.grad is g for p, g in zip(parameters, given, strict=True))
+            assert all(g.tolist() == torch.ones(g.shape).tolist() for g in given)

@@ -4,7 +4,7 @@ from wend.optim import lr_scheduler, swa_utils
 from wend.optim.adadelta import Adadelta
 from wend.optim.adafactor import Adafactor
 from wend.optim.adagrad import Adagrad
-from wend.optim.adam import Adam
+from wend.optim.adam import Adam, SparseAdam
 from wend.optim.adamax import Adamax
 from wend.optim.adamw import AdamW
 from wend.optim.asgd import ASGD
@@ -16,7 +16,6 @@ from wend.optim.radam import RAdam
 from wend.optim.rmsprop import RMSprop
 from wend.optim.rprop import Rprop
 from wend.optim.sgd import SGD
-from wend.optim.sparse_adam import SparseAdam
 
 __all__ = [
     "ASGD",

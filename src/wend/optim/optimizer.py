@@ -23,6 +23,7 @@ from wend.core.whole import (
     take_back,
 )
 from wend.frontend.toolkit import Tensor, enable_grad, synchronize, tensor
+from wend.nn._base.gradients import clear_gradients
 from wend.nn._base.hooks import HookTable, RemovableHandle
 from wend.optim._stepping import counter_dtype
 
@@ -248,19 +249,8 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters (or fill them with zeros)."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                grad = parameter.grad
-                if grad is None:
-                    continue
-                if set_to_none:
-                    parameter.grad = None
-                    continue
-                if not grad.is_leaf:
-                    grad.detach_()
-                else:
-                    grad.requires_grad_(False)
-                grad.zero_()
+        every = chain.from_iterable(group["params"] for group in self.param_groups)
+        clear_gradients(every, set_to_none)
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step; a result replaces both."""

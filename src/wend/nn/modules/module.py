@@ -9,6 +9,7 @@ from typing import Any
 from wend.core._modules import note_module_class
 from wend.frontend.toolkit import ModuleBase, Tensor
 from wend.nn._base.convert import ConversionMixin
+from wend.nn._base.gradients import clear_gradients
 from wend.nn._base.hooked import (
     CALL_HOOKS,
     CallHooks,
@@ -245,17 +246,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the parameters' gradients (or fill them with zeros)."""
-        for parameter in self.parameters():
-            if parameter.grad is None:
-                continue
-            if set_to_none:
-                parameter.grad = None
-                continue
-            if not parameter.grad.is_leaf:
-                parameter.grad.detach_()
-            else:
-                parameter.grad.requires_grad_(False)
-            parameter.grad.zero_()
+        clear_gradients(self.parameters(), set_to_none)
 
     # -- printing --------------------------------------------------------------------------
 

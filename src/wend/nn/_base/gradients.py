@@ -1,0 +1,33 @@
+"""The gradients of many parameters at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from wend.core.whole import Headroom, Whole, cuts_short
+from wend.frontend.toolkit import Tensor
+
+__all__ = ["clear_gradients"]
+
+
+def clear_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
+    """Forget gradients, or fill them with zeros: all, or none if the call is cut short."""
+    given = [(p, g) for p in parameters if (g := p.grad) is not None]
+    if not set_to_none:
+        with Whole():
+            for _, g in given:
+                if not g.is_leaf:
+                    g.detach_()
+                else:
+                    g.requires_grad_(False)
+                g.zero_()
+        return
+    try:
+        for p, _ in given:
+            p.grad = None
+    except BaseException as error:
+        if cuts_short(error):
+            with Headroom():
+                for p, g in given:
+                    p.grad = g
+        raise
