@@ -125,6 +125,7 @@ def adafactor_step(
         grad = -grad
     size = ops.maximum(_root_mean_square(param), eps2) * size
     square = grad * grad
+    state: tuple[Any, ...]
     if column is None:
         variance = faded_average(variance, square, weight)
         state, estimate = (variance,), variance
