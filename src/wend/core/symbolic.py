@@ -30,6 +30,9 @@ class Operator(NamedTuple):
     function: of two Python numbers
     native: whether compiled evaluators compute it for 64-bit integers: `core/_types.py` and
     `runtime/native/_bind.py`, which tests compare with this table
+
+    There is no column for LLVM: generated code computes no extents, and reads them from argument
+    blocks.
     """
 
     opcode: int

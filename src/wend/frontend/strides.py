@@ -105,7 +105,7 @@ def repeats(handle: Tensor, alike: bool = False) -> bool:
 
 
 def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether memory of these strides shows an element at several places, as far as one can see."""
+    """Whether memory of these strides may show an element at several places."""
     if 0 in shape:
         return False
     last = 0

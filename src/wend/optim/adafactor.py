@@ -17,7 +17,7 @@ _adafactor_step = ops.adafactor_step
 class Adafactor(Optimizer):
     """Steps divided by roots of factored mean squares of the gradient (Shazeer and Stern, 2018).
 
-    The state of a matrix is a mean for each row and one for each column.
+    The state of a matrix is a mean for each row and for each column.
 
     lr: the largest step, relative to the mean square of the parameter
     beta2_decay: power of the step's number by which new squares count less and less

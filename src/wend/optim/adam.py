@@ -1,4 +1,4 @@
-"""Adam, and its namesake for sparse gradients."""
+"""Adam and SparseAdam."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Adam(Optimizer):
 
 
 class SparseAdam(Optimizer):
-    """Adam for sparse gradients: its `step` raises, as all gradients are dense here."""
+    """Adam for sparse gradients: a `step` raises, as all gradients are dense here."""
 
     def __init__(
         self,

@@ -265,7 +265,7 @@ def adopt(array: Any, pinned: bool = False) -> Tensor:
 
 
 def _span(array: Any, steps: tuple[int, ...]) -> Any:
-    """The memory from an array's first element to the last, as an array of one dim."""
+    """The memory from an array's first element to the last, as a flat array."""
     room = 1 + sum((n - 1) * step for n, step in zip(array.shape, steps, strict=True))
     interface = {
         "version": 3,
