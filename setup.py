@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import subprocess
 import sys
 import zlib
 from pathlib import Path
@@ -28,6 +29,7 @@ PARTS = ("_hot", "_types", "_trie_policy", "_siblings", "_indexing", "_backward"
 NATIVE = Path("src") / "wend" / "runtime" / "native"
 BATCHING = Path("src") / "wend" / "runtime" / "batching"
 FIBERS = Path("src") / "wend" / "runtime" / "fibers"
+READY_MADE = Path("wend") / "compiler" / "ready_made.py"
 # Python's own flags ask for debug information, which would be six sevenths of the libraries, and
 # for -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
 # No exception passes through this code: it needs no tables for unwinding, a fourteenth of it.
@@ -78,13 +80,35 @@ class BuildModules(build_py):
 
 
 class BuildCore(build_ext):
-    """build_ext, ending in a message that says what to do where there is no compiler."""
+    """build_ext, ending in a message that says what to do where there is no compiler.
+
+    Kernels that are the same in most programs are compiled too: see `wend.compiler.ready_made`.
+    """
 
     def run(self) -> None:
         try:
             super().run()
         except (Exception, SystemExit) as error:
             raise SystemExit(PURE_REMEDY.format(reason=_one_line(error))) from error
+        if (Path("src") / READY_MADE).exists():
+            self.make_kernels(Path("src" if self.inplace else self.build_lib).resolve())
+
+    def make_kernels(self, root: Path) -> None:
+        """Compile kernels for this processor's level, and for AVX2 too where that is below.
+
+        root: the folder of the package. Without LLVM nothing is made: users compile as they go.
+        """
+        folder = str((root / READY_MADE).with_name("ready"))
+        for level in ("avx2", ""):
+            done = subprocess.run(
+                [sys.executable, "-m", "wend.compiler.ready_made", folder],
+                env={**os.environ, "PYTHONPATH": str(root), "WEND_PURE": "1", "WEND_CPU": level},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            said = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            self.announce(f"ready-made kernels, {level or 'own level'}: {' '.join(said)}", 2)
 
 
 def _one_line(error: BaseException) -> str:

@@ -4,14 +4,15 @@ python benchmarks/totals.py [--seconds 12] [WORKLOAD ...]
 
 PyTorch runs a workload until its process has used so many seconds of processor time, import
 included. Wend makes as many steps, with an empty cache of machine code (cold), and again with the
-cache of that run (warm). A ratio is PyTorch's total over Wend's, all threads together. Under `ahead
-after` stands the total of PyTorch, in seconds, from which on Wend stays ahead; nothing if it does
-not. MB: the most memory.
+cache of that run (warm). Both find the kernels that a build has made, as installations do. A ratio
+is PyTorch's total over Wend's, all threads together. Under `ahead after` stands the total of
+PyTorch, in seconds, from which on Wend stays ahead; nothing if it does not. MB: the most memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import math
 import os
 import tempfile
@@ -86,6 +87,8 @@ def main() -> None:
         parser.error(f"no such workload: {', '.join(sorted(unknown))}; there are {names}")
     if "torch" not in frameworks():
         parser.error("PyTorch is not installed: pip install 'wend[torch]'")
+    # The compared libraries have been installed, and so their modules are bytecode already.
+    compileall.compile_dir(HERE.parent / "src" / "wend", quiet=1)
     rows = []
     for name in args.workloads or names:
         rows.append(compare(name, args.seconds))

@@ -5,8 +5,9 @@
     address = library.address("kernel")             # valid as long as `library` lives
 
 Objects are kept on disk (`llvm_ir.object_cache`), keyed by the text, LLVM's version, the passes and
-the target. In the background thread only LLVM itself runs, without the interpreter lock. LLVM runs
-in one thread at a time, under `_lock`; callers of this module hold no other lock.
+the target. Some come with the installation (`llvm_ir.ready_objects`). In the background thread only
+LLVM itself runs, without the interpreter lock. LLVM runs in one thread at a time, under `_lock`;
+callers of this module hold no other lock.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from wend.base.config import LEVELS, processor_level
 from wend.base.errors import ArgumentError, CompileError
 from wend.base.forking import at_fork
 from wend.base.records import Record
+from wend.compiler.llvm_ir import ready_objects
 from wend.compiler.llvm_ir.object_cache import ObjectCache, default_directory, default_secret
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
@@ -57,7 +59,12 @@ class Target(Record):
 
     def has(self, feature: str) -> bool:
         """Whether the processor has this feature ("avx2", "f16c", "neon")."""
-        return f"+{feature}" in self.features.split(",")
+        return feature in self.names
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The features that the processor has."""
+        return frozenset(f[1:] for f in self.features.split(",") if f.startswith("+"))
 
     @property
     def vector_bytes(self) -> int:
@@ -120,9 +127,10 @@ class Library:
 
 @dataclass
 class Counters:
-    """The counts so far: modules compiled, loaded from disk, found in memory, failed."""
+    """The counts so far: modules compiled, brought along, loaded from disk, in memory, failed."""
 
     compiled: int = 0
+    ready: int = 0
     loaded: int = 0
     shared: int = 0
     failed: int = 0
@@ -261,16 +269,31 @@ def compile_module(text: str, names: Iterable[str], target: Target | None = None
         if library is not None:
             counters.shared += 1
             return library
-        objects = _object_cache()
-        found = objects.get(key)
-        if found is None:
-            found = _translate(text, target)
-            objects.put(key, found)
-            counters.compiled += 1
-        else:
-            counters.loaded += 1
-        library = _libraries[key] = _link(found, names)
+        library = _libraries[key] = _link(_find_or_make(key, text, target), names)
         return library
+
+
+def _find_or_make(key: str, text: str, target: Target) -> bytes:
+    """Return a module's object: brought along, kept on disk, or made now and kept."""
+    found = ready_objects.find(text, target.triple, target.names)
+    if found is not None:
+        counters.ready += 1
+        return found
+    objects = _object_cache()
+    found = objects.get(key)
+    if found is not None:
+        counters.loaded += 1
+        return found
+    found = _translate(text, target)
+    objects.put(key, found)
+    counters.compiled += 1
+    return found
+
+
+def machine_code(text: str, target: Target) -> bytes:
+    """Return the object of a module for any processor, made now. Raises CompileError."""
+    with _lock:
+        return _translate(text, target)
 
 
 def assembly(text: str, target: Target | None = None) -> str:

@@ -1,0 +1,103 @@
+"""Machine code that comes with an installation: made per level, found by text, or else compiled."""
+
+import ctypes
+import os
+
+import pytest
+
+from wend.compiler import ready_made
+from wend.compiler.llvm_ir import jit, ready_objects
+from wend.compiler.llvm_ir.object_cache import ObjectCache
+
+TEXT = "define i64 @k(i64 %x) {\n  %y = add i64 %x, 5\n  ret i64 %y\n}\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with ready-made kernels of this test's own, and an empty cache."""
+    if not ready_objects.level_of(jit.host().names):
+        pytest.skip("this processor is below all levels")
+    monkeypatch.setattr(ready_objects, "FOLDER", tmp_path / "ready")
+    monkeypatch.setattr(ready_made, "texts", lambda: iter([TEXT]))
+    ready_objects._names.cache_clear()
+    jit.use_cache(ObjectCache(tmp_path / "objects"))
+    yield tmp_path / "ready"
+    jit.use_cache(None)
+    monkeypatch.undo()
+    ready_objects._names.cache_clear()
+
+
+def run(text=TEXT):
+    """The kernel's result for 4, and how many modules were (compiled, ready)."""
+    counters = jit.counters
+    before = counters.compiled, counters.ready
+    y = jit.compile_module(text, ["k"]).function("k", ctypes.c_int64, result=ctypes.c_int64)(4)
+    return y, counters.compiled - before[0], counters.ready - before[1]
+
+
+def test_levels_are_told_by_features():
+    avx2 = {"avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "sse4.2"}
+    wide = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+    assert ready_objects.level_of(avx2) == "x86-64-v3"
+    assert ready_objects.level_of(avx2 | wide) == "x86-64-v4"
+    assert ready_objects.level_of(avx2 | {"avx512f"}) == "x86-64-v3"
+    assert ready_objects.level_of(avx2 - {"fma"}) == ready_objects.level_of(()) == ""
+
+
+def test_a_ready_kernel_is_not_compiled(folder):
+    assert ready_made.make(folder) == 1
+    assert run() == (9, 0, 1)
+    assert run(TEXT.replace("5", "6")) == (10, 1, 0)
+
+
+def test_without_ready_kernels_all_are_compiled(folder):
+    assert run(TEXT.replace("5", "7")) == (11, 1, 0)
+
+
+def test_a_file_that_cannot_be_read_counts_as_absent(folder):
+    ready_made.make(folder)
+    (path,) = folder.iterdir()
+    path.write_bytes(b"no object")
+    assert run() == (9, 1, 0)
+
+
+def test_kernels_of_other_texts_are_removed_and_the_rest_is_kept(folder, monkeypatch):
+    ready_made.make(folder)
+    (path,) = folder.iterdir()
+    os.utime(path, (1, 1))
+    other = TEXT.replace("5", "8")
+    monkeypatch.setattr(ready_made, "texts", lambda: iter([TEXT, other]))
+    assert ready_made.make(folder) == 2 and path.stat().st_mtime == 1
+    monkeypatch.setattr(ready_made, "texts", lambda: iter([other]))
+    assert ready_made.make(folder) == 1 and not path.exists() and len(list(folder.iterdir())) == 1
+
+
+def test_texts_are_those_of_plans():
+    """A kernel that plans write in other words would never be found."""
+    import wend
+    from wend.base import config
+    from wend.nn import functional as F
+
+    def step():
+        x = wend.ones(2, 3, 8, 8, requires_grad=True)
+        w = wend.ones(4, 3, 3, 3, requires_grad=True)
+        F.conv2d(x, w).sum().backward()
+        q = wend.ones(1, 2, 8, 4, requires_grad=True)
+        F.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+        wend.mm(wend.ones(5, 6), wend.ones(6, 7)).numpy()
+        return float(x.grad.sum() + w.grad.sum() + q.grad.sum())
+
+    seen = set()
+    original = jit.compile_module
+
+    def compile_module(text, names, target=None):
+        seen.add(text)
+        return original(text, names, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jit, "compile_module", compile_module)
+        with config.override(compile=True, wait=True, deterministic=False):
+            step()
+    ready = set(ready_made.texts())
+    for name in ("product", "convolve", "convolve_input", "convolve_weight", "attend"):
+        assert any(f"@{name}(" in text for text in seen & ready), name
