@@ -22,8 +22,11 @@ from wend.runtime.numpy_executor.plan import ReferencePlan
 from wend.runtime.repair import run_instead
 from wend.runtime.verify.plans import verify
 
-#: The visit of a path, counted from 1, at which its compilation begins.
+#: The visit of a path, counted from 1, at which its compilation begins. The compilation of a path
+#: begins at the second visit if the first has taken longer than planning will.
 THIRD = 3
+#: Seconds that planning takes for an op, about.
+PLANNING = 0.0003
 #: Paths of more ops than this stay with the reference: planning would take too long.
 MAX_OPS = 6000
 #: Seconds of a run of the reference from which on free heap memory goes back to the system when
@@ -87,7 +90,7 @@ class TieredPlan:
             return False
         if compiled is None and not self.hopeless:
             self.visits += 1
-            if config.settings.wait or self.visits >= THIRD:
+            if config.settings.wait or self.visits >= THIRD or self.is_slow():
                 self.reference.restore(batch, short=False)
                 self.advance()
                 compiled = self.compiled
@@ -120,6 +123,10 @@ class TieredPlan:
             self.spent += seconds
             self.advance()
         return self.compiled is None
+
+    def is_slow(self) -> bool:
+        """Return whether the reference has taken longer than planning would."""
+        return self.spent >= max(PATIENCE, PLANNING * self.n_ops)
 
     def shed(self) -> None:
         """Drop all parts that can be made again when the path comes back."""

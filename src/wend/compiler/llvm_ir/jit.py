@@ -259,34 +259,56 @@ def compile_module(text: str, names: Iterable[str], target: Target | None = None
 
     Raises CompileError if LLVM refuses the text.
     """
-    target = host() if target is None else target
-    names = list(names)
+    with _lock:
+        library = _find_or_make(text, list(names), host() if target is None else target)
+    assert library is not None
+    return library
+
+
+def find_module(text: str, names: Iterable[str]) -> Library | None:
+    """Return machine code that need not be made: in memory, brought along, or kept on disk.
+
+    The result is None too while another thread is compiling, because nobody waits here.
+    """
+    if not _lock.acquire(blocking=False):
+        return None
+    try:
+        return _find_or_make(text, list(names), host(), make=False)
+    finally:
+        _lock.release()
+
+
+def _find_or_make(
+    text: str, names: list[str], target: Target, make: bool = True
+) -> Library | None:
+    """Return a module's library; None if the machine code is nowhere, and not to be made."""
     described = "\0".join((text, " ".join(names), _versions(), *_words(target)))
     key = hashlib.sha256(described.encode()).hexdigest()
-    with _lock:
-        _retired.clear()
-        library = _libraries.get(key)
-        if library is not None:
-            counters.shared += 1
-            return library
-        library = _libraries[key] = _link(_find_or_make(key, text, target), names)
+    _retired.clear()
+    library = _libraries.get(key)
+    if library is not None:
+        counters.shared += 1
         return library
+    found = _find_object(key, text, target)
+    if found is None:
+        if not make:
+            return None
+        found = _translate(text, target)
+        _object_cache().put(key, found)
+        counters.compiled += 1
+    library = _libraries[key] = _link(found, names)
+    return library
 
 
-def _find_or_make(key: str, text: str, target: Target) -> bytes:
-    """Return a module's object: brought along, kept on disk, or made now and kept."""
+def _find_object(key: str, text: str, target: Target) -> bytes | None:
+    """Return a module's object if it was brought along, or is kept on disk."""
     found = ready_objects.find(text, target.triple, target.names)
     if found is not None:
         counters.ready += 1
         return found
-    objects = _object_cache()
-    found = objects.get(key)
+    found = _object_cache().get(key)
     if found is not None:
         counters.loaded += 1
-        return found
-    found = _translate(text, target)
-    objects.put(key, found)
-    counters.compiled += 1
     return found
 
 
