@@ -313,3 +313,34 @@ def test_a_level_above_the_processor_is_told_once_and_is_no_defect(features):
     assert done.stdout.strip() == "6.0"
     assert done.stderr.count("WEND_CPU: this processor is below avx512") == 1
     assert "defect" not in done.stderr
+
+
+def test_code_at_hand_is_found_and_none_is_made(objects):
+    text = adding(1234)
+    assert jit.find_module(text, ["k"]) is None
+    library = jit.compile_module(text, ["k"])
+    before = count()
+    assert jit.find_module(text, ["k"]) is library and counted(before) == (0, 0, 1)
+    del library
+    gc.collect()
+    assert call(jit.find_module(text, ["k"]), 1) == 1235 and counted(before) == (0, 1, 1)
+
+
+def test_nobody_waits_for_code_at_hand(objects):
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with jit._lock:
+            held.set()
+            done.wait(30)
+
+    library = jit.compile_module(adding(1235), ["k"])
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(30)
+    try:
+        assert jit.find_module(adding(1235), ["k"]) is None
+    finally:
+        done.set()
+        thread.join()
+    assert jit.find_module(adding(1235), ["k"]) is library

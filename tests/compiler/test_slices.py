@@ -98,6 +98,20 @@ def test_a_flush_does_no_more_of_a_plan_than_its_share(monkeypatch):
     assert plan.compiled is not None
 
 
+@pytest.mark.parametrize(("seconds", "begun"), [(0.0, 3), (0.5, 2)])
+def test_a_path_that_takes_longer_than_planning_waits_for_no_third_visit(
+    monkeypatch, seconds, begun
+):
+    a_slice_each(monkeypatch)
+    x = torch.ones(3)
+    torch.synchronize()
+    for visit in range(1, begun + 1):
+        chain(x, 4).sum().item()
+        plan = last_plan()
+        assert (plan.compilation is not None or plan.compiled is not None) == (visit == begun)
+        plan.spent = seconds
+
+
 def test_coming_to_rest_includes_planning(monkeypatch):
     a_slice_each(monkeypatch)
     x = torch.linspace(-1, 1, 5)

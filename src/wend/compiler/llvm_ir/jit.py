@@ -278,9 +278,7 @@ def find_module(text: str, names: Iterable[str]) -> Library | None:
         _lock.release()
 
 
-def _find_or_make(
-    text: str, names: list[str], target: Target, make: bool = True
-) -> Library | None:
+def _find_or_make(text: str, names: list[str], target: Target, make: bool = True) -> Library | None:
     """Return a module's library; None if the machine code is nowhere, and not to be made."""
     described = "\0".join((text, " ".join(names), _versions(), *_words(target)))
     key = hashlib.sha256(described.encode()).hexdigest()
