@@ -1,117 +1,131 @@
-"""One model written in several ways, on new data and on data that comes back.
+"""Programs of several kinds, each written in several hands that a seed draws.
 
-python benchmarks/hands.py [HAND ...]       # all by default: slice tensor int unbind
+python benchmarks/hands.py [--seed 1] [--workload NAME ...] [--hands 4] [--seconds 3] [--all-data]
 
-A TreeLSTM over 25 trees a batch, as in workloads/tree_lstm.py. A hand is a way to get at the number
-of a word. Data is new in each step, or eight batches are repeated in order. Times are milliseconds
-of processor time a step after the first third of the steps: mean, and the longest. The total counts
-from the start of the process. Peak memory is in MB. Each row is a process per framework.
+A hand is put together from choices (`programs/hand.py`): how parameters are held, how a row is got
+at, whether a sentence or each word is looked up, how loops are written, and whether data is new in
+each step, or eight batches come back, in order or shuffled. With `--all-data` each hand meets all
+three. Both sides run the same program from equal weights, and the first losses must agree.
+
+PyTorch runs until its process has used so many seconds of processor time. Wend makes as many steps,
+with an empty cache of machine code and again with the cache of that run; then it goes on until
+nothing is compiled any more. `ms` is a step of this steady state (PyTorch's: of the last two
+thirds), `longest` Wend's longest step after the first third of 30 steps or more, over their median,
+`cold` and `warm` PyTorch's total from process start over Wend's, `memory` the most memory of Wend
+over PyTorch's.
 """
 
 from __future__ import annotations
 
-import resource
-import statistics
-import sys
-import time
+import argparse
+import os
+import tempfile
+from dataclasses import asdict, replace
 from typing import Any
 
-from bench import HERE, Side, frameworks, publish, serve
+from bench import Side, frameworks, publish, table
+from programs.hand import CHOICES, Hand, draw
 
-HANDS = ("slice", "tensor", "int", "unbind")
-DATA = ("new", "repeated")
-STEPS = {"wend": 40, "torch": 16}
-BATCHES = 8
+PROGRAMS = (
+    "tree_lstm",
+    "bilstm_tagger",
+    "unrolled_gru",
+    "early_exit",
+    "ragged_images",
+    "stack_parser",
+)
+#: The first losses of both sides, in single precision, differ by less than this part.
+AGREE = 1e-4
 
 
-def measured(hand: str, data: str, steps: int) -> dict[str, float]:
-    """Train in one hand; return the numbers of one side of a row."""
-    import numpy as np
-    import torch
-    import torch.nn.functional as F
+def run(side: str, **request: Any) -> dict[str, Any]:
+    """Run one side in a process of its own."""
+    process = Side(side, "serve_hands.py")
+    try:
+        found: dict[str, Any] = process.ask(**request)
+    finally:
+        process.close()
+    return found
 
-    sys.path.insert(0, str(HERE / "workloads"))
-    from tree_lstm import TreeLSTM, TreeLstmWorkload
 
-    torch.set_num_threads(1)
+def check(hand: Hand, mine: list[float], theirs: list[float]) -> None:
+    """Raise RuntimeError if losses differ."""
+    for a, b in zip(mine, theirs):
+        if not abs(a - b) <= AGREE * max(abs(b), 1e-6):
+            raise RuntimeError(f"losses differ in the hand '{hand}': {mine}, PyTorch {theirs}")
 
-    class Model(TreeLSTM):
-        def forward(self, tree: Any, words: Any) -> Any:
-            return self.output(self.state(tree, words)[0])
 
-        def state(self, tree: Any, inputs: Any) -> Any:
-            if not isinstance(tree, int):
-                return super().state(tree, inputs)
-            return super().state(0, row(self, inputs, tree))
-
-    def row(model: Any, words: Any, k: int) -> Any:
-        """The embedding of word k of a sentence, (1, 300)."""
-        if hand == "slice":
-            return words[k : k + 1]
-        if hand == "tensor":
-            return model.embedding(torch.tensor([int(words[k])]))
-        if hand == "int":
-            return model.embedding.weight[int(words[k])][None]
-        return model.embedding(words[k])
-
-    def sentence(model: Any, words: Any) -> Any:
-        if hand == "slice":
-            return model.embedding(torch.from_numpy(words))
-        return torch.from_numpy(words)[:, None].unbind(0) if hand == "unbind" else words
-
-    workload = TreeLstmWorkload()
-    torch.manual_seed(0)
-    model = Model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    kept = [workload.batch() for _ in range(BATCHES)]
-    times = []
-    for k in range(steps):
-        trees, arrays, classes = kept[k % BATCHES] if data == "repeated" else workload.batch()
-        start = time.process_time()
-        words = [sentence(model, w) for w in arrays]
-        target = torch.from_numpy(np.asarray(classes))
-        loss = F.cross_entropy(torch.cat(list(map(model, trees, words))), target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        loss.item()
-        times.append(1000 * (time.process_time() - start))
-    late = times[steps // 3 :]
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {
-        "ms": statistics.mean(late),
-        "longest": max(late),
-        "total s": time.process_time(),
-        "MB": peak,
+def measure(program: str, hand: Hand, seconds: float) -> dict[str, Any]:
+    """Return one row of the table."""
+    request: dict[str, Any] = {"program": program, "hand": asdict(hand)}
+    row: dict[str, Any] = {"workload": program, "hand": str(hand), "data": hand.data}
+    torch = run("torch", seconds=seconds, steps=0, **request)
+    with tempfile.TemporaryDirectory() as folder:
+        before = os.environ.get("WEND_CACHE_DIR")
+        os.environ["WEND_CACHE_DIR"] = folder
+        try:
+            cold = run("wend", seconds=0.0, steps=torch["steps"], **request)
+            warm = run("wend", seconds=0.0, steps=torch["steps"], **request)
+        finally:
+            del os.environ["WEND_CACHE_DIR"]
+            if before is not None:
+                os.environ["WEND_CACHE_DIR"] = before
+    for side in (cold, warm):
+        check(hand, side["losses"], torch["losses"])
+    return row | {
+        "wend ms": warm["ms"],
+        "torch ms": torch["ms"],
+        "torch / wend": torch["ms"] / warm["ms"],
+        "longest": warm["longest"],
+        "cold": torch["total"] / cold["total"],
+        "warm": torch["total"] / warm["total"],
+        "memory": cold["MB"] / torch["MB"],
     }
 
 
+def spread(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return for each workload how far its hands lie apart, and the worst of each number."""
+    found = []
+    for name in dict.fromkeys(row["workload"] for row in rows):
+        of = [row for row in rows if row["workload"] == name]
+        times = [row["wend ms"] for row in of]
+        found.append(
+            {
+                "workload": name,
+                "worst / best hand": max(times) / min(times),
+                "least torch / wend": min(row["torch / wend"] for row in of),
+                "longest": max(row["longest"] for row in of),
+                "least cold": min(row["cold"] for row in of),
+                "least warm": min(row["warm"] for row in of),
+                "most memory": max(row["memory"] for row in of),
+            }
+        )
+    return found
+
+
 def main() -> None:
-    """Measure all hands, or those named on the command line."""
-    wanted = sys.argv[1:] or list(HANDS)
-    unknown = set(wanted) - set(HANDS)
-    if unknown:
-        raise SystemExit(f"no such hand: {', '.join(sorted(unknown))}; there are {HANDS}")
-    rows: list[dict[str, Any]] = []
-    for hand in wanted:
-        for data in DATA:
-            row: dict[str, Any] = {"hand": hand, "data": data}
-            for side in frameworks():
-                process = Side(side, "hands.py", "--serve")
-                try:
-                    found = process.ask(hand=hand, data=data, steps=STEPS[side])
-                finally:
-                    process.close()
-                row |= {f"{side} {key}": value for key, value in found.items()}
-            if "torch ms" in row:
-                row["torch / wend"] = row["torch ms"] / row["wend ms"]
-            rows.append(row)
-            print(row, flush=True)
+    """Run the comparison from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seed", type=int, default=1, help="draws the hands")
+    parser.add_argument("--workload", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
+    parser.add_argument("--hands", type=int, default=4, help="so many for each workload")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of PyTorch")
+    parser.add_argument("--all-data", action="store_true", help="each hand on each kind of data")
+    args = parser.parse_args()
+    if "torch" not in frameworks():
+        parser.error("PyTorch is not installed: pip install 'wend[torch]'")
+    rows = []
+    for program in args.workload:
+        for hand in draw(args.seed, program, args.hands):
+            for data in CHOICES["data"] if args.all_data else (hand.data,):
+                rows.append(measure(program, replace(hand, data=data), args.seconds))
+                print(rows[-1], flush=True)
     publish("hands", rows, list(rows[0]))
+    apart = spread(rows)
+    print(f"\n{table(apart, list(apart[0]))}")
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--serve"]:
-        serve(measured)
-    else:
-        main()
+    main()

@@ -1,0 +1,1 @@
+"""Programs that are put together from ways to write: see ``benchmarks/hands.py``."""
