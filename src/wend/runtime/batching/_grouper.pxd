@@ -94,6 +94,7 @@ cdef class Grouper:
     cdef long long *n_reads
     cdef long long *room
     cdef long long *made_at
+    cdef long long *fixed
     cdef long long *pool
     cdef Py_ssize_t pooled
     cdef Py_ssize_t pool_room
@@ -104,6 +105,8 @@ cdef class Grouper:
     cdef public list reached
     cdef public list leaves
     cdef public dict joins
+    cdef dict twins
+    cdef readonly set merged
     cdef long long *members
     cdef readonly Sequence sequence
     cdef TensorType viewed
@@ -114,11 +117,16 @@ cdef class Grouper:
     @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, nodes=list,
                    region="long long *", root="long long *", local="long long *", at=Py_ssize_t,
                    k=Py_ssize_t, number=Py_ssize_t, n_args=Py_ssize_t, arg0=Py_ssize_t, target=Py_ssize_t,
-                   newest=Py_ssize_t, node=GroupNode, parent=GroupNode, prim=PrimitiveBase)
-    cpdef bint scan(self, GroupNode root_node, list states, list values, list args) except -1
-    @cython.locals(ins="long long *", region="long long *", newest=Py_ssize_t, at=Py_ssize_t,
-                   rest=tuple, k=Py_ssize_t)
+                   newest=Py_ssize_t, node=GroupNode, parent=GroupNode, prim=PrimitiveBase, is_fixed=bint)
+    cpdef bint scan(self, GroupNode root_node, list states, list values, list args, bint merges) except -1
+    @cython.locals(ins="long long *", region="long long *", fixed="long long *",
+                   newest=Py_ssize_t, at=Py_ssize_t, rest=tuple, k=Py_ssize_t)
     cdef Py_ssize_t read_operands(self, Record state, Py_ssize_t n_in) except -2
+    cdef Py_ssize_t value_itself(self, Py_ssize_t at) noexcept
+    @cython.locals(k=Py_ssize_t, base=Py_ssize_t, g=Py_ssize_t)
+    cdef bint is_fixed(self, Record state, PrimitiveBase prim, Py_ssize_t n_in, list values) except -1
+    @cython.locals(arg0=Py_ssize_t, first=Py_ssize_t, k=Py_ssize_t, key=tuple, twin=Py_ssize_t, numbers=tuple)
+    cdef bint find_twin(self, Record state, PrimitiveBase prim, Py_ssize_t n_in, list values, list args) except -1
     @cython.locals(at=Py_ssize_t, v=Value, arg0=Py_ssize_t, n_args=Py_ssize_t, found=object,
                    key=tuple, first=Py_ssize_t)
     cdef bint place_view(self, Record state, PrimitiveBase prim, list values, list args) except -1

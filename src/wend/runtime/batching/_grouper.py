@@ -117,18 +117,19 @@ class GroupNode:
 
 def words_for(n_values, n_states):
     """Number of words that a `Grouper` begins with; operands may take more words, elsewhere."""
-    return 8 * n_values + 10 * (n_states + 1) + MOST_OPERANDS
+    return 8 * n_values + 11 * (n_states + 1) + MOST_OPERANDS
 
 
 class Grouper:
     """The regions of a flush.
 
-    Per value: region (-1: from outside, -2: rows of another value), number in its region, value
-    whose rows are shown, and from which byte; address of the data, and of the gradient; whether
-    the value is read outside of its region.
+    Per value: region (-1: from outside, -2: rows of another value, -3: all of another value, see
+    `find_twin`), number in its region, value whose rows are shown, and from which byte; address of
+    the data, and of the gradient; whether the value is read outside of its region.
 
     Per region: depth; rows; where in `pool` the operands are, how many, with room for how many;
-    where in `made` the values are.  Every op may be a region; the last table has an entry more.
+    where in `made` the values are; whether the region is fixed, as it depends on leaves alone.
+    Every op may be a region; the table of `made` has an entry more.
 
     words: for these tables, in this order, and then for operands
     """
@@ -136,13 +137,15 @@ class Grouper:
     def __init__(self, words, n_values, n_states):
         self.words = words
         self.lay_tables(table_of(words), n_values, n_states + 1)
-        self.pool_room = len(words) - 8 * n_values - 6 * (n_states + 1) - MOST_OPERANDS
+        self.pool_room = len(words) - 8 * n_values - 7 * (n_states + 1) - MOST_OPERANDS
         self.pooled = 0
         self.nodes = []  # per region
         self.needed = []
         self.reached = []
         self.leaves = []
         self.joins = {}  # nodes of joining ops, by primitive and whether the op requires grad
+        self.twins = {}  # the first result of each fixed op, see `find_twin`
+        self.merged = set()  # regions of fixed ops that stand for several
         self.sequence = None
         self.viewed = self.viewing = None  # type and primitive of the last view by a single arg
         self.places = {}  # places that such views show, by that arg
@@ -166,11 +169,15 @@ class Grouper:
         self.n_reads = behind(table, 3 * m)
         self.room = behind(table, 4 * m)
         self.made_at = behind(table, 5 * m)
-        self.ins = behind(table, 6 * m)  # of the op that is looked at
+        self.fixed = behind(table, 6 * m)
+        self.ins = behind(table, 7 * m)  # of the op that is looked at
         self.pool = behind(self.ins, MOST_OPERANDS)  # operands of regions: values from outside
 
-    def scan(self, root_node, states, values, args):
-        """Sort all ops into regions; False if there are ops that only another executor can run."""
+    def scan(self, root_node, states, values, args, merges):
+        """Sort all ops into regions; False if there are ops that only another executor can run.
+
+        merges: whether ops on leaves alone that are alike become one, see `find_twin`
+        """
         root, region, local, nodes = self.root, self.region, self.local, self.nodes
         for number in range(len(states)):
             ask_ahead(states, number)
@@ -214,7 +221,11 @@ class Grouper:
             newest = self.read_operands(state, n_in)
             if code == LEADING_ and self.place_view(state, prim, values, args):
                 continue
+            is_fixed = merges and newest < 0 and self.is_fixed(state, prim, n_in, values)
+            if is_fixed and self.find_twin(state, prim, n_in, values, args):
+                continue
             if code == JOIN_ and self.join_all(root_node, state, values):
+                self.fixed[region[state.first]] = is_fixed
                 continue
             arg0 = state.arg0
             n_args = len(prim.size_mask)
@@ -231,32 +242,80 @@ class Grouper:
                 target = self.begin(root_node, n_in)
                 node = self.find(root_node, state, prim, n_in, target, values, args, arg0, n_args)
             self.join(node, state, n_in, target, values)
+            self.fixed[target] = is_fixed
         self.number_values(len(values))
         return True
 
     def read_operands(self, state, n_in):
-        """Note an op's operands in `ins`; return the newest operand that is in a region, or -1."""
-        ins, region = self.ins, self.region
+        """Note an op's operands in `ins`; return the newest operand that is in a region, or -1.
+
+        A region that depends on leaves alone does not count: ops on such values are no part of it.
+        """
+        ins, region, fixed = self.ins, self.region, self.fixed
         newest = -1
         if n_in > 0:
-            ins[0] = at = state.i0
-            if region[at] >= 0:
+            ins[0] = at = self.value_itself(state.i0)
+            if region[at] >= 0 and not fixed[region[at]]:
                 newest = at
         if n_in > 1:
-            ins[1] = at = state.i1
-            if at > newest and region[at] >= 0:
+            ins[1] = at = self.value_itself(state.i1)
+            if at > newest and region[at] >= 0 and not fixed[region[at]]:
                 newest = at
         if n_in > 2:
-            ins[2] = at = state.i2
-            if at > newest and region[at] >= 0:
+            ins[2] = at = self.value_itself(state.i2)
+            if at > newest and region[at] >= 0 and not fixed[region[at]]:
                 newest = at
         if n_in > 3:
             rest = state.rest
             for k in range(3, n_in):
-                ins[k] = at = rest[k - 3]
-                if at > newest and region[at] >= 0:
+                ins[k] = at = self.value_itself(rest[k - 3])
+                if at > newest and region[at] >= 0 and not fixed[region[at]]:
                     newest = at
         return newest
+
+    def value_itself(self, at):
+        """A value, or the equal one that is computed in its place."""
+        return self.root[at] if self.region[at] == -3 else at
+
+    def is_fixed(self, state, prim, n_in, values):
+        """Whether an op depends on users' leaves alone, such as the transpose of a parameter."""
+        if n_in == 0:
+            return False
+        for k in range(n_in):
+            base = self.root[self.ins[k]]
+            g = self.region[base]
+            if g >= 0:
+                if not self.fixed[g]:
+                    return False
+            elif g != -1 or value_at(values, base).leaf is None:
+                return False
+        return ASK_["repeats"](prim, state)
+
+    def find_twin(self, state, prim, n_in, values, args):
+        """Let the results of a fixed op be those of an equal op before; False if there is none.
+
+        A program that computes something of its parameters in each call means the same value each
+        time.  Groups may then share it, and gradients are added up before they reach the leaves.
+        """
+        arg0 = state.arg0
+        first = state.first
+        numbers = tuple(args[arg0 : arg0 + len(prim.size_mask)])
+        key = (
+            prim,
+            state.requires_grad,
+            tuple([self.ins[k] for k in range(n_in)]),
+            numbers,
+            repr(numbers),  # tells 0.0 from -0.0, and 1 from True
+        )
+        twin = self.twins.setdefault(key, first)
+        if twin == first:
+            return False
+        for k in range(state.n_out):
+            self.region[first + k] = -3
+            self.root[first + k] = twin + k
+            self.offset[first + k] = 0
+        self.merged.add(self.region[twin])
+        return True
 
     def place_view(self, state, prim, values, args):
         """Note which bytes of its operand a view of leading rows shows; False if not dense."""

@@ -138,7 +138,7 @@ class DeferredBackward:
             self.resolve(segment)
             return False
         reached, ends = way
-        if not self.spent.isdisjoint(reached):
+        if not self.spent.isdisjoint(execution.own(reached)):
             raise GraphError(FREED)
         if owner.ledger is None:
             owner.ledger = ParameterGradients(owner.pending | {-segment.serial: seeds})
@@ -154,7 +154,7 @@ class DeferredBackward:
             self.resolve(segment)
             return False
         if not owner.retain:
-            self.spent.update(reached)
+            self.spent.update(execution.own(reached))
             if len(self.spent) == execution.n_reached:
                 segment.structure.spend()
         for i, g in found:

@@ -154,6 +154,8 @@ def without_unread_steps(batch: FlushJob, read: Sequence[int]) -> FlushJob | Non
 
     Ops whose results nobody reads are left out, too.  Returns None if there are no such steps.
     """
+    if not any(state.is_step for state in batch.states):
+        return None
     used, kept, found = set(read), [], False
     for k in range(len(batch.states) - 1, -1, -1):
         state = batch.states[k]

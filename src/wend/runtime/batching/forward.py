@@ -70,7 +70,8 @@ class Forward:
         self.with_gradients = False  # whether a backward pass follows
         self.room = SlabAllocator()
         before = book.n
-        if not self.sorter.scan(book.root, batch.states, self.values, batch.args):
+        states, merges = batch.states, book is BOOK
+        if not self.sorter.scan(book.root, states, self.values, batch.args, merges):
             raise Unsuited("a step cannot be run in groups")
         if not book.learn(book.n - before, len(batch.states), batch.state is not None):
             raise Unsuited("most of the structure is new here")
@@ -276,6 +277,13 @@ class Forward:
             return self.copy_of(at)
         return self.room.view(address, type_.dims, type_.dtype.numpy)
 
+    def own(self, regions: set[int]) -> set[int]:
+        """Return those regions that only one backward pass may go through.
+
+        A region that stands for equal ops of several calls is passed for each of these.
+        """
+        return regions - self.sorter.merged
+
     def is_outside(self, at: int) -> bool:
         """Whether a value has entered the trace from outside."""
         return bool(self.region[at] == -1)
@@ -323,7 +331,7 @@ class Forward:
         roots = self.open_roots(wanted)
         types = _slabs.types_of(self.values)
         path = lazy_path_of(self.batch, types)
-        self.n_reached = sum(self.sorter.reached)
+        self.n_reached = len(self.own({i for i, on in enumerate(self.sorter.reached) if on}))
         self.values = values = list(self.values)
         path.wait(DeferredBackward(self, roots, {i: values[i] for i in self.sorter.leaves}))
         segment = self.leave_segment(roots, path, types)

@@ -137,6 +137,14 @@ def code(prim: Any, state: Any) -> int:
     return int(_grouper.PLAIN)
 
 
+def repeats(prim: Any, state: Any) -> bool:
+    """Whether an op gives the same each time for the same operands, and never fails."""
+    prims = [prim]
+    if prim.is_composite:
+        prims += [node.prim for node in state.program.graph.nodes]
+    return all(p.pure and not p.random and not p.fallible for p in prims)
+
+
 def offset(key: tuple[Any, ...]) -> int:
     """Return the byte where a view of leading rows begins; -1 if the op is no such dense view.
 
@@ -308,4 +316,5 @@ def ops_of(node: Any) -> list[Any]:
 
 _grouper.ASK["code"] = code
 _grouper.ASK["offset"] = offset
+_grouper.ASK["repeats"] = repeats
 _grouper.ASK["child"] = child

@@ -23,6 +23,9 @@ _grouper: Any = _grouper_select.select()
 _PLAIN, _LEAF, _NODE, _INFERENCE = range(4)  # kinds of leaves, as `LeafPrimitive.grad`
 #: At most one of so many ops may be in the first part.
 RARE = 4
+#: The steps of a flush that a backward pass begins, their number, and the positions of its first
+#: part.  The number is compared, because another thread or fiber may record more ops meanwhile.
+_asked: tuple[list[Any], int, set[int]] | None = None
 
 
 def first_part(batch: FlushJob) -> set[int]:
@@ -32,12 +35,12 @@ def first_part(batch: FlushJob) -> set[int]:
         return set()
     if not executor.allowed() or not executor.suits_groups(batch.state, states):
         return set()
-    begin = [k for k, state in enumerate(states) if _is_unsuited(state)]
+    begin = unsuited_of(states)
     if not begin or RARE * len(begin) > len(states):
         return set()
     unsuited = begin.copy()
-    made_by: list[int] = [0] * len(batch.values)
-    for k, state in enumerate(states):
+    made_by: dict[int, int] = {}  # an op reads results of ops before
+    for k, state in enumerate(states[: begin[-1] + 1]):
         for i in range(state.first, state.first + state.n_out):
             made_by[i] = k
     found: set[int] = set()
@@ -57,7 +60,7 @@ def first_part(batch: FlushJob) -> set[int]:
     if RARE * len(found) > len(states):
         return set()
     # No op of the rest may read a value from outside that the first part overwrites in place.
-    read = {i for k, s in enumerate(states) if k not in found for i in s.operand_indices()}
+    read = read_by([s for k, s in enumerate(states) if k not in found])
     for k in begin:
         for i in states[k].operand_indices():
             if i in read and type(states[made_by[i]].prim) is LeafPrimitive:
@@ -65,32 +68,58 @@ def first_part(batch: FlushJob) -> set[int]:
     return found
 
 
-def _is_unsuited(state: Any) -> bool:
-    prim = state.prim
+def unsuited_of(states: list[Any]) -> list[int]:
+    """Return the positions of the ops that cannot run by regions."""
+    known: dict[Any, bool | None] = {}  # by primitive, as a long flush has few; None for leaves
+    found = []
+    for k, state in enumerate(states):
+        prim = state.prim
+        if prim in known:
+            on = known[prim]
+        else:
+            on = known[prim] = _is_unsuited(prim, state)
+        if on or (on is not None and (state.is_step or state.mode.recompute != 0)):
+            found.append(k)
+    return found
+
+
+def _is_unsuited(prim: Any, state: Any) -> bool | None:
     if type(prim) is LeafPrimitive:
-        return False
-    if state.is_step or state.mode.recompute != 0 or not isinstance(prim, PrimitiveBase):
+        return None
+    if state.is_step or not isinstance(prim, PrimitiveBase):
         return True
     if prim.region_code == 0:
         prim.region_code = code(prim, state) + 1
     return bool(prim.region_code - 1 == _grouper.UNSUITED)
 
 
+def read_by(states: list[Any]) -> set[int]:
+    """Return the values that ops read."""
+    found = {s.i0 for s in states if s.n_in > 0}
+    found.update([s.i1 for s in states if s.n_in > 1], [s.i2 for s in states if s.n_in > 2])
+    found.update(*[s.rest for s in states if s.n_in > 3])
+    return found
+
+
 def run_in_parts(batch: FlushJob, live: list[int]) -> str:
     """Compute the live values of a flush in two parts; return why there is no split, or ""."""
-    chosen = first_part(batch)
+    global _asked
+    asked, _asked = _asked, None
+    if asked is not None and asked[0] is batch.states and asked[1] == len(batch.states):
+        chosen = asked[2]
+    else:
+        chosen = first_part(batch)
     if not chosen:
         return "it has no few ops that keep the others from groups"
     states, values, args, serial = batch.states, batch.values, batch.args, batch.serial
-    wanted, read = set(live), set()
+    wanted = set(live)
+    read = read_by([state for k, state in enumerate(states) if k not in chosen])
+    end = max(chosen) + 1
     first: list[Any] = []
     rest: list[Any] = []
     made: set[int] = set()
     sites: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
-    for k, state in enumerate(states):
-        if k not in chosen:
-            read.update(state.operand_indices())
-    for k, state in enumerate(states):
+    for k, state in enumerate(states[:end]):
         site = batch.sites.get(k) if batch.sites else None
         leaf = type(state.prim) is LeafPrimitive
         if leaf or k in chosen:
@@ -106,7 +135,11 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> str:
             made.add(i)
             if i in read:
                 rest.append(leaf_record(values[i], i))
-    kept = sorted(made & (read | wanted))
+    if batch.sites:
+        longer = len(rest) - end
+        sites[1].update({k + longer: site for k, site in batch.sites.items() if k >= end})
+    rest += states[end:]
+    kept = sorted(i for i in made if i in read or i in wanted)
     run_grouped(FlushJob(first, values, args, None, sites[0], serial, batch.touched, None), kept)
     later = [i for i in live if i not in made]
     failed = [values[i].error for i in kept if values[i].buffer is None]
@@ -125,13 +158,17 @@ def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]]
 
     Returns (value from outside, gradient) pairs, or None if no gradients were computed.
     """
+    global _asked
     found = executor.backward_at_once(trace, seeds)
     if found is None and trace.n and not trace.eager:
         batch = FlushJob(
             trace.states, trace.values, trace.args, trace.state, None, 0, [], trace.extra
         )
-        if first_part(batch):
+        chosen = first_part(batch)
+        if chosen:
+            _asked = trace.states, len(trace.states), chosen
             _hot.flush(trace)
+            _asked = None
     return found
 
 
