@@ -176,7 +176,7 @@ class Grouper:
     def scan(self, root_node, states, values, args, merges):
         """Sort all ops into regions; False if there are ops that only another executor can run.
 
-        merges: whether ops on leaves alone that are alike become one, see `find_twin`
+        merges: whether equal ops on leaves alone are merged, see `find_twin`
         """
         root, region, local, nodes = self.root, self.region, self.local, self.nodes
         for number in range(len(states)):
@@ -274,7 +274,7 @@ class Grouper:
         return newest
 
     def value_itself(self, at):
-        """A value, or the equal one that is computed in its place."""
+        """A value, or the equal value that is computed in its place."""
         return self.root[at] if self.region[at] == -3 else at
 
     def is_fixed(self, state, prim, n_in, values):

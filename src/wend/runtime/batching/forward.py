@@ -278,7 +278,7 @@ class Forward:
         return self.room.view(address, type_.dims, type_.dtype.numpy)
 
     def own(self, regions: set[int]) -> set[int]:
-        """Return those regions that only one backward pass may go through.
+        """Return those regions that a single backward pass may go through.
 
         A region that stands for equal ops of several calls is passed for each of these.
         """
