@@ -282,7 +282,8 @@ class Forward:
 
         A region that stands for equal ops of several calls is passed for each of these.
         """
-        return regions - self.sorter.merged
+        found: set[int] = regions - self.sorter.merged
+        return found
 
     def is_outside(self, at: int) -> bool:
         """Whether a value has entered the trace from outside."""
