@@ -2,7 +2,7 @@
 
 python benchmarks/hands.py [--seed 1] [--workload NAME ...] [--hands 4] [--seconds 3] [--all-data]
 
-A hand is put together from choices (`programs/hand.py`): how parameters are held, how a row is got
+A hand is put together from choices (`written/hand.py`): how parameters are held, how a row is got
 at, whether a sentence or each word is looked up, how loops are written, and whether data is new in
 each step, or eight batches come back, in order or shuffled. With `--all-data` each hand meets all
 three. Both sides run the same program from equal weights, and the first losses must agree.
@@ -24,7 +24,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from bench import Side, frameworks, publish, table
-from programs.hand import CHOICES, Hand, draw
+from written.hand import CHOICES, Hand, draw
 
 PROGRAMS = (
     "tree_lstm",

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from bench import serve
 from common import SETTLING, come_to_rest
-from programs.hand import Hand
+from written.hand import Hand
 
 torch.set_num_threads(1)
 BATCHES = 8
@@ -28,7 +28,7 @@ FEW = 4
 
 def program_of(name: str, hand: Hand) -> Any:
     """Return a program: TreeLstm of `tree_lstm`."""
-    made = getattr(importlib.import_module(f"programs.{name}"), name.title().replace("_", ""))
+    made = getattr(importlib.import_module(f"written.{name}"), name.title().replace("_", ""))
     return made(hand)
 
 

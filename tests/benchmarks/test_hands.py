@@ -14,7 +14,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 def hands(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     yield pytest.importorskip("hands")
-    for name in ("hands", "bench", "programs", "programs.hand"):
+    for name in ("hands", "bench", "written", "written.hand"):
         sys.modules.pop(name, None)
 
 

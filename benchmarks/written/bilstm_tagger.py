@@ -8,8 +8,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from programs.held import Layers, State
-from programs.program import Program
+from written.held import Layers, State
+from written.program import Program
 
 HIDDEN, EMBEDDING, WORDS, TAGS, SENTENCES = 64, 128, 2000, 12, 16
 

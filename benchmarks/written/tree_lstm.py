@@ -8,8 +8,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from programs.held import Layers, State
-from programs.program import Program
+from written.held import Layers, State
+from written.program import Program
 
 HIDDEN, EMBEDDING, WORDS, CLASSES, TREES = 150, 300, 2000, 5, 25
 

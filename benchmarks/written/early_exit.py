@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from common import for_all
 
-from programs.held import Layers
-from programs.program import Program
+from written.held import Layers
+from written.program import Program
 
 WIDTH, LAYERS, CLASSES, EXAMPLES = 128, 12, 10, 32
 

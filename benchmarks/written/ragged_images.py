@@ -8,8 +8,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from programs.held import Layers
-from programs.program import Program
+from written.held import Layers
+from written.program import Program
 
 COUNT, CLASSES, LARGEST = 32, 10, 86
 

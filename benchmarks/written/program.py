@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from programs.hand import Hand
-from programs.held import HELD, Layers, drawn
+from written.hand import Hand
+from written.held import HELD, Layers, drawn
 
 #: Rows of a tensor, each with a dim of size 1 in front.
 OF_TENSOR: dict[str, Callable[[torch.Tensor], Sequence[torch.Tensor]]] = {

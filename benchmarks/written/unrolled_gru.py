@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from programs.held import Layers
-from programs.program import Program
+from written.held import Layers
+from written.program import Program
 
 WIDTH, BATCH = 64, 8
 

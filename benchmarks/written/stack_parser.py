@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from common import for_all
 
-from programs.held import Layers, State
-from programs.program import Program
+from written.held import Layers, State
+from written.program import Program
 
 HIDDEN, WORDS, SENTENCES = 64, 2000, 16
 SHIFT, REDUCE = 0, 1
