@@ -57,7 +57,7 @@ def test_all_elements_arrive(streamed, count, dtype):
 
 
 @pytest.mark.parametrize("count", [1, 15, 63, 64, 65, 127, 128, 129, 192, 300])
-def test_both_halves_and_what_is_left(streamed, count):
+def test_whole_vectors_and_what_is_left(streamed, count):
     x, y = normal(count), normal(count)
     made = torch.tanh(torch.tensor(x) * torch.tensor(y)) + torch.tensor(y)
     np.testing.assert_allclose(made.numpy(), np.tanh(x * y) + y, rtol=1e-6, atol=1e-6)

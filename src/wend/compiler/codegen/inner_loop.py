@@ -52,7 +52,7 @@ class PhaseCode:
         self.where: dict[int, str] = {}
         self.streams: dict[int, str] = {}  # id of an access -> whether it is written past caches
         self.following: list[tuple[Access, str]] = []  # accesses of the next row, to be prefetched
-        self.index, self.apart = "", ""
+        self.index = ""
         self.builders: list[VectorBuilder] = []
         self._places: dict[int, SsaValue] = {}
         self._inside: dict[Any, SsaValue] = {}
@@ -96,12 +96,6 @@ class PhaseCode:
         wide = self.copies * code.lanes
         if self.streams and code.traffic.gathers:
             code.traffic.gather(self, counter, extent, wide)
-        elif code.traffic.may_halve(self):
-            halves = code.traffic.halves(begin, extent, wide)
-            self.apart = halves.apart
-            self.loop(counter, halves.stop, halves.step, self.copies, masked=False)
-            self.apart = ""
-            code.traffic.pass_over(halves, counter)
         else:
             self.loop(counter, extent, str(wide), self.copies, masked=False)
         self.loop(counter, extent, str(code.lanes), 1, masked=True)
@@ -273,10 +267,9 @@ class PhaseCode:
 
     def position(self, c: int) -> str:
         """The number of the first element of vector `c`."""
-        index, half = self.index, self.copies // 2
-        if self.apart and c >= half:
-            index, c = self.text.let(f"add i64 {index}, {self.apart}"), c - half
-        return self.text.let(f"add i64 {index}, {c * self.code.lanes}") if c else index
+        if c == 0:
+            return self.index
+        return self.text.let(f"add i64 {self.index}, {c * self.code.lanes}")
 
     def places(self, c: int) -> SsaValue:
         """The numbers of the elements of vector `c`, as int64."""

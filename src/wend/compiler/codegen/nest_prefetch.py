@@ -3,14 +3,12 @@
 A processor prefetches by itself, but not from page to page, and not while computing with a row. So
 nests that go over much memory prefetch it `AHEAD` bytes early. A large result that the plan does
 not read again is written past the caches, without reading its lines first. Such stores require
-aligned vectors. A single long row of several operands is computed from its beginning and from its
-middle at once. More pages are then read at the same time. Words of the argument block decide all
-this when the kernel runs.
+aligned vectors. Words of the argument block decide all this when the kernel runs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from wend.compiler.codegen.instructions import SsaValue, memory_type, vector_type
 from wend.compiler.ir.loops import MAP
@@ -35,21 +33,6 @@ ROW = 64 << 10
 LEAST = 16
 #: The bytes of a cache line, and the elements gathered in a block where vectors are smaller.
 LINE, GATHERED = 64, 128
-
-
-class Halves(NamedTuple):
-    """A loop over both halves of the elements at once, or over all elements: names of i64.
-
-    stop: the end of the loop
-    step: the elements from turn to turn
-    apart: the elements from the first half of a turn's vectors to the second half
-    rest: the elements beyond `stop` that the loop has computed
-    """
-
-    stop: str
-    step: str
-    apart: str
-    rest: str
 
 
 class Traffic:
@@ -102,40 +85,6 @@ class Traffic:
         over = text.let(f"and i64 {bits}, {self.code.lanes * size - 1}")
         whole = text.let(f"icmp eq i64 {over}, 0")
         return text.let(f"and i1 {flag}, {whole}")
-
-    def may_halve(self, phase: PhaseCode) -> bool:
-        """Whether a phase may go over both halves of its elements at once.
-
-        The order of elements must not matter. With a single operand there is nothing to gain.
-        """
-        nest = self.code.nest
-        single = not nest.outer and len(nest.inner) == 1 and nest.phases == 1
-        plain = all(op.kind == MAP for op in phase.ops) and not phase.again
-        return single and plain and phase.copies % 2 == 0 and len(self.ahead) > 1
-
-    def halves(self, begin: str, extent: str, wide: int) -> Halves:
-        """Return the loop over both halves, if the nest goes over much memory, else over all.
-
-        Half of a turn's vectors belong to each half.
-
-        wide: the elements of a turn
-        """
-        text, far = self.code.text, self.is_far()
-        count = text.let(f"sub i64 {extent}, {begin}")
-        half = text.let(f"mul i64 {text.let(f'udiv i64 {count}, {wide}')}, {wide // 2}")
-        middle = text.let(f"add i64 {begin}, {half}")
-        return Halves(
-            text.let(f"select i1 {far}, i64 {middle}, i64 {extent}"),
-            text.let(f"select i1 {far}, i64 {wide // 2}, i64 {wide}"),
-            text.let(f"select i1 {far}, i64 {half}, i64 {wide // 2}"),
-            text.let(f"select i1 {far}, i64 {half}, i64 0"),
-        )
-
-    def pass_over(self, halves: Halves, counter: str) -> None:
-        """Move the counter behind the second half."""
-        text = self.code.text
-        reached = text.let(f"load i64, ptr {counter}")
-        text.line(f"store i64 {text.let(f'add i64 {reached}, {halves.rest}')}, ptr {counter}")
 
     def spread(self) -> dict[int, list[Access]]:
         """Assign the operands that light phases read first to phases that prefetch the next row.
@@ -193,19 +142,15 @@ class Traffic:
             long = self.flag(length, ROW)
             chosen = long if rows == "long" else text.let(f"xor i1 {long}, true")
             condition = text.let(f"and i1 {condition}, {chosen}")
-        parts = 2 if phase.apart else 1
         with text.when(condition):
             for access, where in reads:
                 size = access.dtype.itemsize
-                for part in range(parts):
-                    place = text.let(
-                        f"getelementptr {memory_type(access.dtype)}, ptr {where}, "
-                        f"i64 {phase.position(part * phase.copies // parts)}"
-                    )
-                    for byte in range(0, phase.copies // parts * self.code.lanes * size, LINE):
-                        line = text.let(f"getelementptr i8, ptr {place}, i64 {ahead + byte}")
-                        into = f"i32 0, i32 {FIRST if ahead else SECOND}, i32 1"
-                        text.line(f"call void @llvm.prefetch.p0(ptr {line}, {into})")
+                first, element = phase.position(0), memory_type(access.dtype)
+                place = text.let(f"getelementptr {element}, ptr {where}, i64 {first}")
+                for byte in range(0, phase.copies * self.code.lanes * size, LINE):
+                    line = text.let(f"getelementptr i8, ptr {place}, i64 {ahead + byte}")
+                    into = f"i32 0, i32 {FIRST if ahead else SECOND}, i32 1"
+                    text.line(f"call void @llvm.prefetch.p0(ptr {line}, {into})")
 
     def store(self, phase: PhaseCode, access: Access, values: list[SsaValue], stream: str) -> None:
         """Store vectors side by side, past the caches if the i1 `stream` holds."""
