@@ -4,6 +4,8 @@ In such programs only single ops come back, so that each op is a region of its o
 backward functions of an op are bound once, as a `Cell`.  A flush is then a native loop over cells
 in the order of recording, and its backward pass is a loop in reverse order.  Between cells,
 `Forward.run` and `Execution.back` run the ops that have no machine code (yet).
+
+The workload `random_programs` takes a twelfth of the time: see decision 020.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Finds poolings that a convolution can do (see `winograd.pool`), and sets the words for them."""
+"""Finds poolings that a convolution can do (see `winograd.pool`), and sets the words for them.
+
+Evaluation of a digit classifier takes 0.88 of the time, images of `examples/sizes.py` 0.83: see
+decision 020.
+"""
 
 from __future__ import annotations
 
