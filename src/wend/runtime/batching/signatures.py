@@ -152,7 +152,7 @@ def offset(key: tuple[Any, ...]) -> int:
     """
     prim, type_, args = key
     found = -1
-    if len(type_.dims) >= 2 and prim.is_differentiable:
+    if prim.is_differentiable:
         _, (out,) = prim.typed([type_], list(args))
         dense = contiguous_strides(type_.dims)
         strides, first = prim.strides(type_.dims, dense, *prim.arrange([None], list(args))[1:])
