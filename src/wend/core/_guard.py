@@ -53,7 +53,7 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         if trace.site_code is not None and not _is_running(trace.site_code, trace.site_lasti):
             trace.site_code = None  # its block was cut short before the end
         serial, n, state = trace.serial, trace.n, trace.state
-        counts = trace.nbytes, trace.ops
+        counts = trace.nbytes, trace.held_bytes, trace.ops
         lengths = len(trace.states), len(trace.args), len(trace.touched)
         try:
             return function(*given)
@@ -63,7 +63,7 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
                 if trace.serial == serial and _cuts_short(error):
                     _shorten(trace, n, lengths)
                     trace.n, trace.state = n, state
-                    trace.nbytes, trace.ops = counts
+                    trace.nbytes, trace.held_bytes, trace.ops = counts
             finally:
                 sys.setrecursionlimit(sys.getrecursionlimit() - ROOM)
             raise

@@ -231,6 +231,7 @@ cdef class Trace:
     cdef public Py_ssize_t n_live
     cdef public Py_ssize_t n
     cdef public Py_ssize_t nbytes
+    cdef public Py_ssize_t held_bytes
     cdef public Py_ssize_t ops
     cdef public long long ops_before
     cdef Py_ssize_t room

@@ -596,7 +596,8 @@ class Trace:
         self.live = None  # the values that are `wanted`, as somebody has found out,
         self.n_live = 0  # when there were so many
         self.n = 0
-        self.nbytes = 0
+        self.nbytes = 0  # of all values,
+        self.held_bytes = 0  # and of those from outside, whose memory the trace keeps
         self.ops_before += self.ops
         self.ops = 0
         self.extra = None
@@ -914,6 +915,7 @@ def enter(trace, v):
     push(trace.states, step)
     trace.n = index + 1
     trace.nbytes += v.type.nbytes
+    trace.held_bytes += v.type.nbytes
     return index
 
 
@@ -1155,7 +1157,7 @@ def record_known(trace, prim, n, h0, h1, h2, rest, values, inplace):
         or child.mode is not trace.mode
         or child.out_type is None
         or trace.n >= trace.soft_nodes
-        or trace.nbytes >= trace.soft_bytes
+        or trace.held_bytes >= trace.hard_bytes
         or (rest is not None and not same_rest(trace, child, rest))
     ):
         return record_new(trace, prim, n, h0, h1, h2, rest, values, inplace)

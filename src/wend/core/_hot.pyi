@@ -1585,6 +1585,7 @@ class Trace:
     n_live: _int
     n: _int
     nbytes: _int
+    held_bytes: _int
     ops: _int
     ops_before: _int
     extra: Any

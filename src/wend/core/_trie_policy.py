@@ -138,8 +138,16 @@ def join_held(trace, prim, h0, h1, h2, rest):
 
 
 def check_budget(trace, autobatch):
-    """Flush past the hard budget; short of that only where the program's loop begins anew."""
+    """Flush past the hard budget; short of that only where the program's loop begins anew.
+
+    Sizes do not decide where a path ends. Where a trace of smaller values has gone on, larger ones
+    go on as well: only the memory that the trace keeps from outside is bounded there.
+    """
     hard = trace.n >= trace.hard_nodes or trace.nbytes >= trace.hard_bytes
+    if trace.state is not None and trace.state.child is not None:
+        hard = trace.n >= trace.hard_nodes or trace.held_bytes >= trace.hard_bytes
+        if trace.n < trace.soft_nodes and not hard:
+            return
     if trace.state is None and autobatch and trace.nbytes < trace.hard_bytes:
         # Off the trie there is no plan to be made: the more is pending, the more runs together.
         if trace.n < MOST_OFF_TRIE:

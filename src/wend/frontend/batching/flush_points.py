@@ -12,6 +12,7 @@ from collections import Counter
 from typing import Any
 
 from wend.core import _hot
+from wend.core.provenance import user_site
 
 Place = tuple[int, int]  # id of a code object, instruction
 
@@ -23,7 +24,9 @@ def on_beat(trace: Any, code: Any, lasti: int) -> bool:
     """Whether the op about to be recorded is where the program's loop begins anew."""
     for state in trace.states:
         if state.within:  # recorded by the package: a module, as a rule
-            return not trace.modules
+            if trace.modules:
+                return False
+            return trace.n >= trace.soft_nodes or comes_again(trace, state, code, lasti)
         if state.code is not None:
             break
     else:
@@ -33,6 +36,21 @@ def on_beat(trace: Any, code: Any, lasti: int) -> bool:
         _ENDINGS.clear()
         found = _ENDINGS[trace.serial] = endings(trace, (id(state.code), state.lasti))
     return (id(code), lasti) in found
+
+
+def comes_again(trace: Any, first: Any, code: Any, lasti: int) -> bool:
+    """Whether the trace has this line of the user's, or begins with it where the package records.
+
+    So a large step of training ends where its optimizer does, and not behind its model.
+    """
+    if not _hot.is_internal(code):
+        place = (id(code), lasti)
+        return any(found == place for found in places(trace, 0))
+    if trace.site_code is not None:
+        code, lasti = trace.site_code, trace.site_lasti
+    else:
+        code, lasti = user_site()
+    return bool(code is first.code and lasti == first.lasti)
 
 
 def endings(trace: Any, first: Place) -> frozenset[Place]:
@@ -52,9 +70,13 @@ def endings(trace: Any, first: Place) -> frozenset[Place]:
 
 def recent_places(trace: Any) -> list[Place]:
     """The user's lines behind the later half of a trace, where they called ops themselves."""
+    return places(trace, len(trace.states) // 2)
+
+
+def places(trace: Any, start: int) -> list[Place]:
+    """The user's lines behind a trace from a step on, where they called ops themselves."""
     sites = trace.sites or {}
     found = []
-    start = len(trace.states) // 2
     for k, state in enumerate(trace.states[start:], start):
         if state.code is not None and not state.within:
             code, lasti = sites.get(k, (state.code, state.lasti))
