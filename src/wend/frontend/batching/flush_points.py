@@ -39,7 +39,7 @@ def on_beat(trace: Any, code: Any, lasti: int) -> bool:
 
 
 def comes_again(trace: Any, first: Any, code: Any, lasti: int) -> bool:
-    """Whether the trace has this line of the user's, or begins with it where the package records.
+    """Whether this line of the user's is in the trace; of the package's lines, the first alone.
 
     So a large step of training ends where its optimizer does, and not behind its model.
     """
@@ -74,7 +74,7 @@ def recent_places(trace: Any) -> list[Place]:
 
 
 def places(trace: Any, start: int) -> list[Place]:
-    """The user's lines behind a trace from a step on, where they called ops themselves."""
+    """The lines behind a trace from a step on, where the user called ops, and no package did."""
     sites = trace.sites or {}
     found = []
     for k, state in enumerate(trace.states[start:], start):
