@@ -595,9 +595,7 @@ class Trace:
         self.sites = None
         self.live = None  # the values that are `wanted`, as somebody has found out,
         self.n_live = 0  # when there were so many
-        self.n = 0
-        self.nbytes = 0  # of all values,
-        self.held_bytes = 0  # and of those from outside, whose memory the trace keeps
+        self.n = self.nbytes = self.held_bytes = 0  # held: of values from outside, kept by the trace
         self.ops_before += self.ops
         self.ops = 0
         self.extra = None
