@@ -595,7 +595,7 @@ class Trace:
         self.sites = None
         self.live = None  # the values that are `wanted`, as somebody has found out,
         self.n_live = 0  # when there were so many
-        self.n = self.nbytes = self.held_bytes = 0  # held: of values from outside, kept by the trace
+        self.n = self.nbytes = self.held_bytes = 0  # held: of values from outside
         self.ops_before += self.ops
         self.ops = 0
         self.extra = None
