@@ -22,11 +22,13 @@ from wend.runtime.numpy_executor.plan import ReferencePlan
 from wend.runtime.repair import run_instead
 from wend.runtime.verify.plans import verify
 
-#: The visit of a path, counted from 1, at which its compilation begins. The compilation of a path
-#: begins at the second visit if the first has taken longer than planning will.
+#: The visit, counted from 1, at which compilation begins: of a path, or of its structure. A path is
+#: compiled from the second visit on if the first has taken longer than planning will.
 THIRD = 3
 #: Seconds that planning takes for an op, about.
 PLANNING = 0.0003
+#: How many structures' visits are remembered.
+MOST_STRUCTURES = 4096
 #: Paths of more ops than this stay with the reference: planning would take too long.
 MAX_OPS = 6000
 #: Seconds of a run of the reference from which on free heap memory goes back to the system when
@@ -47,6 +49,27 @@ def _renew_lock() -> None:
 at_fork(lambda: _planning.acquire(), lambda: _planning.release(), _renew_lock)
 
 
+_visits: dict[int, int] = {}  # by structure
+
+
+def structure_of(path: PathGraph, wanted: frozenset[int]) -> int:
+    """Return a hash of the ops of a path, their operands, and the wanted values.
+
+    Paths that only a comparison of sizes has parted have one structure: a batch of 1, say, among
+    larger batches.
+    """
+    ops = [(state.prim, tuple(state.operand_indices())) for state in path.states]
+    return hash((tuple(ops), wanted))
+
+
+def count_visit(structure: int) -> int:
+    """Count a visit of a structure; return how many there have been."""
+    if len(_visits) >= MOST_STRUCTURES:
+        _visits.clear()
+    _visits[structure] = count = _visits.get(structure, 0) + 1
+    return count
+
+
 class TieredPlan:
     """Runs the reference until machine code is ready."""
 
@@ -57,6 +80,7 @@ class TieredPlan:
         self.native_plan: Any = None  # the native half, which the launcher looks for
         self.compilation: Any = None
         self.fault: BaseException | None = None  # why there is no machine code
+        self.structure = structure_of(path, wanted)
         self.visits = 0
         self.seconds = 0.0  # duration of the reference's last run
         self.spent = 0.0  # duration of all runs of the reference
@@ -90,7 +114,8 @@ class TieredPlan:
             return False
         if compiled is None and not self.hopeless:
             self.visits += 1
-            if config.settings.wait or self.visits >= THIRD or self.is_slow():
+            due = max(self.visits, count_visit(self.structure)) >= THIRD
+            if config.settings.wait or due or self.is_slow():
                 self.reference.restore(batch, short=False)
                 self.advance()
                 compiled = self.compiled

@@ -31,6 +31,7 @@ class Windows:
         ceil_mode: bool,
     ) -> None:  # fmt: skip
         self.size = x.shape[2:]
+        self.ceil_mode = ceil_mode  # where windows may reach further than the input, by its size
         self.kernel = per_dim(op, "kernel_size", kernel, nd)
         # An empty stride means none was given, as in PyTorch.
         self.stride = per_dim(op, "stride", stride, nd) if stride else self.kernel
@@ -74,9 +75,7 @@ class Windows:
         pads: list[Any] = []
         for n, p, span in zip(self.size, self.padding, self.spans, strict=True):
             pads = [p, span - p - n, *pads]  # the last dim comes first
-        if all(p == 0 for p in self.padding) and all(
-            n >= span for n, span in zip(self.size, self.spans, strict=True)
-        ):
+        if not self.ceil_mode and all(p == 0 for p in self.padding):
             return x  # patches() leaves out elements that no window reaches
         return ops.pad(x, tuple(pads))
 
