@@ -8,7 +8,7 @@ from typing import Any
 
 import wend
 from wend.core import _hot
-from wend.runtime import flush
+from wend.runtime import flush, tiers
 
 #: A root that has gained so much takes no new children.
 SEALED = 1 << 40
@@ -17,6 +17,7 @@ SEALED = 1 << 40
 def new_trie() -> _hot.State:
     """Forget all paths; returns the new root."""
     wend.synchronize()
+    tiers.STRUCTURES.clear()
     trace = _hot.current_trace()
     trace.root = root = _hot.State(None, None)
     trace.reset()

@@ -197,7 +197,7 @@ def visits_until_planned(n: int, before: tuple[int, ...]) -> int:
     """Visits of a size until its path is being planned, after visits of other sizes."""
     step = inferred(lambda x: x - x.mean(1, keepdim=True) * 1.5, sequence)
     with config.override(compile=True, wait=False), own_trie():
-        tiers._visits.clear()
+        tiers.STRUCTURES.clear()
         for other in before:
             step(other)
         for visit in range(1, 5):

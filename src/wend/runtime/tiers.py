@@ -49,7 +49,8 @@ def _renew_lock() -> None:
 at_fork(lambda: _planning.acquire(), lambda: _planning.release(), _renew_lock)
 
 
-_visits: dict[int, int] = {}  # by structure
+#: How often each structure has been visited.
+STRUCTURES: dict[int, int] = {}
 
 
 def structure_of(path: PathGraph, wanted: frozenset[int]) -> int:
@@ -58,15 +59,17 @@ def structure_of(path: PathGraph, wanted: frozenset[int]) -> int:
     Paths that only a comparison of sizes has parted have one structure: a batch of 1, say, among
     larger batches.
     """
-    ops = [(state.prim, tuple(state.operand_indices())) for state in path.states]
+    ops: list[Any] = [(state.prim, tuple(state.operand_indices())) for state in path.states]
+    if not ops:  # a template's
+        ops = [(node.prim, node.inputs) for node in path.nodes]
     return hash((tuple(ops), wanted))
 
 
 def count_visit(structure: int) -> int:
     """Count a visit of a structure; return how many there have been."""
-    if len(_visits) >= MOST_STRUCTURES:
-        _visits.clear()
-    _visits[structure] = count = _visits.get(structure, 0) + 1
+    if len(STRUCTURES) >= MOST_STRUCTURES:
+        STRUCTURES.clear()
+    STRUCTURES[structure] = count = STRUCTURES.get(structure, 0) + 1
     return count
 
 
