@@ -31,6 +31,7 @@ cdef Py_ssize_t MOST_OPS, MOST_VALUES, MOST_OPERANDS, RANKS, TRIALS, SLICE, MOST
 
 cdef dict OFFSETS_
 cdef dict PLACES_
+cdef dict REPEATED_
 cdef dict ASK_
 
 @cython.final
@@ -117,7 +118,7 @@ cdef class Grouper:
     @cython.locals(state=Record, first=Py_ssize_t, n_in=Py_ssize_t, code=int, nodes=list,
                    region="long long *", root="long long *", local="long long *", at=Py_ssize_t,
                    k=Py_ssize_t, number=Py_ssize_t, n_args=Py_ssize_t, arg0=Py_ssize_t, target=Py_ssize_t,
-                   newest=Py_ssize_t, node=GroupNode, parent=GroupNode, prim=PrimitiveBase, is_fixed=bint)
+                   newest=Py_ssize_t, node=GroupNode, parent=GroupNode, prim=PrimitiveBase, known=int)
     cpdef bint scan(self, GroupNode root_node, list states, list values, list args, bint merges) except -1
     @cython.locals(ins="long long *", region="long long *", fixed="long long *",
                    newest=Py_ssize_t, at=Py_ssize_t, rest=tuple, k=Py_ssize_t)
@@ -125,8 +126,8 @@ cdef class Grouper:
     cdef Py_ssize_t value_itself(self, Py_ssize_t at) noexcept
     @cython.locals(k=Py_ssize_t, base=Py_ssize_t, g=Py_ssize_t)
     cdef bint is_fixed(self, Record state, PrimitiveBase prim, Py_ssize_t n_in, list values) except -1
-    @cython.locals(arg0=Py_ssize_t, first=Py_ssize_t, k=Py_ssize_t, key=tuple, twin=Py_ssize_t, numbers=tuple)
-    cdef bint find_twin(self, Record state, PrimitiveBase prim, Py_ssize_t n_in, list values, list args) except -1
+    @cython.locals(arg0=Py_ssize_t, first=Py_ssize_t, k=Py_ssize_t, key=tuple, twin=Py_ssize_t, numbers=tuple, kind=tuple)
+    cdef int find_twin(self, Record state, PrimitiveBase prim, Py_ssize_t n_in, list values, list args) except -1
     @cython.locals(at=Py_ssize_t, v=Value, arg0=Py_ssize_t, n_args=Py_ssize_t, found=object,
                    key=tuple, first=Py_ssize_t)
     cdef bint place_view(self, Record state, PrimitiveBase prim, list values, list args) except -1

@@ -59,6 +59,7 @@ DRAWS = Random(0)  # of its own: users' draws are not touched, and orders are th
 
 OFFSETS = OFFSETS_ = {}  # where leading views begin, in bytes, by (primitive, type, args)
 PLACES = PLACES_ = {}  # the same by (primitive, type), then by the only arg: `x[i]` for each i
+REPEATED = REPEATED_ = {}  # kinds of ops on leaves of which equal ones came: see `find_twin`
 ASK = ASK_ = {}  # calls of Python: see `signatures`
 
 
@@ -221,11 +222,13 @@ class Grouper:
             newest = self.read_operands(state, n_in)
             if code == LEADING_ and self.place_view(state, prim, values, args):
                 continue
-            is_fixed = merges and newest < 0 and self.is_fixed(state, prim, n_in, values)
-            if is_fixed and self.find_twin(state, prim, n_in, values, args):
-                continue
+            known = 0
+            if merges and newest < 0 and self.is_fixed(state, prim, n_in, values):
+                known = self.find_twin(state, prim, n_in, values, args)
+                if known == 2:
+                    continue
             if code == JOIN_ and self.join_all(root_node, state, values):
-                self.fixed[region[state.first]] = is_fixed
+                self.fixed[region[state.first]] = known
                 continue
             arg0 = state.arg0
             n_args = len(prim.size_mask)
@@ -242,7 +245,7 @@ class Grouper:
                 target = self.begin(root_node, n_in)
                 node = self.find(root_node, state, prim, n_in, target, values, args, arg0, n_args)
             self.join(node, state, n_in, target, values)
-            self.fixed[target] = is_fixed
+            self.fixed[target] = known
         self.number_values(len(values))
         return True
 
@@ -292,13 +295,18 @@ class Grouper:
         return ASK_["repeats"](prim, state)
 
     def find_twin(self, state, prim, n_in, values, args):
-        """Let the results of a fixed op be those of an equal op before; False if there is none.
+        """Let the results of an op on leaves be those of an equal op before, and return 2.
+
+        If there is no equal op before, returns 1 if ops like this have come twice in a flush, and
+        so are kept apart from the ops that read them, or else 0.  Inputs may be leaves, too: then
+        whole programs depend on leaves alone, and should run by regions as any other.
 
         A program that computes something of its parameters in each call means the same value each
         time.  Groups may then share it, and gradients are added up before they reach the leaves.
         """
         arg0 = state.arg0
         first = state.first
+        kind = (prim, type_of(values, self.ins[0]))
         numbers = tuple(args[arg0 : arg0 + len(prim.size_mask)])
         key = (
             prim,
@@ -309,13 +317,14 @@ class Grouper:
         )
         twin = self.twins.setdefault(key, first)
         if twin == first:
-            return False
+            return 1 if kind in REPEATED_ else 0
+        REPEATED_[kind] = True
         for k in range(state.n_out):
             self.region[first + k] = -3
             self.root[first + k] = twin + k
             self.offset[first + k] = 0
         self.merged.add(self.region[twin])
-        return True
+        return 2
 
     def place_view(self, state, prim, values, args):
         """Note which bytes of its operand a view of leading rows shows; False if not dense."""

@@ -72,6 +72,7 @@ class RegionTrie:
             self.templates.clear()
         _grouper.OFFSETS.clear()
         _grouper.PLACES.clear()
+        _grouper.REPEATED.clear()
 
     def begin(self) -> bool:
         """Prepare for sorting a flush; return whether sorting is worth the time."""
