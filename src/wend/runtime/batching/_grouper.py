@@ -297,9 +297,9 @@ class Grouper:
     def find_twin(self, state, prim, n_in, values, args):
         """Let the results of an op on leaves be those of an equal op before, and return 2.
 
-        If there is no equal op before, returns 1 if ops like this have come twice in a flush, and
-        so are kept apart from the ops that read them, or else 0.  Inputs may be leaves, too: then
-        whole programs depend on leaves alone, and should run by regions as any other.
+        Without an equal op, returns 1 if ops like this have come twice in a flush, or else 0.  Only
+        the former are kept apart from the ops that read them.  Where inputs are leaves, too, whole
+        programs depend on leaves alone, and should run by regions as any other.
 
         A program that computes something of its parameters in each call means the same value each
         time.  Groups may then share it, and gradients are added up before they reach the leaves.
