@@ -122,7 +122,7 @@ def test_what_regions_could_not_run_is_told_by_the_flush_that_it_concerns(
 ):
     """The second part runs op by op where regions fail; the next flush does not speak of it."""
 
-    def broken(batch, live):
+    def broken(batch, live, whole_state=None):
         batch.fault = ArithmeticError("broken")
         return "broken"
 
@@ -132,3 +132,22 @@ def test_what_regions_could_not_run_is_told_by_the_flush_that_it_concerns(
             fresh_model(lengths_of(1), unchanged)
         assert True in outcomes, "it must have been run in two parts"
         assert planted_failure.count() == 1
+
+
+def test_updates_by_hand_stay_a_part_of_their_own_when_the_data_comes_back(outcomes):
+    """An update in place waits for the next step's flush, and that must not end the groups."""
+    rng = np.random.default_rng(0)
+    start, inputs = rng.normal(size=(6, 6)), torch.tensor(rng.normal(size=(executor.LONG, 1, 6)))
+    found = {}
+    for batched in (True, False):
+        weight = torch.tensor(start, requires_grad=True)
+        with own_trie(), config.override(autobatch=batched):
+            for _ in range(6):
+                outcomes.clear()
+                sum([torch.tanh(x @ weight).sum() for x in inputs]).backward()
+                with torch.no_grad():
+                    weight -= 1e-3 * weight.grad
+                    weight.grad = None
+            assert (True in outcomes) == batched, "the last step must have been run in two parts"
+        found[batched] = weight.detach().numpy()
+    np.testing.assert_allclose(found[True], found[False], rtol=1e-10)

@@ -268,11 +268,13 @@ def awaits_code(batch: FlushJob, live: list[int]) -> bool:
     return plan.awaited(plan.seconds)
 
 
-def run_regions(batch: FlushJob, live: list[int]) -> str:
+def run_regions(batch: FlushJob, live: list[int], whole_state: Any = None) -> str:
     """Compute the live values of a flush by groups.
 
     Returns why another executor has to run the flush, or "".  If groups have failed, the error is
     in `batch.fault`: the error of an op does not name the op's line yet.
+
+    whole_state: the end of the path of the whole flush, if the batch is a part of one
     """
     whole = batch
     values = batch.values
@@ -307,7 +309,7 @@ def run_regions(batch: FlushJob, live: list[int]) -> str:
                     if config.settings.verify:
                         check_gradients(whole, seeds, gradients)
                 execution.finish(live)
-            note_share(batch.state, execution.groups, len(batch.states))
+            note_share(whole_state or batch.state, execution.groups, len(batch.states))
             groups, owners = execution.told()
             note(batch.states, batch.sites, groups, owners=owners)
             if asked is None and open_roots:

@@ -148,7 +148,7 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> str:
             values[i].error = failed[0]
     elif later:
         second = FlushJob(rest, values, args, None, sites[1], serial, [], None)
-        if executor.run_regions(second, later):
+        if executor.run_regions(second, later, batch.state):
             run_instead(lambda: run_grouped(second, later), second, later)
     return ""
 
