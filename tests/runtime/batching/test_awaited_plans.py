@@ -7,7 +7,7 @@ import wend as torch
 from tries import own_trie
 from wend.base import config
 from wend.compiler.llvm_ir import jit
-from wend.runtime import tiers
+from wend.runtime import flush, tiers
 from wend.runtime.batching import executor
 from wend.runtime.batching.executor import LONG
 from wend.runtime.flush_log import last_step
@@ -180,3 +180,36 @@ def test_a_loop_whose_backward_pass_is_too_long_to_plan_stays_with_groups(monkey
             np.testing.assert_allclose(p.grad.numpy(), g, rtol=1e-9, atol=1e-12)
         jit.drain()
         assert ran == [PLAN if k == 1 else GROUPS]
+
+
+def test_updates_by_hand_run_as_a_part_of_their_own(monkeypatch):
+    """They wait for the next step's flush. A loop of dependent steps is then run in two parts."""
+    start, ran = [p.detach().numpy() for p in weights()], []
+    real = flush.run_in_parts
+
+    def watched(batch, live):
+        reason = real(batch, live)
+        if len(batch.states) > LONG:
+            ran.append(not reason)
+        return reason
+
+    monkeypatch.setattr(flush, "run_in_parts", watched)
+    found = {}
+    for batched in (True, False):
+        parameters = [torch.tensor(x, requires_grad=True) for x in start]
+        with own_trie(), config.override(autobatch=batched):
+            for k in range(12):
+                loss = loop(*parameters)
+                loss.backward()
+                with torch.no_grad():
+                    for p in parameters:
+                        p -= 0.01 * p.grad
+                        p.grad = None
+                loss.item()
+                if k == 8:
+                    jit.drain()
+            found[batched] = [p.detach().numpy() for p in parameters]
+        if batched:
+            # Plans are made for the path that begins with updates, and for the one without.
+            assert ran[3:6] == [True, True, True]
+    check(found[True], found[False])

@@ -9,7 +9,6 @@ is raised for these before anything has been changed.
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -54,17 +53,28 @@ class Awaited:
     plan is awaited, no such step is recorded.
     """
 
-    __slots__ = ("plan", "refused", "seconds")
+    __slots__ = ("plan", "refused", "seconds", "waits")
 
     def __init__(self, plan: TieredPlan) -> None:
         self.plan = weakref.ref(plan)  # the trie may let go of the plan
         self.refused = False  # whether groups have turned out not to run the path
         self.seconds = 0.0  # duration of the last visit by groups
+        self.waits = False  # whether groups are to run the visit that is under way
 
     def goes_on(self) -> bool:
         """Go on with planning; return whether groups are to run this visit as well."""
         plan = None if self.refused else self.plan()
-        return plan is not None and plan.awaited(self.seconds)
+        self.waits = plan is not None and plan.awaited(self.seconds)
+        return self.waits
+
+    def end_visit(self, ran: bool, seconds: float) -> None:
+        """Note how a visit has ended.
+
+        ran: whether groups have run the path
+        seconds: duration of the visit
+        """
+        if self.waits:
+            self.waits, self.refused, self.seconds = False, not ran, seconds
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
@@ -83,16 +93,16 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
     """
     if trace.eager or not allowed():
         return None
-    awaited = None
     if not suits_groups(trace.state, trace.states):
-        awaited = (trace.state.plans or {}).get(AWAITED)
+        awaited = awaited_behind(trace.state)
         if awaited is None or not awaited.goes_on():
             return None
-    start = time.perf_counter()
-    found = run_by_groups(trace, seeds)
-    if awaited is not None:
-        awaited.refused = found is None
-        awaited.seconds = time.perf_counter() - start
+    return run_by_groups(trace, seeds)
+
+
+def awaited_behind(state: Any) -> Awaited | None:
+    """Return the plan that is awaited for what follows on a path, if there is one."""
+    found: Awaited | None = None if state is None else (state.plans or {}).get(AWAITED)
     return found
 
 

@@ -7,6 +7,7 @@ enter the rest from outside, and the rest is run by regions.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from wend.core import _hot
@@ -33,7 +34,9 @@ def first_part(batch: FlushJob) -> set[int]:
     states = batch.states
     if len(states) < executor.LONG or batch.extra is not None or retaining():
         return set()
-    if not executor.allowed() or not executor.suits_groups(batch.state, states):
+    awaited = executor.awaited_behind(batch.state)
+    waits = awaited is not None and awaited.waits
+    if not executor.allowed() or not (waits or executor.suits_groups(batch.state, states)):
         return set()
     begin = unsuited_of(states)
     if not begin or RARE * len(begin) > len(states):
@@ -159,16 +162,18 @@ def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]]
     Returns (value from outside, gradient) pairs, or None if no gradients were computed.
     """
     global _asked
+    awaited, start = executor.awaited_behind(trace.state), time.perf_counter()
     found = executor.backward_at_once(trace, seeds)
+    splits = False
     if found is None and trace.n and not trace.eager:
         batch = FlushJob(
             trace.states, trace.values, trace.args, trace.state, None, 0, [], trace.extra
         )
-        chosen = first_part(batch)
-        if chosen:
-            _asked = trace.states, len(trace.states), chosen
+        splits = len(first_part(batch)) > 0
+        if splits:
             _hot.flush(trace)
-            _asked = None
+    if awaited is not None:
+        awaited.end_visit(found is not None or splits, time.perf_counter() - start)
     return found
 
 
