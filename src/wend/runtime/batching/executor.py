@@ -101,7 +101,7 @@ def run_backward(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | N
 
 
 def awaited_behind(state: Any) -> Awaited | None:
-    """Return the plan that is awaited for what follows on a path, if there is one."""
+    """Return the plan that is awaited for what follows on a path, if any."""
     found: Awaited | None = None if state is None else (state.plans or {}).get(AWAITED)
     return found
 
