@@ -33,6 +33,7 @@ P = [
 @pytest.fixture
 def programs(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
+    monkeypatch.delitem(sys.modules, "programs", raising=False)  # another folder's
     yield pytest.importorskip("programs")
     for name in ("programs", "bench"):
         sys.modules.pop(name, None)

@@ -21,11 +21,10 @@ def run_example(tmp_path_factory):
     def run(framework, name, *options):
         metrics = folder / f"{framework}-{name}.json"
         through = ["-m", "wend", "run"] if framework == "wend" else []
-        path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(ROOT / "src")])
         done = subprocess.run(
             [sys.executable, *through, str(ROOT / "examples" / f"{name}.py")]
             + [*map(str, options), "--metrics", str(metrics)],
-            env={**os.environ, "PYTHONPATH": path.lstrip(os.pathsep), "OMP_NUM_THREADS": "1"},
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
             check=False,

@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import counting
-from programs import MODELS, Case, batches_of
+from written_models import MODELS, Case, batches_of
 
 import wend as torch
 

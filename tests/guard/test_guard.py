@@ -24,7 +24,7 @@ import pytest
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from programs import MODELS, ORDERS, Case, hands_of  # noqa: E402
+from written_models import MODELS, ORDERS, Case, hands_of  # noqa: E402
 
 from wend.core._select import is_compiled  # noqa: E402
 from wend.runtime.native.launcher import launcher  # noqa: E402

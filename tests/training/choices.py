@@ -20,7 +20,6 @@ OPTIMISERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "AdamW": ({"lr": 0.02}, {"lr": 0.03, "weight_decay": 0.2, "amsgrad": True, "foreach": True}),
     "RMSprop": ({"lr": 0.01}, {"lr": 0.01, "momentum": 0.5, "centered": True, "eps": 1e-3}),
     "Adagrad": ({"lr": 0.05}, {"lr": 0.05, "lr_decay": 0.1, "initial_accumulator_value": 0.5}),
-    "Adafactor": ({"lr": 0.05}, {"lr": 0.02, "eps": (1e-4, 1e-2), "d": 2.0, "beta2_decay": -0.5}),
     "Adadelta": ({"lr": 1.0}, {"lr": 0.5, "rho": 0.8, "weight_decay": 0.05, "eps": 1e-4}),
     "Adamax": ({"lr": 0.02}, {"lr": 0.03, "weight_decay": 0.1, "betas": (0.8, 0.9)}),
     "NAdam": ({"lr": 0.02}, {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}),
@@ -31,6 +30,7 @@ OPTIMISERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"lr": 0.01, "max_iter": 2, "history_size": 1},
         {"lr": 0.02, "max_iter": 3, "history_size": 1, "max_eval": 3, "tolerance_change": 1e-7},
     ),
+    "Adafactor": ({"lr": 0.05}, {"lr": 0.02, "eps": (1e-4, 1e-2), "d": 2.0, "beta2_decay": -0.5}),
 }
 
 Schedule = Callable[[Any, Any], Any]
