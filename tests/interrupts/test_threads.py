@@ -8,6 +8,7 @@ import pytest
 
 import wend as torch
 from wend import nn
+from wend.core import _hot
 
 N_THREADS, TURNS = 4, 12
 
@@ -172,3 +173,32 @@ def test_training_beside_threads_that_load():
         loader.join()
     for a, b in zip(alone, beside, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+def test_rules_are_traced_while_another_thread_has_the_turn():
+    """A flush may trace a rule, and the thread that has the turn may wait for that flush."""
+
+    class Traced:
+        def record(self, prim, tensors, args):
+            return prim.name
+
+    x, ready, held, found = torch.ones(3), threading.Event(), threading.Event(), []
+
+    def work():
+        torch.ones(3).tolist()  # now several threads record
+        trace = _hot.current_trace()
+        trace.symbolic = Traced()
+        ready.set()
+        held.wait(60)
+        found.append(torch.tanh(x))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    assert ready.wait(60)
+    _hot.begin_write()
+    try:
+        held.set()
+        thread.join(20)
+        assert found == ["tanh"]
+    finally:
+        _hot.end_write()

@@ -40,7 +40,9 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def run(*given: Any) -> Any:
-        if not core.SEVERAL:
+        # The trace of a composite's rule is nobody else's. Rules are traced during flushes, too, for
+        # which the thread that holds the turn may be waiting.
+        if not core.SEVERAL or core.current_trace().symbolic is not None:
             return whole(*given)
         core.begin_write()
         try:
