@@ -40,8 +40,8 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def run(*given: Any) -> Any:
-        # The trace of a composite's rule is nobody else's. Rules are traced during flushes, too, for
-        # which the thread that holds the turn may be waiting.
+        # The trace of a composite's rule is nobody else's. A flush may trace a rule, and the thread
+        # that holds the turn may wait for that flush.
         if not core.SEVERAL or core.current_trace().symbolic is not None:
             return whole(*given)
         core.begin_write()
