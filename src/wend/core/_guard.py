@@ -54,12 +54,13 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         trace = core.current_trace()
         if trace.site_code is not None and not _is_running(trace.site_code, trace.site_lasti):
             trace.site_code = None  # its block was cut short before the end
-        serial, n, state = trace.serial, trace.n, trace.state
+        serial, n, state, symbolic = trace.serial, trace.n, trace.state, trace.symbolic
         counts = trace.nbytes, trace.held_bytes, trace.ops
         lengths = len(trace.states), len(trace.args), len(trace.touched)
         try:
             return function(*given)
         except BaseException as error:
+            trace.symbolic = symbolic  # a rule's tracing may have been cut where it ends
             sys.setrecursionlimit(sys.getrecursionlimit() + ROOM)
             try:
                 if trace.serial == serial and _cuts_short(error):

@@ -1836,6 +1836,7 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
         program, found = prim.typed(types, values if values is not None else [])
         outs = found[0] if len(found) == 1 else found
     if not same or prim.sized:
+        prim.last_n = prim.quick_n = -1  # nothing is known, should this be cut short
         prim.last_t0 = t0
         prim.last_t1 = t1
         prim.last_t2 = t2
@@ -1888,11 +1889,11 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
 
 def note_program(prim, n, program, outs):
     """Note the program of an op's call of n operands; `outs` are the types of the results."""
-    prim.last_n = n
     if prim.last_program is not program:
         prim.other_t0 = None
     prim.last_program = program
     prim.last_outs = outs
+    prim.last_n = n
     quick = 0 < n <= 3 and not prim.sized and not prim.is_view and not prim.check_held
     prim.quick_n = n if quick and type(outs) is not tuple and not program.many else -1
     prim.flows = prim.is_differentiable and program.real
