@@ -1837,10 +1837,8 @@ def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, othe
         outs = found[0] if len(found) == 1 else found
     if not same or prim.sized:
         prim.last_n = prim.quick_n = -1  # nothing is known, should this be cut short
-        prim.last_t0 = t0
-        prim.last_t1 = t1
-        prim.last_t2 = t2
-        prim.last_more = more
+        prim.last_t0, prim.last_t1 = t0, t1
+        prim.last_t2, prim.last_more = t2, more
         note_program(prim, n, program, outs)
     if state is not None:
         if state.children is not None:
