@@ -238,17 +238,16 @@ def await_code(plan: Any, batch: FlushJob) -> None:
     """
     if not isinstance(plan, TieredPlan) or plan.compiled is not None or not allowed():
         return
-    for k, state in enumerate(batch.states):
-        if state.is_step:
-            start = state.parent
-            if k >= LONG and start is not None and start.passed > 0:
-                plans = start.plans = start.plans or {}
-                known = plans.get(AWAITED)
-                if known is None or not known.refused:
-                    plans[AWAITED] = Awaited(plan)
-                    state.simple = 0
-                    plan.begin(batch)
-            return
+    step = next((k for k, state in enumerate(batch.states) if state.is_step), 0)
+    start = batch.states[step].parent
+    if step < LONG or start is None or start.passed == 0:
+        return
+    plans = start.plans = start.plans or {}
+    known = plans.get(AWAITED)
+    if known is None or not known.refused:
+        plans[AWAITED] = Awaited(plan)
+        batch.states[step].simple = 0
+        plan.begin(batch)
 
 
 def allowed() -> bool:

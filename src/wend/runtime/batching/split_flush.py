@@ -169,9 +169,12 @@ def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]]
         batch = FlushJob(
             trace.states, trace.values, trace.args, trace.state, None, 0, [], trace.extra
         )
-        splits = len(first_part(batch)) > 0
-        if splits:
+        chosen = first_part(batch)
+        if chosen:
+            splits = True
+            _asked = trace.states, len(trace.states), chosen
             _hot.flush(trace)
+            _asked = None
     if awaited is not None:
         awaited.end_visit(found is not None or splits, time.perf_counter() - start)
     return found
