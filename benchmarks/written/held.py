@@ -56,6 +56,19 @@ def lstm(gates: Sequence[torch.Tensor], c: torch.Tensor) -> State:
     return torch.sigmoid(o) * torch.tanh(c), c
 
 
+def binary_lstm(
+    i: torch.Tensor,
+    o: torch.Tensor,
+    u: torch.Tensor,
+    forget: tuple[torch.Tensor, torch.Tensor],
+    c: tuple[torch.Tensor, torch.Tensor],
+) -> State:
+    """Return (h, c) of a node of a binary TreeLSTM, from its gates and its children's c."""
+    now = torch.sigmoid(i) * torch.tanh(u)
+    now = now + torch.sigmoid(forget[0]) * c[0] + torch.sigmoid(forget[1]) * c[1]
+    return torch.sigmoid(o) * torch.tanh(now), now
+
+
 def gru(
     mine: Sequence[torch.Tensor], theirs: Sequence[torch.Tensor], h: torch.Tensor
 ) -> torch.Tensor:

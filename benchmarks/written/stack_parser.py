@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from common import for_all
 
-from written.held import Layers, State
+from written.held import Layers, State, binary_lstm
 from written.program import Program
 
 HIDDEN, WORDS, SENTENCES = 64, 2000, 16
@@ -81,6 +81,4 @@ class StackParser(Program):
     def join(self, left: State, right: State) -> State:
         gates = self.held.linear("compose", torch.cat([left[0], right[0]], dim=1))
         i, f1, f2, o, u = self.held.parts(gates, 5)
-        c = torch.sigmoid(i) * torch.tanh(u)
-        c = c + torch.sigmoid(f1) * left[1] + torch.sigmoid(f2) * right[1]
-        return torch.sigmoid(o) * torch.tanh(c), c
+        return binary_lstm(i, o, u, (f1, f2), (left[1], right[1]))

@@ -7,21 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 import torch.nn.functional as F
+from tree_lstm import CLASSES, EMBEDDING, HIDDEN, TREES, WORDS, Tree, random_tree
 
-from written.held import Layers, State
+from written.held import Layers, State, binary_lstm
 from written.program import Program
-
-HIDDEN, EMBEDDING, WORDS, CLASSES, TREES = 150, 300, 2000, 5, 25
-
-Tree = int | tuple[Any, Any]  # the number of a word in its sentence, or two trees
-
-
-def random_tree(rng: np.random.Generator, first: int, words: int) -> Tree:
-    """Return a random binary tree over so many words of a sentence."""
-    if words == 1:
-        return first
-    left = int(rng.integers(1, words))
-    return random_tree(rng, first, left), random_tree(rng, first + left, words - left)
 
 
 class TreeLstm(Program):
@@ -83,7 +72,5 @@ class TreeLstm(Program):
 
     def inner(self, left: State, right: State) -> State:
         gates = self.held.linear("inner", torch.cat([left[0], right[0]], dim=1))
-        i, o, u, f1, f2 = self.held.parts(gates, 5)
-        c = torch.sigmoid(i) * torch.tanh(u)
-        c = c + torch.sigmoid(f1) * left[1] + torch.sigmoid(f2) * right[1]
-        return torch.sigmoid(o) * torch.tanh(c), c
+        i, o, u, *forget = self.held.parts(gates, 5)
+        return binary_lstm(i, o, u, (forget[0], forget[1]), (left[1], right[1]))
