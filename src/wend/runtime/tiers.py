@@ -145,7 +145,7 @@ class TieredPlan:
         path = self.reference.path
         if not self.hopeless:
             if path is None or path.short:
-                return False  # only a visit of its own tells this plan the nodes again
+                return False  # the nodes were dropped; a visit by this plan makes them again
             self.visits += 1
             self.seconds = seconds
             self.spent += seconds

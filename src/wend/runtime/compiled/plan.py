@@ -548,8 +548,8 @@ class Compilation:
                 if time.perf_counter() >= stop:
                     return
         if not self.recipe.complete:
-            # An exception has ended the passes where nobody could put it right: at the end of the
-            # stack, the handler of a RecursionError may fail like what it handles.
+            # An exception has ended the passes, and its handler has failed as well: at the end of
+            # the stack, the handler of a RecursionError may raise another one.
             self.recipe = begin_recipe(self.reference, None, sliced=True)
             return
         self.planned = True
