@@ -549,7 +549,7 @@ class Compilation:
                     return
         if not self.recipe.complete:
             # An exception has ended the passes, and its handler has failed as well: at the end of
-            # the stack, the handler of a RecursionError may raise another one.
+            # the stack, the handler of a RecursionError may raise a RecursionError.
             self.recipe = begin_recipe(self.reference, None, sliced=True)
             return
         self.planned = True
