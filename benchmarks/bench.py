@@ -22,6 +22,8 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 # A failure inside Wend ends a benchmark: what was measured would be the repair.
 os.environ.setdefault("WEND_STRICT", "1")
+# pip compiles the modules that it installs to bytecode; those of a checkout have to be kept too.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # All of the libraries' pools, for one thread.
 ONE_THREAD = {
     f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "VECLIB_MAXIMUM")

@@ -9,6 +9,7 @@ made for all processors of a level; WEND_CPU names a lower one.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,8 +33,8 @@ def texts() -> Iterator[str]:
     yield matmul.core_text("float32")
     for name in ("convolve", "convolve_input", "convolve_weight"):
         yield conv.core_text(name, "float32")
-    for mask, is_causal in _MASKS:
-        form = AttentionVariant(dtypes.float32, mask, is_causal, drops=False)
+    for (mask, is_causal), drops in itertools.product(_MASKS, (False, True)):
+        form = AttentionVariant(dtypes.float32, mask, is_causal, drops)
         yield attend_text(form)
         yield backward_text(form)
 

@@ -107,6 +107,7 @@ class Primitive(PrimitiveBase):
     labels_leaf: ClassVar[bool] = False
     calls_user: ClassVar[bool] = False
     heavy: ClassVar[bool] = False  # worth a kernel of its own, which light work then joins
+    ready: ClassVar[bool] = False  # an installation brings machine code, for any sizes
     smooth: ClassVar[bool] = False  # finite operands have finite derivatives
     rises: ClassVar[bool] = False  # the result never falls where operands rise, as rounded
     checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it

@@ -79,6 +79,7 @@ class Attention(Primitive, abstract=True):
     """Base: the common part of forward and backward, with and without dropout."""
 
     supports = FLOATING
+    ready = True
     is_causal: bool
 
     def scores(self, q: Array, k: Array, mask: Array | None, scale: float, part: Part) -> Array:

@@ -38,6 +38,7 @@ class Convolution(Primitive, abstract=True):
     """Base of all three: checks and batching."""
 
     heavy = True
+    ready = True
 
     supports = frozenset({"int", "float", "complex"})
     stride: tuple[int, ...]

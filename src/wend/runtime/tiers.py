@@ -19,6 +19,7 @@ from wend.core.provenance import Site, last_site
 from wend.runtime.compiled.malloc_trim import give_back
 from wend.runtime.native.launcher import launcher
 from wend.runtime.numpy_executor.plan import ReferencePlan
+from wend.runtime.numpy_executor.runners import ReadyRule
 from wend.runtime.repair import run_instead
 from wend.runtime.verify.plans import verify
 
@@ -321,6 +322,17 @@ def do_without(obstacle: str) -> None:
             f"wend: no machine code can be made here: {obstacle}. The NumPy executor computes "
             "everything, which is slower; WEND_COMPILE=0 asks for that, without this warning"
         )
+
+
+def ready_code(program: Any) -> Any:
+    """Make the machine code of a single op: see `ReadyRule`."""
+    with CollectionPaused():  # the objects that the first import makes are no garbage
+        from wend.runtime.compiled.ready_code import ReadyCode
+
+        return ReadyCode(program)
+
+
+ReadyRule.maker = ready_code
 
 
 class TieredExecutor:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FOLDER", "find", "keep", "level_of", "name_of"]
+__all__ = ["FOLDER", "find", "has", "keep", "level_of", "name_of"]
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "ready"
 
@@ -39,10 +39,14 @@ def level_of(features: Iterable[str]) -> str:
     return next((level for level, needed in _LEVELS.items() if needed <= there), "")
 
 
+def has(text: str, triple: str, features: Iterable[str]) -> bool:
+    """Return whether there is an object of a module for a processor with these features."""
+    return _file_of(text, triple, features) in _names()
+
+
 def find(text: str, triple: str, features: Iterable[str]) -> bytes | None:
     """Return the object of a module for a processor with these features, or None."""
-    level = level_of(features) if _names() else ""
-    name = name_of(text, triple, level) if level else ""
+    name = _file_of(text, triple, features)
     if name not in _names():
         return None
     try:
@@ -62,6 +66,12 @@ def name_of(text: str, triple: str, level: str) -> str:
     """Return the name of the file for a module and a level."""
     digest = hashlib.sha256(f"{triple}\0{level}\0{text}".encode()).hexdigest()
     return f"{level}-{digest[:32]}.z"
+
+
+def _file_of(text: str, triple: str, features: Iterable[str]) -> str:
+    """Return the name that an object would have; "" for a processor below all levels."""
+    level = level_of(features) if _names() else ""
+    return name_of(text, triple, level) if level else ""
 
 
 @cache

@@ -1,10 +1,17 @@
-"""Runners: functions that call the reference rules of primitives, or of whole graphs, on arrays."""
+"""Runners: functions that call the reference rules of primitives, or of whole graphs, on arrays.
+
+For some ops, convolutions above all, an installation brings machine code that serves all sizes.
+Such code takes a third of the time of the rule in NumPy.  It is used from the moment that these
+rules have taken `ENOUGH` seconds: to load the compiler takes a short program as long.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
+from wend.base import config
 from wend.core import _types
 from wend.core.body import Body, Total
 from wend.core.graph import Graph, Node
@@ -14,6 +21,9 @@ from wend.runtime.donation import WORTH, may_write, room_among, spent_operands
 #: A function of arrays and run-time args.  Ops with `overwrites` take `out` besides, and ops with
 #: `turns` take `turned`.
 Runner = Callable[..., Any]
+
+#: Seconds that rules have to take before machine code is loaded in their place.
+ENOUGH = 0.4
 
 
 def runner_of(program: Any) -> Runner:
@@ -55,6 +65,58 @@ def make_runner(program: Any) -> Runner:
     if prim.overwrites:
         return lambda arrays, args, out=None: rule(*prim.arrange(arrays, args), out=out)
     return lambda arrays, args: rule(*prim.arrange(arrays, args))
+
+
+class ReadyRule:
+    """The runner of an op whose machine code an installation may bring along.
+
+    program: the pattern of the op
+    """
+
+    #: Makes the machine code of a pattern: see `runtime.compiled.ready_code`.
+    maker: ClassVar[Callable[[Any], Runner] | None] = None
+    spent: ClassVar[float] = 0.0  # seconds that all such rules have taken
+
+    def __init__(self, program: Any) -> None:
+        self.program = program
+        self.rule = runner_of(program)
+        self.code: Runner | None = None
+
+    def __call__(self, arrays: list[Any], args: list[Any]) -> Any:
+        """Return the result of the op, or the results of an op that has several."""
+        if self.is_due():
+            if self.code is None:
+                assert ReadyRule.maker is not None
+                self.code = ReadyRule.maker(self.program)
+            found = self.code(arrays, args)
+            if found is not None:
+                return found
+        start = time.perf_counter()
+        result = self.rule(arrays, args)
+        ReadyRule.spent += time.perf_counter() - start
+        return result
+
+    @staticmethod
+    def is_due() -> bool:
+        """Return whether machine code may run.
+
+        In deterministic runs the moment must not depend on time, and verified runs compare machine
+        code with the rules.
+        """
+        settings = config.settings
+        if ReadyRule.maker is None or not settings.compile or settings.verify:
+            return False
+        return ReadyRule.spent >= ENOUGH or settings.deterministic
+
+
+def quick_runner_of(program: Any) -> Runner:
+    """Return the fastest runner of a pattern; `runner_of` returns the one that repairs failures."""
+    if not program.prim.ready:
+        return runner_of(program)
+    found: Runner | None = program.templates.get("ready")
+    if found is None:
+        found = program.templates["ready"] = ReadyRule(program)
+    return found
 
 
 def total(arrays: list[Any]) -> Any:
@@ -112,7 +174,7 @@ class NodeRun:
     )
 
     def __init__(self, node: Node, frees: tuple[int, ...]) -> None:
-        self.runner: Runner = runner_of(node.program)
+        self.runner: Runner = quick_runner_of(node.program)
         self.inputs = node.inputs
         self.outputs = node.outputs
         self.output = node.outputs[0] if node.prim.result_wrap() is None else None
