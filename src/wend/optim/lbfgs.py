@@ -130,7 +130,11 @@ class _Run:
         return first
 
     def direction(self, grad: Tensor) -> Tensor:
-        """Minus the inverse Hessian's estimate times the gradient: the two-loop recursion."""
+        """Minus the inverse Hessian's estimate times the gradient: the two-loop recursion.
+
+        Each weight is read as a number.  The ops between two reads are then always the same,
+        however long the history is, and come back as a path that is known.
+        """
         state = self.state
         if state["n_iter"] == 1:
             state["d"] = -grad
@@ -152,12 +156,12 @@ class _Run:
         weights = []
         history = list(zip(state["old_dirs"], state["old_stps"], state["ro"], strict=True))
         for y, s, ro in reversed(history):
-            weight = s.dot(q) * ro
-            q = q - y * weight
+            weight = float(s.dot(q)) * ro
+            q.add_(y, alpha=-weight)
             weights.append(weight)
         d = q * state["H_diag"]
         for (y, s, ro), weight in zip(history, reversed(weights), strict=True):
-            d = d + s * (weight - y.dot(d) * ro)
+            d.add_(s, alpha=weight - float(y.dot(d)) * ro)
         state["d"] = d
         return d
 

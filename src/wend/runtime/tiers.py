@@ -141,17 +141,22 @@ class TieredPlan:
         seconds: duration of that executor's last visit, which stands for the reference's
         Returns whether the executor is to run the visit: there is still no machine code.
         """
-        if self.compiled is not None:
+        if not self.may_wait():
             return False
-        path = self.reference.path
         if not self.hopeless:
-            if path is None or path.short:
-                return False  # the nodes were dropped; a visit by this plan makes them again
             self.visits += 1
             self.seconds = seconds
             self.spent += seconds
             self.advance()
         return self.compiled is None
+
+    def may_wait(self) -> bool:
+        """Return whether another executor may run a visit: there is no machine code.
+
+        The nodes that planning needs may have been dropped. A visit by this plan makes them again.
+        """
+        path = self.reference.path
+        return self.compiled is None and (self.hopeless or (path is not None and not path.short))
 
     def is_slow(self) -> bool:
         """Return whether the reference has taken longer than planning would."""

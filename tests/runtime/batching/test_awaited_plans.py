@@ -8,7 +8,7 @@ from tries import own_trie
 from wend.base import config
 from wend.compiler.llvm_ir import jit
 from wend.runtime import flush, tiers
-from wend.runtime.batching import executor
+from wend.runtime.batching import executor, split_flush
 from wend.runtime.batching.executor import LONG
 from wend.runtime.flush_log import last_step
 
@@ -213,3 +213,50 @@ def test_updates_by_hand_run_as_a_part_of_their_own(monkeypatch):
             # Plans are made for the path that begins with updates, and for the one without.
             assert ran[3:6] == [True, True, True]
     check(found[True], found[False])
+
+
+def descend(parameters):
+    """A visit whose flush begins with updates in place, and that reads its loss first."""
+    loss = loop(*parameters)
+    value = loss.item()
+    for p in parameters:
+        p.grad = None
+    loss.backward()
+    grads = [p.grad.numpy().copy() for p in parameters]
+    with torch.no_grad():
+        for p in parameters:
+            p.add_(p.grad, alpha=-0.01)
+    return value, *grads
+
+
+@pytest.mark.parametrize("too_long", [False, True])
+def test_updates_in_place_run_first_and_the_loop_by_groups(monkeypatch, too_long):
+    """Updates that are pending keep no long loop from groups, at any of its visits."""
+    if too_long:
+        monkeypatch.setattr(tiers, "MAX_OPS", 10)
+    parted = []
+    real = split_flush.first_part
+
+    def watched(batch, live=None):
+        found = real(batch, live)
+        if live is not None:
+            parted.append(len(found))
+        return found
+
+    monkeypatch.setattr(split_flush, "first_part", watched)
+    parameters, by_hand = weights(), weights()
+    results, counts = [], []
+    for k in range(12):
+        if k >= 6:
+            jit.drain()
+        results.append(descend(parameters))
+        counts.append(sum(parted))
+        parted.clear()
+    for found in results:  # to read a parameter earlier would run its update by itself
+        expected = gradients_by_hand(*by_hand)
+        check(found, expected)
+        for p, g in zip(by_hand, expected[1:], strict=True):
+            p.data.sub_(0.01 * torch.tensor(g))
+    # The first flush has no updates; the second and the third make the plan of a path.
+    assert all(counts[3:6])
+    assert any(counts[8:]) == too_long

@@ -102,8 +102,8 @@ def test_users_functions_are_not_moved(monkeypatch):
     seen = []
     real = split_flush.first_part
 
-    def watched(batch):
-        seen.append(real(batch))
+    def watched(batch, live=None):
+        seen.append(real(batch, live))
         return seen[-1]
 
     monkeypatch.setattr(split_flush, "first_part", watched)

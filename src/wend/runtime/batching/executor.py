@@ -265,8 +265,11 @@ def why_not(batch: FlushJob, live: list[int]) -> str:
     return ""
 
 
-def awaits_code(batch: FlushJob, live: list[int]) -> bool:
-    """Whether a long path has come back, and the plan for the live values has no machine code."""
+def awaits_code(batch: FlushJob, live: list[int], goes_on: bool = True) -> bool:
+    """Whether a long path has come back, and the plan for the live values has no machine code.
+
+    goes_on: whether planning is to go on
+    """
     if len(batch.states) < LONG:
         return False
     plan = (batch.state.plans or {}).get(tuple(live))
@@ -274,6 +277,8 @@ def awaits_code(batch: FlushJob, live: list[int]) -> bool:
         return False
     if open_among(batch.values, live) and plan.n_ops * WITH_BACKWARD > MAX_OPS:
         return plan.compiled is None
+    if not goes_on:
+        return plan.may_wait()
     return plan.awaited(plan.seconds)  # nobody has timed the groups: the reference stands for them
 
 

@@ -29,14 +29,15 @@ RARE = 4
 _asked: tuple[list[Any], int, set[int]] | None = None
 
 
-def first_part(batch: FlushJob) -> set[int]:
-    """Return the positions of the ops in the first part, without leaves; empty for no split."""
+def first_part(batch: FlushJob, live: list[int] | None = None) -> set[int]:
+    """Return the positions of the ops in the first part, without leaves; empty for no split.
+
+    live: the values that are wanted; None if a backward pass begins
+    """
     states = batch.states
     if len(states) < executor.LONG or batch.extra is not None or retaining():
         return set()
-    awaited = executor.awaited_behind(batch.state)
-    waits = awaited is not None and awaited.waits
-    if not executor.allowed() or not (waits or executor.suits_groups(batch.state, states)):
+    if not executor.allowed() or not comes_to_groups(batch, live):
         return set()
     begin = unsuited_of(states)
     if not begin or RARE * len(begin) > len(states):
@@ -69,6 +70,16 @@ def first_part(batch: FlushJob) -> set[int]:
             if i in read and type(states[made_by[i]].prim) is LeafPrimitive:
                 return set()
     return found
+
+
+def comes_to_groups(batch: FlushJob, live: list[int] | None) -> bool:
+    """Return whether groups run this visit of a path, if its ops allow that."""
+    if executor.suits_groups(batch.state, batch.states):
+        return True
+    if live is None:
+        awaited = executor.awaited_behind(batch.state)
+        return awaited is not None and awaited.waits
+    return executor.awaits_code(batch, live, goes_on=False)
 
 
 def unsuited_of(states: list[Any]) -> list[int]:
@@ -111,7 +122,7 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> str:
     if asked is not None and asked[0] is batch.states and asked[1] == len(batch.states):
         chosen = asked[2]
     else:
-        chosen = first_part(batch)
+        chosen = first_part(batch, live)
     if not chosen:
         return "it has no few ops that keep the others from groups"
     states, values, args, serial = batch.states, batch.values, batch.args, batch.serial
