@@ -209,15 +209,17 @@ class Extents:
 
     @staticmethod
     def _replace(p: Poly, atom: int, meaning: Poly) -> Poly:
-        result = ZERO
+        terms: dict[Monomial, int] = {}
         for m, c in p:
-            rest = list(m)
-            term: Poly = ONE
-            while atom in rest:
-                rest.remove(atom)
+            if atom not in m:
+                terms[m] = terms.get(m, 0) + c
+                continue
+            term: Poly = ((tuple([a for a in m if a != atom]), c),)
+            for _ in range(m.count(atom)):
                 term = mul(term, meaning)
-            result = add(result, scale(mul((((tuple(rest)), 1),), term), c))
-        return result
+            for n, d in term:
+                terms[n] = terms.get(n, 0) + d
+        return _packed(terms)
 
     def equal(self, a: Poly, b: Poly) -> bool:
         """Return whether a and b are known to be equal on every visit of the path."""

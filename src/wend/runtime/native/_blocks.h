@@ -1,9 +1,10 @@
 /* Memory of large arrays: NumPy allocates them as always, but through these functions.
 
    Each block begins at a cache line, at one of a few places of a page. What is freed is kept for the
-   next array of about its size, since the system clears each page that it gives: that takes longer
-   than a pass over it. Whenever a block of another size is needed, as much of what is kept goes
-   back. All runs under the interpreter lock. */
+   next array, since the system clears each page that it gives: that takes longer than a pass over
+   it. An array takes a block of about its size, or else a part of a larger one. Blocks that lie side
+   by side become one where none is large enough. Whenever the system has to give a new block, as
+   much of what is kept goes back. All runs under the interpreter lock. */
 #pragma once
 #include <Python.h>
 #include <stdint.h>
@@ -29,7 +30,7 @@ static PyObject *wend_make_large(PyObject *shape, PyObject *dtype) {
 #define WEND_APART 512
 #define WEND_PLACES (WEND_PAGE / WEND_APART - 1)
 #define WEND_HUGE (2 << 20)
-#define WEND_KEPT_BLOCKS 64
+#define WEND_KEPT_BLOCKS 256
 #define WEND_KEPT_BYTES ((size_t)256 << 20)
 
 /* NumPy's own declarations (NEP 49), whose binary interface is fixed. */
@@ -59,11 +60,16 @@ static int wend_n_kept = 0;
 static size_t wend_kept_bytes = 0;
 static unsigned wend_n_blocks = 0;
 
+/* Forget block k, whose memory stays as it is. */
+static void wend_leave_out(int k) {
+    wend_n_kept--;
+    memmove(wend_kept + k, wend_kept + k + 1, (size_t)(wend_n_kept - k) * sizeof(wend_block));
+}
+
 static void wend_drop(int k) {
     munmap(wend_kept[k].base, wend_kept[k].length);
     wend_kept_bytes -= wend_kept[k].length;
-    wend_n_kept--;
-    memmove(wend_kept + k, wend_kept + k + 1, (size_t)(wend_n_kept - k) * sizeof(wend_block));
+    wend_leave_out(k);
 }
 
 /* Give at least so many bytes back to the system, if there are so many. */
@@ -97,23 +103,52 @@ static char *wend_map(size_t length) {
     return p;
 }
 
+/* The smallest kept block of at least this length, of equal ones the newest; -1 for none. */
+static int wend_best(size_t length) {
+    int best = -1;
+    for (int k = wend_n_kept - 1; k >= 0; k--) {
+        size_t have = wend_kept[k].length;
+        if (have >= length && (best < 0 || have < wend_kept[best].length)) best = k;
+    }
+    return best;
+}
+
+/* Make one block of kept ones that lie side by side; whether there were any. */
+static int wend_join(void) {
+    int joined = 0;
+    for (int k = 0; k < wend_n_kept; k++)
+        for (int j = 0; j < wend_n_kept; j++) {
+            if (wend_kept[k].base + wend_kept[k].length != wend_kept[j].base) continue;
+            int last = j > k ? j : k; /* as old as the newer one */
+            wend_block whole = {wend_kept[k].base, wend_kept[k].length + wend_kept[j].length, NULL};
+            wend_kept[last] = whole;
+            wend_leave_out(j > k ? k : j);
+            joined = 1;
+            k = -1; /* the numbers have changed */
+            break;
+        }
+    return joined;
+}
+
 static void *wend_block_malloc(void *ctx, size_t size) {
     wend_block found = {NULL, 0, NULL};
     (void)ctx;
     if (size > SIZE_MAX / 2) return NULL;
     size_t length = (size + 2 * WEND_PAGE - 1) / WEND_PAGE * WEND_PAGE;
-    int best = -1;
-    for (int k = wend_n_kept - 1; k >= 0; k--) {
-        size_t have = wend_kept[k].length;
-        if (have < length || have > length + length / 8) continue;
-        if (best < 0 || have < wend_kept[best].length) best = k;
-    }
+    int best = wend_best(length);
+    if (best < 0 && wend_kept_bytes >= length && wend_join()) best = wend_best(length);
     if (best >= 0) {
         found = wend_kept[best];
+        if (found.length > length + length / 8) { /* the rest of the block stays */
+            wend_block rest = {found.base + length, found.length - length, NULL};
+            wend_kept[best] = rest;
+            found.length = length;
+            found.data = NULL;
+        } else {
+            wend_leave_out(best);
+        }
         wend_kept_bytes -= found.length;
-        wend_n_kept--;
-        memmove(wend_kept + best, wend_kept + best + 1,
-                (size_t)(wend_n_kept - best) * sizeof(wend_block));
+        if (found.data == NULL) found.data = wend_begin(found.base);
     } else {
         wend_give_back(length);
         found.length = length;
