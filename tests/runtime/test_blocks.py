@@ -73,3 +73,29 @@ def test_blocks_side_by_side_serve_a_larger_array():
 def test_elements_begin_at_a_cache_line():
     arrays = [launcher.large((LEAST + 1000 * k,), np.dtype("f4")) for k in range(20)]
     assert all(array.ctypes.data % 64 == 0 for array in arrays)
+
+
+@compiled
+def test_large_arrays_of_the_reference_may_be_freed_and_resized_anywhere():
+    """Arrays made inside and outside of `in_lots` are freed, and change their size, in turns."""
+    rng = np.random.default_rng(0)
+    held = []
+
+    def churn():
+        for k in range(60):
+            if held and rng.random() < 0.5:
+                value, array = held.pop(int(rng.integers(len(held))))
+                assert (array == value).all()
+            else:
+                size = int(LEAST * 2 ** rng.uniform(-2, 6))
+                array = np.full(size, k, "f4")
+                if rng.random() < 0.3:
+                    array.resize(size * 3, refcheck=False)
+                    array[size:] = k
+                held.append((k, array))
+
+    for _ in range(6):
+        launcher.in_lots(churn)
+        churn()
+    assert apart([array for _, array in held])
+    assert all((array == value).all() for value, array in held)

@@ -265,12 +265,12 @@ def compile_module(text: str, names: Iterable[str], target: Target | None = None
     return library
 
 
-def find_module(text: str, names: Iterable[str], waits: bool = False) -> Library | None:
+def find_module(text: str, names: Iterable[str]) -> Library | None:
     """Return machine code that need not be made: in memory, brought along, or kept on disk.
 
-    waits: whether to wait for another thread that is compiling; the result is None otherwise
+    The result is None too while another thread is compiling, because nobody waits here.
     """
-    if not _lock.acquire(blocking=waits):
+    if not _lock.acquire(blocking=False):
         return None
     try:
         return _find_or_make(text, list(names), host(), make=False)

@@ -2,15 +2,12 @@
 
 An op gets a compiled plan of its own, if the installation has brought along all kernels of the
 plan.  Nothing is compiled here.  Partition, memory and layouts are those of any compiled plan.
-Kernels that earlier programs left on disk do not count: deterministic programs may not depend on
-these.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from wend.base import config
 from wend.base.devices import CPU
 from wend.compiler.ir.kernel import Kernel
 from wend.compiler.llvm_ir import jit, ready_objects
@@ -61,13 +58,13 @@ class ReadyCode:
     def find(self) -> bool:
         """Return whether the kernels are linked; if so, there is a plan from now on.
 
-        LLVM links while it compiles nothing else. Only deterministic programs wait for that.
+        LLVM links nothing while it compiles, and nobody waits for that.
         """
         if self.recipe is None:
             return False
         libraries: dict[str, Any] = {}
         for text, names in kernel_texts(self.recipe).items():
-            found = jit.find_module(text, names, waits=config.settings.deterministic)
+            found = jit.find_module(text, names)
             if found is None:
                 return False
             libraries[text] = found

@@ -1,8 +1,9 @@
-/* Memory of the reference's arrays: of middling size, and most of them soon freed.
+/* Memory of the reference's arrays, most of which are soon freed.
 
-   They lie side by side in lots of a few huge pages. The C library maps such an array by itself and
-   unmaps it when it is freed, so that a program's first steps, which are the reference's, spend a
-   fifth of their time on the system's clearing of small pages. All runs under the interpreter lock. */
+   Arrays of middling size lie side by side in lots of a few huge pages, larger ones in blocks. The C
+   library maps such an array by itself and unmaps it when it is freed, so that a program's first
+   steps, which are the reference's, spend a fifth of their time on the system's clearing of small
+   pages. All runs under the interpreter lock. */
 #pragma once
 #include "_blocks.h"
 
@@ -18,7 +19,8 @@ static void wend_trim_lots(void) {}
 #define WEND_LOT_BYTES ((size_t)WEND_LOT_PAGES * WEND_PAGE)
 #define WEND_LOTS 64
 #define WEND_LEAST ((size_t)128 << 10) /* less lies well in the C heap */
-#define WEND_MOST ((size_t)2 << 20)    /* more is worth a mapping of its own */
+#define WEND_MOST ((size_t)2 << 20)    /* more is worth a block: see `_blocks.h` */
+#define WEND_MOST_BLOCKS 512
 
 /* Runs of pages follow one another: `runs` has, where one begins, its pages, below 0 if free. */
 typedef struct {
@@ -63,8 +65,24 @@ static char *wend_take_pages(wend_lot *lot, int pages) {
     return NULL;
 }
 
+/* The elements of arrays that lie in blocks. */
+static char *wend_in_blocks[WEND_MOST_BLOCKS];
+static int wend_n_in_blocks = 0;
+
+/* The number of the array in a block that begins there; -1 for none. */
+static int wend_number_in_blocks(const void *data) {
+    if ((uintptr_t)data % WEND_APART) return -1; /* most others begin elsewhere */
+    for (int k = wend_n_in_blocks - 1; k >= 0; k--)
+        if (wend_in_blocks[k] == (const char *)data) return k;
+    return -1;
+}
+
 static void *wend_lot_malloc(void *ctx, size_t size) {
-    (void)ctx;
+    if (size > WEND_MOST && wend_n_in_blocks < WEND_MOST_BLOCKS) {
+        char *data = (char *)wend_block_malloc(ctx, size);
+        if (data != NULL) wend_in_blocks[wend_n_in_blocks++] = data;
+        return data;
+    }
     if (size < WEND_LEAST || size > WEND_MOST) return malloc(size ? size : 1);
     int pages = (int)((size + 2 * WEND_PAGE - 1) / WEND_PAGE);
     char *base = NULL;
@@ -85,10 +103,15 @@ static void *wend_lot_malloc(void *ctx, size_t size) {
 }
 
 static void wend_lot_free(void *ctx, void *data, size_t size) {
-    (void)ctx, (void)size;
     wend_lot *lot = wend_lot_of(data);
     if (lot == NULL) {
-        free(data);
+        int k = wend_number_in_blocks(data);
+        if (k < 0) {
+            free(data);
+        } else {
+            wend_in_blocks[k] = wend_in_blocks[--wend_n_in_blocks];
+            wend_block_free(ctx, data, size);
+        }
         return;
     }
     int at = (int)(((char *)data - lot->base) / WEND_PAGE);
@@ -113,6 +136,12 @@ static void *wend_lot_calloc(void *ctx, size_t count, size_t size) {
 
 static void *wend_lot_realloc(void *ctx, void *data, size_t size) {
     wend_lot *lot = data ? wend_lot_of(data) : NULL;
+    int k = data && lot == NULL ? wend_number_in_blocks(data) : -1;
+    if (k >= 0) {
+        char *moved = (char *)wend_block_realloc(ctx, data, size);
+        if (moved != NULL) wend_in_blocks[k] = moved;
+        return moved;
+    }
     if (lot == NULL) return realloc(data, size ? size : 1);
     size_t offset = (size_t)((char *)data - lot->base), at = offset / WEND_PAGE;
     size_t have = (at + (size_t)lot->runs[at]) * WEND_PAGE - offset;

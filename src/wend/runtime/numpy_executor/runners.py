@@ -98,15 +98,15 @@ class ReadyRule:
 
     @staticmethod
     def is_due() -> bool:
-        """Return whether machine code may run.
+        """Return whether machine code is to run.
 
-        In deterministic runs the moment must not depend on time, and verified runs compare machine
-        code with the rules.
+        The moment depends on time, so deterministic runs stay with the rules.  Verified runs
+        compare machine code with the rules.
         """
         settings = config.settings
-        if ReadyRule.maker is None or not settings.compile or settings.verify:
+        if not settings.compile or settings.deterministic or settings.verify:
             return False
-        return ReadyRule.spent >= ENOUGH or settings.deterministic
+        return ReadyRule.maker is not None and ReadyRule.spent >= ENOUGH
 
 
 def quick_runner_of(program: Any) -> Runner:
