@@ -1,5 +1,7 @@
 """Ready-made kernels in first visits: the same results as the rules in NumPy, or the rules."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from wend.base import config, defects
 from wend.compiler.llvm_ir import jit, ready_objects
 from wend.core import _hot
 from wend.nn import functional as F
+from wend.runtime import tiers
 from wend.runtime.compiled import ready_code
 from wend.runtime.compiled.plan import CompiledPlan
 from wend.runtime.numpy_executor import runners
@@ -162,3 +165,24 @@ def test_a_failing_kernel_is_noted_and_the_rule_computes(monkeypatch, planted_fa
         found = image_step(2, 14)
     assert all(map(np.array_equal, found, expected))
     assert defects.count() > 0
+
+
+def test_while_another_thread_plans_the_rule_runs(runs):
+    held, done = threading.Event(), threading.Event()
+
+    def plan():
+        with tiers._planning:
+            held.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=plan)
+    thread.start()
+    held.wait(60)
+    try:
+        image_step(2, 16)
+        assert runs == []
+    finally:
+        done.set()
+        thread.join()
+    image_step(2, 16)
+    assert len(runs) == 3

@@ -330,11 +330,16 @@ def do_without(obstacle: str) -> None:
 
 
 def ready_code(program: Any) -> Any:
-    """Make the machine code of a single op: see `ReadyRule`."""
-    with CollectionPaused():  # the objects that the first import makes are no garbage
-        from wend.runtime.compiled.ready_code import ReadyCode
+    """Make the machine code of a single op, see `ReadyRule`; None while another thread plans."""
+    if not _planning.acquire(blocking=False):
+        return None
+    try:
+        with CollectionPaused():  # the objects that the first import makes are no garbage
+            from wend.runtime.compiled.ready_code import ReadyCode
 
-        return ReadyCode(program)
+            return ReadyCode(program)
+    finally:
+        _planning.release()
 
 
 ReadyRule.maker = ready_code

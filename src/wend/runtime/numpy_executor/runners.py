@@ -73,8 +73,8 @@ class ReadyRule:
     program: the pattern of the op
     """
 
-    #: Makes the machine code of a pattern: see `runtime.compiled.ready_code`.
-    maker: ClassVar[Callable[[Any], Runner] | None] = None
+    #: Makes the machine code of a pattern, or returns None: see `runtime.compiled.ready_code`.
+    maker: ClassVar[Callable[[Any], Runner | None] | None] = None
     spent: ClassVar[float] = 0.0  # seconds that all such rules have taken
 
     def __init__(self, program: Any) -> None:
@@ -88,7 +88,7 @@ class ReadyRule:
             if self.code is None:
                 assert ReadyRule.maker is not None
                 self.code = ReadyRule.maker(self.program)
-            found = self.code(arrays, args)
+            found = None if self.code is None else self.code(arrays, args)
             if found is not None:
                 return found
         start = time.perf_counter()
