@@ -2,7 +2,8 @@
 
 For some ops, convolutions above all, an installation brings machine code that serves all sizes.
 Such code takes a third of the time of the rule in NumPy.  It is used from the moment that these
-rules have taken `ENOUGH` seconds: to load the compiler takes a short program as long.
+rules have taken `ENOUGH` seconds.  Loading the compiler takes about as long, which a short program
+would not earn back.
 """
 
 from __future__ import annotations
