@@ -208,6 +208,37 @@ class Attend(Attention):
             change = ops.mul(change, Dropout(*drop).kept(p.shape, p.dtype))
         return (*grads, ops.mul(p, ops.sub(change, _column(delta, p))))
 
+    def onnx(
+        self, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, *drop: Any
+    ) -> Any:
+        if drop:
+            raise g.unsupported("dropout is for training", "export the function after .eval()")
+        s = self.onnx_scores(g, q, k, mask, scale)
+        b, wide, axis = g.elements, s.dtype, g.sizes((q.rank - 1,))
+        top = g.node("ReduceMax", s, axis, keepdims=1)
+        hidden = b.eq(top, b.constant(-math.inf, top))
+        powers = b.exp(b.sub(s, b.select(hidden, b.constant(0, top), top)))
+        sums = g.node("ReduceSum", powers, axis, keepdims=1)
+        weights = b.div(powers, b.select(hidden, b.constant(1, sums), sums))
+        y = g.cast(g.node("MatMul", weights, g.cast(v, wide)), q.dtype)
+        total = b.select(hidden, b.constant(math.inf, top), b.add(b.log(sums), top))
+        return y, g.node("Squeeze", total, axis)
+
+    def onnx_scores(self, g: Any, q: Any, k: Any, mask: Any, scale: Any) -> Any:
+        """`open_scores`, as ONNX nodes."""
+        b, wide, rank = g.elements, accumulator(q.dtype), q.rank
+        scaled = b.mul(g.cast(q, wide), g.number(scale, wide))
+        order = (*range(rank - 2), rank - 1, rank - 2)
+        s = g.node("MatMul", scaled, g.transpose(g.cast(k, wide), order))
+        least = b.constant(-math.inf, s)
+        if self.is_causal:
+            rows, columns = g.arange(q.shape[-2]), g.arange(k.shape[-2])
+            shown = b.ge(g.reshape(rows, (q.shape[-2], 1)), columns)
+            s = b.select(shown, s, least)
+        if mask is not None and mask.dtype is bool_:
+            return b.select(mask, s, least)
+        return s if mask is None else b.add(s, g.cast(mask, wide))
+
     def batch(self, batched: Any, size: Any, q: Any, k: Any, v: Any, mask: Any, *rest: Any) -> Any:
         # Positions of draws run on from example to example, as in a draw over all examples.
         found, mask = _batched(batched, size, (q, k, v), mask)

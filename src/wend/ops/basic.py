@@ -31,6 +31,10 @@ class Identity(Primitive):
         """The gradient passes."""
         return (g,)
 
+    def onnx(self, g: Any, x: Any) -> Any:
+        """The operand itself."""
+        return x
+
     def batch(self, batched: tuple[bool, ...], size: Any, x: Any) -> Any:
         """The same op: its only point is the effect on gradients."""
         return getattr(ops, self.name)(x)
@@ -87,6 +91,10 @@ class Graft(Primitive):
     def vjp(self, g: Any, y: Any, data: Any, history: Any) -> tuple[Any, ...]:
         """All of the gradient belongs to the history."""
         return (None, g)
+
+    def onnx(self, g: Any, data: Any, history: Any) -> Any:
+        """The data."""
+        return data
 
     def batch(self, batched: tuple[bool, ...], size: Any, data: Any, history: Any) -> Any:
         """Both with the batch axis, added where missing."""
@@ -145,6 +153,10 @@ class FillLike(Primitive):
     def reference(self, x: Any, value: Any) -> Any:
         """A new array."""
         return np.full(x.shape, value, dtype=x.dtype)
+
+    def onnx(self, g: Any, x: Any, value: Any) -> Any:
+        """The number, expanded."""
+        return g.node("Expand", g.number(value, x.dtype), g.shape_of(x))
 
     def batch(self, batched: tuple[bool, ...], size: Any, x: Any, value: Any) -> Any:
         """Filled over the batch axis too."""

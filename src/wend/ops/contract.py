@@ -23,7 +23,7 @@ from wend.base.errors import DTypeError, ShapeError
 from wend.base.shapes import normalize_dims
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints
-from wend.ops.numeric import Array, array, require, widen
+from wend.ops.numeric import Array, accumulator, array, require, widen
 from wend.ops.reduce import conj
 
 Axes = tuple[int, ...]
@@ -140,6 +140,23 @@ class Contract(Primitive):
         order = sorted(range(len(sx)), key=sx.__getitem__)
         gy = _put_back(gy, by + tuple(sy[k] for k in order) + fy)
         return gx, gy
+
+    def onnx(self, g: Any, x: Any, y: Any) -> Any:
+        bx, sx, fx, by, sy, fy = self.layout(x.rank, y.rank)
+        wide = accumulator(x.dtype)
+        plain = len(sx) == 1 and len(fy) <= 1 and not bx
+        if plain or (bx and len(sx) == len(fx) == len(fy) == 1):
+            left = g.transpose(g.cast(x, wide), bx + fx + sx)
+            right = g.transpose(g.cast(y, wide), by + sy + fy)
+            return g.cast(g.node("MatMul", left, right), x.dtype)
+        letters = iter("abcdefghijklmnopqrstuvwxyz")
+        of_x = {axis: next(letters) for axis in range(x.rank)}
+        of_y = {j: of_x[i] for i, j in zip(bx + sx, by + sy, strict=True)}
+        of_y |= {j: next(letters) for j in fy}
+        result = "".join([of_x[i] for i in bx + fx] + [of_y[j] for j in fy])
+        operands = ",".join("".join(of[k] for k in sorted(of)) for of in (of_x, of_y))
+        made = g.node("Einsum", g.cast(x, wide), g.cast(y, wide), equation=f"{operands}->{result}")
+        return g.cast(made, x.dtype)
 
     def batch(self, batched: Any, size: Any, x: Any, y: Any) -> Any:
         rank_x = len(x.shape) - batched[0]

@@ -62,6 +62,22 @@ class Convolution(Primitive, abstract=True):
             )
 
 
+def onnx_groups(g: Any, groups: Any) -> int:
+    """The number of groups, which ONNX wants to be part of the model."""
+    found = g.fixed(groups)
+    if found is None:
+        raise g.unsupported("the number of groups depends on sizes")
+    return int(found)
+
+
+def onnx_padded(g: Any, x: Any, padding: Any) -> Any:
+    """x with trailing dims grown by zeros, or cut off where padding is negative."""
+    if all(g.fixed(p) == 0 for p in padding):
+        return x
+    nd, front = len(padding) // 2, (0,) * (x.rank - len(padding) // 2)
+    return g.node("Pad", x, g.sizes((*front, *padding[:nd], *front, *padding[nd:])))
+
+
 def _fold_channels(x: Any) -> Any:
     """(B, N, C, ...) as (N, B * C, ...)."""
     x = ops.transpose(x, 0, 1)
@@ -133,6 +149,20 @@ class Convolve(Convolution):
             ops.convolve_weight(conj(x), g, w.shape[2:], *how),
         )
 
+    def onnx(self, g: Any, x: Any, w: Any, padding: Any, groups: Any) -> Any:
+        pads = [g.fixed(p) for p in padding]
+        if any(p is None or p < 0 for p in pads):
+            x, pads = onnx_padded(g, x, padding), [0] * len(pads)
+        return g.node(
+            "Conv",
+            x,
+            w,
+            group=onnx_groups(g, groups),
+            pads=pads,
+            strides=self.stride,
+            dilations=self.dilation,
+        )
+
     def batch(self, batched: Any, size: Any, x: Any, w: Any, padding: Any, groups: Any) -> Any:
         how = (padding, self.stride, self.dilation)
         if not batched[1]:
@@ -188,6 +218,28 @@ class ConvolveInput(Convolution):
             ops.convolve(h, conj(w), *how),
             ops.convolve_weight(h, conj(g), w.shape[2:], *how),
         )
+
+    def onnx(self, g: Any, x: Any, w: Any, size: Any, padding: Any, groups: Any) -> Any:
+        # Without pads the result is as large as the windows reach; the rest is cut off or put on.
+        nd = len(size)
+        y = g.node(
+            "ConvTranspose",
+            x,
+            w,
+            group=onnx_groups(g, groups),
+            strides=self.stride,
+            dilations=self.dilation,
+        )
+        reach = [
+            (n - 1) * s + d * (k - 1) + 1
+            for n, s, d, k in zip(
+                x.shape[2:], self.stride, self.dilation, w.shape[2:], strict=True
+            )
+        ]
+        before = [-p for p in padding[:nd]]
+        after = [n + lo - r for n, lo, r in zip(size, padding[:nd], reach, strict=True)]
+        y = g.shaped(y, (x.shape[0], w.shape[1] * groups, *reach))
+        return onnx_padded(g, y, (*before, *after))
 
     def batch(
         self, batched: Any, size: Any, g: Any, w: Any, extents: Any, padding: Any, groups: Any

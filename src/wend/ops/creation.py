@@ -47,6 +47,9 @@ class Full(Primitive):
             return np.zeros(tuple(size), dtype.numpy)
         return np.full(tuple(size), value)
 
+    def onnx(self, g: Any, size: Any, fill_value: Any) -> Any:
+        return g.node("Expand", g.number(fill_value, g.out[0].dtype), g.sizes(size))
+
     def batch(self, batched: Any, size: Any, *params: Any) -> Any:
         raise AssertionError("full has no operands: it never meets a batch")
 
@@ -83,6 +86,15 @@ class Arange(Primitive):
         wide: Any = np.float64 if dtype.is_floating_point else np.int64
         places = np.arange(count, dtype=wide)
         return np.asarray(wide(start) + places * wide(step)).astype(dtype.numpy)
+
+    def onnx(self, g: Any, start: Any, end: Any, step: Any, count: Any) -> Any:
+        out = g.out[0].dtype
+        wide = dtypes.float64 if out.is_floating_point else dtypes.int64
+        places = g.node("Range", g.size(0), g.size(count), g.size(1))
+        if (start, step) == (0, 1):
+            return g.cast(places, out)
+        steps = g.node("Mul", g.cast(places, wide), g.number(step, wide))
+        return g.cast(g.node("Add", g.number(start, wide), steps), out)
 
     def batch(self, batched: Any, size: Any, *params: Any) -> Any:
         raise AssertionError("arange has no operands: it never meets a batch")

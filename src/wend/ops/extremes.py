@@ -26,11 +26,15 @@ class _Extreme(Reduction, abstract=True):
 
     supports = REAL
     needs_elements = True
+    onnx_name: ClassVar[str]
     fold: ClassVar[Any]
 
     def reference(self, x: Array) -> Array:
         y = type(self).fold.reduce(widen(x), axis=self.axes(x.ndim), keepdims=self.keepdim)
         return np.asarray(y).astype(x.dtype, copy=False)
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        return self.onnx_fold(g, self.onnx_name, x)
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         axes = self.axes(len(x.shape))
@@ -47,6 +51,7 @@ class _Extreme(Reduction, abstract=True):
 
 class _Greatest(_Extreme, abstract=True):
     identity = "lowest"
+    onnx_name = "ReduceMax"
     fold = np.maximum
 
     def combine(self, b: Any, a: Any, x: Any) -> Any:
@@ -55,6 +60,7 @@ class _Greatest(_Extreme, abstract=True):
 
 class _Least(_Extreme, abstract=True):
     identity = "highest"
+    onnx_name = "ReduceMin"
     fold = np.minimum
 
     def combine(self, b: Any, a: Any, x: Any) -> Any:
@@ -153,6 +159,7 @@ class _Arg(Reduction, abstract=True):
     differentiable = False
     needs_elements = True
     nothing = DimError
+    onnx_name: ClassVar[str]
     find: ClassVar[Any]
 
     def axes(self, rank: int) -> tuple[int, ...]:
@@ -170,6 +177,20 @@ class _Arg(Reduction, abstract=True):
             return np.zeros((), np.int64)
         y = type(self).find(widen(x), axis=axis, keepdims=self.keepdim)
         return np.asarray(y, dtype=np.int64)
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        if not x.shape:
+            return g.constant(0, int64)
+        if self.dim is not None:
+            return self.onnx_places(g, x, self.keepdim)
+        flat = g.reshape(x, (numel(x.shape),))
+        found = g.node(self.onnx_name, flat, dtype=int64, axis=0, keepdims=0)
+        return g.reshape(found, g.out[0].shape)
+
+    def onnx_places(self, g: Any, x: Any, keepdim: bool) -> Any:
+        """The first places of the extremes along `dim`."""
+        (axis,) = self.axes(x.rank)
+        return g.node(self.onnx_name, x, dtype=int64, axis=axis, keepdims=int(keepdim))
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         op = getattr(ops, self.name)
@@ -201,6 +222,7 @@ class Argmax(_Arg):
 
     functions = ("argmax",)
     methods = ("argmax",)
+    onnx_name = "ArgMax"
     find = np.argmax
 
 
@@ -212,6 +234,7 @@ class Argmin(_Arg):
 
     functions = ("argmin",)
     methods = ("argmin",)
+    onnx_name = "ArgMin"
     find = np.argmin
 
 
@@ -236,6 +259,16 @@ class _ExtremeDim(_Arg, abstract=True):
         if self.keepdim:
             return values, indices
         return values.squeeze(axis), indices.squeeze(axis)
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        if not x.shape:
+            return x, g.constant(0, int64)
+        (axis,) = self.axes(x.rank)
+        indices = self.onnx_places(g, x, True)
+        values = g.node("GatherElements", x, indices, axis=axis)
+        if self.keepdim:
+            return values, indices
+        return tuple(g.node("Squeeze", y, g.sizes((axis,))) for y in (values, indices))
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         rank = len(x.shape) - 1
@@ -281,6 +314,7 @@ class MaxDim(_ExtremeDim):
 
     label = "max"
     grad_name = "MaxBackward0"
+    onnx_name = "ArgMax"
     find = np.argmax
 
 
@@ -292,6 +326,7 @@ class MinDim(_ExtremeDim):
 
     label = "min"
     grad_name = "MinBackward0"
+    onnx_name = "ArgMin"
     find = np.argmin
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import DType, from_numpy, promote_types
+from wend.base.dtypes import DType, bool_, from_numpy, int64, promote_types
 from wend.base.errors import ArgumentError, DimError, ShapeError
 from wend.base.shapes import normalize_dim, normalize_dims
 from wend.core._types import Program
 from wend.core.primitive import Primitive, Sample, Spec, ops
-from wend.core.symbolic import ADD, DIM, EQ, hints, make, numel
+from wend.core.symbolic import ADD, DIM, EQ, hints, make, numel, sym_max
 from wend.ops.numeric import accumulator, sum_accurately
 from wend.ops.views.family import ANY_DTYPE, Shape
 from wend.ops.views.scatters import with_batch
@@ -123,6 +123,11 @@ class Cat(Primitive):
             for k, t in enumerate(tensors)
         ]
         return (grads,)
+
+    def onnx(self, g: Any, tensors: list[Any]) -> Any:
+        kept = [tensors[k] for k in self.kept([t.shape for t in tensors])]
+        dim = normalize_dim(self.dim, kept[0].rank, "cat")
+        return g.node("Concat", *(g.cast(t, g.out[0].dtype) for t in kept), axis=dim)
 
     def batch(self, batched: Any, size: Any, tensors: list[Any]) -> Any:
         flags = batched[0]
@@ -233,6 +238,11 @@ class Pad(Primitive):
     def vjp(self, g: Any, y: Any, x: Any, pad: Any, value: Any) -> Any:
         return (ops.pad(g, tuple(-p for p in pad), 0),)
 
+    def onnx(self, g: Any, x: Any, pad: Any, value: Any) -> Any:
+        lead = (0,) * (x.rank - len(pad) // 2)
+        before, after = (*lead, *pad[-2::-2]), (*lead, *pad[::-2])
+        return g.node("Pad", x, g.sizes((*before, *after)), g.number(value, x.dtype)) if pad else x
+
     def batch(self, batched: Any, size: Any, x: Any, pad: Any, value: Any) -> Any:
         return ops.pad(x, pad, value)
 
@@ -267,6 +277,11 @@ class Flip(Primitive):
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         return (ops.flip(g, self.dims),)
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        for dim in normalize_dims(self.dims, x.rank, "flip") if x.shape else ():
+            x = g.slice(x, dim, -1, -(2**63), -1)
+        return x
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         rank = len(x.shape) - 1
@@ -312,6 +327,22 @@ class Roll(Primitive):
 
     def vjp(self, g: Any, y: Any, x: Any, shifts: Any) -> Any:
         return (ops.roll(g, tuple(-s for s in shifts), self.dims or ()),)
+
+    def onnx(self, g: Any, x: Any, shifts: Any) -> Any:
+        shape = x.shape
+        if not self.dims:
+            rolled = self.onnx_along(g, g.reshape(x, (numel(shape),)), shifts[0], 0)
+            return g.reshape(rolled, shape)
+        for shift, dim in zip(shifts, self.dims, strict=True):
+            x = self.onnx_along(g, x, shift, normalize_dim(dim, len(shape), "roll"))
+        return x
+
+    @staticmethod
+    def onnx_along(g: Any, x: Any, shift: Any, dim: int) -> Any:
+        """x rolled along a dim: the two parts exchanged."""
+        at = (-shift) % sym_max(x.shape[dim], 1)
+        parts = [g.slice(x, dim, at, None, 1), g.slice(x, dim, 0, at, 1)]
+        return g.shaped(g.node("Concat", *parts, axis=dim), x.shape)
 
     def batch(self, batched: Any, size: Any, x: Any, shifts: Any) -> Any:
         if not self.dims:
@@ -364,6 +395,17 @@ class SumTo(Primitive):
     def vjp(self, g: Any, y: Any, x: Any, size: Any) -> Any:
         return (ops.expand_to(g, x.shape, self.axes),)
 
+    def onnx(self, g: Any, x: Any, size: Any) -> Any:
+        axes = normalize_dims(self.axes, x.rank, "sum_to")
+        if not axes:
+            return x
+        wide = int64 if x.dtype is bool_ else accumulator(x.dtype)
+        y = g.node("ReduceSum", g.cast(x, wide), g.sizes(axes), keepdims=1)
+        lead = x.rank - len(size)
+        if lead:
+            y = g.node("Squeeze", y, g.sizes(range(lead)))
+        return g.cast(y, x.dtype)
+
     def batch(self, batched: Any, size: Any, x: Any, target: Any) -> Any:
         lead = len(x.shape) - 1 - len(target)
         if lead:
@@ -400,6 +442,9 @@ class Clone(Primitive):
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         return (g,)
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        return x
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         return ops.clone(x, memory_format=self.memory_format)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from wend.base.errors import DimError, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
-from wend.ops.numeric import require
+from wend.ops.numeric import accumulator, require
 from wend.ops.views.slicing import replaced, zeros_of
 
 REAL = frozenset({"bool", "int", "float"})
@@ -44,6 +45,12 @@ class _Selection(Primitive, abstract=True):
         return (ops.scatter_add(zeros_of(x), self.dim, y[1], g[0]),)
 
 
+def onnx_sorted(g: Any, x: Any, dim: int, k: Any, largest: bool) -> Any:
+    """The first k elements in order, and their places; ties keep their order in ONNX too."""
+    made = g.node("TopK", x, g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, outputs=2)
+    return tuple(made)
+
+
 class Sort(_Selection):
     """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]].
 
@@ -66,6 +73,12 @@ class Sort(_Selection):
         axis = self.place(x.ndim)
         indices = sorting_order(x, axis, self.descending)
         return np.take_along_axis(x, indices, axis), indices
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        if not x.shape:
+            return x, g.constant(0, int64)
+        dim = self.place(x.rank)
+        return onnx_sorted(g, x, dim, x.shape[dim], self.descending)
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         if len(x.shape) == 1:
@@ -119,6 +132,11 @@ class Topk(_Selection):
         indices = sorting_order(x, axis, self.largest)
         indices = indices[(slice(None),) * axis + (slice(k),)]
         return np.take_along_axis(x, indices, axis), indices
+
+    def onnx(self, g: Any, x: Any, k: Any) -> Any:
+        if not x.shape:
+            return x, g.constant(0, int64)
+        return onnx_sorted(g, x, self.place(x.rank), k, self.largest)
 
     def batch(self, batched: Any, size: Any, x: Any, k: Any) -> Any:
         if len(x.shape) == 1:
@@ -223,6 +241,23 @@ class MedianAll(Primitive):
         both_nan = ops.logical_and(ops.isnan(x), ops.isnan(y))
         hit = ops.cast(ops.logical_or(ops.eq(x, y), both_nan), g.dtype)
         return (hit * (g / ops.sum(hit)),)
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        b, count = g.elements, numel(x.shape)
+        flat = g.cast(g.reshape(x, (count,)), accumulator(x.dtype))
+        if not x.dtype.is_floating_point:
+            ordered, _ = onnx_sorted(g, flat, 0, count, False)
+            return g.node("Gather", ordered, g.size((count - 1) // 2), axis=0)
+        missing = b.ne(flat, flat)
+        lost = g.node("ReduceSum", g.cast(missing, int64), keepdims=0)
+        none = b.constant(math.nan, flat)
+        filled = b.select(missing, b.constant(math.inf, flat), flat)
+        ordered, _ = onnx_sorted(g, filled, 0, count, False)
+        last = g.node("Sub", g.node("Sub", g.size(count), lost), g.size(1))
+        at = g.node("Div", b.maximum(last, g.size(0)), g.size(2))
+        middle = g.node("Gather", ordered, at, axis=0)
+        bad = b.eq(lost, g.size(count)) if self.skip_nan else b.ne(lost, g.size(0))
+        return g.cast(b.select(bad, none, middle), x.dtype)
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         flat = ops.reshape_to(x, (size, numel(tuple(x.shape)[1:])))

@@ -8,6 +8,7 @@ Padding is done before, by `pad`: windows always lie within the input.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,8 +16,8 @@ import numpy as np
 
 from wend.base.errors import ShapeError
 from wend.core.primitive import Primitive, Sample, Spec, ops
-from wend.core.symbolic import hints
-from wend.ops.numeric import Array, widen
+from wend.core.symbolic import hints, numel
+from wend.ops.numeric import Array, accumulator, widen
 
 
 def window_count(n: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
@@ -115,6 +116,18 @@ class Patches(Primitive):
         size = x.shape[len(x.shape) - len(kernel) :]
         return (ops.unpatches(g, size, stride, dilation),)
 
+    def onnx(self, g: Any, x: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
+        nd = len(kernel)
+        front = x.rank - nd
+        for i in range(nd):  # each dim becomes two: the element of a window, and the window
+            count = g.out[0].shape[front + nd + i]
+            taps = g.node("Mul", g.arange(kernel[i]), g.size(dilation[i]))
+            taps = g.reshape(g.shaped(taps, (kernel[i],)), (kernel[i], 1))
+            starts = g.node("Mul", g.arange(count), g.size(stride[i]))
+            x = g.node("Gather", x, g.node("Add", taps, starts), axis=front + 2 * i)
+        order = (*range(front), *range(front, front + 2 * nd, 2))
+        return g.transpose(x, (*order, *range(front + 1, front + 2 * nd, 2)))
+
     def batch(
         self, batched: Any, size: Any, x: Any, kernel: Any, stride: Any, dilation: Any
     ) -> Any:
@@ -164,6 +177,28 @@ class Unpatches(Primitive):
         nd = len(size)
         kernel = x.shape[len(x.shape) - 2 * nd : len(x.shape) - nd]
         return (ops.patches(g, kernel, stride, dilation),)
+
+    def onnx(self, g: Any, x: Any, size: Any, stride: Any, dilation: Any) -> Any:
+        # A transposed convolution puts the columns of a window back in place: a filter per element.
+        nd = len(size)
+        front = x.rank - 2 * nd
+        kernel = [g.fixed(n) for n in x.shape[front : front + nd]]
+        strides, dilations = ([g.fixed(n) for n in sizes] for sizes in (stride, dilation))
+        if None in (*kernel, *strides, *dilations):
+            raise g.unsupported("the windows depend on sizes at run time")
+        counts, taps = x.shape[front + nd :], math.prod(kernel)
+        wide = accumulator(x.dtype)
+        rows = g.reshape(g.cast(x, wide), (numel(x.shape[:front]), taps, *counts))
+        weight = g.constant(np.eye(taps).reshape(taps, 1, *kernel), wide)
+        y = g.node("ConvTranspose", rows, weight, strides=strides, dilations=dilations)
+        reach = [
+            (n - 1) * s + d * (k - 1) + 1
+            for n, s, d, k in zip(counts, strides, dilations, kernel, strict=True)
+        ]
+        rest = [n - r for n, r in zip(size, reach, strict=True)]
+        zeros = (0,) * (2 + nd)
+        y = g.node("Pad", y, g.sizes((*zeros, 0, 0, *rest)))
+        return g.cast(g.reshape(y, g.out[0].shape), x.dtype)
 
     def batch(
         self, batched: Any, size: Any, x: Any, extents: Any, stride: Any, dilation: Any

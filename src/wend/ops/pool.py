@@ -14,8 +14,8 @@ import numpy as np
 
 from wend.base.dtypes import int64
 from wend.core.primitive import Primitive, Sample, Spec, ops
-from wend.core.symbolic import numel
-from wend.ops.numeric import Array, choose, require, widen
+from wend.core.symbolic import numel, sym_min
+from wend.ops.numeric import Array, accumulator, choose, require, widen
 from wend.ops.patches import tap_slices, taps
 
 
@@ -88,6 +88,58 @@ class MaxWindows(Primitive):
         values = ops.reshape_to(g[0], (*front, numel(counts)))
         flat = ops.scatter_add(flat, len(front), indices, values)
         return (ops.reshape_to(flat, x.shape),)
+
+    def onnx(
+        self, g: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
+    ) -> Any:
+        # Rows that ONNX numbers through, of which the places are wanted in each row.
+        nd = len(kernel)
+        size = x.shape[x.rank - nd :]
+        how = {"kernel_shape": kernel, "strides": stride, "dilations": dilation}
+        for name, sizes in how.items():
+            how[name] = [g.fixed(n) for n in sizes]
+            if None in how[name]:
+                raise g.unsupported(f"{name} depends on sizes at run time")
+        ends = self._onnx_ends(g, size, kernel, stride, padding, dilation, counts)
+        lead = numel(x.shape[: x.rank - nd])
+        rows = g.reshape(g.cast(x, accumulator(x.dtype)), (1, lead, *size))
+        values, places = g.node("MaxPool", rows, outputs=2, **how, **ends)
+        places = g.node("Mod", places, g.size(numel(size)))
+        shape = g.out[0].shape
+        values, places = (g.reshape(y, shape) for y in (values, places))
+        return g.cast(values, x.dtype), places
+
+    @staticmethod
+    def _onnx_ends(
+        g: Any, size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
+    ) -> dict[str, Any]:
+        """The attributes of MaxPool that give as many windows as `counts` says."""
+        pads = [g.fixed(p) for p in padding]
+        if None in pads:
+            raise g.unsupported("the padding depends on sizes at run time")
+        reach = [
+            n + 2 * p - d * (k - 1) - 1
+            for n, p, d, k in zip(size, padding, dilation, kernel, strict=True)
+        ]
+        down = [r // s + 1 for r, s in zip(reach, stride, strict=True)]
+        if all(g.fixed(n - m) == 0 for n, m in zip(down, counts, strict=True)):
+            return {"pads": pads * 2}
+        # As many windows as begin within the input or the low padding, in ONNX as in PyTorch.
+        up = [
+            sym_min(-(-r // s) + 1, (n + p - 1) // s + 1)
+            for r, s, n, p in zip(reach, stride, size, padding, strict=True)
+        ]
+        if all(g.fixed(n - m) == 0 for n, m in zip(up, counts, strict=True)):
+            return {"pads": pads * 2, "ceil_mode": 1}
+        spans = [
+            g.fixed((n - 1) * s + d * (k - 1) + 1 - p - m)
+            for n, s, d, k, p, m in zip(
+                counts, stride, dilation, kernel, padding, size, strict=True
+            )
+        ]
+        if any(span is None for span in spans):
+            raise g.unsupported("the number of windows follows no rule that ONNX has")
+        return {"pads": pads + [max(span, 0) for span in spans]}
 
     def batch(self, batched: Any, size: Any, x: Any, *sizes: Any) -> Any:
         values, indices = ops.max_windows(x, *sizes)

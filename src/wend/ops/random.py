@@ -56,6 +56,12 @@ class Draw(Primitive, abstract=True):
         require(self.name, self.supports, self.result_dtype())
         return Spec(tuple(size), self.result_dtype())
 
+    def onnx_like(self, g: Any, size: Any) -> Any:
+        """A tensor of that size, of the type that is drawn in: ONNX draws in the shape of another."""
+        out = g.out[0].dtype
+        wide = out if out is float64 else float32
+        return g.expand(g.constant(0, wide), size)
+
     def batch(self, batched: Any, size: Any, *params: Any) -> Any:
         raise AssertionError("a draw has no operands: it never meets a batch")
 
@@ -68,6 +74,10 @@ class Draw(Primitive, abstract=True):
 
 class Uniform(Draw):
     """y: uniform in [0, 1), every multiple of 2**-digits of the type equally likely."""
+
+    def onnx(self, g: Any, size: Any, seed: Any, offset: Any) -> Any:
+        """As likely, but other numbers than Wend's: a runtime draws from a stream of its own."""
+        return g.cast(g.node("RandomUniformLike", self.onnx_like(g, size)), g.out[0].dtype)
 
     def reference(self, size: Any, seed: int, offset: int) -> Array:
         dtype = self.result_dtype()
@@ -87,6 +97,10 @@ class Normal(Draw):
     """
 
     name = "standard_normal"
+
+    def onnx(self, g: Any, size: Any, seed: Any, offset: Any) -> Any:
+        """As likely, but other numbers than Wend's: a runtime draws from a stream of its own."""
+        return g.cast(g.node("RandomNormalLike", self.onnx_like(g, size)), g.out[0].dtype)
 
     def reference(self, size: Any, seed: int, offset: int) -> Array:
         dtype = self.result_dtype()
@@ -137,6 +151,15 @@ class RandomIntegers(Draw):
         # Adding in uint64 wraps as int64 would.
         y = (words + np.uint64(low % 2**64)).view(np.int64)
         return array(y, self.result_dtype()).reshape(size)
+
+    def onnx(self, g: Any, size: Any, low: Any, high: Any, seed: Any, offset: Any) -> Any:
+        """As likely up to 2**-53, but other numbers than Wend's."""
+        wide = g.expand(g.constant(0, float64), size)
+        unit = g.node("RandomUniformLike", wide)
+        first = g.number(low, float64)
+        span = g.node("Sub", g.number(high, float64), first)
+        drawn = g.node("Floor", g.node("Add", g.node("Mul", unit, span), first))
+        return g.cast(g.cast(drawn, int64), g.out[0].dtype)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample((2, 3), 0, 10, 7, 5)
@@ -336,6 +359,20 @@ class MultinomialDraw(Primitive):
                 race = np.where(weights > 0, weights / -np.log1p(-u), -1.0)
             y = np.argsort(-race, axis=1, kind="stable")[:, :count]
         return y.astype(np.int64).reshape(*x.shape[:-1], count)
+
+    def onnx(self, g: Any, x: Any, count: Any, seed: Any, offset: Any) -> Any:
+        """As likely, but other numbers than Wend's: the greatest of log(weight) + Gumbel numbers."""
+        wide = g.cast(x, float32)
+        weights = g.node("Log", wide)
+        if self.replacement:
+            weights = g.node("Unsqueeze", weights, g.sizes((x.rank - 1,)))
+            weights = g.expand(weights, (*x.shape[:-1], count, x.shape[-1]))
+        noise = g.node("RandomUniformLike", weights)
+        gumbel = g.node("Neg", g.node("Log", g.node("Neg", g.node("Log", noise))))
+        race = g.node("Add", weights, gumbel)
+        if self.replacement:
+            return g.node("ArgMax", race, dtype=int64, axis=x.rank, keepdims=0)
+        return g.node("TopK", race, g.sizes((count,)), axis=x.rank - 1, outputs=2)[1]
 
     def batch(self, batched: Any, size: Any, x: Any, count: Any, seed: Any, offset: Any) -> Any:
         if len(x.shape) == 2:

@@ -93,6 +93,11 @@ class Reduction(Primitive, abstract=True):
             require_elements(label, x.shape, axes, all_dims, self.nothing)
         return Spec(reduced_shape(x.shape, axes, self.keepdim), self.result_dtype(x.dtype))
 
+    def onnx_fold(self, g: Any, name: str, x: Any) -> Any:
+        """x folded by an ONNX node over the op's axes."""
+        axes = self.axes(x.rank)
+        return g.node(name, x, g.sizes(axes), keepdims=int(self.keepdim)) if axes else x
+
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         rank = len(x.shape) - 1
         axes = self.axes(rank)
@@ -180,6 +185,11 @@ class Sum(Reduction):
     def combine(self, b: Any, a: Any, x: Any) -> Any:
         return b.add(a, x)
 
+    def onnx(self, g: Any, x: Any) -> Any:
+        out = self.result_dtype(x.dtype)
+        wide = int64 if out is bool_ else accumulator(out)
+        return g.cast(self.onnx_fold(g, "ReduceSum", g.cast(g.cast(x, out), wide)), out)
+
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         g = repeat_back(g, self.axes(len(x.shape)), self.keepdim, x.shape)
         return (ops.cast(g, x.dtype),)
@@ -212,6 +222,11 @@ class Prod(Reduction):
 
     def combine(self, b: Any, a: Any, x: Any) -> Any:
         return b.mul(a, x)
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        out = self.result_dtype(x.dtype)
+        wide = int64 if out is bool_ else accumulator(out)
+        return g.cast(self.onnx_fold(g, "ReduceProd", g.cast(g.cast(x, out), wide)), out)
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         # Dividing y by x fails where x is 0. The product without x is that of the elements before
@@ -261,6 +276,13 @@ class _Logical(Reduction, abstract=True):
         truth = x if x.dtype == np.bool_ else x != 0
         y = type(self).fold.reduce(truth, axis=self.axes(x.ndim), keepdims=self.keepdim)
         return array(y, self.result_dtype(from_numpy(x.dtype)))
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        truth = g.cast(x, bool_)
+        if self.identity:
+            truth = g.shaped(g.node("Not", truth), x.shape)
+        found = g.cast(self.onnx_fold(g, "ReduceSum", g.cast(truth, int64)), bool_)
+        return g.cast(g.node("Not", found) if self.identity else found, self.result_dtype(x.dtype))
 
     def over_nothing(self, x: Any) -> Any:
         truth = x if x.dtype.category == BOOL else ops.ne(x, 0)

@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wend.base.dtypes import DType, bool_, float64, from_numpy, int64
+from wend.base.dtypes import DType, bool_, finfo, float64, from_numpy, iinfo, int64
 from wend.base.errors import DTypeNotImplemented, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints
+from wend.ops.elementwise.transcendental import Logaddexp
 from wend.ops.numeric import Array, accumulator, array, require, widen
 from wend.ops.reduce import ANY_NUMBER, REAL, conj, summed_dtype
 
@@ -44,6 +45,12 @@ class Scan(Primitive, abstract=True):
         self.axis(x.rank)
         return Spec(x.shape, self.result_dtype(x.dtype))
 
+    def onnx_scan(self, g: Any, x: Any, start: Any, step: Any) -> Any:
+        """The running fold of x along `dim` by step(b, fold so far, x), b a builder of formulas."""
+        axis = self.axis(x.rank)
+        row = g.node("Expand", g.constant(start, x.dtype), g.sizes(without(x.shape, axis)))
+        return g.scan(lambda inner, y, v: step(inner.elements, y, v), row, [x], axis)
+
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         rank = len(x.shape) - 1
         if rank == 0:
@@ -66,6 +73,11 @@ class Scan(Primitive, abstract=True):
         yield Sample(rng.integers(-4, 5, size=(6,)), 0)
 
 
+def without(shape: Any, axis: int) -> tuple[Any, ...]:
+    """A shape without the extent of a dim."""
+    return (*shape[:axis], *shape[axis + 1 :])
+
+
 class _Cumulative(Scan, abstract=True):
     signature = "input, dim: dim, *, dtype: dtype = None"
     supports = ANY_NUMBER
@@ -85,6 +97,16 @@ class _Cumulative(Scan, abstract=True):
         wide = np.dtype(np.int64) if out.category == 0 else accumulator(out).numpy
         return array(type(self).accumulate(x, axis=self.axis(x.ndim), dtype=wide), out)
 
+    def onnx(self, g: Any, x: Any) -> Any:
+        out = self.result_dtype(x.dtype)
+        wide = accumulator(out)
+        x = g.cast(g.cast(x, out), wide)
+        return g.cast(self.onnx_fold(g, x), out) if x.shape else g.cast(x, out)
+
+    def onnx_fold(self, g: Any, x: Any) -> Any:
+        """The running fold of x, which has dims."""
+        raise NotImplementedError
+
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield from super().samples(rng)
         yield Sample(rng.normal(size=(2, 3)), 1, dtype=float64)
@@ -96,6 +118,9 @@ class Cumsum(_Cumulative):
     functions = ("cumsum",)
     methods = ("cumsum",)
     accumulate = np.add.accumulate
+
+    def onnx_fold(self, g: Any, x: Any) -> Any:
+        return g.node("CumSum", x, g.constant(self.axis(x.rank), int64))
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         if len(x.shape) > 0:
@@ -119,6 +144,9 @@ class Cumprod(_Cumulative):
         wide = conj(ops.cast(x, y.dtype))
         s = scan_back(wide, g, axis)
         return (ops.cast(ops.mul(shift_in(conj(y), axis, 1), s), x.dtype),)
+
+    def onnx_fold(self, g: Any, x: Any) -> Any:
+        return self.onnx_scan(g, x, 1, lambda b, y, v: b.mul(y, v))
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield from super().samples(rng)
@@ -177,6 +205,18 @@ class LinearScan(Primitive):
         s = scan_back(conj(a), g, axis)
         return ops.mul(s, shift_in(conj(y), axis, 0)), s
 
+    def onnx(self, g: Any, a: Any, b: Any) -> Any:
+        if not a.shape:
+            return b
+        axis, wide = normalize_dim(self.dim, a.rank, self.name), accumulator(a.dtype)
+        a, b = g.cast(a, wide), g.cast(b, wide)
+        start = g.node("Expand", g.constant(0, wide), g.sizes(without(b.shape, axis)))
+
+        def step(inner: Any, y: Any, factor: Any, term: Any) -> Any:
+            return inner.elements.add(inner.elements.mul(factor, y), term)
+
+        return g.cast(g.scan(step, start, [a, b], axis), g.out[0].dtype)
+
     def batch(self, batched: Any, size: Any, a: Any, b: Any) -> Any:
         if not batched[0]:
             a = ops.expand(ops.unsqueeze(a, 0), (size, *a.shape))
@@ -198,6 +238,7 @@ class _RunningExtreme(Scan, abstract=True):
     supports = REAL
     result = ("values", "indices")
     accumulate: ClassVar[Any]
+    onnx_name: ClassVar[str]
 
     def infer(self, x: Spec) -> Any:
         return super().infer(x), Spec(x.shape, int64)
@@ -213,6 +254,26 @@ class _RunningExtreme(Scan, abstract=True):
         met = (wide == values) | (wide != wide)
         indices = np.maximum.accumulate(np.where(met, along, 0), axis=axis)
         return values.astype(x.dtype, copy=False), indices.astype(np.int64, copy=False)
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        if not x.shape:
+            return x, g.constant(0, int64)
+        b, axis = g.elements, self.axis(x.rank)
+        wide = g.cast(x, accumulator(x.dtype))
+        end: Any = finfo(wide.dtype) if wide.dtype.is_floating_point else None
+        ends = (-np.inf, np.inf) if end else (False, True) if wide.dtype is bool_ else None
+        low, high = ends or (iinfo(wide.dtype).min, iinfo(wide.dtype).max)
+        name = self.onnx_name
+        start = low if name == "maximum" else high
+        values = self.onnx_scan(g, wide, start, lambda b, y, v: getattr(b, name)(y, v))
+        met = b.bitwise_or(b.eq(wide, values), b.ne(wide, wide))
+        along = g.node("Range", g.size(0), g.size(x.shape[axis]), g.size(1))
+        along = g.reshape(along, tuple(n if i == axis else 1 for i, n in enumerate(x.shape)))
+        places = g.node("Expand", along, g.sizes(x.shape))
+        places = b.select(met, places, g.node("Expand", g.size(0), g.sizes(x.shape)))
+        places.shape = x.shape
+        last = self.onnx_scan(g, places, 0, lambda b, y, v: b.maximum(y, v))
+        return g.cast(values, x.dtype), last
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         if len(x.shape) == 1:
@@ -233,6 +294,7 @@ class Cummax(_RunningExtreme):
     functions = ("cummax",)
     methods = ("cummax",)
     accumulate = np.maximum.accumulate
+    onnx_name = "maximum"
 
 
 class Cummin(_RunningExtreme):
@@ -241,6 +303,7 @@ class Cummin(_RunningExtreme):
     functions = ("cummin",)
     methods = ("cummin",)
     accumulate = np.minimum.accumulate
+    onnx_name = "minimum"
 
 
 class Logcumsumexp(Scan):
@@ -276,6 +339,13 @@ class Logcumsumexp(Scan):
             ratio = ops.where(ops.eq(y, float("inf")), 0, ratio)
         s = scan_back(ratio, g, axis)
         return (ops.mul(s, conj(_exp_of_difference(x, y))),)
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        if not x.shape:
+            return x
+        wide = g.cast(x, accumulator(x.dtype))
+        add = Logaddexp.of(("T", "T")).emit
+        return g.cast(self.onnx_scan(g, wide, -np.inf, add), x.dtype)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield from list(super().samples(rng))[:-1]

@@ -102,6 +102,7 @@ class Elementwise(Primitive, abstract=True):
     promotes: which operands take part in the promotion (all else keep their dtype); None: all
     widens: whether float16 and bfloat16 are computed in float32
     domain: interval(s) from which sample operands are drawn
+    onnx_name: the ONNX operator that computes the formula of operands in order, if there is one
     overwrites: whether `reference` takes `out`, which may be an operand. The result is the same bit
     by bit, so that this is for exact formulas, or formulas rounded once
 
@@ -114,6 +115,7 @@ class Elementwise(Primitive, abstract=True):
     kind: ClassVar[str] = "same"
     promotes: ClassVar[tuple[bool, ...] | None] = None
     widens: ClassVar[bool] = True
+    onnx_name: ClassVar[str] = ""
     domain: ClassVar[Any] = (-3.0, 3.0)
     _known: dict[Any, Any]  # casts, by the dtypes of the operands
     _plain: dict[Any, Any]  # dtype of the result by that of all operands, where none is cast
@@ -230,6 +232,19 @@ class Elementwise(Primitive, abstract=True):
     def emit(self, b: Builder, *operands: Value) -> Value:
         """By default, the builder's instruction of the op's own name."""
         return getattr(b, self.name)(*operands)
+
+    def onnx(self, g: Any, *operands: Any) -> Any:
+        """The node `onnx_name`, or else `emit` with ONNX nodes as instructions."""
+        targets, out = self.dtypes_of(*operands)
+        values = [
+            o if o is None else g.number(o, target) if is_number(o) else g.cast(o, target or o.dtype)
+            for o, target in zip(operands, targets, strict=True)
+        ]
+        if self.onnx_name and g.runs(self.onnx_name, values[0].dtype):
+            result = g.node(self.onnx_name, *values, dtype=out if self.kind == "bool" else None)
+        else:
+            result = self.emit(g.elements, *values)
+        return g.cast(result, out)
 
     def batch(self, batched: Any, size: Any, *operands: V) -> V:
         """Align the dims of the single examples to the right of the batch axis.

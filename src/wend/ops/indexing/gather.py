@@ -80,6 +80,10 @@ class _Elementwise1d(Primitive, abstract=True):
         key[self.place(index.ndim)] = index
         return tuple(key)
 
+    def onnx_whole(self, g: Any, x: Any) -> Any:
+        """A 0-d tensor as a vector of an element; others unchanged."""
+        return x if x.shape else g.reshape(x, (1,))
+
 
 def _columns(x: Any, rank: int) -> Any:
     """A batched 0-d operand as a batch of vectors of an element."""
@@ -113,6 +117,11 @@ class Gather(_Elementwise1d):
 
     def vjp(self, g: Any, y: Any, x: Any, index: Any) -> Any:
         return ops.scatter_add(zeros_of(x), self.dim, index, g), None
+
+    def onnx(self, g: Any, x: Any, index: Any) -> Any:
+        whole, places = self.onnx_whole(g, x), self.onnx_whole(g, index)
+        y = g.node("GatherElements", whole, places, axis=self.place(whole.rank))
+        return y if index.shape else g.reshape(y, ())
 
     def batch(self, batched: Any, size: Any, x: Any, index: Any) -> Any:
         x, index = with_batch(x, batched[0], size), with_batch(index, batched[1], size)
@@ -171,6 +180,15 @@ class IntoElements(_Elementwise1d, abstract=True):
     def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
         """The same op on new operands."""
         raise NotImplementedError
+
+    onnx_reduction = "none"
+
+    def onnx(self, g: Any, x: Any, index: Any, src: Any) -> Any:
+        whole, places, values = (self.onnx_whole(g, t) for t in (x, index, src))
+        values = g.corner(values, places.shape)
+        dim = self.place(whole.rank)
+        y = g.scatter(whole, places, values, dim, self.onnx_reduction)
+        return y if x.shape else g.reshape(y, ())
 
     def batch(self, batched: Any, size: Any, x: Any, index: Any, src: Any) -> Any:
         x, index, src = (
@@ -261,6 +279,12 @@ class ScatterValue(_Elementwise1d):
     def vjp(self, g: Any, y: Any, x: Any, index: Any, value: Any) -> Any:
         return ops.scatter(g, self.dim, index, 0), None
 
+    def onnx(self, g: Any, x: Any, index: Any, value: Any) -> Any:
+        whole, places = self.onnx_whole(g, x), self.onnx_whole(g, index)
+        values = g.expand(g.number(value, x.dtype), places.shape)
+        y = g.scatter(whole, places, values, self.place(whole.rank))
+        return y if x.shape else g.reshape(y, ())
+
     def batch(self, batched: Any, size: Any, x: Any, index: Any, value: Any) -> Any:
         x, index = with_batch(x, batched[0], size), with_batch(index, batched[1], size)
         dim = self.place(len(x.shape) - 1) + 1
@@ -283,6 +307,7 @@ class ScatterAdd(IntoElements):
     functions = ("scatter_add",)
     methods = ("scatter_add",)
     inplace = True
+    onnx_reduction = "add"
 
     def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:
         add = np.logical_or if x.dtype == bool else np.add

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import DType, int8, int16, int32, int64
+from wend.base.dtypes import DType, bool_, int8, int16, int32, int64
 from wend.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRange, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import broadcast_shapes, hints
-from wend.ops.views.family import ANY_DTYPE, Shape
+from wend.ops.numeric import accumulator
+from wend.ops.views.family import ANY_DTYPE, Shape, inverse_order
 from wend.ops.views.scatters import with_batch
 from wend.ops.views.slicing import sum_to_shape, zeros_of
 from wend.ops.views.strided import arange
@@ -117,6 +118,23 @@ class _ByTensors(Primitive, abstract=True):
         lifted = [_aligned(i, deepest) if b else i for i, b in zip(indices, flags, strict=True)]
         return [rows, *lifted], (0, *(d + 1 for d in self.place(rank - 1)))
 
+    def onnx_layout(self, g: Any, x: Any, indices: list[Any]) -> tuple[Any, Any, tuple[int, ...]]:
+        """(x with the indexed dims in front, the places in these, order of the region's dims).
+
+        The order is that which puts the region's dims of the index in front.
+        """
+        dims, rank = self.place(x.rank), x.rank
+        rest = tuple(d for d in range(rank) if d not in dims)
+        along = broadcast_shapes(self.name, *(index.shape for index in indices))
+        columns = [
+            g.reshape(g.expand(g.cast(index, int64), along), (*along, 1)) for index in indices
+        ]
+        places = g.node("Concat", *columns, axis=len(along)) if len(columns) > 1 else columns[0]
+        at = dims[0] if adjacent(dims) else 0
+        depth = len(along)
+        order = (*range(at, at + depth), *range(at), *range(at + depth, depth + len(rest)))
+        return g.transpose(x, (*dims, *rest)), places, order
+
     def batched_order(self, rank: int, depth: int) -> tuple[int, ...]:
         """The dims of a batched region, by place in a region whose index dims lead.
 
@@ -166,6 +184,14 @@ class Index(_ByTensors):
             ops.index_put(zeros, indices, g, accumulate=True, dims=self.dims),
             [None] * len(indices),
         )
+
+    def onnx(self, g: Any, x: Any, indices: list[Any]) -> Any:
+        dims = self.place(x.rank)
+        if len(dims) == 1:
+            return g.node("Gather", x, g.cast(indices[0], int64), axis=dims[0])
+        moved, places, order = self.onnx_layout(g, x, indices)
+        y = g.node("GatherND", moved, places)
+        return g.transpose(y, inverse_order(order))
 
     def batch(self, batched: Any, size: Any, x: Any, indices: list[Any]) -> Any:
         flags = batched[1]
@@ -253,6 +279,19 @@ class IndexPut(_ByTensors):
             zero = ops.full((), 0, dtype=g.dtype)
             g = ops.index_put(g, indices, zero, dims=self.dims)
         return g, [None] * len(indices), g_values
+
+    def onnx(self, g: Any, x: Any, indices: list[Any], values: Any) -> Any:
+        moved, places, order = self.onnx_layout(g, x, indices)
+        region = self.region_shape(x.shape, indices)
+        source = g.transpose(g.expand(values, region), order)
+        wide = int64 if x.dtype is bool_ else accumulator(x.dtype)
+        if not self.accumulate:
+            wide = x.dtype
+        reduction = "add" if self.accumulate else "none"
+        y = g.node("ScatterND", g.cast(moved, wide), places, g.cast(source, wide), reduction=reduction)
+        dims = self.place(x.rank)
+        rest = tuple(d for d in range(x.rank) if d not in dims)
+        return g.transpose(g.cast(y, x.dtype), inverse_order((*dims, *rest)))
 
     def batch(self, batched: Any, size: Any, x: Any, indices: list[Any], values: Any) -> Any:
         x = with_batch(x, batched[0], size)

@@ -80,6 +80,11 @@ class IndexSelect(_AlongDim):
     def vjp(self, g: Any, y: Any, x: Any, index: Any) -> Any:
         return ops.index_add(zeros_of(x), self.dim, index, g), None
 
+    def onnx(self, g: Any, x: Any, index: Any) -> Any:
+        if not x.shape:
+            return x
+        return g.node("Gather", x, g.reshape(index, (self.count(index),)), axis=self.place(x.rank))
+
     def batch(self, batched: Any, size: Any, x: Any, index: Any) -> Any:
         rank = len(x.shape) - batched[0]
         if rank == 0:
@@ -142,6 +147,16 @@ class _IntoDim(_AlongDim, abstract=True):
     def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
         """The same op on new operands."""
         raise NotImplementedError
+
+    def onnx(self, g: Any, x: Any, index: Any, source: Any) -> Any:
+        whole = x if x.shape else g.reshape(x, (1,))
+        dim, count = self.place(whole.rank), self.count(index)
+        wanted = replaced(whole.shape, dim, count)
+        along = g.reshape(index, tuple(count if d == dim else 1 for d in range(whole.rank)))
+        places = g.expand(along, wanted)
+        reduction = "add" if self.name == "index_add" else "none"
+        y = g.scatter(whole, places, g.reshape(source, wanted), dim, reduction)
+        return y if x.shape else g.reshape(y, ())
 
     def batch(self, batched: Any, size: Any, x: Any, index: Any, source: Any) -> Any:
         x = with_batch(x, batched[0], size)
@@ -282,6 +297,9 @@ class Embedding(Primitive):
             ops.embedding_adjoint(g, indices, rows, padding_idx, self.scale_grad_by_freq),
             None,
         )
+
+    def onnx(self, g: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
+        return g.node("Gather", weight, indices, axis=0)
 
     def batch(self, batched: Any, size: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
         if not batched[0] and not self.scale_grad_by_freq:

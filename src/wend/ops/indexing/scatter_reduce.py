@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from wend.base.dtypes import int64
 from wend.base.errors import ValueRefused
 from wend.core.primitive import Sample, Spec, ops
+from wend.ops.elementwise.arithmetic import FloorDivide
 from wend.ops.indexing.gather import IntoElements, scatter_samples, unfitted
-from wend.ops.numeric import widen
+from wend.ops.numeric import accumulator, widen
 from wend.ops.views.slicing import zeros_of
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
@@ -107,6 +109,30 @@ class ScatterReduce(IntoElements):
         ties = ops.scatter_add(x_is, self.dim, index, src_is)
         share = g / ties
         return x_is * share, src_is * ops.gather(share, self.dim, index)
+
+    def onnx(self, g: Any, x: Any, index: Any, src: Any) -> Any:
+        whole, places, values = (self.onnx_whole(g, t) for t in (x, index, src))
+        dim, values = self.place(whole.rank), g.corner(values, places.shape)
+        start = whole
+        if not self.include_self:
+            identity = g.constant(_identity(self.reduce, x.dtype.numpy), x.dtype)
+            start = g.scatter(whole, places, g.expand(identity, places.shape), dim)
+        name = {"prod": "mul", "amax": "max", "amin": "min"}.get(self.reduce, "add")
+        y = g.scatter(start, places, values, dim, name)
+        if self.reduce == "mean":
+            y = self.onnx_mean(g, whole, places, y, dim)
+        return y if x.shape else g.reshape(y, ())
+
+    def onnx_mean(self, g: Any, x: Any, places: Any, total: Any, dim: int) -> Any:
+        """The totals, divided by how many elements each has."""
+        b, wide = g.elements, accumulator(x.dtype)
+        ones = g.expand(g.constant(1, int64), places.shape)
+        counts = g.expand(g.constant(int(self.include_self), int64), x.shape)
+        counts = g.cast(g.scatter(counts, places, ones, dim, "add"), wide)
+        counts = b.maximum(counts, b.constant(1, counts))
+        if wide.is_floating_point:
+            return g.cast(b.div(g.cast(total, wide), counts), x.dtype)
+        return FloorDivide.of(("T", "T")).emit(b, total, counts)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         for args in scatter_samples(rng, repeats=True):

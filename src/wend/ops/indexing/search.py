@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import int32, int64
+from wend.base.dtypes import bool_, int32, int64
 from wend.base.errors import (
     ArgumentError,
     DTypeError,
@@ -18,7 +18,8 @@ from wend.base.errors import (
 )
 from wend.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
-from wend.ops.numeric import widen
+from wend.ops.elementwise.family import is_number, promoted
+from wend.ops.numeric import accumulator, widen
 from wend.ops.views.family import ANY_DTYPE
 from wend.ops.views.scatters import with_batch
 
@@ -106,6 +107,22 @@ class Searchsorted(Primitive):
             y[place] = find(rows[place], values[place], side)
         return y
 
+    def onnx(self, g: Any, rows: Any, values: Any, sorter: Any) -> Any:
+        if sorter is not None:
+            rows = g.shaped(g.node("GatherElements", rows, sorter, axis=-1), rows.shape)
+        given = () if is_number(values) else values.shape
+        common = promoted(rows, values)
+        wide = accumulator(rows.dtype if is_number(values) else common)
+        found = g.number(values, wide) if is_number(values) else g.cast(values, wide)
+        found = g.node("Unsqueeze", found, g.sizes((len(given),)))
+        rows = g.cast(rows, wide)
+        if rows.rank > 1:
+            rows = g.node("Unsqueeze", rows, g.sizes((rows.rank - 1,)))
+        name = "LessOrEqual" if self.after_equals() else "Less"
+        before = g.cast(g.node(name, rows, found, dtype=bool_), int64)
+        total = g.node("ReduceSum", before, g.sizes((-1,)), keepdims=0)
+        return g.cast(total, g.out[0].dtype)
+
     def batch(self, batched: Any, size: Any, rows: Any, values: Any, sorter: Any) -> Any:
         if sorter is not None:
             rows = with_batch(rows, batched[0], size)
@@ -175,6 +192,16 @@ class NonzeroStatic(Primitive):
         y = np.full((size, x.ndim), int(fill_value), dtype=np.int64)
         y[: len(found)] = found
         return y
+
+    def onnx(self, g: Any, x: Any, size: Any, fill_value: Any) -> Any:
+        rank = x.rank
+        hit = g.cast(x, bool_)
+        found = g.node("NonZero", hit if rank else g.reshape(hit, (1,)), dtype=int64)
+        found = g.node("Transpose", found, perm=(1, 0))
+        if not rank:
+            found = g.slice(found, 1, 0, 0, 1)
+        fill = g.expand(g.number(fill_value, int64), (size, rank))
+        return g.slice(g.node("Concat", found, fill, axis=0), 0, 0, size, 1)
 
     def batch(self, batched: Any, size: Any, x: Any, count: Any, fill_value: Any) -> Any:
         # Row k of an example is where the running count of elements first reaches k + 1.

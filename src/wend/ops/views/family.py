@@ -42,6 +42,9 @@ class Alias(View):
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         return (g,)
 
+    def onnx(self, g: Any, x: Any) -> Any:
+        return x
+
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         return ops.alias(x)
 
@@ -146,6 +149,9 @@ class Permutation(View, abstract=True):
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
         return (ops.permute(g, inverse_order(self.order(len(x.shape)))),)
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        return g.transpose(x, self.order(x.rank))
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         order = self.order(len(x.shape) - 1)

@@ -37,6 +37,9 @@ class Reshaping(View, abstract=True):
     def vjp(self, g: Any, y: Any, x: Any, *sizes: Any) -> Any:
         return (ops.reshape_to(g, x.shape),)
 
+    def onnx(self, g: Any, x: Any, *sizes: Any) -> Any:
+        return g.reshape(x, g.out[0].shape)
+
     def batch(self, batched: Any, size: Any, x: Any, *sizes: Any) -> Any:
         shape = tuple(x.shape)
         return ops.reshape_to(x, (shape[0], *self.target(shape[1:], *sizes)))
@@ -198,6 +201,10 @@ class Unsqueeze(Reshaping):
         dim = normalize_dim(self.dim, len(shape) + 1, "unsqueeze")
         return (*shape[:dim], 1, *shape[dim:])
 
+    def onnx(self, g: Any, x: Any) -> Any:
+        dim = normalize_dim(self.dim, x.rank + 1, "unsqueeze")
+        return g.node("Unsqueeze", x, g.sizes((dim,)))
+
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         return ops.unsqueeze(x, normalize_dim(self.dim, len(x.shape), "unsqueeze") + 1)
 
@@ -235,6 +242,11 @@ class Squeeze(Reshaping):
 
     def strides(self, shape: Any, strides: Any) -> Strides:
         return tuple(strides[d] for d in self.kept(tuple(shape))), 0
+
+    def onnx(self, g: Any, x: Any) -> Any:
+        kept = self.kept(x.shape)
+        gone = tuple(d for d in range(x.rank) if d not in kept)
+        return g.node("Squeeze", x, g.sizes(gone)) if gone else x
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(1, 3, 1)))

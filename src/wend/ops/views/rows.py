@@ -52,6 +52,12 @@ class SplitRows(Primitive):
     def vjp(self, g: Any, y: Any, x: Any, sizes: Any) -> Any:
         return (ops.cat(list(g), 0),)
 
+    def onnx(self, g: Any, x: Any, sizes: Any) -> Any:
+        if len(sizes) == 1:
+            return (x,)
+        parts = g.node("Split", x, g.sizes(sizes), axis=0, outputs=len(sizes))
+        return tuple(g.retyped(part, x.dtype) for part in parts)
+
     def batch(self, batched: Any, size: Any, x: Any, sizes: Any) -> Any:
         parts = ops.split_rows(ops.transpose(x, 0, 1), sizes)
         return tuple(ops.transpose(part, 0, 1) for part in parts)

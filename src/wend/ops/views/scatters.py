@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from wend.base.errors import ShapeError
+from wend.base.shapes import contiguous_strides
 from wend.core.primitive import Primitive, Sample, Spec, ops
-from wend.core.symbolic import hints
+from wend.core.symbolic import hints, numel
 from wend.ops.basic import assigned
 from wend.ops.views.family import ANY_DTYPE, Shape
 from wend.ops.views.slicing import counted_index, real_dim, replaced, slice_bounds, zeros_of
-from wend.ops.views.strided import check_strided, diagonal_bounds, diagonal_dims
+from wend.ops.views.strided import check_strided, diagonal_bounds, diagonal_dims, onnx_places
 
 
 def with_batch(x: Any, is_batched: bool, size: Any) -> Any:
@@ -71,6 +72,16 @@ class PartScatter(Primitive, abstract=True):
         self.part(x, *sizes)[...] = src
         return x
 
+    def onnx(self, g: Any, x: Any, src: Any, *sizes: Any) -> Any:
+        flat = g.reshape(x, (numel(x.shape),))
+        values = g.reshape(g.cast(src, x.dtype), (numel(src.shape),))
+        places = g.reshape(self.onnx_part(g, x, src, *sizes), (numel(src.shape),))
+        return g.reshape(g.scatter(flat, places, values, 0), x.shape)
+
+    def onnx_part(self, g: Any, x: Any, src: Any, *sizes: Any) -> Any:
+        """The places in the flat input of the elements of the part, in the part's shape."""
+        raise NotImplementedError
+
     @staticmethod
     def grad_nodes(n: Any, x: Any, src: Any, *how: Any) -> Any:
         """A write to a view: the edges of the op in place but the first, or the assigned tensor."""
@@ -102,6 +113,13 @@ class SliceScatter(PartScatter):
 
     def again(self, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
         return ops.slice_scatter(x, src, self.dim, start, end, step)
+
+    def onnx_part(self, g: Any, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
+        dim = real_dim(self.dim, x.rank, self.name)
+        first = slice_bounds(self.name, x.shape[dim], start, end, step)[0]
+        steps = contiguous_strides(x.shape)
+        stride = replaced(steps, dim, steps[dim] * step)
+        return onnx_places(g, src.shape, stride, first * steps[dim])
 
     def batch(
         self, batched: Any, size: Any, x: Any, src: Any, start: Any, end: Any, step: Any
@@ -142,6 +160,12 @@ class SelectScatter(PartScatter):
     def again(self, x: Any, src: Any, index: Any) -> Any:
         return ops.select_scatter(x, src, self.dim, index)
 
+    def onnx_part(self, g: Any, x: Any, src: Any, index: Any) -> Any:
+        dim = real_dim(self.dim, x.rank, self.name)
+        steps = contiguous_strides(x.shape)
+        offset = counted_index(self.name, index, x.shape[dim], dim) * steps[dim]
+        return onnx_places(g, src.shape, (*steps[:dim], *steps[dim + 1 :]), offset)
+
     def batch(self, batched: Any, size: Any, x: Any, src: Any, index: Any) -> Any:
         x, src = with_batch(x, batched[0], size), with_batch(src, batched[1], size)
         dim = real_dim(self.dim, len(x.shape) - 1, self.name) + 1
@@ -179,6 +203,14 @@ class DiagonalScatter(PartScatter):
 
     def again(self, x: Any, src: Any, offset: Any) -> Any:
         return ops.diagonal_scatter(x, src, offset, self.dim1, self.dim2)
+
+    def onnx_part(self, g: Any, x: Any, src: Any, offset: Any) -> Any:
+        dim1, dim2 = diagonal_dims(self.name, self.dim1, self.dim2, x.rank)
+        row, column, _ = diagonal_bounds(x.shape[dim1], x.shape[dim2], offset)
+        steps = contiguous_strides(x.shape)
+        rest = tuple(s for d, s in enumerate(steps) if d not in (dim1, dim2))
+        start = row * steps[dim1] + column * steps[dim2]
+        return onnx_places(g, src.shape, (*rest, steps[dim1] + steps[dim2]), start)
 
     def batch(self, batched: Any, size: Any, x: Any, src: Any, offset: Any) -> Any:
         x, src = with_batch(x, batched[0], size), with_batch(src, batched[1], size)
@@ -223,6 +255,11 @@ class StridedScatter(PartScatter):
 
     def again(self, x: Any, src: Any, size: Any, stride: Any, offset: Any) -> Any:
         return ops.strided_scatter(x, src, size, stride, offset)
+
+    def onnx_part(
+        self, g: Any, x: Any, src: Any, size: Any, stride: Any, offset: Any
+    ) -> Any:
+        return onnx_places(g, size, stride, offset or 0)
 
     def batch(
         self, batched: Any, size: Any, x: Any, src: Any, extents: Any, stride: Any, offset: Any

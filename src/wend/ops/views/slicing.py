@@ -102,6 +102,11 @@ class Slicing(View, abstract=True):
     def vjp(self, g: Any, y: Any, x: Any, *sizes: Any) -> Any:
         return (self.put(zeros_of(x), g, *sizes),)
 
+    def onnx(self, g: Any, x: Any, *sizes: Any) -> Any:
+        dim = real_dim(self.dim, x.rank, self.name)
+        first, last, step, _ = self.bounds(x.shape[dim], *sizes)
+        return g.slice(x, dim, first, last, step)
+
     def batch(self, batched: Any, size: Any, x: Any, *sizes: Any) -> Any:
         dim = real_dim(self.dim, len(x.shape) - 1, self.name) + 1
         first, last, step, _ = self.bounds(x.shape[dim], *sizes)
@@ -130,6 +135,9 @@ class Slice(Slicing):
     def bounds(self, n: Any, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any, Any]:
         first, last, count = slice_bounds("slice", n, start, end, step)
         return first, last, step, count
+
+    def onnx(self, g: Any, x: Any, start: Any, end: Any, step: Any) -> Any:
+        return g.slice(x, real_dim(self.dim, x.rank, self.name), start, end, step)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(5, 3)), 0, 1, 4)
@@ -203,6 +211,9 @@ class Select(View):
 
     def vjp(self, g: Any, y: Any, x: Any, index: Any) -> Any:
         return (ops.select_scatter(zeros_of(x), g, self.dim, index),)
+
+    def onnx(self, g: Any, x: Any, index: Any) -> Any:
+        return g.node("Gather", x, g.size(index), axis=real_dim(self.dim, x.rank, "select"))
 
     def batch(self, batched: Any, size: Any, x: Any, index: Any) -> Any:
         return ops.select(x, real_dim(self.dim, len(x.shape) - 1, "select") + 1, index)
@@ -283,6 +294,9 @@ class Expand(View):
     def vjp(self, g: Any, y: Any, x: Any, size: Any) -> Any:
         return (sum_to_shape(g, x.shape),)
 
+    def onnx(self, g: Any, x: Any, size: Any) -> Any:
+        return g.expand(x, g.out[0].shape)
+
     def batch(self, batched: Any, size: Any, x: Any, sizes: Any) -> Any:
         target = self.target(tuple(x.shape)[1:], tuple(sizes))
         return _expanded_batch(x, target, broadcast_axes(tuple(x.shape)[1:], target))
@@ -362,6 +376,9 @@ class ExpandTo(View):
 
     def vjp(self, g: Any, y: Any, x: Any, size: Any) -> Any:
         return (ops.sum_to(g, x.shape, self.axes),)
+
+    def onnx(self, g: Any, x: Any, size: Any) -> Any:
+        return g.expand(x, g.out[0].shape)
 
     def batch(self, batched: Any, size: Any, x: Any, sizes: Any) -> Any:
         return _expanded_batch(x, tuple(sizes), self.axes)

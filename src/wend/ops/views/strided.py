@@ -44,6 +44,16 @@ class Diagonal(View):
     def vjp(self, g: Any, y: Any, x: Any, offset: Any) -> Any:
         return (self.put(zeros_of(x), g, offset),)
 
+    def onnx(self, g: Any, x: Any, offset: Any) -> Any:
+        dim1, dim2 = self.dims(x.rank)
+        rest = tuple(d for d in range(x.rank) if d not in (dim1, dim2))
+        rows, columns = x.shape[dim1], x.shape[dim2]
+        row, column, count = diagonal_bounds(rows, columns, offset)
+        moved = g.transpose(x, (*rest, dim1, dim2))
+        flat = g.reshape(moved, (*(x.shape[d] for d in rest), rows * columns))
+        start = row * columns + column
+        return g.slice(flat, len(rest), start, start + count * (columns + 1), columns + 1)
+
     def batch(self, batched: Any, size: Any, x: Any, offset: Any) -> Any:
         dim1, dim2 = self.dims(len(x.shape) - 1)
         return ops.diagonal(x, offset, dim1 + 1, dim2 + 1)
@@ -139,6 +149,16 @@ class Unfold(View):
         index = ops.reshape_to(starts + places, (count * size,))
         return dim, index, ops.flatten(ops.movedim(v, -1, dim + 1), dim, dim + 1)
 
+    def onnx(self, g: Any, x: Any, size: Any, step: Any) -> Any:
+        if not x.shape:
+            return g.slice(g.reshape(x, (1,)), 0, 0, size, 1)
+        dim = normalize_dim(self.dimension, x.rank, "unfold")
+        count = g.out[0].shape[dim]
+        starts = g.reshape(g.node("Mul", g.arange(count), g.size(step)), (count, 1))
+        y = g.node("Gather", x, g.node("Add", starts, g.arange(size)), axis=dim)
+        order = (*(d for d in range(x.rank + 1) if d != dim + 1), dim + 1)
+        return g.transpose(y, order)
+
     def batch(self, batched: Any, size: Any, x: Any, width: Any, step: Any) -> Any:
         rank = len(x.shape) - 1
         if rank == 0:
@@ -210,6 +230,10 @@ class AsStrided(View):
         flat = ops.index_add(flat, 0, ops.ravel(index), ops.ravel(g))
         return (ops.reshape_to(flat, x.shape),)
 
+    def onnx(self, g: Any, x: Any, size: Any, stride: Any, offset: Any) -> Any:
+        flat = g.reshape(x, (numel(x.shape),))
+        return g.node("Gather", flat, onnx_places(g, size, stride, offset or 0), axis=0)
+
     def batch(self, batched: Any, size: Any, x: Any, extents: Any, stride: Any, offset: Any) -> Any:
         rows = tuple(x.shape)
         step = numel(rows[1:])
@@ -274,6 +298,16 @@ def strided_places(size: Any, stride: Any, offset: int) -> np.ndarray:
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
         places += (np.arange(n) * s).reshape((n,) + (1,) * (len(size) - d - 1))
     return places
+
+
+def onnx_places(g: Any, size: Any, stride: Any, offset: Any) -> Any:
+    """`strided_places`, as ONNX nodes."""
+    places = g.size(offset)
+    for d, (n, s) in enumerate(zip(size, stride, strict=True)):
+        along = g.node("Mul", g.arange(n), g.size(s))
+        along = g.reshape(g.shaped(along, (n,)), (n, *(1,) * (len(size) - d - 1)))
+        places = g.node("Add", places, along)
+    return g.shaped(places, tuple(size))
 
 
 def strided_index(size: Any, stride: Any, offset: Any) -> Any:
