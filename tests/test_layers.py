@@ -31,6 +31,7 @@ ALLOWED = {
         "frontend/aliasing/*",
         "frontend/interop/*",
         "frontend/printing*",
+        "onnx/*",
         "utils/data/*",
         "serialization/*",
         "tools/draws.py",  # numbers for Wend and PyTorch alike
@@ -42,7 +43,7 @@ ALLOWED = {
 ALLOWED["ml_dtypes"] = ALLOWED["numpy"]
 MOST_MODULES = 25  # in one folder, its __init__.py included
 # Heavy libraries load when first needed, never with `import wend`.
-LAZY = ("llvmlite", "scipy", "torch", "sklearn", "greenlet")
+LAZY = ("llvmlite", "scipy", "torch", "sklearn", "greenlet", "onnx")
 
 
 def module_name(path, package=PACKAGE):

@@ -147,8 +147,8 @@ class Primitive(PrimitiveBase):
     strides: Any = None
     reference: Any = None
     reference_inplace: Any = None
-    #: (g, *params): the op as nodes of an ONNX graph, see `ops/onnx_builder.py`. A composite without
-    #: a rule is written by its body; NotImplemented asks for the body, too.
+    #: (g, *params): the op as nodes of an ONNX graph, see `ops/onnx_builder.py`. A composite
+    #: without a rule is written by its body; a rule that returns NotImplemented asks for the body.
     onnx: Any = None
     overwrites: ClassVar[bool] = False  # the runner may be given an operand as `out`
     turns: ClassVar[bool] = (

@@ -208,9 +208,7 @@ class Attend(Attention):
             change = ops.mul(change, Dropout(*drop).kept(p.shape, p.dtype))
         return (*grads, ops.mul(p, ops.sub(change, _column(delta, p))))
 
-    def onnx(
-        self, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, *drop: Any
-    ) -> Any:
+    def onnx(self, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, *drop: Any) -> Any:
         if drop:
             raise g.unsupported("dropout is for training", "export the function after .eval()")
         s = self.onnx_scores(g, q, k, mask, scale)

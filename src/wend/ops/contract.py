@@ -148,7 +148,12 @@ class Contract(Primitive):
         if plain or (bx and len(sx) == len(fx) == len(fy) == 1):
             left = g.transpose(g.cast(x, wide), bx + fx + sx)
             right = g.transpose(g.cast(y, wide), by + sy + fy)
-            return g.cast(g.node("MatMul", left, right), x.dtype)
+            if fy:
+                return g.cast(g.node("MatMul", left, right), x.dtype)
+            # A matrix of a single column: onnxruntime's fusions turn a vector.
+            column = g.node("Unsqueeze", right, g.sizes((1,)))
+            product = g.node("MatMul", left, column)
+            return g.cast(g.node("Squeeze", product, g.sizes((-1,))), x.dtype)
         letters = iter("abcdefghijklmnopqrstuvwxyz")
         of_x = {axis: next(letters) for axis in range(x.rank)}
         of_y = {j: of_x[i] for i, j in zip(bx + sx, by + sy, strict=True)}

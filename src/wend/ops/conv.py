@@ -232,9 +232,7 @@ class ConvolveInput(Convolution):
         )
         reach = [
             (n - 1) * s + d * (k - 1) + 1
-            for n, s, d, k in zip(
-                x.shape[2:], self.stride, self.dilation, w.shape[2:], strict=True
-            )
+            for n, s, d, k in zip(x.shape[2:], self.stride, self.dilation, w.shape[2:], strict=True)
         ]
         before = [-p for p in padding[:nd]]
         after = [n + lo - r for n, lo, r in zip(size, padding[:nd], reach, strict=True)]

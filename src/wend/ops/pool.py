@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import int64
+from wend.base.dtypes import float64, int16, int32, int64
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import numel, sym_min
 from wend.ops.numeric import Array, accumulator, choose, require, widen
@@ -102,7 +102,10 @@ class MaxWindows(Primitive):
                 raise g.unsupported(f"{name} depends on sizes at run time")
         ends = self._onnx_ends(g, size, kernel, stride, padding, dilation, counts)
         lead = numel(x.shape[: x.rank - nd])
-        rows = g.reshape(g.cast(x, accumulator(x.dtype)), (1, lead, *size))
+        wide = accumulator(x.dtype)
+        if x.dtype in (int16, int32):
+            wide = float64  # which holds all of these, and which MaxPool takes
+        rows = g.reshape(g.cast(x, wide), (1, lead, *size))
         values, places = g.node("MaxPool", rows, outputs=2, **how, **ends)
         places = g.node("Mod", places, g.size(numel(size)))
         shape = g.out[0].shape

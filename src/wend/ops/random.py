@@ -57,7 +57,7 @@ class Draw(Primitive, abstract=True):
         return Spec(tuple(size), self.result_dtype())
 
     def onnx_like(self, g: Any, size: Any) -> Any:
-        """A tensor of that size, of the type that is drawn in: ONNX draws in the shape of another."""
+        """A tensor of the size and type of the draw: ONNX draws in the shape of a tensor."""
         out = g.out[0].dtype
         wide = out if out is float64 else float32
         return g.expand(g.constant(0, wide), size)
@@ -76,7 +76,7 @@ class Uniform(Draw):
     """y: uniform in [0, 1), every multiple of 2**-digits of the type equally likely."""
 
     def onnx(self, g: Any, size: Any, seed: Any, offset: Any) -> Any:
-        """As likely, but other numbers than Wend's: a runtime draws from a stream of its own."""
+        """Not the same numbers as Wend's: a runtime draws from a stream of its own."""
         return g.cast(g.node("RandomUniformLike", self.onnx_like(g, size)), g.out[0].dtype)
 
     def reference(self, size: Any, seed: int, offset: int) -> Array:
@@ -99,7 +99,7 @@ class Normal(Draw):
     name = "standard_normal"
 
     def onnx(self, g: Any, size: Any, seed: Any, offset: Any) -> Any:
-        """As likely, but other numbers than Wend's: a runtime draws from a stream of its own."""
+        """Not the same numbers as Wend's: a runtime draws from a stream of its own."""
         return g.cast(g.node("RandomNormalLike", self.onnx_like(g, size)), g.out[0].dtype)
 
     def reference(self, size: Any, seed: int, offset: int) -> Array:
@@ -153,7 +153,7 @@ class RandomIntegers(Draw):
         return array(y, self.result_dtype()).reshape(size)
 
     def onnx(self, g: Any, size: Any, low: Any, high: Any, seed: Any, offset: Any) -> Any:
-        """As likely up to 2**-53, but other numbers than Wend's."""
+        """As likely up to 2**-53, but not the same numbers."""
         wide = g.expand(g.constant(0, float64), size)
         unit = g.node("RandomUniformLike", wide)
         first = g.number(low, float64)
@@ -361,7 +361,7 @@ class MultinomialDraw(Primitive):
         return y.astype(np.int64).reshape(*x.shape[:-1], count)
 
     def onnx(self, g: Any, x: Any, count: Any, seed: Any, offset: Any) -> Any:
-        """As likely, but other numbers than Wend's: the greatest of log(weight) + Gumbel numbers."""
+        """Not the same numbers as Wend's: the greatest of log(weight) + Gumbel noise."""
         wide = g.cast(x, float32)
         weights = g.node("Log", wide)
         if self.replacement:

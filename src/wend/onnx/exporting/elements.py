@@ -17,7 +17,7 @@ __all__ = ["Elements"]
 Node = Any  # a `Value`
 
 _LN2, _LN10 = math.log(2.0), math.log(10.0)
-#: Instructions that are one node, in the operands' type.
+#: Instructions that are a single node, in the operands' type.
 _SAME = {
     "sub": "Sub",
     "sqrt": "Sqrt",
@@ -152,7 +152,7 @@ class Elements:
         return self.select(plain, large, length)
 
     def signbit(self, x: Node) -> Node:
-        """Whether x has a minus sign: -0.0 too. ONNX cannot tell it of NaN."""
+        """Whether x has a minus sign: -0.0 too. ONNX cannot tell the sign of NaN."""
         zero = self.constant(0, x)
         below = self.lt(self.div(self.constant(1, x), x), zero)
         return self.bitwise_or(self.lt(x, zero), self.bitwise_and(self.eq(x, zero), below))
@@ -278,4 +278,3 @@ class Elements:
         bell = self.exp(self.neg(self.mul(half, self.mul(x, x))))
         density = self.mul(bell, self.constant(math.sqrt(0.5 / math.pi), x))
         return self.add(self.mul(half, self.add(one, share)), self.mul(x, density))
-

@@ -1,7 +1,7 @@
 """Extents and run-time numbers as tensors of an ONNX graph.
 
 An extent is an expression over dims of the graph's tensors (`core.symbolic`). It becomes nodes only
-where a rule asks for it, once per scope: each part is a 1-D tensor of one element.
+where a rule asks for it, once per scope: each part is a 1-D tensor of a single element.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _dims(writer: Any, leaf: int, start: int, end: int) -> Any:
 
 
 def write(writer: Any, expr: Expr, is_float: bool) -> Any:
-    """An expression as a 1-D tensor of one element: int64, or float64 if any part is no integer."""
+    """An expression as a 1-D tensor of an element: int64, or float64 if any part is no integer."""
     dtype = float64 if is_float else int64
     if type(expr) is not tuple:
         return writer.constant(np.array([expr]).astype(dtype.numpy), dtype)
@@ -181,4 +181,3 @@ def _has_fraction(writer: Any, expr: Expr) -> bool:
     if op in (DIV, POW):
         return True
     return any(_has_fraction(writer, part) for part in expr[1:])
-

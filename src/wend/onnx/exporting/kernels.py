@@ -1,8 +1,7 @@
 """Element types that onnxruntime's CPU kernels take, where these are fewer than ONNX allows.
 
 A node of another type gets casts around it: to the next type of the same kind that is in the row.
-Only float64 may become narrower, where there is no kernel of it. `scripts/onnx-kernels` prints the
-rows of an installed onnxruntime.
+Only float64 may become narrower, where there is no kernel of it.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _KERNELS: dict[str, frozenset[DType]] = {
     for types, ops in _GROUPS.items()
     for op in ops.split()
 }
-#: What an element type may become, the nearest first.
+#: The types that an element type may become, the nearest first.
 _WIDER: dict[DType, tuple[DType, ...]] = {
     dtypes.bool_: (dtypes.uint8, dtypes.int32, dtypes.int64),
     dtypes.uint8: (dtypes.int16, dtypes.int32, dtypes.int64),

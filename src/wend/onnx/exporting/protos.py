@@ -1,4 +1,4 @@
-"""The messages of an ONNX model, made by the `onnx` package, which is imported when first needed."""
+"""The messages of an ONNX model, made by the `onnx` package when first needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wend.version import __version__
 
 __all__ = ["Protos", "renamed", "used_nodes"]
 
-#: Of the file format, by opset: the version that the releases with that opset wrote.
+#: The version of the file format, by opset, as the releases with that opset wrote.
 _IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 11}
 
 

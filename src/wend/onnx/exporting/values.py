@@ -1,4 +1,4 @@
-"""What a writer of ONNX graphs hands to the rules of ops: values, and its errors."""
+"""Values, which a writer of ONNX graphs hands to the rules of ops, and errors."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The writer of ONNX graphs: applied ops become nodes, by the rules of the ops' classes.
 
-A writer is a scope: the main graph, the body of an If or a Loop (which sees what is outside), or a
-local function (which sees nothing outside). What a rule may ask of a writer is described in
-`ops/onnx_builder.py`; `emit` is for whoever has a list of applied ops.
+A writer is a scope: the main graph, the body of an If or a Loop (which sees the values outside), or
+a local function (which sees nothing outside). The questions of rules are described in
+`ops/onnx_builder.py`; `emit` is for callers that have a list of applied ops.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ DOMAIN = "wend"  # of local functions
 
 
 class Model:
-    """What all scopes of a model share.
+    """The part that all scopes of a model share.
 
     leaves: the tensors whose dims are the leaves of extents     scalars: run-time numbers
     guards: the comparisons of extents on which the text of the model depends
@@ -89,7 +89,7 @@ class GraphWriter:
 
     def __init__(self, opset: int = 21, *, outer: GraphWriter | None = None) -> None:
         self.outer = outer
-        self.model = Model(opset) if outer is None else outer.model
+        self.model: Model = Model(opset) if outer is None else outer.model
         self.home: GraphWriter = self if outer is None else outer.home  # where constants are kept
         self.inputs: list[Value] = []
         self.nodes: list[Any] = []
@@ -112,21 +112,18 @@ class GraphWriter:
     # -- scopes and their inputs ------------------------------------------------------------
 
     def subgraph(self) -> GraphWriter:
-        """A scope for the body of an If, Loop or Scan node: it sees the values of this scope."""
+        """A scope for the body of an If, Loop or Scan node, which sees the values of this scope."""
         return GraphWriter(outer=self)
 
     def function(self, name: str, inputs: Sequence[Value]) -> GraphWriter:
-        """A scope for a local function: it sees its inputs alone. `inputs`: examples for them."""
-        body = GraphWriter.__new__(GraphWriter)
-        GraphWriter.__init__(body, outer=self)
+        """A scope for a local function, which sees nothing outside. `inputs`: examples of its inputs."""
+        body = GraphWriter(outer=self)
         body.outer, body.home, body.function_name = None, body, name
         for value in inputs:
             body.input(self.model.name("x"), value.dtype, value.shape or (), value.shape)
         return body
 
-    def input(
-        self, name: str, dtype: DType, shape: Sequence[Any], symbolic: Any = None
-    ) -> Value:
+    def input(self, name: str, dtype: DType, shape: Sequence[Any], symbolic: Any = None) -> Value:
         """An input of this scope.
 
         shape: example extents     symbolic: the axes whose extents are not fixed, or None for none;
@@ -152,14 +149,14 @@ class GraphWriter:
         return Value(name, dtype, tuple(array.shape))
 
     def measured(self, value: Value, hints: Sequence[int]) -> Value:
-        """The same tensor with extents of its own, none of which follows from others."""
+        """The same tensor with extents of its own: none follows from further extents."""
         leaf = len(self.model.leaves)
         shape = tuple(SymInt((DIM, leaf, a), n, self.model.guards) for a, n in enumerate(hints))
         self.model.leaves.append(value)
         return Value(value.name, value.dtype, shape)
 
     def scalar(self, value: Value, hint: Any) -> Any:
-        """A tensor of one element as a run-time number, for args of ops: SymInt or SymNumber."""
+        """A tensor of an element as a run-time number, for args of ops: SymInt or SymNumber."""
         expr = (1, len(self.model.scalars))
         self.model.scalars.append(value)
         if value.dtype.category == dtypes.INT:
@@ -183,7 +180,7 @@ class GraphWriter:
         before = self.out, self.op_name
         self.out, self.op_name = outs, prim.name
         try:
-            result = NotImplemented
+            result: Any = NotImplemented
             if prim.onnx is not None:
                 result = prim.onnx(self, *prim.arrange(list(operands), list(args)))
             if result is NotImplemented:
@@ -193,9 +190,7 @@ class GraphWriter:
         finally:
             self.out, self.op_name = before
         values = [result] if isinstance(result, Value) else list(result)
-        return [
-            self._checked(prim, value, out) for value, out in zip(values, outs, strict=True)
-        ]
+        return [self._checked(prim, value, out) for value, out in zip(values, outs, strict=True)]
 
     def _body(self, graph: Any, operands: Sequence[Value], args: Sequence[Any]) -> list[Value]:
         values: list[Any] = [*operands, *[None] * (graph.size - len(operands))]
@@ -232,7 +227,11 @@ class GraphWriter:
         return computed_in(op, dtype) is dtype
 
     def node(
-        self, op: str, *inputs: Value | None, dtype: DType | None = None, outputs: int = 1,
+        self,
+        op: str,
+        *inputs: Value | None,
+        dtype: DType | None = None,
+        outputs: int = 1,
         **attributes: Any,
     ) -> Any:
         """A node; its result, or a list of results if `outputs` is above 1.
@@ -250,9 +249,7 @@ class GraphWriter:
         result = dtype or given
         if wide is given:
             return self.raw_node(op, inputs, result, outputs=outputs, **attributes)
-        cast = [
-            self.cast(x, wide) if x is not None and x.dtype is given else x for x in inputs
-        ]
+        cast = [self.cast(x, wide) if x is not None and x.dtype is given else x for x in inputs]
         inner = wide if result is given else result
         made = self.raw_node(op, cast, inner, outputs=outputs, **attributes)
         if outputs == 1:
@@ -260,8 +257,14 @@ class GraphWriter:
         return [self.cast(made[0], result), *made[1:]]
 
     def raw_node(
-        self, op: str, inputs: Sequence[Value | None], dtype: DType, *, outputs: int = 1,
-        domain: str = "", **attributes: Any,
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        dtype: DType,
+        *,
+        outputs: int = 1,
+        domain: str = "",
+        **attributes: Any,
     ) -> Any:
         """A node as it is, without casts."""
         names = [self.model.name(op.lower()) for _ in range(outputs)]
@@ -314,7 +317,7 @@ class GraphWriter:
         return found
 
     def number(self, n: Any, dtype: DType) -> Value:
-        """A number of an op's call as a 0-d tensor: Python's, or one known only at run time."""
+        """A number of an op's call as a 0-d tensor: Python's, or known at run time."""
         if isinstance(n, Value):
             return self.cast(n, dtype)
         if not isinstance(n, (SymInt, SymNumber)):
@@ -357,7 +360,7 @@ class GraphWriter:
         return self.raw_node("Shape", [x], int64)  # type: ignore[no-any-return]
 
     def reshape(self, x: Value, shape: Sequence[Any]) -> Value:
-        """x in another shape; written without computing extents where 0 and -1 can say it."""
+        """x in another shape; written without computing extents where 0 and -1 suffice."""
         wanted = tuple(shape)
         made = self._reshaped(x, wanted)
         return Value(made.name, x.dtype, wanted)
@@ -410,8 +413,10 @@ class GraphWriter:
         if given == exprs and x.shape is not None:
             return x
         lead = len(wanted) - len(given)
+        empty = any(hint_of(n) == 0 for n in wanted)
         target = [
-            1 if i >= lead and given[i - lead] == exprs[i] else n for i, n in enumerate(wanted)
+            1 if i >= lead and given[i - lead] == exprs[i] and not empty else n
+            for i, n in enumerate(wanted)
         ]
         return self.shaped(self.node("Expand", x, self.sizes(target)), wanted)
 
@@ -436,12 +441,12 @@ class GraphWriter:
         made = self.node("Slice", x, starts, self.sizes(shape), self.sizes(range(len(shape))))
         return self.shaped(made, shape)
 
-    def scatter(self, x: Value, places: Value, src: Value, dim: int, how: str = "none") -> Value:
+    def scatter(self, x: Value, at: Value, src: Value, dim: int, how: str = "none") -> Value:
         """x with elements of src combined into it along a dim: none, add, mul, max or min."""
         wide = x.dtype
         if how != "none":
             wide = int64 if x.dtype is dtypes.bool_ else computed_in("ReduceSum", x.dtype) or wide
-        operands = [self.cast(x, wide), places, self.cast(src, wide)]
+        operands = [self.cast(x, wide), at, self.cast(src, wide)]
         made = self.raw_node("ScatterElements", operands, wide, axis=dim, reduction=how)
         return self.shaped(self.cast(made, x.dtype), x.shape or ())
 
@@ -460,8 +465,14 @@ class GraphWriter:
         graph = body.graph([(name("fold"), fold), (name("y"), fold)], name("step"))
         n = len(sequences)
         made = self.raw_node(
-            "Scan", [start, *sequences], start.dtype, outputs=2, body=graph, num_scan_inputs=n,
-            scan_input_axes=[dim] * n, scan_output_axes=[dim],
+            "Scan",
+            [start, *sequences],
+            start.dtype,
+            outputs=2,
+            body=graph,
+            num_scan_inputs=n,
+            scan_input_axes=[dim] * n,
+            scan_output_axes=[dim],
         )
         return Value(made[1].name, start.dtype, sequences[0].shape)
 
@@ -471,7 +482,7 @@ class GraphWriter:
         return (*x.shape[:dim], *x.shape[dim + 1 :])
 
     def known(self, key: Any) -> Value | None:
-        """What this scope, or a scope around, has remembered under a key."""
+        """The value that this scope, or a scope around, has remembered under a key."""
         scope: GraphWriter | None = self
         while scope is not None:
             found = scope._known.get(key)
@@ -546,5 +557,3 @@ class GraphWriter:
         assert self.outer is None and self.function_name is None, "only the main graph is a model"
         graph = self.graph(outputs, name)
         return self.model.protos.model(graph, self.opset, DOMAIN, self.model.functions)
-
-

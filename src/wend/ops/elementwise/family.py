@@ -236,10 +236,13 @@ class Elementwise(Primitive, abstract=True):
     def onnx(self, g: Any, *operands: Any) -> Any:
         """The node `onnx_name`, or else `emit` with ONNX nodes as instructions."""
         targets, out = self.dtypes_of(*operands)
-        values = [
-            o if o is None else g.number(o, target) if is_number(o) else g.cast(o, target or o.dtype)
-            for o, target in zip(operands, targets, strict=True)
-        ]
+        values: list[Any] = []
+        for operand, target in zip(operands, targets, strict=True):
+            if operand is None or target is None:
+                values.append(operand)
+            else:
+                place = g.number if is_number(operand) else g.cast
+                values.append(place(operand, target))
         if self.onnx_name and g.runs(self.onnx_name, values[0].dtype):
             result = g.node(self.onnx_name, *values, dtype=out if self.kind == "bool" else None)
         else:

@@ -288,7 +288,9 @@ class IndexPut(_ByTensors):
         if not self.accumulate:
             wide = x.dtype
         reduction = "add" if self.accumulate else "none"
-        y = g.node("ScatterND", g.cast(moved, wide), places, g.cast(source, wide), reduction=reduction)
+        y = g.node(
+            "ScatterND", g.cast(moved, wide), places, g.cast(source, wide), reduction=reduction
+        )
         dims = self.place(x.rank)
         rest = tuple(d for d in range(x.rank) if d not in dims)
         return g.transpose(g.cast(y, x.dtype), inverse_order((*dims, *rest)))

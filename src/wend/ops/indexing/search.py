@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import bool_, int32, int64
+from wend.base.dtypes import bool_, float64, int32, int64
 from wend.base.errors import (
     ArgumentError,
     DTypeError,
@@ -111,8 +111,9 @@ class Searchsorted(Primitive):
         if sorter is not None:
             rows = g.shaped(g.node("GatherElements", rows, sorter, axis=-1), rows.shape)
         given = () if is_number(values) else values.shape
-        common = promoted(rows, values)
-        wide = accumulator(rows.dtype if is_number(values) else common)
+        wide = accumulator(promoted(rows, values))
+        if is_number(values):  # which is not rounded before it is compared
+            wide = float64 if wide.is_floating_point else int64
         found = g.number(values, wide) if is_number(values) else g.cast(values, wide)
         found = g.node("Unsqueeze", found, g.sizes((len(given),)))
         rows = g.cast(rows, wide)

@@ -256,9 +256,7 @@ class StridedScatter(PartScatter):
     def again(self, x: Any, src: Any, size: Any, stride: Any, offset: Any) -> Any:
         return ops.strided_scatter(x, src, size, stride, offset)
 
-    def onnx_part(
-        self, g: Any, x: Any, src: Any, size: Any, stride: Any, offset: Any
-    ) -> Any:
+    def onnx_part(self, g: Any, x: Any, src: Any, size: Any, stride: Any, offset: Any) -> Any:
         return onnx_places(g, size, stride, offset or 0)
 
     def batch(

@@ -295,7 +295,9 @@ class Expand(View):
         return (sum_to_shape(g, x.shape),)
 
     def onnx(self, g: Any, x: Any, size: Any) -> Any:
-        return g.expand(x, g.out[0].shape)
+        # By the sizes as given: an extent of x that equals its size may be 1 at another time.
+        lead = len(size) - x.rank
+        return g.expand(x, [x.shape[i - lead] if n == -1 else n for i, n in enumerate(size)])
 
     def batch(self, batched: Any, size: Any, x: Any, sizes: Any) -> Any:
         target = self.target(tuple(x.shape)[1:], tuple(sizes))
