@@ -77,19 +77,23 @@ class Call:
         return list(harness.as_tuple(result))
 
 
+def session(model: Any) -> Any:
+    """The model in onnxruntime, on one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
 def run(model: Any, arrays: list[Any]) -> list[Any] | None:
     """The model's results; None for a model that onnxruntime refuses to run without elements."""
     names = {node.op_type for node in model.graph.node}
     if names & NOT_EMPTY and any(a.size == 0 for a in arrays):
         return None
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    ready = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
     feed = {f"in{k}": np.array(a, order="C") for k, a in enumerate(arrays)}
-    return list(ready.run(None, feed))
+    return list(session(model).run(None, feed))
 
 
 def check(call: Call, model: Any, arrays: list[Any]) -> bool:

@@ -116,7 +116,7 @@ class GraphWriter:
         return GraphWriter(outer=self)
 
     def function(self, name: str, inputs: Sequence[Value]) -> GraphWriter:
-        """A scope for a local function, which sees nothing outside. `inputs`: examples of its inputs."""
+        """A scope for a local function, which sees nothing outside; `inputs` are examples."""
         body = GraphWriter(outer=self)
         body.outer, body.home, body.function_name = None, body, name
         for value in inputs:
