@@ -1,0 +1,1 @@
+"""The import of ONNX files: see `wend.onnx.load`."""

@@ -1,0 +1,47 @@
+"""Bodies of ops that ONNX defines by other ops, for given types of inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base.errors import NotImplementedInWend
+from wend.onnx.importing.graph import Body, TypedBody, is_tensor, parsed_function
+from wend.onnx.importing.types import element_of
+
+
+def typed_body(body: TypedBody, node: Any, inputs: tuple[Any, ...]) -> Body:
+    """The body for the element types and ranks of the inputs, made once for each."""
+    key = tuple((element_of(x), len(x.shape)) if is_tensor(x) else None for x in inputs)
+    if key not in body.bodies:
+        versions = [v for v in body.schema.context_dependent_function_opset_versions]
+        fitting = [v for v in versions if v <= body.version]
+        version = fitting[-1] if fitting else body.schema.since_version
+        made = body.schema.get_context_dependent_function_with_opset_version(
+            version, body.proto.SerializeToString(), [type_bytes(x) for x in inputs]
+        )
+        if not made:
+            raise NotImplementedInWend(f"onnx: {node} has no body for these inputs")
+        function = body.importer.function(parsed_function(made), body.attributes, body.opsets)
+        body.bodies[key] = Body(function)
+        body.importer.check_known()
+    return body.bodies[key]
+
+
+def type_bytes(value: Any) -> bytes:
+    """The TypeProto of a value, as bytes; of a sequence that of its first element."""
+    from onnx import TypeProto
+
+    found = TypeProto()
+    tensor = value
+    if isinstance(value, list):
+        target = found.sequence_type.elem_type.tensor_type
+        tensor = value[0] if value else None
+    else:
+        target = found.tensor_type
+    if is_tensor(tensor):
+        target.elem_type = element_of(tensor)
+        for dim in tensor.shape:
+            target.shape.dim.add().dim_value = dim
+    elif value is None:
+        return b""
+    return bytes(found.SerializeToString())

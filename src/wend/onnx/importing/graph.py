@@ -1,0 +1,399 @@
+"""Graphs of ONNX as lists of Python calls: the names are checked once, before anything runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import wend
+from wend.base.errors import FormatError, NotImplementedInWend
+from wend.onnx.importing.carried import call_with_carried
+from wend.onnx.importing.registry import SCOPED, Handler, find_handler
+from wend.onnx.importing.types import Carried, sparse_value, tensor_value
+
+MOST_NESTED = 64  # graphs in graphs and functions in functions: far above what models have
+
+_DOMAINS = {"ai.onnx": ""}
+
+
+class Scope:
+    """The values of a running graph, and those of the graphs around it."""
+
+    __slots__ = ("outer", "store", "values")
+
+    def __init__(self, outer: Scope | None, store: dict[str, Any]) -> None:
+        self.outer, self.store = outer, store
+        self.values: dict[str, Any] = {}
+
+    def find(self, name: str) -> Any:
+        """The value of that name, in the innermost graph that has one."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise FormatError(f"onnx: no value has the name {name!r}")
+
+
+@dataclass(eq=False)
+class Node:
+    """A node with all that its handler asks for."""
+
+    op_type: str
+    domain: str
+    version: int
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any]
+    handler: Handler
+    drops: list[str] = field(default_factory=list)  # names that no later node uses
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An attribute, or the default."""
+        return self.attributes.get(name, default)
+
+    def wants(self, index: int) -> bool:
+        """Whether the output is used."""
+        return index < len(self.outputs) and bool(self.outputs[index])
+
+    def run(self, scope: Scope) -> None:
+        """Compute the outputs into the scope."""
+        arguments = [scope.find(name) if name else None for name in self.inputs]
+        try:
+            if self.handler in SCOPED:
+                result = self.handler(self, scope, *arguments)
+            elif any(isinstance(value, Carried) for value in arguments):
+                result = call_with_carried(self, arguments)
+            else:
+                result = self.handler(self, *arguments)
+        except Exception as error:
+            error.add_note(f"in {self}")
+            raise
+        results = result if isinstance(result, tuple) else (result,)
+        for name, value in zip(self.outputs, results):
+            if name:
+                scope.values[name] = value
+        for name in self.drops:
+            scope.values.pop(name, None)
+
+    def __str__(self) -> str:
+        domain = f"{self.domain}." if self.domain else ""
+        return f"node {self.name or self.outputs!r}, {domain}{self.op_type} of opset {self.version}"
+
+
+@dataclass(eq=False)
+class Graph:
+    """A graph that can be called."""
+
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    initial: dict[str, str]  # name of an initializer: its key in the store
+    nodes: list[Node]
+    leaves: set[str]  # the values by which a Gradient node of the graph differentiates
+
+    def run(self, arguments: Any, outer: Scope | None, store: dict[str, Any]) -> list[Any]:
+        """The outputs; `outer` holds the values of the graph around this one."""
+        scope = Scope(outer, store)
+        for name, key in self.initial.items():
+            scope.values[name] = store[key]
+        scope.values.update(zip(self.inputs, arguments))
+        for name in self.leaves & scope.values.keys():
+            scope.values[name] = with_gradient(scope.values[name])
+        for node in self.nodes:
+            node.run(scope)
+            for name in self.leaves.intersection(node.outputs):
+                scope.values[name] = with_gradient(scope.values[name])
+        return [scope.find(name) if name else None for name in self.outputs]
+
+    def within(self, scope: Scope, *arguments: Any) -> list[Any]:
+        """The outputs of a subgraph, which sees the values around it."""
+        return self.run(arguments, scope, scope.store)
+
+
+class Importer:
+    """What is known while the graphs of one file are read."""
+
+    def __init__(self, model: Any, folder: str | None) -> None:
+        self.folder = folder
+        self.opsets = opsets_of(model.opset_import)
+        self.functions = {
+            (_DOMAINS.get(f.domain, f.domain), f.name, f.overload): f for f in model.functions
+        }
+        self.store: dict[str, Any] = {}
+        self.unknown: list[str] = []
+        self.active: list[Any] = []  # the functions and graphs being read
+
+    def enter(self, what: Any) -> None:
+        """Raises FormatError for a function inside itself, and for nesting beyond reason."""
+        if what in self.active:
+            chain = " -> ".join(str(name) for name in [*self.active, what] if name)
+            raise FormatError(f"onnx.load: a function calls itself: {chain}")
+        if len(self.active) >= MOST_NESTED:
+            raise FormatError(f"onnx.load: more than {MOST_NESTED} graphs lie inside each other")
+        self.active.append(what)
+
+    def check_known(self) -> None:
+        """Raises NotImplementedInWend that names all ops without a handler."""
+        if self.unknown:
+            kinds = Counter(text.partition(", node")[0] for text in self.unknown)
+            ops = "; ".join(f"{kind}: {n} of them" for kind, n in kinds.most_common())
+            first = self.unknown[0]
+            self.unknown = []
+            raise NotImplementedInWend(f"onnx.load: no handler for {ops}; the first is {first}")
+
+    def keep(self, name: str, value: Any) -> str:
+        """A key of the store for an initializer; its own name unless that is taken."""
+        key, number = name, 2
+        while key in self.store:
+            key, number = f"{name}_{number}", number + 1
+        self.store[key] = value
+        return key
+
+    def graph(self, proto: Any, known: frozenset[str], context: Context) -> Graph:
+        """A graph whose nodes may use the names in `known` of the graphs around."""
+        self.enter(("graph", proto.name, len(self.active)))
+        initial = {}
+        for tensor in proto.initializer:
+            initial[tensor.name] = self.keep(tensor.name, tensor_value(tensor, self.folder))
+        for sparse in proto.sparse_initializer:
+            value = sparse_value(sparse, self.folder)
+            initial[sparse.values.name] = self.keep(sparse.values.name, value)
+        inputs = [info.name for info in proto.input]
+        outputs = [info.name for info in proto.output]
+        nodes = self.nodes(proto.node, inputs, set(initial), known, outputs, context)
+        self.active.pop()
+        return Graph(proto.name, inputs, outputs, initial, nodes, leaves_of(nodes))
+
+    def function(self, proto: Any, attributes: dict[str, Any], opsets: dict[str, int]) -> Graph:
+        """The body of a function, for the attributes of one call."""
+        self.enter((proto.domain, proto.name))
+        given = {
+            attribute.name: self.attribute(attribute, frozenset(), Context(opsets, {}))
+            for attribute in proto.attribute_proto
+        }
+        own = opsets_of(proto.opset_import)
+        context = Context({**opsets, **own}, {**given, **attributes})
+        inputs, outputs = list(proto.input), list(proto.output)
+        # A body may leave out the outputs that an attribute switches off.
+        nodes = self.nodes(proto.node, inputs, set(), frozenset(), outputs, context, whole=False)
+        made = {name for node in nodes for name in node.outputs} | set(inputs)
+        outputs = [name if name in made else "" for name in outputs]
+        self.active.pop()
+        return Graph(proto.name, inputs, outputs, {}, nodes, leaves_of(nodes))
+
+    def nodes(
+        self,
+        protos: Any,
+        inputs: list[str],
+        initial: set[str],
+        known: frozenset[str],
+        outputs: list[str],
+        context: Context,
+        whole: bool = True,
+    ) -> list[Node]:
+        """The nodes in order. Raises FormatError for a name that nothing before has made."""
+        made = set(inputs) | initial
+        if len(set(inputs)) < len(inputs):
+            raise FormatError(f"onnx.load: two inputs of a graph share a name: {inputs}")
+        later = {name for proto in protos for name in proto.output}
+        nodes, uses = [], []
+        for proto in protos:
+            seen = frozenset(known | made)
+            node, used = self.node(proto, seen, context)
+            missing = [name for name in used if name not in seen]
+            if missing:
+                why = (
+                    "a later node makes: the nodes are not sorted, or form a cycle"
+                    if missing[0] in later
+                    else "nothing makes"
+                )
+                raise FormatError(f"onnx.load: {node} uses {missing[0]!r}, which {why}")
+            for name in filter(None, proto.output):
+                if name in made:
+                    raise FormatError(f"onnx.load: {node} makes {name!r}, which is there already")
+                made.add(name)
+            nodes.append(node)
+            uses.append(used)
+        absent = [name for name in outputs if name and name not in made and name not in known]
+        if absent and whole:
+            raise FormatError(f"onnx.load: nothing makes the output {absent[0]!r} of a graph")
+        kept = set(outputs)
+        for node, used in zip(reversed(nodes), reversed(uses)):
+            dead = {name for name in (*used, *node.outputs) if name in made and name not in kept}
+            node.drops = sorted(dead)
+            kept |= dead
+        return nodes
+
+    def node(self, proto: Any, known: frozenset[str], context: Context) -> tuple[Node, set[str]]:
+        """A node, and the names that it and its subgraphs use of the graph around."""
+        domain = _DOMAINS.get(proto.domain, proto.domain)
+        version = context.opsets.get(domain, 0)
+        attributes = {}
+        used = {name for name in proto.input if name}
+        for attribute in proto.attribute:
+            value = self.attribute(attribute, known, context)
+            if value is not None:
+                attributes[attribute.name] = value
+            for inner in (attribute.g, *attribute.graphs):
+                used |= outer_names(inner)
+        if proto.op_type == "Gradient":
+            used |= {attributes["y"], *attributes["xs"], *attributes.get("zs", ())}
+        handler = self.handler(proto, domain, version, attributes, context)
+        node = Node(
+            proto.op_type,
+            domain,
+            version,
+            proto.name,
+            list(proto.input),
+            list(proto.output),
+            attributes,
+            handler,
+        )
+        return node, used
+
+    def handler(
+        self, proto: Any, domain: str, version: int, attributes: dict[str, Any], context: Context
+    ) -> Handler:
+        """How a node is run: a function of the file, a handler of Wend, or the body of its schema."""
+        local = self.functions.get((domain, proto.op_type, proto.overload))
+        if local is not None:
+            return Body(self.function(local, attributes, context.opsets))
+        found = find_handler(domain, proto.op_type, version)
+        if found is not None:
+            return found
+        schema = schema_of(proto.op_type, domain, version)
+        if schema is not None and schema.has_function:
+            opset = schema.since_version
+            versions = [v for v in schema.function_opset_versions if v <= version]
+            if versions:
+                opset = versions[-1]
+            body = schema.get_function_with_opset_version(opset)
+            return Body(self.function(parsed_function(body), attributes, context.opsets))
+        if schema is not None and schema.has_context_dependent_function:
+            return TypedBody(self, schema, proto, domain, version, attributes, context.opsets)
+        self.unknown.append(
+            f"{domain or 'ai.onnx'}.{proto.op_type} of opset {version}, "
+            f"node {proto.name or list(proto.output)!r}"
+        )
+        return no_handler
+
+    def attribute(self, proto: Any, known: frozenset[str], context: Context) -> Any:
+        """The Python value of an attribute; tensors become values, graphs become callable."""
+        if proto.ref_attr_name:
+            return context.attributes.get(proto.ref_attr_name)
+        kind = proto.type
+        if kind == proto.GRAPH:
+            return self.graph(proto.g, known, context)
+        if kind == proto.GRAPHS:
+            return [self.graph(graph, known, context) for graph in proto.graphs]
+        if kind == proto.TENSOR:
+            if proto.t.data_type == proto.t.STRING:
+                return None
+            return tensor_value(proto.t, self.folder)
+        if kind == proto.TENSORS:
+            return [tensor_value(tensor, self.folder) for tensor in proto.tensors]
+        if kind == proto.SPARSE_TENSOR:
+            return sparse_value(proto.sparse_tensor, self.folder)
+        if kind == proto.STRING:
+            return proto.s.decode("utf-8", "replace")
+        if kind == proto.STRINGS:
+            return tuple(s.decode("utf-8", "replace") for s in proto.strings)
+        if kind == proto.INTS:
+            return tuple(proto.ints)
+        if kind == proto.FLOATS:
+            return tuple(proto.floats)
+        return {proto.INT: proto.i, proto.FLOAT: proto.f, proto.TYPE_PROTO: proto.tp}.get(kind)
+
+
+@dataclass(frozen=True)
+class Context:
+    """The opsets of a graph or function, and the attributes that a call of a function gave."""
+
+    opsets: dict[str, int]
+    attributes: dict[str, Any]
+
+
+class Body:
+    """Runs a node by the graph of a function."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+
+    def __call__(self, node: Node, *inputs: Any) -> tuple[Any, ...]:
+        absent = (None,) * (len(self.graph.inputs) - len(inputs))
+        return tuple(self.graph.run((*inputs, *absent), None, {}))
+
+
+class TypedBody:
+    """Runs a node by the body that its schema gives for the types of the inputs."""
+
+    def __init__(self, importer: Importer, schema: Any, proto: Any, *rest: Any) -> None:
+        self.importer, self.schema, self.proto = importer, schema, proto
+        self.domain, self.version, self.attributes, self.opsets = rest
+        self.bodies: dict[Any, Body] = {}
+
+    def __call__(self, node: Node, *inputs: Any) -> tuple[Any, ...]:
+        from wend.onnx.importing.bodies import typed_body
+
+        return typed_body(self, node, inputs)(node, *inputs)
+
+
+def no_handler(node: Node, *inputs: Any) -> Any:
+    """Raises NotImplementedInWend."""
+    raise NotImplementedInWend(f"onnx: there is no handler for {node}")
+
+
+def opsets_of(imports: Any) -> dict[str, int]:
+    """{domain: version}."""
+    return {_DOMAINS.get(entry.domain, entry.domain): entry.version for entry in imports}
+
+
+def schema_of(name: str, domain: str, version: int) -> Any:
+    """The schema of an op, or None."""
+    from onnx import defs
+
+    try:
+        return defs.get_schema(name, version, domain)
+    except defs.SchemaError:
+        return None
+
+
+def parsed_function(body: Any) -> Any:
+    """A FunctionProto, from itself or from its bytes."""
+    from onnx import FunctionProto
+
+    return FunctionProto.FromString(body) if isinstance(body, bytes) else body
+
+
+def outer_names(graph: Any) -> set[str]:
+    """The names that a subgraph uses and does not make."""
+    own = {info.name for info in graph.input}
+    own |= {tensor.name for tensor in graph.initializer}
+    own |= {sparse.values.name for sparse in graph.sparse_initializer}
+    found: set[str] = set()
+    for node in graph.node:
+        used = set(filter(None, node.input))
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                used |= outer_names(inner)
+        found |= used - own
+        own |= set(node.output)
+    return found | {info.name for info in graph.output if info.name not in own}
+
+
+def leaves_of(nodes: list[Node]) -> set[str]:
+    """The names by which Gradient nodes differentiate."""
+    return {x for node in nodes if node.op_type == "Gradient" for x in node.get("xs", ())}
+
+
+def with_gradient(value: Any) -> Any:
+    """A value that gradients are asked for."""
+    return value if value.requires_grad else value.detach().requires_grad_()
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is one tensor, and not a sequence or nothing."""
+    return isinstance(value, wend.Tensor | Carried)

@@ -1,0 +1,113 @@
+"""Changes of the element type, those to types that Wend lacks included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wend
+from wend.base.errors import NotImplementedInWend
+from wend.onnx.importing.carried import aware
+from wend.onnx.importing.registry import op
+from wend.onnx.importing.types import (
+    CARRIED,
+    ELEMENTS,
+    check_element,
+    element_of,
+    plain,
+    with_element,
+)
+
+#: Integer types that Wend lacks: bits, and whether they have a sign.
+SMALL_INTS = {4: (16, False), 12: (32, False), 13: (64, False), 21: (4, False), 22: (4, True)}
+SMALL_INTS |= {25: (2, False), 26: (2, True)}
+#: Small floats: bits of the fraction, exponent of the least normal number, largest number,
+#: whether infinity exists, whether there is a NaN.
+SMALL_FLOATS = {
+    17: (3, -6, 448.0, False, True),
+    18: (3, -7, 240.0, False, True),
+    19: (2, -14, 57344.0, True, True),
+    20: (2, -15, 57344.0, False, True),
+    23: (1, 0, 6.0, False, False),
+}
+
+
+def to_element(value: Any, element: int, saturate: bool = True, up: bool = True) -> Any:
+    """A value with another element type."""
+    x = plain(value)
+    if element_of(value) == 13 and element in (1, 10, 11, 16):
+        x = _unsigned_float(x)
+    if element in SMALL_INTS:
+        return with_element(_small_int(x, element), element)
+    if element in SMALL_FLOATS:
+        return with_element(_small_float(x.float(), element, saturate), element)
+    if element == 24:
+        raise NotImplementedInWend("onnx: Cast to float8_e8m0fnu has no rounding in Wend")
+    dtype = ELEMENTS[element][2]
+    if dtype is wend.bool:
+        return x != 0
+    if not dtype.is_floating_point and x.dtype.is_floating_point:
+        return x.to(wend.int64).to(dtype)
+    return x.to(dtype)
+
+
+def _unsigned_float(x: Any) -> Any:
+    """uint64, carried in int64, as float64."""
+    return wend.where(x < 0, x.double() + 2.0**64, x.double())
+
+
+def _small_int(x: Any, element: int) -> Any:
+    """The lowest bits of whole numbers."""
+    bits, signed = SMALL_INTS[element]
+    whole = x.to(wend.int64)
+    if bits < 64:
+        whole = whole & ((1 << bits) - 1)
+    if signed:
+        whole = wend.where(whole >= 1 << (bits - 1), whole - (1 << bits), whole)
+    return whole.to(ELEMENTS[element][2])
+
+
+def _small_float(x: Any, element: int, saturate: bool) -> Any:
+    """The nearest number of a small float type, of two the even one."""
+    fraction, least, largest, infinite, has_nan = SMALL_FLOATS[element]
+    size = x.abs()
+    # The exponent is read from the bits, so that it is exact.
+    exponent = ((size.view(wend.int32) >> 23) - 127).clamp(min=least)
+    step = wend.exp2((exponent - fraction).float())
+    near = wend.round(size / step) * step
+    finite = size < float("inf")
+    beyond = largest if saturate or not has_nan else float("inf" if infinite else "nan")
+    outside = wend.full_like(near, beyond)
+    if infinite or not has_nan:
+        unbounded = outside
+    else:
+        unbounded = wend.full_like(near, largest if saturate else float("nan"))
+    result = wend.where(near > largest, wend.where(finite, outside, unbounded), near)
+    result = wend.where(wend.isnan(x), x, wend.copysign(result, x))
+    # The two types without a sign for 0 have none here either.
+    return wend.where(result == 0, wend.zeros_like(result), result) if element in (18, 20) else result
+
+
+@aware
+@op("Cast")
+def cast(node: Any, x: Any) -> Any:
+    """The input with the element type `to`."""
+    element = node.get("to")
+    check_element(element, f"the result of {node}")
+    return to_element(x, element, bool(node.get("saturate", 1)))
+
+
+@aware
+@op("CastLike")
+def cast_like(node: Any, x: Any, like: Any) -> Any:
+    """The input with the element type of another value."""
+    return to_element(x, element_of(like), bool(node.get("saturate", 1)))
+
+
+@aware
+@op("BitCast")
+def bit_cast(node: Any, x: Any) -> Any:
+    """The bits of the input, read as another element type of the same size."""
+    element = node.get("to")
+    if element in CARRIED or element_of(x) in CARRIED:
+        raise NotImplementedInWend(f"onnx: {node} between types that Wend lacks")
+    return x.view(ELEMENTS[element][2])

@@ -1,0 +1,91 @@
+"""If, Loop and Scan: Python's control flow over the values of the running program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wend
+from wend.onnx.importing.ops.support import number
+from wend.onnx.importing.registry import op
+
+
+@op("If", scoped=True)
+def branch(node: Any, scope: Any, condition: Any) -> Any:
+    """The outputs of one of two graphs; only that one runs."""
+    graph = node.get("then_branch" if number(condition) else "else_branch")
+    return tuple(graph.within(scope))
+
+
+@op("Loop", scoped=True)
+def loop(node: Any, scope: Any, limit: Any = None, go_on: Any = None, *carried: Any) -> Any:
+    """A graph again and again: for a number of times, while a condition holds, or both."""
+    body = node.get("body")
+    most = None if limit is None else number(limit)
+    held = wend.tensor(True) if go_on is None else go_on
+    state, rows = list(carried), [[] for _ in body.outputs[1 + len(carried) :]]
+    count = 0
+    while (most is None or count < most) and number(held):
+        given = wend.tensor(count, dtype=wend.int64)
+        held, *results = body.within(scope, given, held, *state)
+        state = results[: len(state)]
+        for row, value in zip(rows, results[len(state) :]):
+            row.append(value)
+        count += 1
+    return (*state, *[stacked(row) for row in rows])
+
+
+def stacked(row: list[Any], axis: int = 0) -> Any:
+    """Values of all iterations along a new axis."""
+    return wend.stack(row, axis) if row else wend.zeros(0)
+
+
+@op("Scan", since=9, scoped=True)
+def scan(node: Any, scope: Any, *inputs: Any) -> Any:
+    """A graph over slices of sequences, with a state from one slice to the next."""
+    sequences = node.get("num_scan_inputs")
+    axes = node.get("scan_input_axes", (0,) * sequences)
+    backward = node.get("scan_input_directions", (0,) * sequences)
+    state, scanned = list(inputs[:-sequences]), inputs[len(inputs) - sequences :]
+    outputs = len(node.get("body").outputs) - len(state)
+    out_axes = node.get("scan_output_axes", (0,) * outputs)
+    out_backward = node.get("scan_output_directions", (0,) * outputs)
+    slices = [
+        list(wend.unbind(x, axis))[:: -1 if back else 1]
+        for x, axis, back in zip(scanned, axes, backward)
+    ]
+    state, rows = _steps(node.get("body"), scope, state, slices)
+    found = [
+        stacked(row[:: -1 if back else 1], axis)
+        for row, axis, back in zip(rows, out_axes, out_backward)
+    ]
+    return (*state, *found)
+
+
+def _steps(body: Any, scope: Any, state: list[Any], slices: list[Any]) -> tuple[list[Any], Any]:
+    """The last state, and the values of all steps, of a graph over slices."""
+    rows: list[list[Any]] = [[] for _ in body.outputs[len(state) :]]
+    for given in zip(*slices):
+        results = body.within(scope, *state, *given)
+        state = results[: len(state)]
+        for row, value in zip(rows, results[len(state) :]):
+            row.append(value)
+    return state, rows
+
+
+@op("Scan", since=8, scoped=True)
+def scan_of_batches(node: Any, scope: Any, lengths: Any, *inputs: Any) -> Any:
+    """Scan of opset 8: over each sequence of a batch; the batch is dim 0, time dim 1."""
+    sequences, body = node.get("num_scan_inputs"), node.get("body")
+    backward = node.get("directions", (0,) * sequences)
+    first, scanned = inputs[: len(inputs) - sequences], inputs[len(inputs) - sequences :]
+    states, outputs = [], []
+    for i in range(scanned[0].shape[0]):
+        length = scanned[0].shape[1] if lengths is None else int(lengths[i])
+        slices = [
+            list(wend.unbind(x[i], 0))[:length][:: -1 if back else 1]
+            for x, back in zip(scanned, backward)
+        ]
+        state, rows = _steps(body, scope, [x[i] for x in first], slices)
+        states.append(state)
+        outputs.append([stacked(row) for row in rows])
+    return tuple(wend.stack(column) for column in (*zip(*states), *zip(*outputs)))

@@ -1,0 +1,73 @@
+"""Sequences of tensors, as Python lists that no op changes in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wend
+from wend.onnx.importing.carried import aware
+from wend.onnx.importing.ops.support import ints, number
+from wend.onnx.importing.registry import op
+
+
+@op("SequenceEmpty")
+def sequence_empty(node: Any) -> Any:
+    """A sequence of nothing."""
+    return []
+
+
+@aware
+@op("SequenceConstruct")
+def sequence_construct(node: Any, *values: Any) -> Any:
+    """The values as a sequence."""
+    return list(values)
+
+
+@aware
+@op("SequenceInsert")
+def sequence_insert(node: Any, values: Any, value: Any, place: Any = None) -> Any:
+    """A value before a place, or at the end."""
+    at = len(values) if place is None else number(place)
+    at = at + len(values) if at < 0 else at
+    return [*values[:at], value, *values[at:]]
+
+
+@op("SequenceErase")
+def sequence_erase(node: Any, values: Any, place: Any = None) -> Any:
+    """All values but one: the last, if no place is given."""
+    at = len(values) - 1 if place is None else number(place) % len(values)
+    return [*values[:at], *values[at + 1 :]]
+
+
+@op("SequenceAt")
+def sequence_at(node: Any, values: Any, place: Any) -> Any:
+    """The value at a place, which counts from the end if it is negative."""
+    return values[number(place)]
+
+
+@op("SequenceLength")
+def sequence_length(node: Any, values: Any) -> Any:
+    """The number of values."""
+    return wend.tensor(len(values), dtype=wend.int64)
+
+
+@op("SplitToSequence")
+def split_to_sequence(node: Any, x: Any, sizes: Any = None) -> Any:
+    """Parts of a tensor: of one element, of a size, or of given sizes."""
+    axis = node.get("axis", 0)
+    if sizes is None:
+        parts = list(wend.split(x, 1, axis))
+        return parts if node.get("keepdims", 1) else [part.squeeze(axis) for part in parts]
+    return list(wend.split(x, ints(sizes) if sizes.ndim else number(sizes), axis))
+
+
+@op("SequenceMap", scoped=True)
+def sequence_map(node: Any, scope: Any, first: Any, *others: Any) -> Any:
+    """A graph for each value of a sequence, with those of the other sequences beside it."""
+    body = node.get("body")
+    columns: list[list[Any]] = [[] for _ in body.outputs]
+    for i, value in enumerate(first):
+        beside = [other[i] if isinstance(other, list) else other for other in others]
+        for column, result in zip(columns, body.within(scope, value, *beside)):
+            column.append(result)
+    return tuple(columns)

@@ -1,0 +1,142 @@
+"""Ops that ask for shapes, and make tensors from shapes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import wend
+from wend.onnx.importing.carried import aware
+from wend.onnx.importing.ops.support import axes_of, ints, number, size_tensor
+from wend.onnx.importing.registry import op
+from wend.onnx.importing.types import dtype_of, element_of, plain, with_element
+
+
+@aware
+@op("Shape")
+def shape(node: Any, x: Any) -> Any:
+    """The sizes of the dims, from `start` to `end`."""
+    return size_tensor(tuple(x.shape)[node.get("start", 0) : node.get("end")])
+
+
+@aware
+@op("Size")
+def size(node: Any, x: Any) -> Any:
+    """The number of elements."""
+    return wend.tensor(math.prod(x.shape), dtype=wend.int64)
+
+
+@op("Constant")
+def constant(node: Any) -> Any:
+    """The value of whichever attribute is there."""
+    for name in ("value", "sparse_value"):
+        if node.get(name) is not None:
+            return node.get(name)
+    for name, dtype in (("float", wend.float32), ("int", wend.int64)):
+        for suffix in ("", "s"):
+            found = node.get(f"value_{name}{suffix}")
+            if found is not None:
+                return wend.tensor(found, dtype=dtype)
+    return _no_string(node)
+
+
+def _no_string(node: Any) -> Any:
+    from wend.base.errors import NotImplementedInWend
+
+    raise NotImplementedInWend(f"onnx: {node} is a string, which no tensor of Wend holds")
+
+
+@op("ConstantOfShape")
+def constant_of_shape(node: Any, sizes: Any) -> Any:
+    """A tensor of equal elements."""
+    value = node.get("value")
+    if value is None:
+        value = wend.zeros(1)
+    return with_element(plain(value).reshape(()).expand(ints(sizes)), element_of(value))
+
+
+@op("EyeLike")
+def eye_like(node: Any, x: Any) -> Any:
+    """1 on a diagonal of a matrix, else 0."""
+    rows, columns = x.shape
+    dtype = dtype_of(node.get("dtype")) if node.get("dtype") else x.dtype
+    place = wend.arange(columns) - wend.arange(rows).reshape(-1, 1)
+    return (place == node.get("k", 0)).to(dtype)
+
+
+@op("Range")
+def numbers(node: Any, start: Any, limit: Any, delta: Any) -> Any:
+    """Numbers from a start by a step to below a limit."""
+    first, last, step = number(start), number(limit), number(delta)
+    count = max(math.ceil((last - first) / step), 0)
+    return (wend.arange(count) * step + first).to(start.dtype)
+
+
+@op("Reshape")
+def reshape(node: Any, x: Any, sizes: Any = None) -> Any:
+    """Other dims over the same elements: 0 keeps a dim, -1 is what is left over."""
+    wanted = ints(node.get("shape") if sizes is None else sizes)
+    if not node.get("allowzero"):
+        wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
+    if -1 in wanted and 0 in wanted:
+        wanted[wanted.index(-1)] = 0 if math.prod(x.shape) == 0 else 1
+    return x.reshape(wanted)
+
+
+@op("Flatten")
+def flatten(node: Any, x: Any) -> Any:
+    """Two dims: those before the axis, and the others."""
+    axis = node.get("axis", 1)
+    axis = axis + x.ndim if axis < 0 else axis
+    return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
+
+
+@op("Squeeze")
+def squeeze(node: Any, x: Any, axes: Any = None) -> Any:
+    """Without the dims of size 1, or some of them."""
+    axes = node.get("axes") if axes is None else axes
+    gone = [i for i, n in enumerate(x.shape) if n == 1] if axes is None else axes_of(axes, x.ndim)
+    for axis in gone:
+        if x.shape[axis] != 1:
+            from wend.base.errors import ShapeError
+
+            raise ShapeError(f"onnx: Squeeze of dim {axis} of size {x.shape[axis]}")
+    return x.reshape([n for i, n in enumerate(x.shape) if i not in gone])
+
+
+@op("Unsqueeze")
+def unsqueeze(node: Any, x: Any, axes: Any = None) -> Any:
+    """With dims of size 1 at the axes of the result."""
+    wanted = ints(node.get("axes") if axes is None else axes)
+    rank = x.ndim + len(wanted)
+    for axis in sorted(axis % rank for axis in wanted):
+        x = x.unsqueeze(axis)
+    return x
+
+
+@op("Expand")
+def expand(node: Any, x: Any, sizes: Any) -> Any:
+    """Repeated along dims of size 1; both shapes broadcast."""
+    return x.expand(wend.broadcast_shapes(tuple(x.shape), tuple(ints(sizes))))
+
+
+@op("Optional")
+def optional(node: Any, x: Any = None) -> Any:
+    """The value, or none."""
+    return x
+
+
+@op("OptionalHasElement")
+def optional_has_element(node: Any, x: Any = None) -> Any:
+    """Whether there is a value."""
+    return wend.tensor(x is not None)
+
+
+@op("OptionalGetElement")
+def optional_get_element(node: Any, x: Any) -> Any:
+    """The value of an optional. Raises FormatError if there is none."""
+    if x is None:
+        from wend.base.errors import FormatError
+
+        raise FormatError(f"onnx: {node} asks for the value of an empty optional")
+    return x

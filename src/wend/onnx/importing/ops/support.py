@@ -1,0 +1,75 @@
+"""Small steps that many handlers share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import wend
+from wend.onnx.importing.types import plain
+
+
+def ints(value: Any) -> list[int]:
+    """The elements of an integer tensor, or of a tuple of ints, as a list."""
+    if isinstance(value, list | tuple | range):
+        return list(value)
+    return [int(n) for n in plain(value).reshape(-1).tolist()]
+
+
+def number(value: Any) -> Any:
+    """The element of a tensor of one element."""
+    return plain(value).reshape(-1).tolist()[0]
+
+
+def axes_of(value: Any, rank: int) -> list[int]:
+    """Axes from an attribute or a tensor, none of them negative."""
+    return [axis % rank if rank else 0 for axis in ints(value)]
+
+
+def size_tensor(values: Any) -> Any:
+    """An int64 vector."""
+    return wend.tensor(list(values), dtype=wend.int64)
+
+
+def is_float(x: Any) -> bool:
+    """Whether the tensor's type is a float."""
+    return bool(x.dtype.is_floating_point)
+
+
+def in_float32(x: Any) -> Any:
+    """The tensor with at least float32's precision."""
+    return x.float() if x.dtype in (wend.float16, wend.bfloat16) else x
+
+
+def legacy_operand(node: Any, x: Any, y: Any) -> Any:
+    """The second operand of an op before opset 7, aligned with `axis` of the first."""
+    axis = node.get("axis")
+    if node.version >= 7 or not node.get("broadcast") or axis is None:
+        return y
+    behind = x.ndim - axis % x.ndim - y.ndim
+    return y.reshape(tuple(y.shape) + (1,) * behind)
+
+
+def same_padding(node: Any, sizes: Any, kernel: Any, strides: Any, dilations: Any) -> list[int]:
+    """The pads (all begins, then all ends) that a node asks for."""
+    mode = node.get("auto_pad", "NOTSET")
+    rank = len(kernel)
+    if mode == "NOTSET":
+        return list(node.get("pads", (0,) * 2 * rank))
+    if mode == "VALID":
+        return [0] * 2 * rank
+    begins, ends = [], []
+    for size, k, s, d in zip(sizes, kernel, strides, dilations):
+        total = max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
+        half = total // 2
+        begins.append(half if mode == "SAME_UPPER" else total - half)
+        ends.append(total - begins[-1])
+    return begins + ends
+
+
+def pad_argument(pads: Any) -> list[int]:
+    """Pads of ONNX (all begins, then all ends) as `nn.functional.pad` takes them."""
+    rank = len(pads) // 2
+    found = []
+    for axis in reversed(range(rank)):
+        found += [pads[axis], pads[axis + rank]]
+    return found

@@ -1,0 +1,41 @@
+"""The table of ONNX ops: which Python function runs which op, from which opset on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Handler = Callable[..., Any]
+
+#: (domain, op): the versions of the opset from which a handler applies, ascending.
+HANDLERS: dict[tuple[str, str], list[tuple[int, Handler]]] = {}
+#: Handlers that run subgraphs, so get the scope of values as their second argument.
+SCOPED: set[Handler] = set()
+
+
+def op(*names: str, since: int = 1, domain: str = "", scoped: bool = False) -> Callable[..., Any]:
+    """Register a function as the handler of ONNX ops, from version `since` of the opset on.
+
+    The function gets the node and its inputs in ONNX's order, None for an absent one. The result
+    is a value, or a tuple with a value per output.
+    """
+
+    def register(function: Handler) -> Handler:
+        for name in names:
+            versions = HANDLERS.setdefault((domain, name), [])
+            versions.append((since, function))
+            versions.sort(key=lambda pair: pair[0])
+        if scoped:
+            SCOPED.add(function)
+        return function
+
+    return register
+
+
+def find_handler(domain: str, name: str, version: int) -> Handler | None:
+    """The newest handler of an op that is no newer than the opset's version; None if there is none."""
+    found = None
+    for since, function in HANDLERS.get((domain, name), ()):
+        if since <= version:
+            found = function
+    return found

@@ -1,0 +1,260 @@
+"""Element types and tensors of ONNX, checked against the bytes that are there, as Wend's tensors.
+
+Wend lacks some element types. Their values are carried in the next wider type of Wend that holds
+each of them: uint16 in int32, uint32 and uint64 in int64, small ints in int8 and uint8, small
+floats in float32.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import wend
+from wend.base.errors import DTypeError, FormatError, NotImplementedInWend, ShapeError
+
+#: A sparse tensor becomes a dense one, and its file may name any shape: the most elements.
+MOST_DENSE = 1 << 28
+MOST_DIM = 1 << 62
+
+#: TensorProto.DataType: name in ONNX, bits of an element, and Wend's type.
+ELEMENTS: dict[int, tuple[str, int, Any]] = {
+    1: ("float32", 32, wend.float32),
+    2: ("uint8", 8, wend.uint8),
+    3: ("int8", 8, wend.int8),
+    4: ("uint16", 16, wend.int32),
+    5: ("int16", 16, wend.int16),
+    6: ("int32", 32, wend.int32),
+    7: ("int64", 64, wend.int64),
+    9: ("bool", 8, wend.bool),
+    10: ("float16", 16, wend.float16),
+    11: ("float64", 64, wend.float64),
+    12: ("uint32", 32, wend.int64),
+    13: ("uint64", 64, wend.int64),
+    14: ("complex64", 64, wend.complex64),
+    15: ("complex128", 128, wend.complex128),
+    16: ("bfloat16", 16, wend.bfloat16),
+    17: ("float8_e4m3fn", 8, wend.float32),
+    18: ("float8_e4m3fnuz", 8, wend.float32),
+    19: ("float8_e5m2", 8, wend.float32),
+    20: ("float8_e5m2fnuz", 8, wend.float32),
+    21: ("uint4", 4, wend.uint8),
+    22: ("int4", 4, wend.int8),
+    23: ("float4_e2m1fn", 4, wend.float32),
+    24: ("float8_e8m0fnu", 8, wend.float32),
+    25: ("uint2", 2, wend.uint8),
+    26: ("int2", 2, wend.int8),
+}
+#: Types whose values are carried in a wider type, and arithmetic of which Wend has none.
+CARRIED = frozenset((4, 12, 13, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26))
+ELEMENT_OF_DTYPE = {
+    dtype: element for element, (_, _, dtype) in ELEMENTS.items() if element not in CARRIED
+}
+_NAMES = {name: element for element, (name, _, _) in ELEMENTS.items()}
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Values of an element type that Wend lacks, in a tensor of a type that holds them."""
+
+    tensor: Any
+    element: int
+
+    @property
+    def shape(self) -> Any:
+        """The shape of the tensor."""
+        return self.tensor.shape
+
+
+def element_of(value: Any) -> int:
+    """The ONNX number of the element type of a value."""
+    if isinstance(value, Carried):
+        return value.element
+    return ELEMENT_OF_DTYPE[value.dtype]
+
+
+def plain(value: Any) -> Any:
+    """The tensor of a value."""
+    return value.tensor if isinstance(value, Carried) else value
+
+
+def with_element(tensor: Any, element: int) -> Any:
+    """A tensor that already holds values of the element type, as a value of that type."""
+    return Carried(tensor, element) if element in CARRIED else tensor
+
+
+def check_element(element: int, where: str) -> None:
+    """Raises NotImplementedInWend for strings, and FormatError for an unknown number."""
+    if element == 8:
+        raise NotImplementedInWend(f"onnx.load: {where} holds strings, which no tensor of Wend does")
+    if element not in ELEMENTS:
+        raise FormatError(f"onnx.load: {where} has element type {element}, which ONNX has none of")
+
+
+def dtype_of(element: int, where: str = "a value") -> Any:
+    """Wend's type for an element type of ONNX."""
+    check_element(element, where)
+    return ELEMENTS[element][2]
+
+
+def from_array(array: Any, where: str) -> Any:
+    """A value from a NumPy array, or anything that `wend.as_tensor` takes."""
+    name = getattr(getattr(array, "dtype", None), "name", None)
+    if name in _NAMES:
+        element = _NAMES[name]
+        if element not in CARRIED:
+            return wend.as_tensor(array)
+        carrier = ELEMENTS[element][2]
+        return Carried(wend.as_tensor(array.astype(str(carrier).removeprefix("torch."))), element)
+    if name is not None:
+        raise DTypeError(f"onnx: {where} has dtype {name}, which no tensor of Wend holds")
+    return wend.as_tensor(array)
+
+
+def count_elements(dims: Any, where: str) -> int:
+    """The product of dims. Raises FormatError for a negative or an absurd dim."""
+    for dim in dims:
+        if not 0 <= dim < MOST_DIM:
+            raise FormatError(f"onnx.load: {where} has dims {list(dims)}: {dim} is no size")
+    return math.prod(dims)
+
+
+#: Where the elements of each type lie, if not in raw_data.
+_FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data"}
+_COMPLEX = {14: "float_data", 15: "double_data"}
+
+
+def tensor_value(proto: Any, folder: str | None) -> Any:
+    """The value of a TensorProto; `folder` is where external data may lie, None for nowhere."""
+    from onnx import TensorProto, numpy_helper
+
+    where = f"tensor {proto.name!r}"
+    check_element(proto.data_type, where)
+    count = count_elements(proto.dims, where)
+    bits = ELEMENTS[proto.data_type][1]
+    expected = (count * bits + 7) // 8
+    if proto.data_location == TensorProto.EXTERNAL:
+        data = external_data(proto, folder, expected, where)
+        inner = TensorProto(data_type=proto.data_type, dims=proto.dims, raw_data=data)
+        return from_array(numpy_helper.to_array(inner), where)
+    if proto.HasField("segment"):
+        raise NotImplementedInWend(f"onnx.load: {where} is a segment of a tensor, which is no value")
+    if proto.HasField("raw_data"):
+        found, unit = len(proto.raw_data), "bytes"
+    elif proto.data_type in _COMPLEX:
+        found, expected, unit = len(getattr(proto, _COMPLEX[proto.data_type])), 2 * count, "numbers"
+    else:
+        found, unit = len(getattr(proto, _FIELDS.get(proto.data_type, "int32_data"))), "numbers"
+        expected = (count * bits + 7) // 8 if bits < 8 else count
+    if found != expected:
+        raise FormatError(
+            f"onnx.load: {where} of dims {list(proto.dims)} needs {expected} {unit}, "
+            f"and the file holds {found}"
+        )
+    return from_array(numpy_helper.to_array(proto), where)
+
+
+def external_data(proto: Any, folder: str | None, expected: int, where: str) -> bytes:
+    """The bytes of a tensor that lie in a file of the model's folder.
+
+    Raises FormatError if the file lies elsewhere, by its name or by a link, or is too short.
+    """
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    location = entries.get("location", "")
+    if folder is None:
+        raise FormatError(
+            f"onnx.load: {where} lies in the file {location!r}; give load the model's path, not bytes"
+        )
+    if not location or os.path.isabs(location) or ".." in location.replace("\\", "/").split("/"):
+        raise FormatError(
+            f"onnx.load: {where} asks for the file {location!r}, and data may only lie in the "
+            f"folder of the model"
+        )
+    root = os.path.realpath(folder)
+    path = os.path.realpath(os.path.join(root, location))
+    if os.path.commonpath((root, path)) != root:
+        raise FormatError(
+            f"onnx.load: {where} asks for {location!r}, a link out of the folder of the model"
+        )
+    if not os.path.isfile(path):
+        raise FormatError(f"onnx.load: {where} asks for {location!r}, and there is no such file")
+    try:
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", expected))
+    except ValueError as error:
+        raise FormatError(f"onnx.load: {where} has offset or length that is no number") from error
+    size = os.path.getsize(path)
+    if offset < 0 or length != expected or offset + length > size:
+        raise FormatError(
+            f"onnx.load: {where} needs {expected} bytes, and asks for {length} at {offset} of "
+            f"{location!r}, which has {size}"
+        )
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+def sparse_value(proto: Any, folder: str | None) -> Any:
+    """A SparseTensorProto as a dense value."""
+    where = f"sparse tensor {proto.values.name!r}"
+    count = count_elements(proto.dims, where)
+    if count > MOST_DENSE:
+        raise FormatError(
+            f"onnx.load: {where} of dims {list(proto.dims)} would be {count} dense elements; "
+            f"at most {MOST_DENSE} are made of a sparse tensor"
+        )
+    values, indices = tensor_value(proto.values, folder), tensor_value(proto.indices, folder)
+    tensor = plain(values)
+    if indices.ndim == 2:
+        flat = wend.zeros(indices.shape[0], dtype=wend.int64)
+        for axis, dim in enumerate(proto.dims):
+            flat = flat * dim + indices[:, axis]
+    else:
+        flat = indices
+    if flat.numel() and not (0 <= int(flat.min()) and int(flat.max()) < count):
+        raise FormatError(f"onnx.load: {where} has an index outside of dims {list(proto.dims)}")
+    dense = wend.zeros(count, dtype=tensor.dtype).index_copy(0, flat, tensor)
+    return with_element(dense.reshape(tuple(proto.dims)), element_of(values))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The type of a graph input, as the file declares it; None for what it leaves open."""
+
+    name: str
+    element: int | None
+    rank: int | None
+
+    def take(self, given: Any) -> Any:
+        """The value of an input that was fed. Raises DTypeError or ShapeError."""
+        if given is None:
+            return None
+        if isinstance(given, list | tuple) and self.element is None:
+            return [self.take(one) for one in given]
+        where = f"input {self.name!r}"
+        value = given if isinstance(given, wend.Tensor | Carried) else from_array(given, where)
+        if self.element is None:
+            return value
+        name, _, dtype = ELEMENTS[self.element]
+        if isinstance(value, wend.Tensor) and self.element in CARRIED and value.dtype is dtype:
+            value = Carried(value, self.element)
+        if element_of(value) != self.element:
+            found = ELEMENTS[element_of(value)][0]
+            raise DTypeError(f"onnx: {where} must have dtype {name}, and {found} was given")
+        if self.rank is not None and len(value.shape) != self.rank:
+            raise ShapeError(
+                f"onnx: {where} must have {self.rank} dims, and shape {tuple(value.shape)} was given"
+            )
+        return value
+
+
+def expected_input(info: Any) -> Expected:
+    """The expectation that a ValueInfoProto states."""
+    if info.type.WhichOneof("value") != "tensor_type":
+        return Expected(info.name, None, None)
+    tensor = info.type.tensor_type
+    if tensor.elem_type:
+        check_element(tensor.elem_type, f"input {info.name!r}")
+    rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
+    return Expected(info.name, tensor.elem_type or None, rank)
