@@ -1,19 +1,46 @@
-"""Bodies of ops that ONNX defines by other ops, for given types of inputs."""
+"""Nodes that run by a graph: functions of the file, and ops that ONNX defines by more basic ops."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from wend.base.errors import NotImplementedInWend
-from wend.onnx.importing.graph import Body, TypedBody, is_tensor, parsed_function
-from wend.onnx.importing.types import element_of
+from wend.onnx.importing.protos import parsed_function
+from wend.onnx.importing.types import element_of, is_tensor
+
+
+class Body:
+    """Runs a node by the graph of a function."""
+
+    aware = True
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
+
+    def __call__(self, node: Any, *inputs: Any) -> tuple[Any, ...]:
+        absent = (None,) * (len(self.graph.inputs) - len(inputs))
+        return tuple(self.graph.run((*inputs, *absent), None, {}))
+
+
+class TypedBody:
+    """Runs a node by the body that the schema gives for the types of the inputs."""
+
+    aware = True
+
+    def __init__(self, importer: Any, schema: Any, proto: Any, *rest: Any) -> None:
+        self.importer, self.schema, self.proto = importer, schema, proto
+        self.version, self.given, self.opsets = rest
+        self.bodies: dict[Any, Body] = {}
+
+    def __call__(self, node: Any, *inputs: Any) -> tuple[Any, ...]:
+        return typed_body(self, node, inputs)(node, *inputs)
 
 
 def typed_body(body: TypedBody, node: Any, inputs: tuple[Any, ...]) -> Body:
     """The body for the element types and ranks of the inputs, made once for each."""
     key = tuple((element_of(x), len(x.shape)) if is_tensor(x) else None for x in inputs)
     if key not in body.bodies:
-        versions = [v for v in body.schema.context_dependent_function_opset_versions]
+        versions = list(body.schema.context_dependent_function_opset_versions)
         fitting = [v for v in versions if v <= body.version]
         version = fitting[-1] if fitting else body.schema.since_version
         made = body.schema.get_context_dependent_function_with_opset_version(
@@ -21,14 +48,14 @@ def typed_body(body: TypedBody, node: Any, inputs: tuple[Any, ...]) -> Body:
         )
         if not made:
             raise NotImplementedInWend(f"onnx: {node} has no body for these inputs")
-        function = body.importer.function(parsed_function(made), body.attributes, body.opsets)
+        function = body.importer.function(parsed_function(made), body.given, body.opsets)
         body.bodies[key] = Body(function)
         body.importer.check_known()
     return body.bodies[key]
 
 
 def type_bytes(value: Any) -> bytes:
-    """The TypeProto of a value, as bytes; of a sequence that of its first element."""
+    """The TypeProto of a value, as bytes; of a sequence that of the first element."""
     from onnx import TypeProto
 
     found = TypeProto()

@@ -6,19 +6,26 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-import wend
 from wend.base.errors import FormatError, NotImplementedInWend
+from wend.onnx.importing.bodies import Body, TypedBody
 from wend.onnx.importing.carried import call_with_carried
+from wend.onnx.importing.protos import (
+    defaults_of,
+    opsets_of,
+    outer_names,
+    own_domain,
+    parsed_function,
+    schema_of,
+    with_given,
+)
 from wend.onnx.importing.registry import SCOPED, Handler, find_handler
 from wend.onnx.importing.types import Carried, sparse_value, tensor_value
 
-MOST_NESTED = 64  # graphs in graphs and functions in functions: far above what models have
-
-_DOMAINS = {"ai.onnx": ""}
+MOST_NESTED = 64  # graphs in graphs and functions in functions: far above those of models
 
 
 class Scope:
-    """The values of a running graph, and those of the graphs around it."""
+    """The values of a running graph, and those of the graphs around."""
 
     __slots__ = ("outer", "store", "values")
 
@@ -27,7 +34,7 @@ class Scope:
         self.values: dict[str, Any] = {}
 
     def find(self, name: str) -> Any:
-        """The value of that name, in the innermost graph that has one."""
+        """The value of that name, from the innermost graph that has such a value."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.values:
@@ -38,7 +45,7 @@ class Scope:
 
 @dataclass(eq=False)
 class Node:
-    """A node with all that its handler asks for."""
+    """A node with all that the handler asks for."""
 
     op_type: str
     domain: str
@@ -90,12 +97,12 @@ class Graph:
     name: str
     inputs: list[str]
     outputs: list[str]
-    initial: dict[str, str]  # name of an initializer: its key in the store
+    initial: dict[str, str]  # name of an initializer: key in the store
     nodes: list[Node]
     leaves: set[str]  # the values by which a Gradient node of the graph differentiates
 
     def run(self, arguments: Any, outer: Scope | None, store: dict[str, Any]) -> list[Any]:
-        """The outputs; `outer` holds the values of the graph around this one."""
+        """The outputs; `outer` holds the values of the graph around."""
         scope = Scope(outer, store)
         for name, key in self.initial.items():
             scope.values[name] = store[key]
@@ -109,19 +116,17 @@ class Graph:
         return [scope.find(name) if name else None for name in self.outputs]
 
     def within(self, scope: Scope, *arguments: Any) -> list[Any]:
-        """The outputs of a subgraph, which sees the values around it."""
+        """The outputs of a subgraph, which sees the values around."""
         return self.run(arguments, scope, scope.store)
 
 
 class Importer:
-    """What is known while the graphs of one file are read."""
+    """Knowledge gathered while the graphs of a file are read."""
 
     def __init__(self, model: Any, folder: str | None) -> None:
         self.folder = folder
         self.opsets = opsets_of(model.opset_import)
-        self.functions = {
-            (_DOMAINS.get(f.domain, f.domain), f.name, f.overload): f for f in model.functions
-        }
+        self.functions = {(own_domain(f.domain), f.name, f.overload): f for f in model.functions}
         self.store: dict[str, Any] = {}
         self.unknown: list[str] = []
         self.active: list[Any] = []  # the functions and graphs being read
@@ -145,7 +150,7 @@ class Importer:
             raise NotImplementedInWend(f"onnx.load: no handler for {ops}; the first is {first}")
 
     def keep(self, name: str, value: Any) -> str:
-        """A key of the store for an initializer; its own name unless that is taken."""
+        """A key of the store for an initializer; the tensor's name unless that is taken."""
         key, number = name, 2
         while key in self.store:
             key, number = f"{name}_{number}", number + 1
@@ -167,15 +172,12 @@ class Importer:
         self.active.pop()
         return Graph(proto.name, inputs, outputs, initial, nodes, leaves_of(nodes))
 
-    def function(self, proto: Any, attributes: dict[str, Any], opsets: dict[str, int]) -> Graph:
-        """The body of a function, for the attributes of one call."""
+    def function(self, proto: Any, given: dict[str, Any], opsets: dict[str, int]) -> Graph:
+        """The body of a function, for the attributes of a call."""
         self.enter((proto.domain, proto.name))
-        given = {
-            attribute.name: self.attribute(attribute, frozenset(), Context(opsets, {}))
-            for attribute in proto.attribute_proto
-        }
         own = opsets_of(proto.opset_import)
-        context = Context({**opsets, **own}, {**given, **attributes})
+        defaults = {attribute.name: attribute for attribute in proto.attribute_proto}
+        context = Context({**opsets, **own}, {**defaults, **given})
         inputs, outputs = list(proto.input), list(proto.output)
         # A body may leave out the outputs that an attribute switches off.
         nodes = self.nodes(proto.node, inputs, set(), frozenset(), outputs, context, whole=False)
@@ -228,9 +230,10 @@ class Importer:
         return nodes
 
     def node(self, proto: Any, known: frozenset[str], context: Context) -> tuple[Node, set[str]]:
-        """A node, and the names that it and its subgraphs use of the graph around."""
-        domain = _DOMAINS.get(proto.domain, proto.domain)
+        """A node, and the names of the graph around that the node and the subgraphs use."""
+        domain = own_domain(proto.domain)
         version = context.opsets.get(domain, 0)
+        proto = with_given(proto, context.given)
         attributes = {}
         used = {name for name in proto.input if name}
         for attribute in proto.attribute:
@@ -241,7 +244,7 @@ class Importer:
                 used |= outer_names(inner)
         if proto.op_type == "Gradient":
             used |= {attributes["y"], *attributes["xs"], *attributes.get("zs", ())}
-        handler = self.handler(proto, domain, version, attributes, context)
+        handler = self.handler(proto, domain, version, context)
         node = Node(
             proto.op_type,
             domain,
@@ -254,26 +257,27 @@ class Importer:
         )
         return node, used
 
-    def handler(
-        self, proto: Any, domain: str, version: int, attributes: dict[str, Any], context: Context
-    ) -> Handler:
-        """How a node is run: a function of the file, a handler of Wend, or the body of its schema."""
+    def handler(self, proto: Any, domain: str, version: int, context: Context) -> Handler:
+        """A function of the file, a handler of Wend, or the body of the schema, in this order."""
+        given = {attribute.name: attribute for attribute in proto.attribute}
         local = self.functions.get((domain, proto.op_type, proto.overload))
         if local is not None:
-            return Body(self.function(local, attributes, context.opsets))
+            return Body(self.function(local, given, context.opsets))
         found = find_handler(domain, proto.op_type, version)
         if found is not None:
             return found
         schema = schema_of(proto.op_type, domain, version)
+        if schema is not None:
+            given = {**defaults_of(schema), **given}
         if schema is not None and schema.has_function:
             opset = schema.since_version
             versions = [v for v in schema.function_opset_versions if v <= version]
             if versions:
                 opset = versions[-1]
             body = schema.get_function_with_opset_version(opset)
-            return Body(self.function(parsed_function(body), attributes, context.opsets))
+            return Body(self.function(parsed_function(body), given, context.opsets))
         if schema is not None and schema.has_context_dependent_function:
-            return TypedBody(self, schema, proto, domain, version, attributes, context.opsets)
+            return TypedBody(self, schema, proto, version, given, context.opsets)
         self.unknown.append(
             f"{domain or 'ai.onnx'}.{proto.op_type} of opset {version}, "
             f"node {proto.name or list(proto.output)!r}"
@@ -282,8 +286,6 @@ class Importer:
 
     def attribute(self, proto: Any, known: frozenset[str], context: Context) -> Any:
         """The Python value of an attribute; tensors become values, graphs become callable."""
-        if proto.ref_attr_name:
-            return context.attributes.get(proto.ref_attr_name)
         kind = proto.type
         if kind == proto.GRAPH:
             return self.graph(proto.g, known, context)
@@ -313,75 +315,7 @@ class Context:
     """The opsets of a graph or function, and the attributes that a call of a function gave."""
 
     opsets: dict[str, int]
-    attributes: dict[str, Any]
-
-
-class Body:
-    """Runs a node by the graph of a function."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-
-    def __call__(self, node: Node, *inputs: Any) -> tuple[Any, ...]:
-        absent = (None,) * (len(self.graph.inputs) - len(inputs))
-        return tuple(self.graph.run((*inputs, *absent), None, {}))
-
-
-class TypedBody:
-    """Runs a node by the body that its schema gives for the types of the inputs."""
-
-    def __init__(self, importer: Importer, schema: Any, proto: Any, *rest: Any) -> None:
-        self.importer, self.schema, self.proto = importer, schema, proto
-        self.domain, self.version, self.attributes, self.opsets = rest
-        self.bodies: dict[Any, Body] = {}
-
-    def __call__(self, node: Node, *inputs: Any) -> tuple[Any, ...]:
-        from wend.onnx.importing.bodies import typed_body
-
-        return typed_body(self, node, inputs)(node, *inputs)
-
-
-def no_handler(node: Node, *inputs: Any) -> Any:
-    """Raises NotImplementedInWend."""
-    raise NotImplementedInWend(f"onnx: there is no handler for {node}")
-
-
-def opsets_of(imports: Any) -> dict[str, int]:
-    """{domain: version}."""
-    return {_DOMAINS.get(entry.domain, entry.domain): entry.version for entry in imports}
-
-
-def schema_of(name: str, domain: str, version: int) -> Any:
-    """The schema of an op, or None."""
-    from onnx import defs
-
-    try:
-        return defs.get_schema(name, version, domain)
-    except defs.SchemaError:
-        return None
-
-
-def parsed_function(body: Any) -> Any:
-    """A FunctionProto, from itself or from its bytes."""
-    from onnx import FunctionProto
-
-    return FunctionProto.FromString(body) if isinstance(body, bytes) else body
-
-
-def outer_names(graph: Any) -> set[str]:
-    """The names that a subgraph uses and does not make."""
-    own = {info.name for info in graph.input}
-    own |= {tensor.name for tensor in graph.initializer}
-    own |= {sparse.values.name for sparse in graph.sparse_initializer}
-    found: set[str] = set()
-    for node in graph.node:
-        used = set(filter(None, node.input))
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                used |= outer_names(inner)
-        found |= used - own
-        own |= set(node.output)
-    return found | {info.name for info in graph.output if info.name not in own}
+    given: dict[str, Any]  # AttributeProtos
 
 
 def leaves_of(nodes: list[Node]) -> set[str]:
@@ -394,6 +328,6 @@ def with_gradient(value: Any) -> Any:
     return value if value.requires_grad else value.detach().requires_grad_()
 
 
-def is_tensor(value: Any) -> bool:
-    """Whether a value is one tensor, and not a sequence or nothing."""
-    return isinstance(value, wend.Tensor | Carried)
+def no_handler(node: Node, *inputs: Any) -> Any:
+    """Raises NotImplementedInWend."""
+    raise NotImplementedInWend(f"onnx: there is no handler for {node}")

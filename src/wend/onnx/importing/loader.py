@@ -1,4 +1,4 @@
-"""`wend.onnx.load`: an ONNX file as a module that runs, and trains, as any other."""
+"""`wend.onnx.load`: an ONNX file as a module that runs and trains."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ import os
 from collections import namedtuple
 from typing import Any
 
-from wend import nn
 from wend.base.errors import ArgumentTypeError, FormatError, ModuleNotAvailable
+from wend.nn.modules.module import Module
+from wend.nn.parameter import Parameter
 from wend.onnx.importing.graph import Context, Importer
 from wend.onnx.importing.types import Carried, Expected, expected_input, plain
 
 
-def load(
-    source: str | os.PathLike[str] | bytes, *, trainable: bool = True
-) -> ONNXModule:
+def load(source: str | os.PathLike[str] | bytes, *, trainable: bool = True) -> ONNXModule:
     """A module that computes an ONNX model with Wend's ops.
 
-    source: the path of a file, or its bytes     trainable: whether the weights ask for gradients
+    source: the path of a file, or bytes of a file     trainable: whether the weights ask for gradients
 
-    Floating initializers are parameters, all others are buffers; their names are the file's.
+    Floating initializers are parameters, all others are buffers; names are the file's.
     `forward` takes the graph's inputs in order, or by name, as tensors or NumPy arrays. A single
-    output comes as it is, several as a namedtuple. If, Loop and Scan run as Python's control flow.
+    output comes alone, several come as a namedtuple. If, Loop and Scan run as Python's control flow.
 
     Raises FormatError for a damaged or hostile file, and NotImplementedInWend for ops without a
     handler: the message names each op, domain, opset and node.
@@ -48,7 +47,7 @@ def _onnx() -> Any:
 
 
 def _read(onnx: Any, source: Any) -> tuple[Any, str | None]:
-    """The ModelProto, and the folder in which its external data may lie."""
+    """The ModelProto, and the folder in which external data may lie."""
     folder = None
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
@@ -58,21 +57,25 @@ def _read(onnx: Any, source: Any) -> tuple[Any, str | None]:
     elif isinstance(source, bytes | bytearray | memoryview):
         data = bytes(source)
     else:
-        raise ArgumentTypeError(f"onnx.load: a path or bytes are needed, not {type(source).__name__}")
+        raise ArgumentTypeError(
+            f"onnx.load: a path or bytes are needed, not {type(source).__name__}"
+        )
     try:
         model = onnx.ModelProto.FromString(data)
     except Exception as error:
-        raise FormatError(f"onnx.load: these {len(data)} bytes are no ONNX model: {error}") from error
+        raise FormatError(
+            f"onnx.load: these {len(data)} bytes are no ONNX model: {error}"
+        ) from error
     if not model.HasField("graph"):
         raise FormatError(f"onnx.load: these {len(data)} bytes hold no graph")
     return model, folder
 
 
-class Part(nn.Module):
-    """Holds the parameters whose names begin with its own: `layer.weight` lies in `layer`."""
+class Part(Module):
+    """Holds the parameters whose names begin with that of the module: `layer.weight` lies in `layer`."""
 
 
-class ONNXModule(nn.Module):
+class ONNXModule(Module):
     """A model read by `wend.onnx.load`.
 
     input_names, output_names: those of the graph, in order
@@ -90,11 +93,11 @@ class ONNXModule(nn.Module):
         self.required = len(fed)
         self.input_names = [e.name for e in self.expected]
         self.output_names = list(graph.outputs)
-        self.result = namedtuple("Outputs", self.output_names, rename=True)  # noqa: PYI024
+        self.result = namedtuple("Outputs", self.output_names, rename=True)
 
     def _place(self, key: str, value: Any, trainable: bool) -> None:
-        """Register an initializer under its name, in modules of its dotted parts."""
-        owner: nn.Module = self
+        """Register an initializer under a name, in modules of the dotted parts."""
+        owner: Module = self
         *parents, name = [_identifier(part) for part in key.split(".") if part] or ["tensor"]
         for parent in parents:
             inner = getattr(owner, parent, None)
@@ -111,13 +114,13 @@ class ONNXModule(nn.Module):
         if isinstance(value, Carried) or not tensor.dtype.is_floating_point:
             owner.register_buffer(name, tensor)
         else:
-            owner.register_parameter(name, nn.Parameter(tensor, requires_grad=trainable))
+            owner.register_parameter(name, Parameter(tensor, requires_grad=trainable))
         path = next(path for path, module in self.named_modules() if module is owner)
         element = value.element if isinstance(value, Carried) else None
         self.places[key] = (path, name, element)
 
     def _stored(self) -> dict[str, Any]:
-        """The initializers as they are now, by their keys."""
+        """The initializers of this moment, by key."""
         modules = dict(self.named_modules())
         store = {}
         for key, (path, name, element) in self.places.items():
@@ -155,7 +158,7 @@ class ONNXModule(nn.Module):
 
 
 def _given(value: Any) -> Any:
-    """An output as the caller gets it: of a type that Wend lacks, the tensor that carries it."""
+    """An output as the caller gets one: for a type that Wend lacks, the carrier."""
     if isinstance(value, list):
         return [_given(one) for one in value]
     return plain(value)
@@ -164,6 +167,4 @@ def _given(value: Any) -> Any:
 def _identifier(name: str) -> str:
     """A name that a module's attribute can have."""
     valid = "".join(c if c.isalnum() or c == "_" else "_" for c in name)
-    return valid + "_" if hasattr(nn.Module, valid) else valid
-
-
+    return valid + "_" if hasattr(Module, valid) else valid

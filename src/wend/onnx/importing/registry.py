@@ -9,14 +9,14 @@ Handler = Callable[..., Any]
 
 #: (domain, op): the versions of the opset from which a handler applies, ascending.
 HANDLERS: dict[tuple[str, str], list[tuple[int, Handler]]] = {}
-#: Handlers that run subgraphs, so get the scope of values as their second argument.
+#: Handlers that run subgraphs, and take the scope of values as second argument.
 SCOPED: set[Handler] = set()
 
 
 def op(*names: str, since: int = 1, domain: str = "", scoped: bool = False) -> Callable[..., Any]:
     """Register a function as the handler of ONNX ops, from version `since` of the opset on.
 
-    The function gets the node and its inputs in ONNX's order, None for an absent one. The result
+    The function gets the node and the inputs in ONNX's order, None for an absent input. The result
     is a value, or a tuple with a value per output.
     """
 
@@ -33,7 +33,7 @@ def op(*names: str, since: int = 1, domain: str = "", scoped: bool = False) -> C
 
 
 def find_handler(domain: str, name: str, version: int) -> Handler | None:
-    """The newest handler of an op that is no newer than the opset's version; None if there is none."""
+    """The newest handler that is no newer than the opset's version, or None."""
     found = None
     for since, function in HANDLERS.get((domain, name), ()):
         if since <= version:

@@ -1,7 +1,7 @@
 """Element types and tensors of ONNX, checked against the bytes that are there, as Wend's tensors.
 
-Wend lacks some element types. Their values are carried in the next wider type of Wend that holds
-each of them: uint16 in int32, uint32 and uint64 in int64, small ints in int8 and uint8, small
+Wend lacks some element types. The values are carried in the next wider type of Wend that holds
+each: uint16 in int32, uint32 and uint64 in int64, small ints in int8 and uint8, small
 floats in float32.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import wend
 from wend.base.errors import DTypeError, FormatError, NotImplementedInWend, ShapeError
 
-#: A sparse tensor becomes a dense one, and its file may name any shape: the most elements.
+#: A sparse tensor becomes dense, and the file may name any shape: the most elements.
 MOST_DENSE = 1 << 28
 MOST_DIM = 1 << 62
 
@@ -57,7 +57,7 @@ _NAMES = {name: element for element, (name, _, _) in ELEMENTS.items()}
 
 @dataclass(frozen=True)
 class Carried:
-    """Values of an element type that Wend lacks, in a tensor of a type that holds them."""
+    """Values of an element type that Wend lacks, in a tensor of a type that holds all."""
 
     tensor: Any
     element: int
@@ -80,6 +80,11 @@ def plain(value: Any) -> Any:
     return value.tensor if isinstance(value, Carried) else value
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor, and not a sequence or nothing."""
+    return isinstance(value, wend.Tensor | Carried)
+
+
 def with_element(tensor: Any, element: int) -> Any:
     """A tensor that already holds values of the element type, as a value of that type."""
     return Carried(tensor, element) if element in CARRIED else tensor
@@ -88,7 +93,9 @@ def with_element(tensor: Any, element: int) -> Any:
 def check_element(element: int, where: str) -> None:
     """Raises NotImplementedInWend for strings, and FormatError for an unknown number."""
     if element == 8:
-        raise NotImplementedInWend(f"onnx.load: {where} holds strings, which no tensor of Wend does")
+        raise NotImplementedInWend(
+            f"onnx.load: {where} holds strings, which no tensor of Wend does"
+        )
     if element not in ELEMENTS:
         raise FormatError(f"onnx.load: {where} has element type {element}, which ONNX has none of")
 
@@ -122,7 +129,13 @@ def count_elements(dims: Any, where: str) -> int:
 
 
 #: Where the elements of each type lie, if not in raw_data.
-_FIELDS = {1: "float_data", 7: "int64_data", 11: "double_data", 12: "uint64_data", 13: "uint64_data"}
+_FIELDS = {
+    1: "float_data",
+    7: "int64_data",
+    11: "double_data",
+    12: "uint64_data",
+    13: "uint64_data",
+}
 _COMPLEX = {14: "float_data", 15: "double_data"}
 
 
@@ -140,7 +153,9 @@ def tensor_value(proto: Any, folder: str | None) -> Any:
         inner = TensorProto(data_type=proto.data_type, dims=proto.dims, raw_data=data)
         return from_array(numpy_helper.to_array(inner), where)
     if proto.HasField("segment"):
-        raise NotImplementedInWend(f"onnx.load: {where} is a segment of a tensor, which is no value")
+        raise NotImplementedInWend(
+            f"onnx.load: {where} is a segment of a tensor, which is no value"
+        )
     if proto.HasField("raw_data"):
         found, unit = len(proto.raw_data), "bytes"
     elif proto.data_type in _COMPLEX:
@@ -159,13 +174,13 @@ def tensor_value(proto: Any, folder: str | None) -> Any:
 def external_data(proto: Any, folder: str | None, expected: int, where: str) -> bytes:
     """The bytes of a tensor that lie in a file of the model's folder.
 
-    Raises FormatError if the file lies elsewhere, by its name or by a link, or is too short.
+    Raises FormatError if the file lies elsewhere, by name or by a link, or is too short.
     """
     entries = {entry.key: entry.value for entry in proto.external_data}
     location = entries.get("location", "")
     if folder is None:
         raise FormatError(
-            f"onnx.load: {where} lies in the file {location!r}; give load the model's path, not bytes"
+            f"onnx.load: {where} lies in the file {location!r}; load the model by path, not from bytes"
         )
     if not location or os.path.isabs(location) or ".." in location.replace("\\", "/").split("/"):
         raise FormatError(
@@ -212,7 +227,7 @@ def sparse_value(proto: Any, folder: str | None) -> Any:
             flat = flat * dim + indices[:, axis]
     else:
         flat = indices
-    if flat.numel() and not (0 <= int(flat.min()) and int(flat.max()) < count):
+    if flat.numel() and not (int(flat.min()) >= 0 and int(flat.max()) < count):
         raise FormatError(f"onnx.load: {where} has an index outside of dims {list(proto.dims)}")
     dense = wend.zeros(count, dtype=tensor.dtype).index_copy(0, flat, tensor)
     return with_element(dense.reshape(tuple(proto.dims)), element_of(values))
@@ -220,7 +235,7 @@ def sparse_value(proto: Any, folder: str | None) -> Any:
 
 @dataclass(frozen=True)
 class Expected:
-    """The type of a graph input, as the file declares it; None for what it leaves open."""
+    """The type of a graph input, as the file declares; None for anything left open."""
 
     name: str
     element: int | None
@@ -244,7 +259,7 @@ class Expected:
             raise DTypeError(f"onnx: {where} must have dtype {name}, and {found} was given")
         if self.rank is not None and len(value.shape) != self.rank:
             raise ShapeError(
-                f"onnx: {where} must have {self.rank} dims, and shape {tuple(value.shape)} was given"
+                f"onnx: {where} must have {self.rank} dims, not those of shape {tuple(value.shape)}"
             )
         return value
 

@@ -1,4 +1,4 @@
-"""The handlers of ONNX ops, a module per family. Loading this package registers all of them."""
+"""The handlers of ONNX ops, a module per family. Loading this package registers all handlers."""
 
 from wend.onnx.importing.ops import (
     casts,

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import wend
-from wend.base.errors import NotImplementedInWend
 from wend.onnx.importing.carried import aware
 from wend.onnx.importing.registry import op
 from wend.onnx.importing.types import (
-    CARRIED,
     ELEMENTS,
     check_element,
     element_of,
@@ -17,7 +15,7 @@ from wend.onnx.importing.types import (
     with_element,
 )
 
-#: Integer types that Wend lacks: bits, and whether they have a sign.
+#: Integer types that Wend lacks: bits, and whether there is a sign.
 SMALL_INTS = {4: (16, False), 12: (32, False), 13: (64, False), 21: (4, False), 22: (4, True)}
 SMALL_INTS |= {25: (2, False), 26: (2, True)}
 #: Small floats: bits of the fraction, exponent of the least normal number, largest number,
@@ -31,7 +29,7 @@ SMALL_FLOATS = {
 }
 
 
-def to_element(value: Any, element: int, saturate: bool = True, up: bool = True) -> Any:
+def to_element(value: Any, element: int, saturate: bool = True, mode: str = "up") -> Any:
     """A value with another element type."""
     x = plain(value)
     if element_of(value) == 13 and element in (1, 10, 11, 16):
@@ -41,7 +39,7 @@ def to_element(value: Any, element: int, saturate: bool = True, up: bool = True)
     if element in SMALL_FLOATS:
         return with_element(_small_float(x.float(), element, saturate), element)
     if element == 24:
-        raise NotImplementedInWend("onnx: Cast to float8_e8m0fnu has no rounding in Wend")
+        return with_element(_power_of_two(x.float(), mode), element)
     dtype = ELEMENTS[element][2]
     if dtype is wend.bool:
         return x != 0
@@ -67,10 +65,10 @@ def _small_int(x: Any, element: int) -> Any:
 
 
 def _small_float(x: Any, element: int, saturate: bool) -> Any:
-    """The nearest number of a small float type, of two the even one."""
+    """The nearest number of a small float type, of two the even number."""
     fraction, least, largest, infinite, has_nan = SMALL_FLOATS[element]
     size = x.abs()
-    # The exponent is read from the bits, so that it is exact.
+    # The bits give the exponent exactly.
     exponent = ((size.view(wend.int32) >> 23) - 127).clamp(min=least)
     step = wend.exp2((exponent - fraction).float())
     near = wend.round(size / step) * step
@@ -82,9 +80,23 @@ def _small_float(x: Any, element: int, saturate: bool) -> Any:
     else:
         unbounded = wend.full_like(near, largest if saturate else float("nan"))
     result = wend.where(near > largest, wend.where(finite, outside, unbounded), near)
-    result = wend.where(wend.isnan(x), x, wend.copysign(result, x))
+    missing = x if has_nan else wend.zeros_like(x)
+    result = wend.where(wend.isnan(x), missing, wend.copysign(result, x))
     # The two types without a sign for 0 have none here either.
-    return wend.where(result == 0, wend.zeros_like(result), result) if element in (18, 20) else result
+    return (
+        wend.where(result == 0, wend.zeros_like(result), result) if element in (18, 20) else result
+    )
+
+
+def _power_of_two(x: Any, mode: str) -> Any:
+    """A power of two from 2**-127 on near a positive number: the next, the last or the nearest."""
+    bits = x.abs().view(wend.int32)
+    exponent, fraction = (bits >> 23) - 127, bits & 0x7FFFFF
+    least = {"up": 1, "nearest": 0x400000, "down": 0x800000}[mode]
+    exponent = wend.where((fraction >= least) & (bits >> 23 > 0), exponent + 1, exponent)
+    # In two steps, as 2**-127 itself is less than the least normal number.
+    result = wend.exp2((exponent.clamp(max=127) + 1).float()) * 0.5
+    return wend.where(wend.isnan(x), x, result)
 
 
 @aware
@@ -93,7 +105,7 @@ def cast(node: Any, x: Any) -> Any:
     """The input with the element type `to`."""
     element = node.get("to")
     check_element(element, f"the result of {node}")
-    return to_element(x, element, bool(node.get("saturate", 1)))
+    return to_element(x, element, bool(node.get("saturate", 1)), node.get("round_mode", "up"))
 
 
 @aware
@@ -108,6 +120,9 @@ def cast_like(node: Any, x: Any, like: Any) -> Any:
 def bit_cast(node: Any, x: Any) -> Any:
     """The bits of the input, read as another element type of the same size."""
     element = node.get("to")
-    if element in CARRIED or element_of(x) in CARRIED:
-        raise NotImplementedInWend(f"onnx: {node} between types that Wend lacks")
-    return x.view(ELEMENTS[element][2])
+    source = element_of(x)
+    wide = {4: wend.int16, 12: wend.int32}
+    x = plain(x).to(wide[source]) if source in wide else plain(x)
+    if element in wide:
+        return to_element(x.view(wide[element]), element)
+    return with_element(x.view(ELEMENTS[element][2]), element)

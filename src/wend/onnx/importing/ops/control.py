@@ -11,7 +11,7 @@ from wend.onnx.importing.registry import op
 
 @op("If", scoped=True)
 def branch(node: Any, scope: Any, condition: Any) -> Any:
-    """The outputs of one of two graphs; only that one runs."""
+    """The outputs of either of two graphs; the condition decides which runs."""
     graph = node.get("then_branch" if number(condition) else "else_branch")
     return tuple(graph.within(scope))
 
@@ -22,7 +22,8 @@ def loop(node: Any, scope: Any, limit: Any = None, go_on: Any = None, *carried: 
     body = node.get("body")
     most = None if limit is None else number(limit)
     held = wend.tensor(True) if go_on is None else go_on
-    state, rows = list(carried), [[] for _ in body.outputs[1 + len(carried) :]]
+    state = list(carried)
+    rows: list[list[Any]] = [[] for _ in body.outputs[1 + len(carried) :]]
     count = 0
     while (most is None or count < most) and number(held):
         given = wend.tensor(count, dtype=wend.int64)
@@ -41,7 +42,7 @@ def stacked(row: list[Any], axis: int = 0) -> Any:
 
 @op("Scan", since=9, scoped=True)
 def scan(node: Any, scope: Any, *inputs: Any) -> Any:
-    """A graph over slices of sequences, with a state from one slice to the next."""
+    """A graph over slices of sequences, with a state from slice to slice."""
     sequences = node.get("num_scan_inputs")
     axes = node.get("scan_input_axes", (0,) * sequences)
     backward = node.get("scan_input_directions", (0,) * sequences)
@@ -50,8 +51,7 @@ def scan(node: Any, scope: Any, *inputs: Any) -> Any:
     out_axes = node.get("scan_output_axes", (0,) * outputs)
     out_backward = node.get("scan_output_directions", (0,) * outputs)
     slices = [
-        list(wend.unbind(x, axis))[:: -1 if back else 1]
-        for x, axis, back in zip(scanned, axes, backward)
+        list(x.unbind(axis))[:: -1 if back else 1] for x, axis, back in zip(scanned, axes, backward)
     ]
     state, rows = _steps(node.get("body"), scope, state, slices)
     found = [
@@ -82,7 +82,7 @@ def scan_of_batches(node: Any, scope: Any, lengths: Any, *inputs: Any) -> Any:
     for i in range(scanned[0].shape[0]):
         length = scanned[0].shape[1] if lengths is None else int(lengths[i])
         slices = [
-            list(wend.unbind(x[i], 0))[:length][:: -1 if back else 1]
+            list(x[i].unbind(0))[:length][:: -1 if back else 1]
             for x, back in zip(scanned, backward)
         ]
         state, rows = _steps(body, scope, [x[i] for x in first], slices)

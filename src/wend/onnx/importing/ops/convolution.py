@@ -1,4 +1,4 @@
-"""Convolutions, over one to three dims, their transposes, and those with given offsets."""
+"""Convolutions over 1 to 3 dims, transposed convolutions, and those with given offsets."""
 
 from __future__ import annotations
 
@@ -49,8 +49,7 @@ def conv_transpose(node: Any, x: Any, weight: Any, bias: Any = None) -> Any:
     kernel = tuple(weight.shape[2:])
     pads = list(node.get("pads", (0,) * 2 * rank))
     full = [
-        (n - 1) * s + (k - 1) * d + 1
-        for n, k, s, d in zip(x.shape[2:], kernel, strides, dilations)
+        (n - 1) * s + (k - 1) * d + 1 for n, k, s, d in zip(x.shape[2:], kernel, strides, dilations)
     ]
     mode, wanted = node.get("auto_pad", "NOTSET"), node.get("output_shape")
     if wanted is None and mode.startswith("SAME"):
@@ -59,10 +58,12 @@ def conv_transpose(node: Any, x: Any, weight: Any, bias: Any = None) -> Any:
         for i, size in enumerate(tuple(wanted)[-rank:]):
             total = full[i] + extra[i] - size
             less = total // 2
-            pads[i] = total - less if mode == "SAME_LOWER" else less
+            pads[i] = less if mode == "SAME_UPPER" else total - less
             pads[i + rank] = total - pads[i]
     function = _TRANSPOSED[rank]
-    y = function(x, weight, None, strides, (0,) * rank, (0,) * rank, node.get("group", 1), dilations)
+    y = function(
+        x, weight, None, strides, (0,) * rank, (0,) * rank, node.get("group", 1), dilations
+    )
     amounts = [-n for n in pads]
     for i in range(rank):
         amounts[i + rank] += extra[i]

@@ -51,7 +51,7 @@ for _name, _function in {
 
 @op("Ceil", "Floor", "Round")
 def rounded(node: Any, x: Any) -> Any:
-    """To a whole number: up, down, or the nearest, of two the even one."""
+    """To a whole number: up, down, or the nearest, of two the even number."""
     function = {"Ceil": wend.ceil, "Floor": wend.floor, "Round": wend.round}[node.op_type]
     return function(x)
 
@@ -186,7 +186,7 @@ def leaky_relu(node: Any, x: Any) -> Any:
 
 @op("PRelu")
 def prelu(node: Any, x: Any, slope: Any) -> Any:
-    """x above 0, slope x below; before opset 7 a vector of slopes is one per channel."""
+    """x above 0, slope x below; before opset 7 a vector holds a slope per channel."""
     if node.version < 7 and slope.ndim == 1 and slope.shape[0] > 1 and x.ndim > 1:
         slope = slope.reshape((-1,) + (1,) * (x.ndim - 2))
     return wend.where(x < 0, x * slope, x)
@@ -241,7 +241,7 @@ def _over_axis(node: Any, x: Any, function: Any) -> Any:
 
 @op("Softmax")
 def softmax(node: Any, x: Any) -> Any:
-    """exp(x) divided by its sum."""
+    """exp(x) divided by the sum of all."""
     return _over_axis(node, x, lambda y, dim: wend.softmax(y, dim))
 
 
@@ -264,7 +264,7 @@ def hardmax(node: Any, x: Any) -> Any:
 
 @op("Dropout")
 def dropout(node: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
-    """The input, or in training mode some elements scaled and all others 0; and what was kept."""
+    """The input, or in training mode some elements scaled and all others 0; and the mask of those kept."""
     rate = node.get("ratio", 0.5) if ratio is None else number(ratio)
     if training is not None and number(training) and rate:
         keep = wend.rand(x.shape) >= rate

@@ -12,7 +12,7 @@ from wend.onnx.importing.registry import op
 
 
 def _reflected(x: Any, low: float, high: float) -> Any:
-    """Coordinates reflected at two bounds until they are inside."""
+    """Coordinates reflected at two bounds until all are inside."""
     span = high - low
     if span <= 0:
         return wend.zeros_like(x)
@@ -105,7 +105,7 @@ def grid_sample(node: Any, x: Any, grid: Any) -> Any:
 
 @op("RoiAlign")
 def roi_align(node: Any, x: Any, rois: Any, batch: Any) -> Any:
-    """Regions of images as tensors of one size: means or maxima of interpolated points."""
+    """Regions of images as tensors of equal size: means or maxima of interpolated points."""
     out_h, out_w = node.get("output_height", 1), node.get("output_width", 1)
     ratio, scale = node.get("sampling_ratio", 0), node.get("spatial_scale", 1.0)
     half = node.version >= 16 and node.get("coordinate_transformation_mode", "half_pixel") == (
@@ -155,9 +155,7 @@ def _interpolation(points: list[float], size: int, dtype: Any) -> tuple[Any, Any
 def _largest_corner(image: Any, rows: Any, columns: Any, parts: tuple[int, ...]) -> Any:
     """The largest weighted neighbour of all points of a part, as ONNX defines mode 'max'."""
     out_h, ny, out_w, nx = parts
-    corners = [
-        wend.matmul(wend.matmul(r, image), c.t()) for r in rows[:2] for c in columns[:2]
-    ]
+    corners = [wend.matmul(wend.matmul(r, image), c.t()) for r in rows[:2] for c in columns[:2]]
     best = wend.amax(wend.stack(corners), 0)
     return wend.amax(best.reshape(-1, out_h, ny, out_w, nx), (2, 4))
 
@@ -171,7 +169,7 @@ def non_max_suppression(
     overlap: Any = None,
     least: Any = None,
 ) -> Any:
-    """The boxes of each class that no better one overlaps: (batch, class, box) each."""
+    """The boxes of each class that no better box overlaps: (batch, class, box) each."""
     limit = 0 if most is None else number(most)
     threshold = 0.0 if overlap is None else number(overlap)
     floor = None if least is None else number(least)
@@ -199,7 +197,7 @@ def _corners(box: list[float], centred: bool) -> tuple[float, float, float, floa
 
 
 def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> float:
-    """The area that two boxes share, as a part of all that they cover."""
+    """The area that two boxes share, as a part of all that both cover."""
     high = max(min(a[2], b[2]) - max(a[0], b[0]), 0.0)
     wide = max(min(a[3], b[3]) - max(a[1], b[1]), 0.0)
     both = high * wide

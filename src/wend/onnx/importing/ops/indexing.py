@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import wend
-from wend.onnx.importing.ops.support import ints, number, size_tensor
+from wend.onnx.importing.ops.support import number
 from wend.onnx.importing.registry import op
 
 
@@ -33,7 +33,7 @@ def gather_elements(node: Any, x: Any, index: Any) -> Any:
 
 
 def _flat_index(index: Any, sizes: Any) -> Any:
-    """Vectors of indices, along the last dim, as indices into dims taken as one."""
+    """Vectors of indices, along the last dim, as indices into the dims together."""
     flat = wend.zeros(tuple(index.shape[:-1]), dtype=wend.int64)
     for i, size in enumerate(sizes):
         flat = flat * size + counted_from_start(index[..., i], size)
@@ -103,7 +103,7 @@ def tensor_scatter(node: Any, past: Any, update: Any, index: Any = None) -> Any:
 
 @op("OneHot")
 def one_hot(node: Any, index: Any, depth: Any, values: Any) -> Any:
-    """One value at each index, another elsewhere, along a new axis."""
+    """A value at each index, another elsewhere, along a new axis."""
     size = int(number(depth))
     axis = node.get("axis", -1)
     axis = axis + index.ndim + 1 if axis < 0 else axis
@@ -116,7 +116,7 @@ def one_hot(node: Any, index: Any, depth: Any, values: Any) -> Any:
 @op("NonZero")
 def nonzero(node: Any, x: Any) -> Any:
     """The indices of elements that are not 0, a row per dim."""
-    return wend.nonzero(x).t().contiguous() if x.ndim else wend.zeros((0, 1), dtype=wend.int64)
+    return x.nonzero().t().contiguous() if x.ndim else wend.zeros((0, 1), dtype=wend.int64)
 
 
 @op("Compress")
@@ -125,13 +125,13 @@ def compress(node: Any, x: Any, condition: Any) -> Any:
     axis = node.get("axis")
     if axis is None:
         x, axis = x.reshape(-1), 0
-    kept = wend.nonzero(condition[: x.shape[axis]]).reshape(-1)
+    kept = condition[: x.shape[axis]].nonzero().reshape(-1)
     return x.index_select(axis, kept)
 
 
 @op("TopK")
 def top_k(node: Any, x: Any, k: Any = None) -> Any:
-    """The largest or smallest elements along an axis, and where they lie; of equals the first."""
+    """The largest or smallest elements along an axis, and the indices of those; of equals the first."""
     count = node.get("k") if k is None else number(k)
     axis = node.get("axis", -1)
     order = wend.sort(x, dim=axis, descending=bool(node.get("largest", 1)), stable=True)
@@ -150,11 +150,11 @@ def extreme(node: Any, x: Any) -> Any:
 
 @op("Unique")
 def unique(node: Any, x: Any) -> Any:
-    """Each value once, where it first is, which one each element is, and how often it occurs."""
+    """Each value once, the first index, which value each element is, and all counts."""
     axis = node.get("axis")
     if axis is None:
         x, axis = x.reshape(-1), 0
-    values, inverse, counts = wend.unique(x, return_inverse=True, return_counts=True, dim=axis)
+    values, inverse, counts = x.unique(return_inverse=True, return_counts=True, dim=axis)
     inverse = inverse.reshape(-1)
     total, n = counts.shape[0], inverse.shape[0]
     first = wend.full((total,), n, dtype=wend.int64)
@@ -186,7 +186,7 @@ def binarizer(node: Any, x: Any) -> Any:
 
 @op("CumSum", "CumProd")
 def cumulative(node: Any, x: Any, axis: Any) -> Any:
-    """Sums or products of all elements so far, in either direction, the own one left out or not."""
+    """Sums or products of all elements so far, in either direction, with or without the element at hand."""
     dim = int(number(axis)) % x.ndim
     function, neutral = (wend.cumsum, 0) if node.op_type == "CumSum" else (wend.cumprod, 1)
     if node.get("reverse"):
@@ -196,6 +196,3 @@ def cumulative(node: Any, x: Any, axis: Any) -> Any:
         first = wend.full_like(y.narrow(dim, 0, min(1, y.shape[dim])), neutral)
         y = wend.cat([first, y.narrow(dim, 0, max(y.shape[dim] - 1, 0))], dim)
     return y.flip(dim) if node.get("reverse") else y
-
-
-__all__ = ["counted_from_start", "ints", "size_tensor"]

@@ -13,30 +13,30 @@ from wend.onnx.importing.types import element_of, plain, with_element
 
 @op("Transpose")
 def transpose(node: Any, x: Any) -> Any:
-    """Dims in another order; without `perm` in the reverse one."""
+    """Dims in another order; without `perm` in reverse."""
     return x.permute(tuple(node.get("perm", range(x.ndim - 1, -1, -1))))
 
 
 @op("Concat")
 def concat(node: Any, *xs: Any) -> Any:
-    """Tensors one after the other along an axis."""
+    """Tensors joined along an axis."""
     return wend.cat(xs, node.get("axis", 1))
 
 
 @op("Split")
 def split(node: Any, x: Any, sizes: Any = None) -> Any:
-    """Parts along an axis: of given sizes, or as equal as they can be."""
+    """Parts along an axis: of given sizes, or as equal as can be."""
     axis = node.get("axis", 0)
     parts = node.get("split") if sizes is None else ints(sizes)
     if parts is None:
         count, total = node.get("num_outputs", len(node.outputs)), x.shape[axis]
         each = -(-total // count)
         parts = [max(min(each, total - i * each), 0) for i in range(count)]
-    return tuple(wend.split(x, list(parts), axis))
+    return tuple(x.split(list(parts), axis))
 
 
 def take_slice(x: Any, axis: int, start: int, end: int, step: int) -> Any:
-    """Elements from start to before end by step, of either sign, clamped to what is there."""
+    """Elements from start to before end by step, of either sign, clamped to the size."""
     n = x.shape[axis]
     start, end = (i + n if i < 0 else i for i in (start, end))
     if step > 0:
@@ -68,7 +68,7 @@ def cut(
 
 @op("Pad")
 def pad(node: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
-    """More elements around: constant, reflected, the edge's, or those of the other side."""
+    """More elements around: constant, reflected, the edge's, or from the far side."""
     amounts = ints(node.get("pads", node.get("paddings")) if pads is None else pads)
     fill = node.get("value", 0) if value is None else number(value)
     if axes is not None:
@@ -83,7 +83,9 @@ def pad(node: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None
     for axis in range(x.ndim):
         before, after = amounts[axis], amounts[axis + x.ndim]
         if before or after:
-            places = [_source(i, x.shape[axis], mode) for i in range(-before, x.shape[axis] + after)]
+            places = [
+                _source(i, x.shape[axis], mode) for i in range(-before, x.shape[axis] + after)
+            ]
             x = x.index_select(axis, wend.tensor(places, dtype=wend.int64))
     return x
 
@@ -175,7 +177,7 @@ def center_crop_pad(node: Any, x: Any, sizes: Any) -> Any:
 
 @op("Col2Im")
 def col2im(node: Any, x: Any, image: Any, block: Any) -> Any:
-    """Columns added up where the patches that they came from overlap."""
+    """Columns added up where the patches overlap."""
     sizes, kernel = ints(image), ints(block)
     rank = len(sizes)
     strides = node.get("strides", (1,) * rank)
@@ -207,7 +209,7 @@ def col2im(node: Any, x: Any, image: Any, block: Any) -> Any:
 
 @op("ConcatFromSequence")
 def concat_from_sequence(node: Any, values: Any) -> Any:
-    """The tensors of a sequence, joined along an axis or along a new one."""
+    """The tensors of a sequence, joined along an axis or along a new axis."""
     axis = node.get("axis")
     tensors = [plain(value) for value in values]
     joined = wend.stack(tensors, axis) if node.get("new_axis") else wend.cat(tensors, axis)

@@ -12,10 +12,8 @@ from wend.onnx.importing.registry import op
 
 
 @op("BatchNormalization")
-def batch_normalization(
-    node: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any
-) -> Any:
-    """Each channel by given statistics, or in training mode by its own."""
+def batch_normalization(node: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
+    """Each channel by given statistics, or in training mode by those of the batch."""
     epsilon, momentum = node.get("epsilon", 1e-5), node.get("momentum", 0.9)
     shape = (-1,) + (1,) * (x.ndim - 2)
 
@@ -43,7 +41,7 @@ def _standardised(x: Any, dims: Any, epsilon: float) -> tuple[Any, Any, Any]:
 
 @op("InstanceNormalization")
 def instance_normalization(node: Any, x: Any, scale: Any, bias: Any) -> Any:
-    """Each channel of each instance by its own statistics."""
+    """Each channel of each instance by the mean and variance of that channel."""
     shape = (-1,) + (1,) * (x.ndim - 2)
     y, _, _ = _standardised(x, tuple(range(2, x.ndim)), node.get("epsilon", 1e-5))
     return y * scale.reshape(shape) + bias.reshape(shape)
@@ -51,7 +49,7 @@ def instance_normalization(node: Any, x: Any, scale: Any, bias: Any) -> Any:
 
 @op("LayerNormalization")
 def layer_normalization(node: Any, x: Any, scale: Any, bias: Any = None) -> Any:
-    """The dims from an axis on by their statistics; also the mean and the inverse deviation."""
+    """The dims from an axis on by mean and variance; also the mean and the inverse deviation."""
     axis = node.get("axis", -1) % x.ndim
     dims, epsilon = tuple(range(axis, x.ndim)), node.get("epsilon", 1e-5)
     y, mean, inverse = _standardised(in_float32(x), dims, epsilon)
@@ -61,7 +59,7 @@ def layer_normalization(node: Any, x: Any, scale: Any, bias: Any = None) -> Any:
 
 @op("GroupNormalization")
 def group_normalization(node: Any, x: Any, scale: Any, bias: Any) -> Any:
-    """Groups of channels by their statistics; before opset 21 scale and bias are one per group."""
+    """Groups of channels by mean and variance; before opset 21 scale and bias are per group."""
     groups = node.get("num_groups")
     n, c = x.shape[:2]
     parts = in_float32(x).reshape(n, groups, -1)

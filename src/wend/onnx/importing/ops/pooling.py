@@ -35,7 +35,7 @@ class Windows:
             if node.get("ceil_mode") and (count - 1) * stride >= size + self.pads[i]:
                 count -= 1
             self.count.append(count)
-            # Windows may end behind the padding, or before its end.
+            # Windows may end behind the padding, or before the end of that.
             self.fill.append((count - 1) * stride + span - size - self.pads[i])
 
     def pad(self, x: Any, value: Any) -> Any:
@@ -58,7 +58,7 @@ class Windows:
         return x.reshape(*x.shape[: lead + self.rank], math.prod(self.kernel))
 
     def numbers(self, node: Any) -> Any:
-        """How many elements of each window count for its mean."""
+        """How many elements of each window count for the mean."""
         lists = []
         for i, size in enumerate(self.sizes):
             before, after = self.pads[i], self.pads[i + self.rank]
@@ -75,7 +75,7 @@ class Windows:
 
 @op("MaxPool")
 def max_pool(node: Any, x: Any) -> Any:
-    """The largest element of each window, and where it lies."""
+    """The largest element of each window, and the index of that."""
     windows = Windows(node, x.shape[2:])
     least = _bound(x.dtype, -1)
     full = windows.pad(x, least)
@@ -140,7 +140,7 @@ def global_lp_pool(node: Any, x: Any) -> Any:
 
 @op("MaxUnpool")
 def max_unpool(node: Any, x: Any, index: Any, shape: Any = None) -> Any:
-    """Elements back at the places that MaxPool took them from, zeros elsewhere."""
+    """Elements back at the places that MaxPool found, zeros elsewhere."""
     kernel = node.get("kernel_shape")
     rank = len(kernel)
     strides, pads = node.get("strides", (1,) * rank), node.get("pads", (0,) * 2 * rank)

@@ -14,7 +14,7 @@ from wend.onnx.importing.types import ELEMENTS, dtype_of, element_of, plain
 
 
 def _spread(node: Any, t: Any, x: Any) -> Any:
-    """Scales or zero points as they apply to the elements of x: one, one per slice, or blocks."""
+    """Scales or zero points spread over x: a single number, a number per slice, or blocks."""
     if t.ndim == 0 or t.numel() == 1:
         return t.reshape(())
     axis = node.get("axis", 1) % x.ndim
@@ -114,7 +114,7 @@ def conv_integer(node: Any, x: Any, w: Any, zx: Any = None, zw: Any = None) -> A
 
 
 def _channels(w: Any, zero: Any) -> Any:
-    """Weights less their zero points: one, or one per output channel."""
+    """Weights less zero points: a single number, or a number per output channel."""
     if zero is not None and zero.numel() > 1:
         zero = zero.reshape((-1,) + (1,) * (w.ndim - 1))
     return _less(w, None if zero is None else zero)

@@ -39,6 +39,6 @@ def bernoulli(node: Any, x: Any) -> Any:
 
 @op("Multinomial")
 def multinomial(node: Any, x: Any) -> Any:
-    """Classes drawn by the logarithms of their probabilities."""
+    """Classes drawn by the logarithms of probabilities."""
     drawn = wend.multinomial(wend.softmax(x, -1), node.get("sample_size", 1), replacement=True)
     return drawn.to(dtype_of(node.get("dtype", 6)))

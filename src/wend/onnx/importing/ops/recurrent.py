@@ -17,8 +17,9 @@ ACTIVATIONS = {
     "ThresholdedRelu": lambda x, a, b: wend.where(
         x > (1.0 if a is None else a), x, wend.zeros_like(x)
     ),
-    "ScaledTanh": lambda x, a, b: (1.0 if a is None else a)
-    * wend.tanh((1.0 if b is None else b) * x),
+    "ScaledTanh": lambda x, a, b: (
+        (1.0 if a is None else a) * wend.tanh((1.0 if b is None else b) * x)
+    ),
     "HardSigmoid": lambda x, a, b: wend.clamp(
         (0.2 if a is None else a) * x + (0.5 if b is None else b), 0, 1
     ),
@@ -30,7 +31,7 @@ _CASED = {name.lower(): function for name, function in ACTIVATIONS.items()}
 
 
 class Cell:
-    """The weights and activations of one direction of a recurrent node."""
+    """The weights and activations of a direction of a recurrent node."""
 
     def __init__(
         self, node: Any, direction: int, w: Any, r: Any, b: Any, defaults: tuple[str, ...]
@@ -67,7 +68,7 @@ class Cell:
 def recurrent(
     node: Any, x: Any, lengths: Any, states: list[Any], make: Any, step: Any, hidden: int
 ) -> Any:
-    """All outputs and the last states; `make(d)` is a direction's cell, `step` one step of time."""
+    """All outputs and the last states; `make(d)` is a direction's cell, `step` a step of time."""
     if node.get("layout"):
         x = x.transpose(0, 1)
         states = [None if s is None else s.transpose(0, 1) for s in states]

@@ -74,7 +74,7 @@ REDUCTIONS = {
 
 @op(*REDUCTIONS)
 def reduced(node: Any, x: Any, axes: Any = None) -> Any:
-    """Over all axes, or the given ones; with `noop_with_empty_axes` over none where none is given."""
+    """Over the given axes; without any over all, or with `noop_with_empty_axes` over none."""
     axes = node.get("axes") if axes is None else axes
     which = [] if axes is None else axes_of(axes, x.ndim)
     if not which and not node.get("noop_with_empty_axes"):

@@ -1,4 +1,4 @@
-"""Resize and Upsample: each axis by a table of sources and shares, computed from its sizes."""
+"""Resize and Upsample: each axis by a table of sources and shares, computed from the sizes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from typing import Any
 
 import wend
-from wend.onnx.importing.ops.support import axes_of, in_float32, ints, is_float, plain
+from wend.onnx.importing.ops.support import axes_of, in_float32, ints, is_float
 from wend.onnx.importing.registry import op
+from wend.onnx.importing.types import plain
 
 
 class Axis:
-    """How one axis is resized: sizes, scale, region, and the node's rules."""
+    """An axis to be resized: sizes, scale, region, and the node's rules."""
 
     def __init__(self, node: Any, size: int, out: int, scale: float, roi: tuple[float, float]):
         self.node, self.size, self.out, self.scale, self.roi = node, size, out, scale, roi
@@ -65,7 +66,7 @@ class Axis:
         return found
 
     def shares(self, cubic: bool) -> list[list[float]]:
-        """A row per place: the share that each element of the input has in it."""
+        """A row per place: the share that each element of the input has."""
         rows = []
         antialias = self.node.get("antialias") and self.scale < 1
         shrink = self.scale if antialias else 1.0
@@ -78,7 +79,7 @@ class Axis:
             for place in range(base - reach + 1, base + reach + 1):
                 share = self._weight((x - place) * shrink, cubic)
                 inside = 0 <= place < self.size
-                if not inside and (self.node.get("exclude_outside") or antialias):
+                if not inside and self.node.get("exclude_outside"):
                     continue
                 row[min(max(place, 0), self.size - 1)] += share
                 total += share

@@ -34,14 +34,14 @@ def sequence_insert(node: Any, values: Any, value: Any, place: Any = None) -> An
 
 @op("SequenceErase")
 def sequence_erase(node: Any, values: Any, place: Any = None) -> Any:
-    """All values but one: the last, if no place is given."""
+    """All values without that at a place: the last, if no place is given."""
     at = len(values) - 1 if place is None else number(place) % len(values)
     return [*values[:at], *values[at + 1 :]]
 
 
 @op("SequenceAt")
 def sequence_at(node: Any, values: Any, place: Any) -> Any:
-    """The value at a place, which counts from the end if it is negative."""
+    """The value at a place, which counts from the end if negative."""
     return values[number(place)]
 
 
@@ -53,17 +53,17 @@ def sequence_length(node: Any, values: Any) -> Any:
 
 @op("SplitToSequence")
 def split_to_sequence(node: Any, x: Any, sizes: Any = None) -> Any:
-    """Parts of a tensor: of one element, of a size, or of given sizes."""
+    """Parts of a tensor: of size 1, of another size, or of given sizes."""
     axis = node.get("axis", 0)
     if sizes is None:
-        parts = list(wend.split(x, 1, axis))
+        parts = list(x.split(1, axis))
         return parts if node.get("keepdims", 1) else [part.squeeze(axis) for part in parts]
-    return list(wend.split(x, ints(sizes) if sizes.ndim else number(sizes), axis))
+    return list(x.split(ints(sizes) if sizes.ndim else number(sizes), axis))
 
 
 @op("SequenceMap", scoped=True)
 def sequence_map(node: Any, scope: Any, first: Any, *others: Any) -> Any:
-    """A graph for each value of a sequence, with those of the other sequences beside it."""
+    """A graph for each value of a sequence, with the values of further sequences beside."""
     body = node.get("body")
     columns: list[list[Any]] = [[] for _ in body.outputs]
     for i, value in enumerate(first):

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import wend
+from wend.base.errors import FormatError, NotImplementedInWend, ShapeError
 from wend.onnx.importing.carried import aware
 from wend.onnx.importing.ops.support import axes_of, ints, number, size_tensor
 from wend.onnx.importing.registry import op
@@ -37,12 +38,6 @@ def constant(node: Any) -> Any:
             found = node.get(f"value_{name}{suffix}")
             if found is not None:
                 return wend.tensor(found, dtype=dtype)
-    return _no_string(node)
-
-
-def _no_string(node: Any) -> Any:
-    from wend.base.errors import NotImplementedInWend
-
     raise NotImplementedInWend(f"onnx: {node} is a string, which no tensor of Wend holds")
 
 
@@ -74,7 +69,7 @@ def numbers(node: Any, start: Any, limit: Any, delta: Any) -> Any:
 
 @op("Reshape")
 def reshape(node: Any, x: Any, sizes: Any = None) -> Any:
-    """Other dims over the same elements: 0 keeps a dim, -1 is what is left over."""
+    """Other dims over the same elements: 0 keeps a dim, -1 is the rest."""
     wanted = ints(node.get("shape") if sizes is None else sizes)
     if not node.get("allowzero"):
         wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
@@ -85,7 +80,7 @@ def reshape(node: Any, x: Any, sizes: Any = None) -> Any:
 
 @op("Flatten")
 def flatten(node: Any, x: Any) -> Any:
-    """Two dims: those before the axis, and the others."""
+    """Two dims: those before the axis, and those from there on."""
     axis = node.get("axis", 1)
     axis = axis + x.ndim if axis < 0 else axis
     return x.reshape(math.prod(x.shape[:axis]), math.prod(x.shape[axis:]))
@@ -93,13 +88,11 @@ def flatten(node: Any, x: Any) -> Any:
 
 @op("Squeeze")
 def squeeze(node: Any, x: Any, axes: Any = None) -> Any:
-    """Without the dims of size 1, or some of them."""
+    """Without the dims of size 1, or without some of those."""
     axes = node.get("axes") if axes is None else axes
     gone = [i for i, n in enumerate(x.shape) if n == 1] if axes is None else axes_of(axes, x.ndim)
     for axis in gone:
         if x.shape[axis] != 1:
-            from wend.base.errors import ShapeError
-
             raise ShapeError(f"onnx: Squeeze of dim {axis} of size {x.shape[axis]}")
     return x.reshape([n for i, n in enumerate(x.shape) if i not in gone])
 
@@ -117,7 +110,11 @@ def unsqueeze(node: Any, x: Any, axes: Any = None) -> Any:
 @op("Expand")
 def expand(node: Any, x: Any, sizes: Any) -> Any:
     """Repeated along dims of size 1; both shapes broadcast."""
-    return x.expand(wend.broadcast_shapes(tuple(x.shape), tuple(ints(sizes))))
+    wanted = ints(sizes)
+    rank = max(x.ndim, len(wanted))
+    have = [1] * (rank - x.ndim) + list(x.shape)
+    wanted = [1] * (rank - len(wanted)) + wanted
+    return x.expand([n if w == 1 else w for n, w in zip(have, wanted)])
 
 
 @op("Optional")
@@ -136,7 +133,5 @@ def optional_has_element(node: Any, x: Any = None) -> Any:
 def optional_get_element(node: Any, x: Any) -> Any:
     """The value of an optional. Raises FormatError if there is none."""
     if x is None:
-        from wend.base.errors import FormatError
-
         raise FormatError(f"onnx: {node} asks for the value of an empty optional")
     return x

@@ -1,4 +1,4 @@
-"""Transforms of signals, by products with cosines and sines: exact for any length, with gradients."""
+"""Transforms of signals, by products with cosines and sines, with gradients, for any length."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _waves(n: int, dtype: Any, sign: int) -> tuple[Any, Any]:
 
 
 def transform(real: Any, imaginary: Any, inverse: bool) -> tuple[Any, Any]:
-    """The discrete Fourier transform along the last dim, as its two parts."""
+    """The discrete Fourier transform along the last dim, as two parts."""
     n = real.shape[-1]
     c, s = _waves(n, real.dtype, 1 if inverse else -1)
     a, b = wend.matmul(real, c), wend.matmul(real, s)

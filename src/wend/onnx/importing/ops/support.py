@@ -16,12 +16,12 @@ def ints(value: Any) -> list[int]:
 
 
 def number(value: Any) -> Any:
-    """The element of a tensor of one element."""
+    """The element of a tensor with a single element."""
     return plain(value).reshape(-1).tolist()[0]
 
 
 def axes_of(value: Any, rank: int) -> list[int]:
-    """Axes from an attribute or a tensor, none of them negative."""
+    """Axes from an attribute or a tensor, all from 0 on."""
     return [axis % rank if rank else 0 for axis in ints(value)]
 
 

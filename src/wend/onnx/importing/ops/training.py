@@ -11,7 +11,7 @@ DOMAIN = "ai.onnx.preview.training"
 
 
 def _groups(node: Any, values: tuple[Any, ...], kinds: int) -> Any:
-    """One tuple per trained tensor: itself, its gradient, its states."""
+    """A tuple per trained tensor: value, gradient, states."""
     n = len(values) // kinds
     return list(zip(*(values[i * n : (i + 1) * n] for i in range(kinds))))
 
@@ -34,7 +34,7 @@ def adagrad(node: Any, rate: Any, step: Any, *values: Any) -> Any:
 
 @op("Adam", domain=DOMAIN)
 def adam(node: Any, rate: Any, step: Any, *values: Any) -> Any:
-    """Steps by running means of gradients and of their squares."""
+    """Steps by running means of gradients and of squares."""
     alpha, beta = node.get("alpha", 0.9), node.get("beta", 0.999)
     rows = []
     for x, g, v, h in _groups(node, values, 4):
@@ -63,10 +63,8 @@ def momentum(node: Any, rate: Any, step: Any, *values: Any) -> Any:
 
 @op("Gradient", domain=DOMAIN, scoped=True)
 def gradient(node: Any, scope: Any, *values: Any) -> Any:
-    """The derivatives of a value of the graph by others."""
+    """The derivatives of a value of the graph by earlier values."""
     y = scope.find(node.get("y"))
     xs = [scope.find(name) for name in node.get("xs")]
-    found = wend.autograd.grad(
-        y, xs, wend.ones_like(y), create_graph=True, allow_unused=True
-    )
+    found = wend.autograd.grad(y, xs, wend.ones_like(y), create_graph=True, allow_unused=True)
     return tuple(wend.zeros_like(x) if g is None else g for g, x in zip(found, xs))

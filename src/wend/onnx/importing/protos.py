@@ -1,0 +1,76 @@
+"""Small questions about ONNX's messages and schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def own_domain(domain: str) -> str:
+    """A domain by a single name: ai.onnx is the empty name."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def opsets_of(imports: Any) -> dict[str, int]:
+    """{domain: version}."""
+    return {own_domain(entry.domain): entry.version for entry in imports}
+
+
+def with_given(proto: Any, given: dict[str, Any]) -> Any:
+    """A node of a function with the attributes that the call gave in place of references."""
+    if not any(attribute.ref_attr_name for attribute in proto.attribute):
+        return proto
+    from onnx import NodeProto
+
+    result = NodeProto()
+    result.CopyFrom(proto)
+    del result.attribute[:]
+    for attribute in proto.attribute:
+        if not attribute.ref_attr_name:
+            result.attribute.add().CopyFrom(attribute)
+        elif attribute.ref_attr_name in given:
+            found = result.attribute.add()
+            found.CopyFrom(given[attribute.ref_attr_name])
+            found.name = attribute.name
+    return result
+
+
+def defaults_of(schema: Any) -> dict[str, Any]:
+    """The attributes that a schema gives a default, as AttributeProtos."""
+    return {
+        name: attribute.default_value
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.name
+    }
+
+
+def schema_of(name: str, domain: str, version: int) -> Any:
+    """The schema of an op, or None."""
+    from onnx import defs
+
+    try:
+        return defs.get_schema(name, version, domain)
+    except defs.SchemaError:
+        return None
+
+
+def parsed_function(body: Any) -> Any:
+    """A FunctionProto, from a message or from bytes."""
+    from onnx import FunctionProto
+
+    return FunctionProto.FromString(body) if isinstance(body, bytes) else body
+
+
+def outer_names(graph: Any) -> set[str]:
+    """The names that a subgraph uses and does not make."""
+    own = {info.name for info in graph.input}
+    own |= {tensor.name for tensor in graph.initializer}
+    own |= {sparse.values.name for sparse in graph.sparse_initializer}
+    found: set[str] = set()
+    for node in graph.node:
+        used = set(filter(None, node.input))
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                used |= outer_names(inner)
+        found |= used - own
+        own |= set(node.output)
+    return found | {info.name for info in graph.output if info.name not in own}
