@@ -98,12 +98,14 @@ class Graph:
     inputs: list[str]
     outputs: list[str]
     initial: dict[str, str]  # name of an initializer: key in the store
+    constants: dict[str, Any]  # initializers of a graph in a function
     nodes: list[Node]
     leaves: set[str]  # the values by which a Gradient node of the graph differentiates
 
     def run(self, arguments: Any, outer: Scope | None, store: dict[str, Any]) -> list[Any]:
         """The outputs; `outer` holds the values of the graph around."""
         scope = Scope(outer, store)
+        scope.values.update(self.constants)
         for name, key in self.initial.items():
             scope.values[name] = store[key]
         scope.values.update(zip(self.inputs, arguments))
@@ -128,13 +130,15 @@ class Importer:
         self.opsets = opsets_of(model.opset_import)
         self.functions = {(own_domain(f.domain), f.name, f.overload): f for f in model.functions}
         self.store: dict[str, Any] = {}
+        self.bodies: dict[Any, Graph] = {}
         self.unknown: list[str] = []
         self.active: list[Any] = []  # the functions and graphs being read
 
     def enter(self, what: Any) -> None:
         """Raises FormatError for a function inside itself, and for nesting beyond reason."""
         if what in self.active:
-            chain = " -> ".join(str(name) for name in [*self.active, what] if name)
+            functions = [name for name in (*self.active, what) if isinstance(name, tuple)]
+            chain = " -> ".join(f"{domain}.{name}" for domain, name, _ in functions)
             raise FormatError(f"onnx.load: a function calls itself: {chain}")
         if len(self.active) >= MOST_NESTED:
             raise FormatError(f"onnx.load: more than {MOST_NESTED} graphs lie inside each other")
@@ -159,32 +163,50 @@ class Importer:
 
     def graph(self, proto: Any, known: frozenset[str], context: Context) -> Graph:
         """A graph whose nodes may use the names in `known` of the graphs around."""
-        self.enter(("graph", proto.name, len(self.active)))
-        initial = {}
-        for tensor in proto.initializer:
-            initial[tensor.name] = self.keep(tensor.name, tensor_value(tensor, self.folder))
+        self.enter(len(self.active))
+        names = [
+            t.name for t in (*proto.initializer, *(s.values for s in proto.sparse_initializer))
+        ]
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise FormatError(f"onnx.load: two initializers have the name {twice[0]!r}")
+        values = {t.name: tensor_value(t, self.folder) for t in proto.initializer}
         for sparse in proto.sparse_initializer:
-            value = sparse_value(sparse, self.folder)
-            initial[sparse.values.name] = self.keep(sparse.values.name, value)
+            values[sparse.values.name] = sparse_value(sparse, self.folder)
+        constants = values if context.in_function else {}
+        initial = {} if constants else {name: self.keep(name, v) for name, v in values.items()}
         inputs = [info.name for info in proto.input]
         outputs = [info.name for info in proto.output]
-        nodes = self.nodes(proto.node, inputs, set(initial), known, outputs, context)
+        nodes = self.nodes(proto.node, inputs, set(values), known, outputs, context)
         self.active.pop()
-        return Graph(proto.name, inputs, outputs, initial, nodes, leaves_of(nodes))
+        return Graph(proto.name, inputs, outputs, initial, constants, nodes, leaves_of(nodes))
 
     def function(self, proto: Any, given: dict[str, Any], opsets: dict[str, int]) -> Graph:
         """The body of a function, for the attributes of a call."""
-        self.enter((proto.domain, proto.name))
+        name = (proto.domain, proto.name, proto.overload)
         own = opsets_of(proto.opset_import)
+        # Each is read once: functions that call each other twice would double at each level.
+        key = (
+            *name,
+            name in self.functions,
+            tuple(sorted({**opsets, **own}.items())),
+            tuple(sorted((key, value.SerializeToString()) for key, value in given.items())),
+        )
+        self.enter(name)
+        if key in self.bodies:
+            self.active.pop()
+            return self.bodies[key]
         defaults = {attribute.name: attribute for attribute in proto.attribute_proto}
-        context = Context({**opsets, **own}, {**defaults, **given})
+        context = Context({**opsets, **own}, {**defaults, **given}, True)
         inputs, outputs = list(proto.input), list(proto.output)
         # A body may leave out the outputs that an attribute switches off.
         nodes = self.nodes(proto.node, inputs, set(), frozenset(), outputs, context, whole=False)
         made = {name for node in nodes for name in node.outputs} | set(inputs)
         outputs = [name if name in made else "" for name in outputs]
         self.active.pop()
-        return Graph(proto.name, inputs, outputs, {}, nodes, leaves_of(nodes))
+        graph = Graph(proto.name, inputs, outputs, {}, {}, nodes, leaves_of(nodes))
+        self.bodies[key] = graph
+        return graph
 
     def nodes(
         self,
@@ -316,6 +338,7 @@ class Context:
 
     opsets: dict[str, int]
     given: dict[str, Any]  # AttributeProtos
+    in_function: bool = False
 
 
 def leaves_of(nodes: list[Node]) -> set[str]:

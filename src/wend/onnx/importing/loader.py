@@ -17,11 +17,12 @@ from wend.onnx.importing.types import Carried, Expected, expected_input, plain
 def load(source: str | os.PathLike[str] | bytes, *, trainable: bool = True) -> ONNXModule:
     """A module that computes an ONNX model with Wend's ops.
 
-    source: the path of a file, or bytes of a file     trainable: whether the weights ask for gradients
+    source: the path of a file, or bytes     trainable: whether the weights ask for gradients
 
     Floating initializers are parameters, all others are buffers; names are the file's.
     `forward` takes the graph's inputs in order, or by name, as tensors or NumPy arrays. A single
-    output comes alone, several come as a namedtuple. If, Loop and Scan run as Python's control flow.
+    output comes alone, several come as a namedtuple. If, Loop and Scan are Python's control
+    flow. The file decides about training modes: `train()` and `eval()` change nothing.
 
     Raises FormatError for a damaged or hostile file, and NotImplementedInWend for ops without a
     handler: the message names each op, domain, opset and node.
@@ -32,7 +33,8 @@ def load(source: str | os.PathLike[str] | bytes, *, trainable: bool = True) -> O
     expected = [expected_input(info) for info in model.graph.input]
     graph = importer.graph(model.graph, frozenset(), Context(importer.opsets, {}))
     importer.check_known()
-    return ONNXModule(graph, importer.store, expected, trainable)
+    store, importer.store = importer.store, {}
+    return ONNXModule(graph, store, expected, trainable)
 
 
 def _onnx() -> Any:
@@ -72,7 +74,7 @@ def _read(onnx: Any, source: Any) -> tuple[Any, str | None]:
 
 
 class Part(Module):
-    """Holds the parameters whose names begin with that of the module: `layer.weight` lies in `layer`."""
+    """Holds the parameters of a dotted name: `layer.weight` lies in `layer`."""
 
 
 class ONNXModule(Module):
@@ -85,15 +87,15 @@ class ONNXModule(Module):
         super().__init__()
         self.graph = graph
         self.places: dict[str, tuple[str, str, int | None]] = {}
-        for key, value in store.items():
-            self._place(key, value, trainable)
         fed = [e for e in expected if e.name not in graph.initial]
         optional = [e for e in expected if e.name in graph.initial]
         self.expected: list[Expected] = [*fed, *optional]
         self.required = len(fed)
         self.input_names = [e.name for e in self.expected]
         self.output_names = list(graph.outputs)
-        self.result = namedtuple("Outputs", self.output_names, rename=True)
+        self.result: Any = namedtuple("Outputs", self.output_names, rename=True)  # type: ignore
+        for key, value in store.items():
+            self._place(key, value, trainable)
 
     def _place(self, key: str, value: Any, trainable: bool) -> None:
         """Register an initializer under a name, in modules of the dotted parts."""

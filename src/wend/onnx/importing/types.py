@@ -180,7 +180,7 @@ def external_data(proto: Any, folder: str | None, expected: int, where: str) -> 
     location = entries.get("location", "")
     if folder is None:
         raise FormatError(
-            f"onnx.load: {where} lies in the file {location!r}; load the model by path, not from bytes"
+            f"onnx.load: {where} lies in the file {location!r}: load the model by path, not bytes"
         )
     if not location or os.path.isabs(location) or ".." in location.replace("\\", "/").split("/"):
         raise FormatError(

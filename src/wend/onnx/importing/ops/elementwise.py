@@ -264,7 +264,7 @@ def hardmax(node: Any, x: Any) -> Any:
 
 @op("Dropout")
 def dropout(node: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
-    """The input, or in training mode some elements scaled and all others 0; and the mask of those kept."""
+    """The input, or in training mode some elements scaled, the rest 0; and the mask of both."""
     rate = node.get("ratio", 0.5) if ratio is None else number(ratio)
     if training is not None and number(training) and rate:
         keep = wend.rand(x.shape) >= rate

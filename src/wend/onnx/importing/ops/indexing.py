@@ -131,7 +131,7 @@ def compress(node: Any, x: Any, condition: Any) -> Any:
 
 @op("TopK")
 def top_k(node: Any, x: Any, k: Any = None) -> Any:
-    """The largest or smallest elements along an axis, and the indices of those; of equals the first."""
+    """The largest or smallest elements along an axis, and their indices; of equals the first."""
     count = node.get("k") if k is None else number(k)
     axis = node.get("axis", -1)
     order = wend.sort(x, dim=axis, descending=bool(node.get("largest", 1)), stable=True)
@@ -186,7 +186,7 @@ def binarizer(node: Any, x: Any) -> Any:
 
 @op("CumSum", "CumProd")
 def cumulative(node: Any, x: Any, axis: Any) -> Any:
-    """Sums or products of all elements so far, in either direction, with or without the element at hand."""
+    """Sums or products of all elements so far, from either end, with the own element or without."""
     dim = int(number(axis)) % x.ndim
     function, neutral = (wend.cumsum, 0) if node.op_type == "CumSum" else (wend.cumprod, 1)
     if node.get("reverse"):

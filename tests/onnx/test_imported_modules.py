@@ -1,0 +1,211 @@
+"""A model from an ONNX file is a module: names, training, control flow, copies."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+import wend
+import wend.nn.functional as F
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+
+
+def info(name, shape, kind=FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def made(nodes, inputs, outputs, weights=None, functions=(), opset=18):
+    initializers = [numpy_helper.from_array(v, k) for k, v in (weights or {}).items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, initializers)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
+    model = helper.make_model(graph, opset_imports=imports, functions=list(functions))
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs.split(), outputs.split(), **attributes)
+
+
+def network():
+    """A small network of convolutions, and its weights."""
+    rng = np.random.default_rng(0)
+    weights = {
+        "features.0.weight": rng.normal(size=(4, 1, 3, 3)) * 0.3,
+        "features.0.bias": rng.normal(size=4) * 0.1,
+        "norm.weight": np.ones(4),
+        "norm.bias": np.zeros(4),
+        "norm.running_mean": np.zeros(4),
+        "norm.running_var": np.ones(4),
+        "head.weight": rng.normal(size=(3, 16)) * 0.3,
+        "head.bias": np.zeros(3),
+    }
+    weights = {name: value.astype("float32") for name, value in weights.items()}
+    norm = " ".join(name for name in weights if name.startswith("norm"))
+    nodes = [
+        node("Conv", "x features.0.weight features.0.bias", "a", pads=[1, 1, 1, 1]),
+        node("BatchNormalization", f"a {norm}", "b"),
+        node("Relu", "b", "c"),
+        node("MaxPool", "c", "d", kernel_shape=[2, 2], strides=[2, 2]),
+        node("Flatten", "d", "e"),
+        node("Gemm", "e head.weight head.bias", "y", transB=1),
+    ]
+    data = made(nodes, [info("x", ["n", 1, 4, 4])], [info("y", ["n", 3])], weights)
+    return data, weights
+
+
+def written(p, x):
+    """The same network in Wend."""
+    a = F.conv2d(x, p["features.0.weight"], p["features.0.bias"], padding=1)
+    b = F.batch_norm(
+        a, p["norm.running_mean"], p["norm.running_var"], p["norm.weight"], p["norm.bias"]
+    )
+    c = F.max_pool2d(F.relu(b), 2)
+    return F.linear(c.flatten(1), p["head.weight"], p["head.bias"])
+
+
+def test_names_are_those_of_the_file():
+    data, weights = network()
+    model = wend.onnx.load(data)
+    assert sorted(model.state_dict()) == sorted(weights)
+    assert model.input_names == ["x"] and model.output_names == ["y"]
+    assert all(p.requires_grad for p in model.parameters())
+    assert not any(p.requires_grad for p in wend.onnx.load(data, trainable=False).parameters())
+
+
+def test_gradients_are_those_of_the_same_network():
+    data, weights = network()
+    model = wend.onnx.load(data)
+    x = wend.randn(5, 1, 4, 4)
+    target = wend.tensor([0, 1, 2, 0, 1])
+    F.cross_entropy(model(x), target).backward()
+    own = {name: wend.tensor(value, requires_grad=True) for name, value in weights.items()}
+    expected = written(own, x)
+    wend.testing.assert_close(model(x), expected)
+    F.cross_entropy(expected, target).backward()
+    for name, parameter in model.named_parameters():
+        wend.testing.assert_close(parameter.grad, own[name].grad, rtol=1e-4, atol=1e-6)
+
+
+def test_training():
+    data, _ = network()
+    model = wend.onnx.load(data)
+    wend.manual_seed(0)
+    x, target = wend.randn(12, 1, 4, 4), wend.arange(12) % 3
+    optimizer = wend.optim.Adam(model.parameters(), lr=0.02)
+    losses = []
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    again = wend.onnx.load(data)
+    again.load_state_dict(model.state_dict())
+    wend.testing.assert_close(again(x), model(x))
+    wend.testing.assert_close(copy.deepcopy(model)(x), model(x))
+
+
+def loop_model():
+    """x times w, as often as n says, and all values on the way."""
+    body = helper.make_graph(
+        [
+            node("Mul", "v w", "next"),
+            node("Identity", "next", "row"),
+            node("Identity", "go", "still"),
+        ],
+        "body",
+        [info("i", [], INT64), info("go", [], BOOL), info("v", [2])],
+        [info("still", [], BOOL), info("next", [2]), info("row", [2])],
+    )
+    nodes = [helper.make_node("Loop", ["n", "", "x"], ["y", "rows"], body=body)]
+    inputs = [info("x", [2]), info("n", [], INT64)]
+    outputs = [info("y", [2]), info("rows", ["t", 2])]
+    return made(nodes, inputs, outputs, {"w": np.array([2, 3], "float32")})
+
+
+def test_loops_are_loops():
+    model = wend.onnx.load(loop_model())
+    for n in (3, 1, 5):
+        model.zero_grad()
+        found = model(wend.ones(2), wend.tensor(n))
+        assert found.y.tolist() == [2.0**n, 3.0**n] and found.rows.shape == (n, 2)
+        found.y.sum().backward()
+        assert model.w.grad.tolist() == [n * 2.0 ** (n - 1), n * 3.0 ** (n - 1)]
+
+
+def test_branches_see_the_values_around():
+    branches = {
+        f"{name}_branch": helper.make_graph([node(op, "x w", name)], name, [], [info(name, [2])])
+        for name, op in (("then", "Mul"), ("else", "Add"))
+    }
+    nodes = [
+        node("ReduceSum", "x", "s", keepdims=0),
+        node("Greater", "s zero", "c"),
+        helper.make_node("If", ["c"], ["y"], **branches),
+    ]
+    weights = {"w": np.array([2, 3], "float32"), "zero": np.array(0, "float32")}
+    model = wend.onnx.load(made(nodes, [info("x", [2])], [info("y", [2])], weights))
+    for x, gradient in (([1.0, 1.0], [1.0, 1.0]), ([-1.0, -1.0], [1.0, 1.0])):
+        model.zero_grad()
+        y = model(x=wend.tensor(x))
+        assert y.tolist() == ([2, 3] if x[0] > 0 else [1, 2])
+        y.sum().backward()
+        assert model.w.grad.tolist() == gradient
+
+
+def test_functions_take_attributes():
+    body = [helper.make_node("LeakyRelu", ["a"], ["b"])]
+    body[0].attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    leak = helper.make_function(
+        "own", "Leak", ["a"], ["b"], body, [helper.make_opsetid("", 18)], ["slope"]
+    )
+    nodes = [
+        helper.make_node("Leak", ["x"], ["h"], domain="own", slope=0.5),
+        helper.make_node("Leak", ["h"], ["y"], domain="own"),
+    ]
+    model = wend.onnx.load(made(nodes, [info("x", [2])], [info("y", [2])], functions=[leak]))
+    np.testing.assert_allclose(model(np.array([-2, 4], "float32")).numpy(), [-0.01, 4])
+
+
+def test_integer_weights_are_buffers_and_clashes_get_other_names():
+    weights = {
+        "forward": np.array([1, 2], "float32"),
+        "a": np.array([1, 1], "float32"),
+        "a.b": np.array([1, 1], "float32"),
+        "shape": np.array([2, 1]),
+    }
+    nodes = [node("Sum", "x forward a a.b", "s"), node("Reshape", "s shape", "y")]
+    model = wend.onnx.load(made(nodes, [info("x", [2])], [info("y", [2, 1])], weights))
+    assert model(wend.zeros(2)).tolist() == [[3], [4]]
+    assert [name for name, _ in model.named_buffers()] == ["shape"]
+    assert [name for name, _ in model.named_parameters()] == ["forward_", "a", "a_b"]
+
+
+def test_types_that_wend_lacks_are_carried():
+    nodes = [node("Add", "x x", "y")]
+    data = made(nodes, [info("x", [2], TensorProto.UINT16)], [info("y", [2], TensorProto.UINT16)])
+    found = wend.onnx.load(data)(np.array([1, 65535], "uint16"))
+    assert found.dtype is wend.int32 and found.tolist() == [2, 65534]
+
+
+@pytest.mark.parametrize("kind", ["FLOAT8E4M3FN", "FLOAT8E5M2", "FLOAT8E4M3FNUZ", "FLOAT8E5M2FNUZ"])
+def test_small_floats_round_as_ml_dtypes_does(kind):
+    element = getattr(TensorProto, kind)
+    dtype = helper.tensor_dtype_to_np_dtype(element)
+    every = np.arange(256, dtype="uint8").view(dtype).astype("float32")
+    every = np.sort(every[np.isfinite(every)])
+    x = np.concatenate([every, (every[1:] + every[:-1]) / 2, every * np.float32(1.001)])
+    nodes = [node("Cast", "x", "h", to=element, saturate=1), node("Cast", "h", "y", to=FLOAT)]
+    model = wend.onnx.load(made(nodes, [info("x", ["n"])], [info("y", ["n"])], opset=21))
+    limit = float(np.max(every))
+    expected = np.clip(x, -limit, limit).astype(dtype).astype("float32")
+    np.testing.assert_array_equal(model(x).numpy(), expected)
