@@ -93,7 +93,7 @@ class ONNXModule(Module):
         self.required = len(fed)
         self.input_names = [e.name for e in self.expected]
         self.output_names = list(graph.outputs)
-        self.result: Any = namedtuple("Outputs", self.output_names, rename=True)  # type: ignore
+        self.result: Any = namedtuple("Outputs", self.output_names, rename=True)  # type: ignore[misc]
         for key, value in store.items():
             self._place(key, value, trainable)
 

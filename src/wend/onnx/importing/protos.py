@@ -47,10 +47,8 @@ def schema_of(name: str, domain: str, version: int) -> Any:
     """The schema of an op, or None."""
     from onnx import defs
 
-    try:
-        return defs.get_schema(name, version, domain)
-    except defs.SchemaError:
-        return None
+    known = defs.has(name, version, domain)
+    return defs.get_schema(name, version, domain) if known else None
 
 
 def parsed_function(body: Any) -> Any:
