@@ -6,11 +6,11 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import onnx
+from onnx import numpy_helper
 from onnx.backend.test import loader
 
-import onnx
 import wend
-from onnx import numpy_helper
 from wend.onnx.importing.types import CARRIED, ELEMENTS
 
 #: Types that Wend lacks: the NumPy name of the type that carries the values.

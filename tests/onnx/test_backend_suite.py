@@ -12,8 +12,6 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 from backend_cases import check, suite  # noqa: E402
 
 #: The least number of cases that must pass.
