@@ -31,6 +31,7 @@ ALLOWED = {
         "frontend/aliasing/*",
         "frontend/interop/*",
         "frontend/printing*",
+        "frontend/static/*",
         "onnx/*",
         "utils/data/*",
         "serialization/*",

@@ -39,7 +39,7 @@ class Size(tuple[int, ...]):
     def __getitem__(self, index: slice, /) -> Size: ...
     def __getitem__(self, index: SupportsIndex | slice, /) -> int | Size:
         item = tuple.__getitem__(self, index)
-        return item if isinstance(item, int) else tuple.__new__(Size, item)
+        return tuple.__new__(Size, item) if isinstance(item, tuple) else item
 
     def __add__(self, other: Any, /) -> Size:
         if not isinstance(other, tuple):
@@ -70,6 +70,9 @@ def _checked_ints(sizes: Iterable[SupportsIndex]) -> Iterator[int]:
     for i, size in enumerate(sizes):
         if isinstance(size, int):
             number = int(size)
+        elif getattr(size, "is_extent", False):  # of a function that is being explored
+            yield size  # type: ignore[misc]
+            continue
         else:
             try:
                 number = int(operator.index(size))
@@ -86,6 +89,8 @@ def int_of(value: Any) -> int:
     """An extent, a dim or a count as an int. Raises TypeError, for a bool too (as PyTorch does)."""
     if isinstance(value, bool):
         raise TypeError("a bool is no int here")
+    if getattr(value, "is_extent", False):  # of a function that is being explored
+        return value  # type: ignore[no-any-return]
     return operator.index(value)
 
 

@@ -423,7 +423,7 @@ def make_leaf(handle):
 def truth(handle):
     """Truth of a tensor with a single element."""
     v = refreshed(handle)
-    if v.type.rank == 0:
+    if v.type.rank == 0 and v.error is None:
         return bool(ensure(v))
     return SLOTS.bool(handle)
 
@@ -431,7 +431,7 @@ def truth(handle):
 def whole(handle):
     """The single element of a tensor as an int."""
     v = refreshed(handle)
-    if v.type.rank == 0:
+    if v.type.rank == 0 and v.error is None:
         return int(ensure(v).item())
     return SLOTS.int(handle)
 

@@ -15,9 +15,10 @@ from wend.base.errors import ArgumentTypeError, ShapeError
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
+from wend.core.symbolic import hint_of
 from wend.frontend import creation, formats
 from wend.frontend.aliasing.versions import base_now, stands_for, storage_of
-from wend.frontend.strides import MOST_KEPT, layout_of
+from wend.frontend.strides import MOST_KEPT, concrete, layout_of
 from wend.ops.views.reshapes import Reshape
 
 
@@ -39,7 +40,7 @@ def viewable(prim: Any, x: Tensor, args: Any) -> bool:
     """Whether the reshape `prim` of `x` can share x's elements."""
     _hot.refreshed(x)
     strides, _ = layout_of(x)
-    return _is_view(prim, tuple(args or ()), x.value.type, strides)
+    return _is_view(prim, tuple(map(hint_of, args or ())), concrete(x.value.type), strides)
 
 
 @lru_cache(MOST_KEPT)

@@ -6,7 +6,9 @@ from functools import lru_cache
 from typing import Any
 
 from wend.base.shapes import contiguous_strides
+from wend.core import _types
 from wend.core._hot import Alias, Tensor
+from wend.core.symbolic import hint_of
 from wend.ops.views.family import Reinterpret
 
 Layout = tuple[tuple[int, ...], int]
@@ -27,7 +29,7 @@ def layout_of(handle: Tensor) -> Layout:
 def _laid_out(alias: Any) -> Layout:
     """The layout of a view; each view of a chain keeps its layout: a long chain is linear."""
     root = alias.base
-    type_, given = root.value.type, root._layout
+    type_, given = concrete(root.value.type), root._layout
     new = []
     while alias is not None and alias.prim is not None:
         kept = alias.layout
@@ -39,16 +41,23 @@ def _laid_out(alias: Any) -> Layout:
     else:
         (strides, offset), here = layout_of(root), type_
     for alias in reversed(new):
-        args = tuple(alias.args) if alias.args is not None else ()
+        args = tuple(map(hint_of, alias.args)) if alias.args is not None else ()
         found = _through(alias.prim, args, here, strides, offset)
         strides, offset, here = found
         alias.layout = (type_, given, found)
     return strides, offset
 
 
+def concrete(type_: Any) -> Any:
+    """The type with the extents that stand for symbols while a function is being explored."""
+    if type_.kind is not None:
+        return type_
+    return _types.intern_type(tuple(map(hint_of, type_.shape)), type_.dtype, type_.device)
+
+
 @lru_cache(MOST_KEPT)
 def _dense(type_: Any) -> tuple[int, ...]:
-    return contiguous_strides(type_.shape)
+    return contiguous_strides(tuple(map(hint_of, type_.shape)))
 
 
 @lru_cache(MOST_KEPT)
@@ -66,8 +75,9 @@ def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any
 def strides_on(alias: Alias, type_: Any, strides: tuple[int, ...]) -> Layout | None:
     """(strides in elements, offset) of a view whose base has `strides`; None if this is no view
     then."""
-    offset = 0
+    offset, type_ = 0, concrete(type_)
     for prim, args in alias.chain:
+        args = tuple(map(hint_of, args))
         if not isinstance(prim, Reinterpret):
             arranged = prim.arrange([None], list(args))[1:]
             if prim.strides(tuple(type_.shape), strides, *arranged) is None:

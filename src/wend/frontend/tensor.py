@@ -56,7 +56,8 @@ def array_of(x: Tensor) -> Any:
 def unavailable(value: Value) -> None:
     """Raise why a value cannot be had."""
     if value.error is not None:
-        raise value.error
+        anew = getattr(value.error, "anew", None)  # an error that names the line that asks
+        raise value.error if anew is None else anew()
     raise GraphError("a value was lost: it was not computed when its trace was flushed")
 
 
@@ -73,14 +74,28 @@ class _AmbiguousError(WendError, RuntimeError, ValueError, TypeError):
     """A tensor with many elements, or none, used as a number."""
 
 
+def _explored(x: Tensor) -> Any:
+    """The run of the function that is being explored, for a one-element tensor that it made."""
+    explored = getattr(_hot.current_trace().symbolic, "explores", None)
+    if explored is None or not explored(x) or x.numel() != 1:
+        return None
+    return _hot.current_trace().symbolic
+
+
 def item(self: Tensor) -> Any:
     """The value of a tensor with a single element, as a Python number.  Raises RuntimeError."""
+    explored = _explored(self)
+    if explored is not None:
+        return explored.number(self)
     number = _one_element(self, "item")
     return float(number) if self.dtype.category == 2 else number
 
 
 def to_bool(x: Tensor) -> bool:
     """Truth of a one-element tensor."""
+    explored = _explored(x)
+    if explored is not None:
+        return bool(explored.truth(x))
     array = _hot.ensure(_hot.refreshed(x))
     if array.size != 1:
         word = "no values" if array.size == 0 else "more than one value"
@@ -109,6 +124,8 @@ def iterate(x: Tensor) -> Any:
     if x.dim() == 0:
         raise ArgumentTypeError("iteration over a 0-d tensor")
     trace = _hot.current_trace()
+    if getattr(trace.symbolic, "keeps_loops", False):
+        return trace.symbolic.parts(x)
     if trace.site_code is not None or type(x) is not Tensor:
         return iter(ops.unbind(x, 0))
     with one_site(trace):

@@ -16,7 +16,7 @@ from wend.ops.sugar import sugar
 
 def _count(mask: Any) -> int:
     """The number of True elements: waits for the value."""
-    return int(ops.sum(ops.cast(mask, int64)))
+    return ops.sum(ops.cast(mask, int64)).item()  # type: ignore[no-any-return]
 
 
 # --- nonzero and masks ----------------------------------------------------------

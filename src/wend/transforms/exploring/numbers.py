@@ -1,0 +1,175 @@
+"""Extents and numbers of an explored function, whose comparisons are noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from wend.core.symbolic import (
+    ARG,
+    DIM,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    NEG,
+    Expr,
+    SymInt,
+    SymNumber,
+    compare,
+    expr_of,
+    hint_of,
+    make,
+)
+
+__all__ = ["AskedNumber", "Extent", "depends_on_values", "ids_of"]
+
+
+def depends_on_values(expr: Expr) -> bool:
+    """Whether an expression reads a number that was read from a tensor."""
+    if type(expr) is not tuple or expr[0] == DIM:
+        return False
+    return expr[0] == ARG or any(map(depends_on_values, expr[1:]))
+
+
+def ids_of(expr: Expr) -> Iterator[int]:
+    """The ids of the values and numbers that an expression reads."""
+    if type(expr) is tuple:
+        if expr[0] in (DIM, ARG):
+            yield expr[1]
+        else:
+            for part in expr[1:]:
+                yield from ids_of(part)
+
+
+class Extent(SymInt):
+    """An int of an explored function: an extent, a number read from a tensor, or made of such.
+
+    A comparison is a guard of the program, or a question if values decide.  Turned into
+    a plain int, the number is fixed by a guard.
+    """
+
+    __slots__ = ()
+    is_extent = True  # `base.shapes` lets such items pass
+
+    def __init__(self, expr: Expr, hint: int, guards: Any) -> None:
+        super().__init__(expr, hint, guards)
+
+    def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
+        found = super()._binary(op, other, swap)
+        if isinstance(found, SymInt) and not isinstance(found, Extent):
+            return Extent(found.expr, found.hint, self.guards)
+        if isinstance(found, SymNumber) and not isinstance(found, AskedNumber):
+            return AskedNumber(found.expr, found.category, found.hint, self.guards)
+        return found
+
+    def __neg__(self) -> Any:
+        return Extent(make_negative(self.expr), -self.hint, self.guards)
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def _compare(self, op: int, other: Any) -> Any:
+        if isinstance(other, SymInt) and other.expr == self.expr:
+            return op in (EQ, LE, GE)
+        if not isinstance(other, (int, float, SymInt, SymNumber)):
+            return NotImplemented
+        outcome = compare(op, self.hint, hint_of(other))
+        run: Any = self.guards
+        return run.decide(op, self.expr, expr_of(other), outcome)
+
+    # fmt: off
+    def __eq__(self, o: object) -> Any: return self._compare(EQ, o)
+    def __ne__(self, o: object) -> Any: return self._compare(NE, o)
+    # fmt: on
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(self._fixed())
+
+    def _fixed(self) -> int:
+        """The plain int, which a guard says is always the same."""
+        run: Any = self.guards
+        return int(run.fix(self.expr, self.hint))
+
+    __int__ = __index__ = __trunc__ = __floor__ = __ceil__ = _fixed
+
+    def __float__(self) -> float:
+        return float(self._fixed())
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self
+
+    def __format__(self, spec: str) -> str:
+        return format(self.hint, spec)
+
+    def __repr__(self) -> str:
+        return repr(self.hint)
+
+
+def make_negative(expr: Expr) -> Expr:
+    """-expr."""
+    return make(NEG, expr, 0)
+
+
+class AskedNumber(SymNumber):
+    """A float of an explored function, as `Extent` is an int."""
+
+    __slots__ = ("guards",)
+
+    def __init__(self, expr: Expr, category: int, hint: Any, guards: Any) -> None:
+        super().__init__(expr, category, hint)
+        self.guards = guards
+
+    def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
+        found = super()._binary(op, other, swap)
+        if isinstance(found, SymNumber):
+            return AskedNumber(found.expr, found.category, found.hint, self.guards)
+        return found
+
+    def __neg__(self) -> AskedNumber:
+        return AskedNumber(make_negative(self.expr), self.category, -self.hint, self.guards)
+
+    def _compare(self, op: int, other: Any) -> Any:
+        if not isinstance(other, (int, float, SymInt, SymNumber)):
+            return NotImplemented
+        outcome = compare(op, self.hint, hint_of(other))
+        return self.guards.decide(op, self.expr, expr_of(other), outcome)
+
+    # fmt: off
+    def __eq__(self, o: object) -> Any: return self._compare(EQ, o)
+    def __ne__(self, o: object) -> Any: return self._compare(NE, o)
+    def __lt__(self, o: Any) -> Any: return self._compare(LT, o)
+    def __le__(self, o: Any) -> Any: return self._compare(LE, o)
+    def __gt__(self, o: Any) -> Any: return self._compare(GT, o)
+    def __ge__(self, o: Any) -> Any: return self._compare(GE, o)
+    # fmt: on
+
+    def __bool__(self) -> bool:
+        return bool(self._compare(NE, 0))
+
+    def __hash__(self) -> int:
+        return hash(self._fixed())
+
+    def _fixed(self) -> float:
+        return float(self.guards.fix(self.expr, self.hint))
+
+    __float__ = _fixed
+
+    def _fixed_int(self) -> int:
+        return int(self._fixed())
+
+    __int__ = __trunc__ = __floor__ = __ceil__ = _fixed_int
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._fixed(), digits)
+
+    def __repr__(self) -> str:
+        return repr(self.hint)

@@ -1,0 +1,672 @@
+"""A run of a function that is being explored: takes the place of the thread's trace.
+
+Tensors have types, and no data.  A script says how the first questions are to be answered; at
+the first further question the run is at a point of the program.  If the point is known, by the
+snapshot of the Python state, the run ends there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from wend.base.devices import CPU
+from wend.base.dtypes import float32
+from wend.base.errors import GraphError
+from wend.base.random_state import RandomState
+from wend.base.shapes import Size
+from wend.core import _hot, _types
+from wend.core._hot import Tensor, Value
+from wend.core.primitive import ops
+from wend.core.provenance import Site, current_site
+from wend.core.symbolic import ARG, DIM, EQ, Expr, SymInt, expr_of, hint_of
+from wend.core.symtrace import over_rule
+from wend.transforms.exploring.loops import Steps
+from wend.transforms.exploring.numbers import AskedNumber, Extent, depends_on_values, ids_of
+from wend.transforms.exploring.program import (
+    Apply,
+    Captured,
+    Compute,
+    Draw,
+    Go,
+    Info,
+    Item,
+    Point,
+    ReadNumber,
+    Stretch,
+)
+from wend.transforms.exploring.snapshot import TooMuch, hidden_iterators, hidden_lists, take
+from wend.transforms.levels import _note_view
+
+__all__ = ["Again", "Asked", "Draws", "Exploration", "ExploreError", "Known", "Run", "Unroll"]
+
+#: Whose frames are no part of the function: this module's, and those of the uncompiled core.
+_NOT_OF_THE_FUNCTION = (__file__, os.path.dirname(_hot.__file__) + os.sep)
+MOST_POINTS = 300
+MOST_OPS = 200_000  # of a run
+SMALL = 1 << 12  # bytes of a constant that is compared by content
+INT_HINT, FLOAT_HINT = 2, 0.5  # of numbers read from tensors, while exploring
+
+
+class ExploreError(GraphError):
+    """A function has no static graph: the message names the user's line and the remedy."""
+
+    def __init__(self, message: str, site: Site | None = None) -> None:
+        super().__init__(message)
+        self.site = site or current_site()
+
+
+class Known(BaseException):
+    """Ends a run at a point whose rest is known.  No `except Exception` catches this."""
+
+
+class Again(BaseException):
+    """Begins the exploration again: extents at a point differ from those of an earlier run."""
+
+
+class Unroll(BaseException):
+    """Begins the exploration again, with loops over extents unrolled: the sizes become fixed."""
+
+
+class Asked(ExploreError):
+    """The error of reading the data of a tensor that has none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "explore: the values of a tensor were read by NumPy, int, float, print, tolist or the "
+            "like: a static graph would freeze them. Use tensor ops, or item() or bool() of one "
+            "element"
+        )
+
+    def anew(self) -> Asked:
+        """The same error, at the line that is running."""
+        return Asked()
+
+
+class Exploration:
+    """The points and captured tensors that all runs share.
+
+    wide: per coarse key of a point, the axes of slots whose extents differ between arrivals
+    growing: per loose key, which lists are longer in each turn, and the facts of an item
+    keeps_loops: whether loops over extents stay loops
+    """
+
+    def __init__(
+        self,
+        wide: dict[Any, set[tuple[int, int]]],
+        growing: dict[Any, dict[int, Info]],
+        keeps_loops: bool,
+    ) -> None:
+        self.wide = wide
+        self.keeps_loops = keeps_loops
+        self.points: list[Point] = []
+        self.keys: dict[Any, int] = {}
+        self.fine: dict[int, tuple[Any, ...]] = {}
+        self.scripts: list[tuple[bool, ...]] = []
+        self.captured: dict[Any, Captured] = {}
+        self.guards: dict[tuple[int, Expr, Expr], tuple[bool, Site]] = {}
+        self.info: dict[int, Info] = {}
+        self.n_ids = 0
+        self.names: dict[int, tuple[str, str]] = {}
+        self.kept: list[Any] = []  # so that no id is taken twice
+        self.lengths: dict[Any, list[int]] = {}
+        self.growing = growing
+
+    def new_id(self, info: Info) -> int:
+        """The next id."""
+        self.info[self.n_ids] = info
+        self.n_ids += 1
+        return self.n_ids - 1
+
+
+class Draws(RandomState):
+    """The random stream of a run: each draw is an item of the program."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Run) -> None:
+        super().__init__()
+        self.run = run
+
+    def reserve(self, count: int) -> tuple[int, int]:
+        """Symbols for a seed and an offset."""
+        run = self.run
+        seed, offset = [run.shared.new_id(Info(None, 1, (0,))) for _ in range(2)]
+        run.add(Draw(seed, offset, expr_of(count)))
+        return Extent((ARG, seed), 0, run), Extent((ARG, offset), 0, run)  # type: ignore[return-value]
+
+
+class Run:
+    """A run of the function.
+
+    maps: in-place ops rebind handles here as anywhere
+    """
+
+    maps = True
+
+    def __init__(self, shared: Exploration, script: tuple[bool, ...]) -> None:
+        self.keeps_loops = shared.keeps_loops
+        self.shared = shared
+        self.script = script
+        self.asked = 0
+        self.serial = _hot.fresh_serial()
+        self.trace = _hot.current_trace()
+        self.stretch = Stretch()  # thrown away, unless the script is at the end
+        self.live: list[Value] = []
+        self.given: list[Tensor] = []
+        self.inputs: list[tuple[Value, int]] = []
+        self.sequences: dict[int, Value] = {}  # by id(), the values of items that stand for many
+        self.stepped = False  # whether a loop over an extent has begun
+        self.n_ops = 0
+        self.error = Asked()
+        self.frames_from: Any = None
+        #: Objects that are no part of the function; kept, so that no id is taken twice.
+        self.before: dict[int, Any] = {}
+        self.modules: tuple[Any, ...] = ()
+
+    # -- tensors and numbers ----------------------------------------------------------------
+
+    def tensor(self, info: Info, number: int, device: Any = CPU) -> Tensor:
+        """A handle on the value with this id."""
+        value = _hot.symbolic_value(self.type_of(info, device), self.serial, number)
+        value.error = self.error
+        self.live.append(value)
+        handle: Tensor = _hot.wrap(value)
+        return handle
+
+    def type_of(self, info: Info, device: Any = CPU) -> Any:
+        """The type of a value; interned where no extent is a symbol."""
+        assert info.extents is not None
+        if not any(type(e) is tuple for e in info.extents):
+            return _types.intern_type(tuple(info.extents), info.dtype, device)
+        shape = tuple(
+            [
+                Extent(e, n, self) if type(e) is tuple else e
+                for e, n in zip(info.extents, info.hint, strict=True)
+            ]
+        )
+        return _types.symbolic_type(tuple.__new__(Size, shape), info.dtype, device)
+
+    def id_of(self, value: Value, handle: Tensor) -> int:
+        """The id of an operand; tensors from outside are captured."""
+        if value.serial == self.serial:
+            return int(value.index)
+        key = self.outside_key(value)
+        found = self.shared.captured.get(key)
+        if found is None:
+            found = self.shared.captured[key] = self.capture(value, handle)
+        return found.id
+
+    def outside_key(self, value: Value) -> Any:
+        """A key for a tensor from outside; the content of a small constant, which each run may make
+        anew."""
+        if value.leaf is None and value.buffer is not None and value.buffer.nbytes <= SMALL:
+            shape = tuple(value.type.shape)
+            return shape, value.type.dtype, value.buffer.tobytes()
+        self.shared.kept.append(value)
+        return id(value)
+
+    def explores(self, tensor: Tensor) -> bool:
+        """Whether a tensor has no data, as a result of this run."""
+        return bool(_hot.refreshed(tensor).serial == self.serial)
+
+    def capture(self, value: Value, handle: Tensor) -> Captured:
+        """Note a tensor from outside of the function."""
+        if value.error is not None:
+            raise value.error
+        if value.buffer is None:
+            before, self.trace.symbolic = self.trace.symbolic, None
+            try:
+                _hot.ensure(value)
+            finally:
+                self.trace.symbolic = before
+        shape = tuple(value.type.shape)
+        number = self.shared.new_id(Info(shape, value.type.dtype, shape))
+        name, kind = self.shared.names.get(
+            id(handle), (f"constant{len(self.shared.captured)}", "constant")
+        )
+        if kind == "constant" and value.leaf is not None:
+            kind = "parameter"
+        return Captured(number, handle, name, kind)
+
+    # -- recording --------------------------------------------------------------------------
+
+    def add(self, item: Item) -> None:
+        """Append to the stretch."""
+        self.stretch.items.append(item)
+        self.n_ops += 1
+        if self.n_ops > MOST_OPS:
+            raise ExploreError(
+                f"explore: more than {MOST_OPS} ops between the start and this line: a loop has no "
+                "end, or its length is fixed at a large number"
+            )
+
+    def record(self, prim: Any, tensors: list[Tensor], args: list[Any]) -> Any:
+        """Record an op of the function (called by the core)."""
+        if prim.calls_user:
+            raise ExploreError(
+                "explore: an autograd.Function has no static graph; call its parts, or mark the "
+                "function with a composite"
+            )
+        if self.sequences and any(map(self.is_sequence, tensors)):
+            return self.joined(prim, tensors)
+        values = [_hot.refreshed(t) for t in tensors]
+        ids = tuple([self.id_of(v, t) for v, t in zip(values, tensors, strict=True)])
+        hints = [self.hint_type(v) for v in values]
+        before, self.trace.symbolic = self.trace.symbolic, None
+        try:
+            program, outs = prim.typed(hints, [hint_of(a) for a in args])
+        finally:
+            self.trace.symbolic = before
+        shapes = [v.type.shape for v in values]
+        site = current_site()
+        handles, outputs = [], []
+        for (row, dtype), hint in zip(program.outs, outs, strict=True):
+            extents = tuple([over_rule(e, shapes, args) for e in row])
+            info = Info(extents, dtype, tuple(hint.shape))
+            number = self.shared.new_id(info)
+            outputs.append(number)
+            handles.append(self.tensor(info, number, hint.device))
+        numbers = tuple([expr_of(a) for a in args])
+        grad = bool(self.trace.mode.grad)
+        modules = tuple(self.trace.modules)
+        self.add(Apply(prim, program, ids, tuple(outputs), numbers, grad, site, modules))
+        if prim.is_view and tensors:
+            _note_view(handles[0], tensors[0], prim, args)
+        wrap = prim.result_wrap()
+        return handles[0] if wrap is None else wrap(handles)
+
+    def hint_type(self, value: Value) -> Any:
+        """The concrete type that stands for a symbolic type."""
+        type_ = value.type
+        shape = tuple([hint_of(n) for n in type_.shape])
+        return _types.intern_type(shape, type_.dtype, type_.device)
+
+    # -- guards and questions ---------------------------------------------------------------
+
+    def require(self, op: int, a: Expr, b: Expr, outcome: bool, site: Site) -> None:
+        """A comparison of sizes of inputs that the program relies on."""
+        if type(a) is not tuple and type(b) is not tuple:
+            return
+        self.shared.guards.setdefault((op, a, b), (outcome, site))
+
+    def is_of_inputs(self, expr: Expr) -> bool:
+        """Whether a number follows from the sizes of the inputs alone."""
+        if depends_on_values(expr):
+            return False
+        known = {number for _, number in self.inputs}
+        return all(i in known for i in ids_of(expr))
+
+    def decide(self, op: int, a: Expr, b: Expr, outcome: bool) -> bool:
+        """A comparison in the user's code: of sizes of inputs a guard, else a question."""
+        if not self.is_of_inputs(a) or not self.is_of_inputs(b):
+            return self.ask(("compare", op, a, b))
+        self.require(op, a, b, outcome, current_site())
+        return outcome
+
+    def fix(self, expr: Expr, hint: Any) -> Any:
+        """A number that the user's code needs as a plain number."""
+        if not self.is_of_inputs(expr):
+            raise ExploreError(
+                "explore: Python needs the value of a number that was read from a tensor "
+                "(range, int, float, an index of a list): a static graph would freeze it. Use "
+                "tensor ops, or a comparison"
+            )
+        if type(expr) is tuple:
+            self.require(EQ, expr, hint, True, current_site())
+        return hint
+
+    def number(self, tensor: Tensor) -> Any:
+        """The single element of a tensor, as a number."""
+        value = _hot.refreshed(tensor)
+        category = value.type.dtype.category
+        if category == 0:
+            return self.ask(("value", self.id_of(value, tensor)))
+        number = self.shared.new_id(Info(None, category))
+        self.add(ReadNumber(number, self.id_of(value, tensor), current_site()))
+        if category == 1:
+            return Extent((ARG, number), INT_HINT, self)
+        if category == 2:
+            return AskedNumber((ARG, number), 2, FLOAT_HINT, self)
+        raise ExploreError("explore: a complex number was read from a tensor")
+
+    def parts(self, x: Tensor) -> Iterator[Any]:
+        """The parts along the first dim, as a loop over an extent."""
+        if isinstance(x.shape[0], Extent):
+            return Steps(self, 0, x.shape[0], 1, x)
+        return iter([x.select(0, i) for i in range(x.shape[0])])
+
+    def counter(self, start: Any) -> Extent:
+        """A number that begins with `start` and is a slot of snapshots."""
+        self.stepped = True
+        number = self.shared.new_id(Info(None, 1))
+        self.add(Compute(number, expr_of(start)))
+        return Extent((ARG, number), hint_of(start), self)
+
+    def as_slot(self, x: Extent) -> Extent:
+        """The number with a fresh id."""
+        return x if x.expr[0] == ARG else self.counter(x)
+
+    def truth(self, tensor: Tensor) -> bool:
+        """The answer to `if tensor:`."""
+        value = _hot.refreshed(tensor)
+        return self.ask(("value", self.id_of(value, tensor)))
+
+    # -- points -----------------------------------------------------------------------------
+
+    def ask(self, question: tuple[Any, ...]) -> bool:
+        """The answer to a question: by the script, and False where the script has ended."""
+        place = self.asked
+        self.asked += 1
+        replayed = place < len(self.script)
+        point = self.arrive(question, replayed)
+        if not replayed:
+            self.shared.scripts.append((*self.script, True))
+            self.script = (*self.script, False)
+        answer = self.script[place]
+        fresh = not replayed or place == len(self.script) - 1
+        self.stretch = point.answers[answer] if fresh else Stretch()
+        return answer
+
+    def arrive(self, question: tuple[Any, ...], replayed: bool) -> Point:
+        """The point of a question.  Ends the run where the point is known."""
+        shared = self.shared
+        if question[0] == "compare":
+            question = (*question[:2], *[self.as_number(e) for e in question[2:]])
+        self.shorten_lists(question)
+        shot = self.snapshot(question)
+        site = current_site()
+        slots = list(shot.slots)
+        kinds = tuple([type(s) is Value for s in slots])
+        coarse = (shot.key, kinds)
+        wide = shared.wide.get(coarse, set())
+        fine = tuple(
+            [
+                tuple([None if (k, a) in wide else e for a, e in enumerate(self.extents(s))])
+                for k, s in enumerate(slots)
+                if type(s) is Value
+            ]
+        )
+        known = shared.keys.get(coarse)
+        if known is not None:
+            if shared.fine[known] != fine:
+                self.widen(coarse, slots, shared.fine[known])
+            point = shared.points[known]
+            if not replayed:
+                self.stretch.end = Go(known, tuple([self.slot_id(s) for s in slots]))
+                raise Known
+            self.rename(slots, point.params)
+            return point
+        if replayed:
+            raise ExploreError(
+                "explore: the function did not come to this line again with the same Python state: "
+                "it depends on something that changes between two calls"
+            )
+        return self.new_point(question, coarse, fine, wide, slots, site)
+
+    def new_point(
+        self,
+        question: tuple[Any, ...],
+        coarse: Any,
+        fine: tuple[Any, ...],
+        wide: set[tuple[int, int]],
+        slots: list[Any],
+        site: Site,
+    ) -> Point:
+        """A point that no run has come to before."""
+        shared = self.shared
+        if len(shared.points) >= MOST_POINTS and self.stepped and shared.keeps_loops:
+            raise Unroll
+        if len(shared.points) >= MOST_POINTS:
+            raise ExploreError(
+                f"explore: more than {MOST_POINTS} questions, and none of them with the Python "
+                "state of an earlier one: a loop counts in Python without a bound. Keep the count "
+                "in a tensor, or bound the loop",
+                site,
+            )
+        args = tuple([self.slot_id(s) for s in slots])
+        params = []
+        for k, slot in enumerate(slots):
+            info = shared.info[args[k]]
+            if type(slot) is Value:
+                assert info.extents is not None
+                number = shared.n_ids
+                extents = tuple(
+                    [(DIM, number, a) if (k, a) in wide else e for a, e in enumerate(info.extents)]
+                )
+                info = Info(extents, info.dtype, info.hint)
+            else:
+                info = Info(None, info.dtype, (slot.hint,))
+            params.append(shared.new_id(info))
+        number = len(shared.points)
+        self.stretch.end = Go(number, args)
+        renamed = dict(zip(args, params, strict=True))
+        if question[0] == "value":
+            question = ("value", renamed.get(question[1], question[1]))
+        else:
+            left, right = [
+                (ARG, renamed[e[1]]) if type(e) is tuple and e[0] == ARG else e
+                for e in question[2:]
+            ]
+            question = ("compare", question[1], left, right)
+        point = Point(tuple(params), question, [Stretch(), Stretch()], site)
+        shared.points.append(point)
+        shared.keys[coarse] = number
+        shared.fine[number] = fine
+        self.rename(slots, point.params)
+        return point
+
+    def widen(self, coarse: Any, slots: list[Any], fine: tuple[Any, ...]) -> None:
+        """Begin again, with fresh symbols for the extents that differ here."""
+        wide = self.shared.wide.setdefault(coarse, set())
+        values = [(k, s) for k, s in enumerate(slots) if type(s) is Value]
+        for (k, slot), others in zip(values, fine, strict=True):
+            for a, (e, other) in enumerate(zip(self.extents(slot), others, strict=True)):
+                if other is not None and e != other:
+                    wide.add((k, a))
+        raise Again
+
+    def extents(self, slot: Any) -> tuple[Expr, ...]:
+        """The extents of a slot; none of a number."""
+        return tuple([expr_of(n) for n in slot.type.shape])
+
+    def slot_id(self, slot: Any) -> int:
+        """The id of a slot."""
+        return int(slot.index) if type(slot) is Value else int(slot.expr[1])
+
+    def rename(self, slots: list[Any], params: Sequence[int]) -> None:
+        """From here on the slots are known by the params of the point."""
+        for slot, number in zip(slots, params, strict=True):
+            if type(slot) is Value:
+                slot.index = number
+                info = self.shared.info[number]
+                slot.type = self.type_of(info, slot.type.device)
+            else:
+                slot.expr = (ARG, number)
+                (slot.hint,) = self.shared.info[number].hint
+        mine = {id(s) for s in slots if type(s) is Value}
+        mine |= set(self.sequences)
+        for value, first in self.inputs:  # which the call keeps alive, used or not
+            if id(value) not in mine:
+                value.index = first
+            mine.add(id(value))
+        self.live = [v for v in self.live if id(v) in mine]
+
+    def as_number(self, expr: Expr) -> Expr:
+        """An expression of numbers as a single number; extents stay."""
+        if self.is_of_inputs(expr) or expr[0] == ARG:
+            return expr
+        number = self.shared.new_id(Info(None, 2))
+        self.add(Compute(number, expr))
+        return (ARG, number)
+
+    def is_number(self, x: Any) -> bool:
+        """Whether a number is a slot; numbers that were computed get an id."""
+        if self.is_of_inputs(x.expr):
+            return False
+        if x.expr[0] != ARG:
+            category = 1 if isinstance(x, SymInt) else x.category
+            number = self.shared.new_id(Info(None, category))
+            self.add(Compute(number, x.expr))
+            x.expr = (ARG, number)
+        return True
+
+    # -- lists that grow --------------------------------------------------------------------
+
+    def shorten_lists(self, question: tuple[Any, ...]) -> None:
+        """Lists that are longer in each turn of a loop become a single tensor, of all items.
+
+        Arrivals at the same place with lists of unlike lengths show which lists grow; the
+        exploration then begins again.
+        """
+        shared = self.shared
+        if not self.stepped or not shared.keeps_loops:
+            return
+        shot = self.snapshot(question, loose=True)
+        if not shot.lists:
+            return
+        lengths = [len(x) for x in shot.lists]
+        known = shared.lengths.setdefault(shot.key, lengths)
+        growing = shared.growing.setdefault(shot.key, {})
+        found = {}
+        for k, (items, before) in enumerate(zip(shot.lists, known, strict=True)):
+            if k in growing:
+                self.shorten(items, growing[k])
+            elif len(items) != before:
+                last = _hot.refreshed((items or [None])[-1]) if items else None
+                if last is None:
+                    raise Unroll
+                found[k] = shared.info[last.index]
+        if found:
+            growing.update(found)
+            raise Again
+
+    def shorten(self, items: list[Any], info: Info) -> None:
+        """Replace the items by a single tensor."""
+        if len(items) == 1 and self.is_sequence(items[0]):
+            return
+        whole = self.whole(items, info)
+        self.sequences[id(_hot.refreshed(whole))] = _hot.refreshed(whole)
+        items[:] = [whole]
+
+    def whole(self, items: list[Any], info: Info) -> Tensor:
+        """A tensor of all items, along a new dim 0."""
+        parts = []
+        for x in items:
+            value = _hot.refreshed(x)
+            if self.is_sequence(x):
+                parts.append(self.tensor(self.shared.info[value.index], value.index))
+            else:
+                parts.append(ops.unsqueeze(x, 0))
+        if not parts:
+            assert info.extents is not None
+            if any(n for e in info.extents for n in ids_of(e) if n not in self.known_ids()):
+                raise Unroll
+            shape = [
+                Extent(e, n, self) if type(e) is tuple else e
+                for e, n in zip(info.extents, info.hint, strict=True)
+            ]
+            parts = [ops.full((0, *shape), 0, dtype=info.dtype)]
+        joined = parts[0] if len(parts) == 1 else ops.cat(parts, 0)
+        number = int(_hot.refreshed(joined).index)
+        return self.tensor(self.shared.info[number], number)  # which is no view
+
+    def is_computed(self, x: Any) -> bool:
+        """Whether x is a tensor that this run has computed."""
+        return type(x) is Tensor and x.value.serial == self.serial
+
+    def known_ids(self) -> set[int]:
+        """The ids that are known at each place of the program."""
+        return {number for _, number in self.inputs}
+
+    def is_sequence(self, x: Any) -> bool:
+        """Whether an item of a list stands for many."""
+        return bool(self.sequences) and type(x) is Tensor and id(x.value) in self.sequences
+
+    def length_of(self, items: list[Any]) -> Any:
+        """The length of a list with such items."""
+        n: Any = 0
+        for x in items:
+            n = n + (x.shape[0] if self.is_sequence(x) else 1)
+        return n
+
+    def joined(self, prim: Any, tensors: list[Tensor]) -> Any:
+        """The result of an op on a list with an item that stands for many."""
+        if prim.name not in ("stack", "cat"):
+            raise Unroll
+        first = next(x for x in tensors if self.is_sequence(x))
+        rank = first.dim() - 1
+        joined = self.whole(tensors, self.shared.info[_hot.refreshed(first).index])
+        dim = prim.dim
+        if prim.name == "stack":
+            return ops.movedim(joined, 0, dim)
+        dim = dim + rank if dim < 0 else dim
+        return ops.flatten(ops.movedim(joined, 0, dim), dim, dim + 1)
+
+    def snapshot(self, question: tuple[Any, ...], loose: bool = False) -> Any:
+        """The state of the Python program."""
+        frames: list[Any] = []
+        frame: Any = sys._getframe(1)
+        while frame is not None and frame is not self.frames_from:
+            if not frame.f_code.co_filename.startswith(_NOT_OF_THE_FUNCTION):
+                frames.append(frame)
+            frame = frame.f_back
+        frames.reverse()
+        trace = self.trace
+        trace.touched[:] = [  # these would keep values alive that nothing else refers to
+            entry
+            for entry in trace.touched
+            if isinstance(entry[1], int) or entry[1].serial != self.serial
+        ]
+        known = {id(v) for v in self.live}
+
+        def hidden(seen: set[int]) -> list[Value]:
+            seen |= {id(v) for v, _ in self.inputs}
+            lists = self.sequences
+            return [
+                v
+                for v in self.live
+                if id(v) not in seen and sys.getrefcount(v) > _ALONE + (id(v) in lists)
+            ]
+
+        asked = [("question", *question[:2])] if question[0] == "compare" else []
+        numbers = [e for e in question[2:] if type(e) is tuple and e[0] == ARG]
+        wrapped = [_Holder(e) for e in numbers]
+        lists = hidden_lists(self.before, self.is_computed)
+        values = [v for v in self.live if question[0] == "value" and v.index == question[1]]
+        handles = [_hot.wrap(v) for v in values]
+        also = [asked, id(trace.mode), [id(m) for m in trace.modules], wrapped, handles]
+        del values
+        try:
+            shot = take(
+                frames,
+                also,
+                lambda v: v.serial == self.serial and id(v) in known,
+                self.outside_key,
+                self.is_number,
+                hidden,
+                [*hidden_iterators(self.before), *lists],
+                self,
+                loose,
+            )
+        except TooMuch:
+            raise ExploreError("explore: the function refers to too many Python objects") from None
+        return shot
+
+
+class _Holder:
+    """Keeps an expression in a snapshot."""
+
+    def __init__(self, expr: Expr) -> None:
+        self.number = AskedNumber(expr, 2, 0.0, None)
+
+
+def _alone() -> int:
+    """References to a value that only the list of live values has, by the count of `hidden`."""
+    live = [_hot.symbolic_value(_types.intern_type((), float32, CPU), 0, 0)]
+    return max([sys.getrefcount(v) for v in live])
+
+
+_ALONE = _alone()

@@ -1,0 +1,280 @@
+"""The state that the rest of a function depends on: frames, locals, and all that these refer to.
+
+Two runs of a function that stop at the same question with equal snapshots go on in the same way.
+A snapshot is a key that leaves out the identity of computed tensors and numbers; these are the
+slots, listed in the order in which they are found.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import types
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from wend.base.dtypes import DType
+from wend.core import _hot
+from wend.core._hot import Tensor, Value
+from wend.core.symbolic import SymInt, SymNumber
+from wend.transforms.exploring.loops import STEPPING
+
+__all__ = ["Snapshot", "TooMuch", "hidden_iterators", "hidden_lists", "take"]
+
+MOST_OBJECTS = 200_000
+_PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, DType)
+_BY_IDENTITY = (type, types.ModuleType, types.BuiltinFunctionType)
+#: Objects of Wend's that do not change, or are no part of the function.
+_CORE = ("wend.core", "wend.ops", "wend.base.dtypes")
+_ITERATORS: tuple[type, ...] = (
+    type(iter([])),
+    type(iter(())),
+    type(iter(range(0))),
+    type(iter("")),
+    type(iter({}.keys())),
+    type(iter({}.values())),
+    type(iter({}.items())),
+    type(iter(set())),
+    type(reversed([])),
+    zip,
+    enumerate,
+    map,
+    filter,
+)
+
+
+class TooMuch(Exception):
+    """A snapshot would take in too many objects."""
+
+
+class Snapshot:
+    """The state of a run at a question.
+
+    key: equal where the state is equal but for the slots
+    slots: the computed values, and the numbers that depend on values, each once
+    lists: of a loose snapshot, the lists of computed tensors
+    """
+
+    __slots__ = ("key", "lists", "slots")
+
+    def __init__(self, key: tuple[Any, ...], slots: list[Any], lists: list[list[Any]]) -> None:
+        self.key = key
+        self.slots = slots
+        self.lists = lists
+
+
+class _Walker:
+    """Takes objects apart.
+
+    is_slot: whether a value was computed by the run
+    outside_key: a key for a value from outside
+    is_number: whether a number depends on values
+    """
+
+    def __init__(
+        self,
+        is_slot: Callable[[Value], bool],
+        outside_key: Callable[[Value], Any],
+        is_number: Callable[[Any], bool],
+        loose: bool,
+    ) -> None:
+        self.loose = loose
+        self.lists: list[list[Any]] = []
+        self.is_slot = is_slot
+        self.outside_key = outside_key
+        self.is_number = is_number
+        self.tokens: list[Any] = []
+        self.slots: list[Any] = []
+        self.seen: dict[int, int] = {}
+        self.kept: list[Any] = []  # so that no id is taken twice
+        self.waiting: deque[Any] = deque()
+
+    def walk(self, root: Any) -> None:
+        """Append an object with all parts."""
+        stack = [root]
+        while stack:
+            more = self.token(stack.pop())
+            if more:
+                stack.extend(reversed(more))
+            if len(self.tokens) > MOST_OBJECTS:
+                raise TooMuch
+
+    def token(self, x: Any) -> Any:
+        """Append the token of an object; returns the parts of the object."""
+        tokens = self.tokens
+        kind = type(x)
+        if kind in _PLAIN or isinstance(x, DType):
+            tokens.append((kind, repr(x) if kind in (float, complex) else x))
+            return None
+        if isinstance(x, (SymInt, SymNumber)):
+            return self.number(x)
+        known = self.seen.get(id(x))
+        if known is not None:
+            tokens.append(("again", known))
+            return None
+        self.seen[id(x)] = len(self.seen)
+        self.kept.append(x)
+        if isinstance(x, Tensor):
+            return self.tensor(x)
+        if kind is list and self.loose and all(map(self.is_computed, x)):
+            tokens.append(("tensors",))
+            self.lists.append(x)
+            return None
+        if kind in (list, tuple, deque) or (isinstance(x, tuple) and hasattr(x, "_fields")):
+            tokens.append((kind, len(x)))
+            return list(x)
+        if isinstance(x, dict):
+            tokens.append((kind, len(x)))
+            return [part for pair in x.items() for part in pair]
+        if kind in (set, frozenset):
+            tokens.append((kind, tuple(sorted(map(repr, x)))))
+            return None
+        return self.other(x, kind)
+
+    def is_computed(self, x: Any) -> bool:
+        """Whether x is a tensor that the run has computed."""
+        return type(x) is Tensor and self.is_slot(_hot.refreshed(x))
+
+    def number(self, x: Any) -> None:
+        """A number of the explored function."""
+        if not self.is_number(x):
+            self.tokens.append(("extent", x.expr))
+            return
+        self.tokens.append(("number", isinstance(x, SymInt) or x.category))
+        self.slots.append(x)
+
+    def tensor(self, x: Tensor) -> Any:
+        """A handle."""
+        value = _hot.refreshed(x)
+        if not self.is_slot(value):
+            self.tokens.append(("outside", type(x), self.outside_key(value)))
+            self.kept.append(value)
+            return None
+        known = self.seen.get(id(value))
+        if known is None:
+            self.seen[id(value)] = len(self.seen)
+            self.kept.append(value)
+            self.slots.append(value)
+            self.tokens.append(("slot", type(x), value.type.dtype, value.type.rank))
+        else:
+            self.tokens.append(("alias", type(x), known))
+        own = {k: v for k, v in x.__dict__.items() if k[0] != "_" and not hasattr(Tensor, k)}
+        return [own] if own else None
+
+    def other(self, x: Any, kind: type) -> Any:
+        """Functions, iterators, instances."""
+        tokens = self.tokens
+        if isinstance(x, _BY_IDENTITY) or kind.__module__.startswith(_CORE):
+            tokens.append((kind, id(x)))
+            return None
+        if kind is types.FunctionType:
+            tokens.append((kind, x.__code__))
+            return [*(x.__closure__ or ()), *(x.__defaults__ or ())]
+        if kind is types.MethodType:
+            tokens.append((kind, getattr(x.__func__, "__code__", id(x.__func__))))
+            return [x.__self__]
+        if kind is types.CellType:
+            tokens.append((kind,))
+            try:
+                return [x.cell_contents]
+            except ValueError:
+                return None
+        if kind is types.GeneratorType:
+            frame = x.gi_frame
+            tokens.append((kind, x.gi_code, frame.f_lasti if frame is not None else -1))
+            return list(frame.f_locals.values()) if frame is not None else None
+        if kind.__module__ == "numpy":
+            bits = hash(x.tobytes()) if hasattr(x, "tobytes") else repr(x)
+            tokens.append((kind, getattr(x, "shape", None), repr(getattr(x, "dtype", None)), bits))
+            return None
+        if kind in _ITERATORS or kind in STEPPING:
+            return self.iterator(x, kind)
+        tokens.append((kind,))
+        parts: list[Any] = []
+        own = getattr(x, "__dict__", None)
+        if type(own) is dict:
+            tokens.append(tuple(own))
+            parts.extend(own.values())
+        for cls in kind.__mro__:
+            slots = cls.__dict__.get("__slots__", ())
+            names = (slots,) if isinstance(slots, str) else tuple(slots)
+            for name in names:
+                if name not in ("__weakref__", "__dict__") and hasattr(x, name):
+                    parts.append(getattr(x, name))
+        return parts
+
+    def iterator(self, x: Any, kind: type) -> Any:
+        """An iterator that can be taken apart without being moved on."""
+        self.tokens.append((kind,))
+        reduced = x.__reduce__()
+        return list(reduced[1:])
+
+
+def place_in(frame: Any) -> Any:
+    """Where a frame is: by the source, as specialised bytecode calls from another instruction.
+
+    Where a compiler has written a loop's condition twice, both are the same place.
+    """
+    at = frame.f_lasti // 2
+    positions = next(itertools.islice(frame.f_code.co_positions(), at, None), None)
+    return positions if positions is not None and positions[2] is not None else frame.f_lasti
+
+
+def take(
+    frames: list[types.FrameType],
+    also: list[Any],
+    is_slot: Callable[[Value], bool],
+    outside_key: Callable[[Value], Any],
+    is_number: Callable[[Any], bool],
+    hidden: Callable[[set[int]], list[Value]],
+    iterators: list[Any],
+    but: Any,
+    loose: bool = False,
+) -> Snapshot:
+    """The snapshot of these frames, outermost first.
+
+    also: further roots, such as settings     but: an object that is no part of the function
+    hidden(ids): the live values of the run but for these; temporaries of expressions
+    iterators: those of loops that are running
+    loose: whether lists of computed tensors are alike, whatever their lengths
+    """
+    walker = _Walker(is_slot, outside_key, is_number, loose)
+    walker.seen[id(but)] = 0
+    for frame in frames:
+        walker.tokens.append((frame.f_code, place_in(frame)))
+        names = frame.f_locals
+        walker.tokens.append(tuple(names))
+        for x in names.values():
+            walker.walk(x)
+    for x in also:
+        walker.walk(x)
+    for x in iterators:
+        walker.walk(x)
+    if not loose:
+        for value in hidden(set(walker.seen)):
+            walker.tokens.append(("hidden", value.type.dtype, value.type.rank))
+            walker.slots.append(value)
+    return Snapshot(tuple(walker.tokens), walker.slots, walker.lists)
+
+
+def hidden_lists(before: dict[int, Any], is_computed: Callable[[Any], bool]) -> list[Any]:
+    """Lists of computed tensors made since, among them those of comprehensions, which have no
+    name."""
+    return [
+        x
+        for x in gc.get_objects(generation=0)
+        if type(x) is list and x and all(map(is_computed, x)) and id(x) not in before
+    ]
+
+
+def hidden_iterators(before: dict[int, Any]) -> list[Any]:
+    """Iterators made since, in order: those of loops have no name.
+
+    before: by id, those that were there
+    """
+    return [
+        x
+        for x in gc.get_objects(generation=0)
+        if (type(x) in _ITERATORS or type(x) in STEPPING) and id(x) not in before
+    ]

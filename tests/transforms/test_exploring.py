@@ -1,0 +1,352 @@
+"""Explored graphs: the same results as the function, and as many points as there are questions."""
+
+import numpy as np
+import pytest
+
+import wend as torch
+from wend import nn
+from wend.base import tree
+from wend.frontend.static.explored import explored as explore
+from wend.transforms.exploring.program import Apply, Fail
+from wend.transforms.exploring.recording import ExploreError
+from wend.transforms.exploring.running import SizesDiffer, run
+
+F = nn.functional
+
+
+def call(program, *args):
+    tensors = [x for x in tree.leaves(args) if isinstance(x, torch.Tensor)]
+    return run(program, tensors, {c.id: c.tensor for c in program.captured})
+
+
+def same(found, expected):
+    found, expected = tree.leaves(found), tree.leaves(expected)
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        if isinstance(b, torch.Tensor):
+            np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
+        else:
+            assert a == b
+
+
+def checked(function, example, *others):
+    program = explore(function, (example,))
+    for x in (example, *others):
+        same(call(program, x.clone()), function(x.clone()))
+    return program
+
+
+def branches(x):
+    y = x * 2
+    y = y + 1 if y.sum() > 0 else y - 1
+    if (y * y).mean() > 1:
+        y = torch.tanh(y)
+    return y.view(y.size(0) * y.size(1))
+
+
+def test_branches_in_a_row_are_one_point_each():
+    program = checked(branches, torch.randn(3, 4), torch.randn(7, 2), torch.full((1, 3), -9.0))
+    assert len(program.points) == 3
+
+
+def test_points_grow_with_the_branches_and_not_with_the_paths():
+    def many(x):
+        for k in range(12):
+            if x[0, k] > 0:
+                x = x * 1.5
+        return x
+
+    program = explore(many, (torch.randn(3, 12),))
+    assert len(program.points) == 13
+
+
+def test_a_while_loop_is_a_loop():
+    def halve(x):
+        while x.abs().max() > 1:
+            x = x * 0.5
+        return x
+
+    program = checked(halve, torch.randn(3, 4) * 9, torch.zeros(2, 2), torch.randn(1, 5) * 1000)
+    assert len(program.points) == 2
+
+
+def test_a_loop_over_different_layers_with_an_early_exit():
+    layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(5))
+    heads = nn.ModuleList(nn.Linear(8, 3) for _ in range(5))
+
+    def early(x):
+        for layer, head in zip(layers, heads, strict=True):
+            x = torch.tanh(layer(x))
+            p = head(x).softmax(-1)
+            if p.max() > 0.45:
+                return p
+        return p
+
+    program = checked(early, torch.randn(4, 8), torch.randn(1, 8) * 5, torch.zeros(2, 8))
+    assert len(program.points) == 6 or len(program.points) == 5
+
+
+def test_a_loop_that_lets_a_tensor_grow():
+    def grow(x):
+        h = x
+        while h.sum() < 10:
+            h = torch.cat([h, x + 1])
+        return h
+
+    program = checked(grow, torch.rand(3, 4), torch.rand(1, 2), torch.rand(5, 9))
+    assert len(program.points) <= 3
+
+
+def rows(x):
+    h = torch.zeros_like(x[0])
+    for t in range(x.size(0)):
+        h = torch.tanh(x[t] + h)
+    return h
+
+
+def stops(x):
+    h = x.new_zeros(x.size(1))
+    for row in x:
+        h = h * 0.5 + row
+        if h.sum() > 3:
+            break
+    return h
+
+
+def counted(x):
+    total = 0
+    for i, row in enumerate(x):
+        total = total + row * i
+    return total
+
+
+def nested(x):
+    y = torch.zeros(x.size(1))
+    for i in range(x.size(0)):
+        for j in range(i + 1):
+            y = y + x[j]
+    return y
+
+
+def pairs(x):
+    total = x.new_zeros(x.size(1))
+    for a, b in zip(x, x * 2):
+        total = total * a + b
+    return total
+
+
+def backwards(x):
+    h = torch.zeros(x.size(1))
+    for t in reversed(range(x.size(0))):
+        h = torch.sin(h + x[t])
+    return h
+
+
+@pytest.mark.parametrize("function", [rows, stops, counted, nested, pairs, backwards])
+def test_loops_over_extents_are_loops(function):
+    program = checked(function, torch.randn(5, 4), torch.randn(1, 4), torch.randn(9, 4) * 2)
+    assert program.n_ops() < 20
+    assert len(program.points) <= 7
+
+
+cell = nn.LSTMCell(4, 6)
+
+
+def scan(x):
+    h = c = x.new_zeros(x.size(1), 6)
+    out = []
+    for t in range(x.size(0)):
+        h, c = cell(x[t], (h, c))
+        out.append(h)
+    return torch.stack(out, 1)
+
+
+def appended(x):
+    out = []
+    for row in x:
+        out.append(torch.tanh(row) * 2)
+    return torch.cat(out, -1), len(out)
+
+
+def comprehension(x):
+    return torch.stack([torch.tanh(row) + i for i, row in enumerate(x)])
+
+
+@pytest.mark.parametrize("function", [scan, appended, comprehension])
+def test_lists_that_grow_in_a_loop_are_tensors(function):
+    program = checked(function, torch.randn(5, 3, 4), torch.randn(1, 3, 4), torch.randn(9, 2, 4))
+    assert len(program.points) <= 3
+
+
+def test_a_list_used_in_another_order_is_unrolled_for_its_size():
+    def turned(x):
+        out = []
+        for row in x:
+            out.append(torch.tanh(row))
+        return torch.stack(out[::-1])
+
+    x = torch.randn(4, 3)
+    program = explore(turned, (x,))
+    same(call(program, x), turned(x))
+    with pytest.raises(SizesDiffer, match=r"test_exploring\.py"):
+        call(program, torch.randn(5, 3))
+
+
+def numbers(x):
+    n = (x > 0).sum().item()
+    mean = x.mean().item()
+    y = x.flatten()[:n].sum() * n
+    return y + mean if mean > 0.1 else y * mean, n
+
+
+def masks(x):
+    return x[x > 0].sum(), torch.nonzero(x > 0.3), x.masked_select(x < 0)
+
+
+def in_place(x):
+    y = x.clone()
+    y[:, 0] = 0
+    y[1:, 1:].mul_(2)
+    y += 1
+    return {"y": y, "sizes": [y.shape[0] * 2, y.size(1)]}
+
+
+@pytest.mark.parametrize("function", [numbers, masks, in_place])
+def test_numbers_and_sizes_that_depend_on_values(function):
+    checked(function, torch.randn(4, 4), torch.randn(6, 3), torch.full((2, 2), 0.5))
+
+
+def test_arguments_and_buffers_are_written_to():
+    x, y = torch.randn(6, 4), torch.randn(6, 4)
+    norm, other = nn.BatchNorm1d(4), nn.BatchNorm1d(4)
+
+    def forward(x):
+        x.mul_(2)
+        return norm(x)
+
+    program = explore(forward, (x.clone(),))
+    assert int(norm.num_batches_tracked) == 0
+    given = y.clone()
+    same(call(program, given), other(y * 2))
+    same(given, y * 2)
+    same(norm.running_mean, other.running_mean)
+    assert int(norm.num_batches_tracked) == 1
+
+
+def test_draws_are_drawn_anew():
+    def noisy(x):
+        return F.dropout(x, 0.5) * torch.rand_like(x) + torch.randn(x.size(0), 1)
+
+    x = torch.randn(3, 4)
+    program = explore(noisy, (x,))
+    torch.manual_seed(3)
+    first, second = call(program, x), call(program, x)
+    assert not torch.equal(first, second)
+    torch.manual_seed(3)
+    same(first, noisy(x))
+
+
+def test_gradients_flow_to_parameters_and_arguments():
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def loss(x):
+        y = model(x)
+        return y.sum() if y.mean() > 0 else y.square().sum()
+
+    x = torch.randn(5, 4, requires_grad=True)
+    program = explore(loss, (x,))
+    expected = torch.autograd.grad(loss(x), [x, *model.parameters()])
+    same(torch.autograd.grad(call(program, x), [x, *model.parameters()]), expected)
+
+
+def test_no_grad_stays_no_grad():
+    def half(x):
+        with torch.no_grad():
+            scale = x.abs().max()
+        return x / scale
+
+    x = torch.randn(3, requires_grad=True)
+    same(
+        torch.autograd.grad(call(explore(half, (x,)), x).sum(), x),
+        torch.autograd.grad(half(x).sum(), x),
+    )
+
+
+def test_an_error_in_a_branch_is_raised_in_that_branch():
+    def careful(x):
+        if x.min() < 0:
+            raise ValueError("negative")
+        return x.sqrt()
+
+    program = explore(careful, (torch.rand(3),))
+    assert any(isinstance(s.end, Fail) for _, _, s in program.stretches())
+    same(call(program, torch.ones(5)), torch.ones(5))
+    with pytest.raises(ValueError, match="negative"):
+        call(program, torch.tensor([-1.0, 2.0]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x * float(x.detach().numpy().max()),
+        lambda x: x * x.tolist()[0],
+        lambda x: x * int(x.sum()),
+        lambda x: [x] * x.sum().long().item(),
+    ],
+)
+def test_values_that_python_needs_are_refused(function):
+    with pytest.raises(ExploreError, match=r"test_exploring\.py"):
+        explore(function, (torch.rand(3),))
+
+
+def test_python_state_that_changes_is_refused():
+    calls = []
+
+    def counts(x):
+        calls.append(1)
+        return x * len(calls)
+
+    with pytest.raises(ExploreError, match="does not compute what the function computes"):
+        explore(counts, (torch.rand(3),))
+
+
+def test_a_loop_without_a_bound_is_refused():
+    steps = {"n": 0}
+
+    def endless(x):
+        n = 0
+        while True:
+            n += 1
+            if x.sum() > n:
+                x = x + 1
+
+    with pytest.raises(ExploreError, match="counts in Python without a bound"):
+        explore(endless, (torch.rand(3),))
+    assert steps == {"n": 0}
+
+
+def test_nothing_is_left_behind():
+    bias = torch.zeros(3)
+
+    def writes(x):
+        bias.add_(x)
+        raise RuntimeError("stop")
+
+    before = (range, len, enumerate, zip)
+    with pytest.raises(RuntimeError, match="stop"):
+        explore(writes, (torch.ones(3),))
+    same(bias, torch.zeros(3))
+    assert before == (range, len, enumerate, zip)
+    same(torch.ones(2) + 1, torch.full((2,), 2.0))
+
+
+def test_a_batch_of_one_is_a_batch():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    checked(model, torch.randn(1, 3, 8, 8), torch.randn(5, 3, 9, 12))
+
+
+def test_every_op_names_its_line():
+    program = explore(branches, (torch.randn(3, 4),))
+    items = [i for _, _, s in program.stretches() for i in s.items if isinstance(i, Apply)]
+    assert items
+    assert all(i.site.code is branches.__code__ for i in items)
