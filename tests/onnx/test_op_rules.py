@@ -139,3 +139,23 @@ def test_element_types_that_onnx_lacks_are_refused(name):
         for call in calls(harness.REGISTRY[name], dtypes.named(dtype)):
             with pytest.raises(UnsupportedOperatorError, match=dtype):
                 call.model_of(21, ())
+
+
+@pytest.mark.parametrize(
+    "op", [o for o in harness.ELEMENTWISE if o.name not in NO_RULE and harness.has_grid(o)], ids=ids
+)
+def test_special_values(op):
+    dtype = main_dtype(op)
+    sample, _ = harness.accepted(op, harness.Sample(*harness.special_grid(op, dtype, False)))
+    call = Call(op, sample)
+    check(call, call.model(), call.arrays)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opset", [18, 20, 22, 23, 24])
+def test_every_opset(opset):
+    for op in WITH_RULE:
+        for call in calls(op):
+            model = valid(call.model(opset))
+            if opset < 22 or not any(n.op_type.startswith("Random") for n in model.graph.node):
+                check(call, model, call.arrays)

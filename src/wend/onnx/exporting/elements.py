@@ -145,11 +145,12 @@ class Elements:
         """sqrt(x^2 + y^2), without overflow in between."""
         x, y = self.abs(x), self.abs(y)
         large, small = self.maximum(x, y), self.minimum(x, y)
-        zero, one = self.constant(0, x), self.constant(1, x)
-        plain = self.bitwise_or(self.eq(large, zero), self.eq(large, self.constant(math.inf, x)))
+        none, one, endless = (self.constant(n, x) for n in (0, 1, math.inf))
+        beyond = self.bitwise_or(self.eq(x, endless), self.eq(y, endless))  # beside NaN, too
+        plain = self.bitwise_or(self.eq(large, none), beyond)
         ratio = self.div(small, self.select(plain, one, large))
         length = self.mul(large, self.sqrt(self.add(one, self.mul(ratio, ratio))))
-        return self.select(plain, large, length)
+        return self.select(beyond, endless, self.select(plain, large, length))
 
     def signbit(self, x: Node) -> Node:
         """Whether x has a minus sign: -0.0 too. ONNX cannot tell the sign of NaN."""
@@ -248,6 +249,10 @@ class Elements:
 
     def atan2(self, x: Node, y: Node) -> Node:
         """The angle of the point (y, x)."""
+        far = self.constant(math.inf, x)
+        both = self.bitwise_and(self.eq(self.abs(x), far), self.eq(self.abs(y), far))
+        one = self.constant(1, x)  # two infinities are as far as each other
+        x, y = (self.select(both, self.copysign(one, v), v) for v in (x, y))
         zero = self.constant(0, x)
         half, turn = self.constant(math.pi / 2, x), self.constant(math.pi, x)
         angle = self.atan(self.div(x, self.select(self.eq(y, zero), self.constant(1, y), y)))
@@ -255,7 +260,8 @@ class Elements:
         side = self.select(self.signbit(x), self.neg(turn), turn)
         angle = self.select(behind, self.add(angle, side), angle)
         upright = self.select(self.lt(x, zero), self.neg(half), half)
-        on_axis = self.bitwise_and(self.eq(y, zero), self.ne(x, zero))
+        beside = self.bitwise_or(self.lt(x, zero), self.gt(x, zero))
+        on_axis = self.bitwise_and(self.eq(y, zero), beside)
         angle = self.select(on_axis, upright, angle)
         origin = self.bitwise_and(self.eq(y, zero), self.eq(x, zero))
         return self.select(origin, self.select(behind, side, x), angle)

@@ -16,7 +16,7 @@ from wend.base.errors import ArgumentTypeError, DTypeError, ShapeError
 from wend.base.shapes import normalize_dims
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import MAX, SymNumber, numel, sym_max
-from wend.ops.numeric import INEXACT, is_half
+from wend.ops.numeric import INEXACT, accumulator, is_half
 from wend.ops.reduce import require_elements, restore
 
 
@@ -66,8 +66,18 @@ def _mean_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 3)), 1, dtype=float64)
 
 
+def _onnx_mean(self: Any, g: Any, x: Any) -> Any:
+    out = self.dtype or x.dtype
+    if out.category != FLOAT or not x.shape:
+        return NotImplemented
+    dims = normalize_dims(self.dim or None, x.rank, "mean")
+    wide = g.cast(g.cast(x, out), accumulator(out))
+    return g.cast(g.node("ReduceMean", wide, g.sizes(dims), keepdims=int(self.keepdim)), out)
+
+
 @composite(
     "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
+    onnx=_onnx_mean,
     functions=("mean",),
     methods=("mean",),
     grad_name_along="MeanBackward1",

@@ -441,6 +441,7 @@ class Square(Elementwise):
 class Reciprocal(Elementwise):
     """y = 1 / input."""
 
+    onnx_name = "Reciprocal"
     functions = methods = ("reciprocal",)
     inplace = True
     kind = "float"

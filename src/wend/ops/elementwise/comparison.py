@@ -151,6 +151,7 @@ class LogicalNot(Predicate):
 class Isnan(Predicate):
     """y = input is not a number."""
 
+    onnx_name = "IsNaN"
     functions = methods = ("isnan",)
 
     def reference(self, x: Array) -> Array:
@@ -163,6 +164,7 @@ class Isnan(Predicate):
 class Isinf(Predicate):
     """y = input is infinite."""
 
+    onnx_name = "IsInf"
     functions = methods = ("isinf",)
 
     def reference(self, x: Array) -> Array:

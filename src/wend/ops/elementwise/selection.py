@@ -212,6 +212,7 @@ class Relu(Elementwise):
 
     smooth = rises = True
 
+    onnx_name = "Relu"
     functions = methods = ("relu",)
     inplace = True
     supports = NUMERIC

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import FLOAT, INT, get_default_dtype, uint8
+from wend.base.dtypes import FLOAT, INT, float32, get_default_dtype, uint8
 from wend.base.errors import ArgumentError, DTypeError, DTypeNotImplemented, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.reduce import widened
 from wend.ops.elementwise.family import V
-from wend.ops.numeric import require
+from wend.ops.numeric import accumulator, require
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})
@@ -70,10 +70,56 @@ def _activation(
     return declare
 
 
+def _onnx(node: str, *names: str, **fixed: float) -> Any:
+    """The ONNX rule of an activation that is a node.
+
+    names: the node's attributes, from the numbers of the call     fixed: further attributes
+    """
+
+    def rule(self: Any, g: Any, x: Any, *numbers: Any) -> Any:
+        wide = accumulator(x.dtype)
+        if wide.category < FLOAT or not g.runs(node, wide):
+            return NotImplemented
+        if not all(isinstance(n, (int, float)) for n in numbers):
+            return NotImplemented
+        given = {name: float(n) for name, n in zip(names, numbers, strict=True)}
+        return g.cast(g.node(node, g.cast(x, wide), **given, **fixed), x.dtype)
+
+    return rule
+
+
+def _onnx_gelu(self: Any, g: Any, x: Any) -> Any:
+    if self.approximate != "tanh" or g.opset < 20 or accumulator(x.dtype) is not float32:
+        return NotImplemented
+    return g.cast(g.node("Gelu", g.cast(x, float32), approximate="tanh"), x.dtype)
+
+
+def _onnx_softplus(self: Any, g: Any, x: Any, beta: Any, threshold: Any) -> Any:
+    # Beyond 20, where y is x, float32 cannot tell x from log(1 + exp(x)).
+    if (beta, threshold) != (1, 20) or accumulator(x.dtype) is not float32:
+        return NotImplemented
+    return g.cast(g.node("Softplus", g.cast(x, float32)), x.dtype)
+
+
+def _onnx_logsigmoid(self: Any, g: Any, x: Any) -> Any:
+    if accumulator(x.dtype) is not float32:
+        return NotImplemented
+    turned = g.node("Neg", g.cast(x, float32))
+    return g.cast(g.node("Neg", g.node("Softplus", turned)), x.dtype)
+
+
+def _onnx_clip(self: Any, g: Any, x: Any, low: Any = 0, high: Any = 6) -> Any:
+    wide = accumulator(x.dtype)
+    if wide.category < FLOAT:
+        return NotImplemented
+    bounds = g.number(low, wide), g.number(high, wide)
+    return g.cast(g.node("Clip", g.cast(x, wide), *bounds), x.dtype)
+
+
 # -- of the sigmoid and exponential kind -----------------------------------------------------------
 
 
-@_activation("input, approximate: str = 'none'", example=("tanh",))
+@_activation("input, approximate: str = 'none'", example=("tanh",), onnx=_onnx_gelu)
 def gelu(input: V, approximate: str) -> V:
     """y = x * Phi(x), Phi the normal distribution's cumulative function.
 
@@ -94,20 +140,22 @@ def silu(input: V) -> V:
     return input * ops.sigmoid(input)
 
 
-@_activation()
+@_activation(onnx=_onnx("Mish"))
 def mish(input: V) -> V:
     """y = x * tanh(log(1 + exp(x))) (Misra, Mish, 2019)."""
     return input * ops.tanh(ops.logaddexp(input, 0.0))
 
 
-@_activation("input, beta: scalar = 1.0, threshold: scalar = 20.0", example=(2, 1.5))
+@_activation(
+    "input, beta: scalar = 1.0, threshold: scalar = 20.0", example=(2, 1.5), onnx=_onnx_softplus
+)
 def softplus(input: V, beta: V, threshold: V) -> V:
     """y = log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
     scaled = input * beta
     return ops.where(scaled > threshold, input, ops.logaddexp(scaled, 0.0) / beta)
 
 
-@_activation(grad_name="LogSigmoidBackward0")
+@_activation(grad_name="LogSigmoidBackward0", onnx=_onnx_logsigmoid)
 def logsigmoid(input: V) -> V:
     """y = log(sigmoid(x)), without underflow."""
     return 0.0 - ops.logaddexp(-input, 0.0)
@@ -125,19 +173,21 @@ def _elu(x: V, alpha: V, scale: V, inner: V) -> V:
     return ops.where(positive, straight, alpha * scale * ops.expm1(below * inner))
 
 
-@_activation("input, alpha: scalar = 1.0", example=(0.5,))
+@_activation("input, alpha: scalar = 1.0", example=(0.5,), onnx=_onnx("Elu", "alpha"))
 def elu(input: V, alpha: V) -> V:
     """y = x if x > 0 else alpha * (exp(x) - 1)."""
     return _elu(input, alpha, 1.0, 1.0)
 
 
-@_activation(functions=("selu",), grad_name="EluBackward0")
+@_activation(functions=("selu",), grad_name="EluBackward0", onnx=_onnx("Selu"))
 def selu(input: V) -> V:
     """y = 1.0507 * elu(x, 1.6733) (Klambauer et al., Self-Normalizing Neural Networks, 2017)."""
     return _elu(input, 1.6732632423543772, 1.0507009873554805, 1.0)
 
 
-@_activation("input, alpha: scalar = 1.0", functions=("celu",), example=(0.5,))
+@_activation(
+    "input, alpha: scalar = 1.0", functions=("celu",), example=(0.5,), onnx=_onnx("Celu", "alpha")
+)
 def celu(input: V, alpha: V) -> V:
     """y = x if x > 0 else alpha * (exp(x / alpha) - 1)."""
     return _elu(input, alpha, 1.0, 1.0 / alpha)
@@ -147,6 +197,7 @@ def celu(input: V, alpha: V) -> V:
     grad_name="DivBackward0",
     ints="float",
     grad_nodes=lambda n, x: n.Div(x, n.Add(n.Abs(x), None)),
+    onnx=_onnx("Softsign"),
 )
 def softsign(input: V) -> V:
     """y = x / (1 + |x|)."""
@@ -166,14 +217,19 @@ def tanhshrink(input: V) -> V:
 # -- of the piecewise linear kind ------------------------------------------------------------------
 
 
-@_activation("input, negative_slope: scalar = 0.01", example=(0.2,))
+@_activation(
+    "input, negative_slope: scalar = 0.01", example=(0.2,), onnx=_onnx("LeakyRelu", "alpha")
+)
 def leaky_relu(input: V, negative_slope: V) -> V:
     """y = x if x > 0 else negative_slope * x."""
     return ops.where(input > 0, input, input * negative_slope)
 
 
 @_activation(
-    "input, min_val: scalar = -1.0, max_val: scalar = 1.0", example=(-0.5, 2.0), ints="same"
+    "input, min_val: scalar = -1.0, max_val: scalar = 1.0",
+    example=(-0.5, 2.0),
+    ints="same",
+    onnx=_onnx_clip,
 )
 def hardtanh(input: V, min_val: V, max_val: V) -> V:
     """y = x between min_val and max_val as bounds; gradient 0 at and beyond the bounds."""
@@ -183,21 +239,21 @@ def hardtanh(input: V, min_val: V, max_val: V) -> V:
     return ops.where(input <= min_val, below, ops.where(input >= max_val, max_val, input))
 
 
-@_activation(grad_name="HardtanhBackward0", ints="same")
+@_activation(grad_name="HardtanhBackward0", ints="same", onnx=_onnx_clip)
 def relu6(input: V) -> V:
     """y = min(max(x, 0), 6)."""
     below = ops.clamp(ops.stop_gradient(input), min=0)  # -0 stays -0
     return ops.where(input <= 0, below, ops.where(input >= 6, 6, input))
 
 
-@_activation()
+@_activation(onnx=_onnx("HardSigmoid", alpha=1 / 6, beta=0.5))
 def hardsigmoid(input: V) -> V:
     """y = x / 6 + 1/2, between 0 and 1."""
     inside = ops.where(ops.abs(input) < 3, input, ops.stop_gradient(input))  # no slope of NaN
     return ops.where(input <= -3, 0, ops.where(input >= 3, 1, inside / 6 + 0.5))
 
 
-@_activation()
+@_activation(onnx=_onnx("HardSwish"))
 def hardswish(input: V) -> V:
     """y = x * hardsigmoid(x)."""
     middle = ops.where(ops.abs(input) >= 3, 0, input)  # finite where not taken

@@ -18,7 +18,7 @@ from wend.core.symbolic import hints, numel
 from wend.ops.composites.layers.conv import as_batch
 from wend.ops.composites.layers.pool import pool_nodes
 from wend.ops.composites.reduce import widened
-from wend.ops.numeric import FLOATING, require
+from wend.ops.numeric import FLOATING, accumulator, require
 
 
 class Bins:
@@ -159,6 +159,14 @@ def _average_nodes(n: Any, nd: int, x: Any, size: Any) -> Any:
     return n.Squeeze1(n.Mean1(n.Unsqueeze(x))) if nd == 1 else n.Mean1(x)
 
 
+def _onnx_average(self: Any, g: Any, x: Any) -> Any:
+    nd, size = int(self.name[-2]), self.output_size
+    if any(n != 1 for n in (size if isinstance(size, tuple) else (size,))):
+        return NotImplemented
+    axes = g.sizes(range(x.rank - nd, x.rank))
+    return g.cast(g.node("ReduceMean", g.cast(x, accumulator(x.dtype)), axes), x.dtype)
+
+
 def _define(nd: int) -> None:
     """Make the adaptive pooling functions over nd dims."""
     average, greatest = f"adaptive_avg_pool{nd}d", f"adaptive_max_pool{nd}d"
@@ -177,6 +185,7 @@ def _define(nd: int) -> None:
     composite(
         "input, output_size: attr",
         name=average,
+        onnx=_onnx_average,
         functional=(average,),
         grad_nodes=lambda n, x, size: _average_nodes(n, nd, x, size),
         supports=frozenset({"float"}),

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.dtypes import bool_
+from wend.base.dtypes import bool_, float32
 from wend.base.errors import DTypeError, ShapeError
 from wend.base.random_state import current
 from wend.core.primitive import Sample, composite, ops
-from wend.core.symbolic import broadcast_shapes, hints
+from wend.core.symbolic import broadcast_shapes, expr_of, hints
 from wend.ops.composites.products.product_nodes import laid_matmul
-from wend.ops.numeric import FLOATING
+from wend.ops.numeric import FLOATING, accumulator
 from wend.ops.sugar import sugar
 
 _OP = "scaled_dot_product_attention"
@@ -118,8 +118,22 @@ def _nodes(n: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool, _: Any, shar
     return laid_matmul(n, weights, n.laid(v))
 
 
+def _onnx(self: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any) -> Any:
+    # Masks may hide a whole row: zeros in Wend, and no number in ONNX.
+    wide = accumulator(q.dtype)
+    plain = mask is None and not self.is_causal and q.rank == k.rank == v.rank == 4
+    fronts = [[expr_of(n) for n in x.shape[: 1 if self.enable_gqa else 2]] for x in (q, k, v)]
+    plain = plain and fronts[0] == fronts[1] == fronts[2] and wide is float32
+    if g.opset < 23 or not plain or not (scale is None or isinstance(scale, (int, float))):
+        return NotImplemented
+    factor = None if scale is None else float(scale)
+    operands = (g.cast(x, wide) for x in (q, k, v))
+    return g.cast(g.node("Attention", *operands, scale=factor), q.dtype)
+
+
 @composite(
     f"{_OPERANDS}, *, scale: scalar? = None, enable_gqa: bool = False",
+    onnx=_onnx,
     grad_name="ScaledDotProductAttentionBackward0",
     supports=FLOATING,
     samples=_samples,

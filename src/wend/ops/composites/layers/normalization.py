@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.dtypes import finfo
+from wend.base.dtypes import finfo, float32
 from wend.base.errors import ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.reduce import count_of, widened
-from wend.ops.numeric import FLOATING, is_half, require
+from wend.ops.numeric import FLOATING, accumulator, is_half, require
 
 
 def _normalized(x: Any, axes: tuple[int, ...], eps: Any) -> tuple[Any, Any, Any]:
@@ -97,6 +97,74 @@ def _trailing(op: str, x: Any, normalized_shape: Any, **parameters: Any) -> tupl
     return tuple(range(rank - count, rank))
 
 
+def _onnx_parameter(g: Any, given: Any, shape: Any, number: float, dtype: Any) -> Any:
+    """A weight or bias in the type of the computation; a tensor of a number where none is given."""
+    return g.expand(g.constant(number, dtype), shape) if given is None else g.cast(given, dtype)
+
+
+def _is_plain(x: Any, eps: Any) -> bool:
+    """Whether ONNX's normalizations say the op: in float32, eps a part of the model."""
+    return accumulator(x.dtype) is float32 and isinstance(eps, (int, float))
+
+
+def _onnx_layer_norm(
+    self: Any, g: Any, x: Any, shape: Any, weight: Any, bias: Any, eps: Any
+) -> Any:
+    if not _is_plain(x, eps):
+        return NotImplemented
+    scale = _onnx_parameter(g, weight, shape, 1, float32)
+    shift = None if bias is None else g.cast(bias, float32)
+    how = {"axis": -len(shape), "epsilon": float(eps)}
+    return g.cast(g.node("LayerNormalization", g.cast(x, float32), scale, shift, **how), x.dtype)
+
+
+def _onnx_rms_norm(self: Any, g: Any, x: Any, shape: Any, weight: Any, eps: Any) -> Any:
+    eps = finfo(x.dtype).eps if eps is None else eps
+    if g.opset < 23 or not _is_plain(x, eps):
+        return NotImplemented
+    scale = _onnx_parameter(g, weight, shape, 1, float32)
+    how = {"axis": -len(shape), "epsilon": float(eps)}
+    return g.cast(g.node("RMSNormalization", g.cast(x, float32), scale, **how), x.dtype)
+
+
+def _onnx_group_norm(self: Any, g: Any, x: Any, groups: Any, w: Any, b: Any, eps: Any) -> Any:
+    count = g.fixed(groups)
+    if g.opset < 21 or not _is_plain(x, eps) or count is None or x.rank < 3:
+        return NotImplemented
+    channels = (x.shape[1],)
+    scale = _onnx_parameter(g, w, channels, 1, float32)
+    shift = _onnx_parameter(g, b, channels, 0, float32)
+    how = {"num_groups": count, "epsilon": float(eps)}
+    return g.cast(g.node("GroupNormalization", g.cast(x, float32), scale, shift, **how), x.dtype)
+
+
+def _onnx_batch_norm(
+    self: Any, g: Any, x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: Any
+) -> Any:
+    wide = accumulator(x.dtype)
+    if not isinstance(eps, (int, float)):
+        return NotImplemented
+    channels = (x.shape[1],)
+    scale = _onnx_parameter(g, weight, channels, 1, wide)
+    shift = _onnx_parameter(g, bias, channels, 0, wide)
+    operands = g.cast(x, wide), scale, shift, g.cast(mean, wide), g.cast(var, wide)
+    return g.cast(g.node("BatchNormalization", *operands, epsilon=float(eps)), x.dtype)
+
+
+def _onnx_instance_norm(self: Any, g: Any, x: Any, weight: Any, bias: Any, eps: Any) -> Any:
+    if not _is_plain(x, eps):
+        return NotImplemented
+    channels, axes = (x.shape[1],), g.sizes(range(2, x.rank))
+    scale = _onnx_parameter(g, weight, channels, 1, float32)
+    shift = _onnx_parameter(g, bias, channels, 0, float32)
+    wide = g.cast(x, float32)
+    y = g.node("InstanceNormalization", wide, scale, shift, epsilon=float(eps))
+    mean = g.node("ReduceMean", wide, axes, keepdims=1)
+    deviation = g.node("Sub", wide, mean)
+    squares = g.node("ReduceMean", g.node("Mul", deviation, deviation), axes, keepdims=0)
+    return g.cast(y, x.dtype), g.node("Squeeze", mean, axes), squares
+
+
 def _layer_samples(rng: Any) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 4))
     yield Sample(x, (4,))
@@ -109,6 +177,7 @@ def _layer_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input, normalized_shape: sizes, weight: tensor? = None, bias: tensor? = None, "
     "eps: scalar = 1e-5, cudnn_enable: bool = True",
+    onnx=_onnx_layer_norm,
     functions=("layer_norm",),
     functional=("layer_norm",),
     rows_of="input",
@@ -144,6 +213,7 @@ def _rms_samples(rng: Any) -> Iterator[Sample]:
 
 @composite(
     "input, normalized_shape: sizes, weight: tensor? = None, eps: scalar? = None",
+    onnx=_onnx_rms_norm,
     functions=("rms_norm",),
     functional=("rms_norm",),
     rows_of="input",
@@ -178,6 +248,7 @@ def _group_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input, num_groups: size, weight: tensor? = None, bias: tensor? = None, eps: scalar = 1e-5, "
     "cudnn_enabled: bool = True",
+    onnx=_onnx_group_norm,
     functions=("group_norm",),
     functional=("group_norm",),
     grad_name="NativeGroupNormBackward0",
@@ -261,6 +332,7 @@ def _eval_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input, running_mean, running_var, weight: tensor? = None, bias: tensor? = None, "
     "eps: scalar = 1e-5",
+    onnx=_onnx_batch_norm,
     grad_name="NativeBatchNormBackward0",
     supports=FLOATING,
     samples=_eval_samples,
@@ -294,6 +366,7 @@ def batch_norm_eval(
     "input, weight: tensor? = None, bias: tensor? = None, eps: scalar = 1e-5",
     result=tuple,
     name="instance_norm_train",
+    onnx=_onnx_instance_norm,
     grad_name="NativeBatchNormBackward0",
     supports=FLOATING,
     samples=lambda rng: (s for s in _batch_samples(rng) if s.args[0].ndim > 2),

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import FLOAT, int64
+from wend.base.dtypes import FLOAT, float32, int64
 from wend.base.errors import ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, numel, sym_min
 from wend.ops.composites.layers.conv import as_batch, per_dim
 from wend.ops.composites.reduce import widened
+from wend.ops.numeric import accumulator
 
 
 class Windows:
@@ -177,6 +178,32 @@ def _average(op: str, nd: int, x: Any, *how: Any) -> Any:
     return y if batched else ops.squeeze(y, 0)
 
 
+def _onnx_average(
+    self: Any, g: Any, x: Any, kernel: Any, stride: Any, padding: Any, divisor: Any = None
+) -> Any:
+    nd, wide = int(self.name[-2]), accumulator(x.dtype)
+    if self.ceil_mode or divisor is not None or wide is not float32:
+        return NotImplemented
+    given = per_dim(self.name, "kernel_size", kernel, nd)
+    steps = per_dim(self.name, "stride", stride, nd) if stride else given
+    pads = per_dim(self.name, "padding", padding, nd)
+    rows = [[g.fixed(n) for n in sizes] for sizes in (given, steps, pads)]
+    if any(None in row for row in rows):
+        return NotImplemented
+    image = (
+        x if x.rank == nd + 2 else g.shaped(g.node("Unsqueeze", x, g.sizes((0,))), (1, *x.shape))
+    )
+    y = g.node(
+        "AveragePool",
+        g.cast(image, wide),
+        kernel_shape=rows[0],
+        strides=rows[1],
+        pads=rows[2] * 2,
+        count_include_pad=int(self.count_include_pad),
+    )
+    return g.cast(y if image is x else g.node("Squeeze", y, g.sizes((0,))), x.dtype)
+
+
 def _average_samples(rng: Any, nd: int) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, *(7, 6, 5)[:nd]))
     yield Sample(x, 2)
@@ -307,6 +334,7 @@ def _define(nd: int) -> None:
         + (", divisor_override: size? = None" if nd > 1 else ""),
         _average,
         _average_samples,
+        onnx=_onnx_average,
         functional=(f"avg_pool{nd}d",),
         grad_nodes=lambda n, x, *_: pool_nodes(n, nd, "AvgPool{}D", x),
         supports=frozenset({"int", "float"}),

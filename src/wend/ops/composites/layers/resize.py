@@ -18,7 +18,7 @@ from wend.ops.composites.layers.adaptive import adaptive_average
 from wend.ops.composites.layers.conv import per_dim
 from wend.ops.composites.layers.pool import pool_nodes
 from wend.ops.composites.reduce import widened
-from wend.ops.numeric import FLOATING, require
+from wend.ops.numeric import FLOATING, accumulator, require
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 _MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area")
@@ -194,6 +194,29 @@ def _nodes(n: Any, x: Any, *how: Any) -> Any:
     return getattr(n, f"Upsample{kind}{nd}D{'Aa' * antialias}")(x)
 
 
+def _onnx_resize(self: Any, g: Any, x: Any, size: Any) -> Any:
+    factors = self.scale_factor
+    factors = factors if isinstance(factors, tuple) else (factors,)
+    whole = size is None and all(float(f).is_integer() for f in factors)
+    # At other factors than whole numbers, runtimes round the places of the nearest otherwise.
+    fits = self.mode in _LINEAR or (self.mode == "nearest" and whole)
+    wide = accumulator(x.dtype)
+    if not fits or self.antialias or wide is not float32:
+        return NotImplemented
+    how: dict[str, Any] = {"mode": "nearest", "nearest_mode": "floor"}
+    if self.mode in _LINEAR:
+        how = {"mode": "cubic" if self.mode == "bicubic" else "linear", "cubic_coeff_a": -0.75}
+    place = "align_corners" if self.align_corners else "half_pixel"
+    how["coordinate_transformation_mode"] = place if self.mode in _LINEAR else "asymmetric"
+    nd = x.rank - 2
+    if size is None and not self.align_corners and not self.recompute_scale_factor:
+        scales = factors * nd if len(factors) == 1 else factors
+        operands = None, g.constant((1.0, 1.0, *scales), float32)
+    else:
+        operands = None, None, g.sizes((*x.shape[:2], *g.out[0].shape[2:]))
+    return g.cast(g.node("Resize", g.cast(x, wide), *operands, **how), x.dtype)
+
+
 def _interpolate_samples(rng: Any) -> Iterator[Sample]:
     line, image = rng.normal(size=(2, 3, 5)), rng.normal(size=(1, 2, 5, 4))
     yield Sample(line, 8)
@@ -214,6 +237,7 @@ def _interpolate_samples(rng: Any) -> Iterator[Sample]:
     "input, size: sizes? = None, scale_factor: attr = None, mode: str = 'nearest', "
     "align_corners: attr = None, recompute_scale_factor: attr = None, antialias: bool = False",
     samples=_interpolate_samples,
+    onnx=_onnx_resize,
     functional=("interpolate",),
     supports=frozenset({"float"}),
     grad_nodes=_nodes,
@@ -265,8 +289,16 @@ def _require_rank(op: str, x: Any, rank: int) -> None:
         )
 
 
+def _onnx_shuffle(self: Any, g: Any, x: Any, factor: Any) -> Any:
+    size = g.fixed(factor)
+    if x.rank != 4 or size is None or not g.runs("DepthToSpace", x.dtype):
+        return NotImplemented
+    return g.node("DepthToSpace", x, blocksize=size, mode="CRD")
+
+
 @composite(
     "input, upscale_factor: size",
+    onnx=_onnx_shuffle,
     functions=("pixel_shuffle",),
     functional=("pixel_shuffle",),
     samples=_shuffle_samples,

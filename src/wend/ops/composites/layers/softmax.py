@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.composites.reduce import widened
 from wend.ops.elementwise.family import V
+from wend.ops.numeric import accumulator
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})  # of the input, unless dtype says another type for it
@@ -58,8 +60,23 @@ def _softmax(x: V, dim: int) -> V:
     return powers * ops.reciprocal(ops.sum(powers, dim, True))
 
 
+def _onnx(node: str) -> Any:
+    """The ONNX rule of an op that is a node over a dim."""
+
+    def rule(self: Any, g: Any, x: Any) -> Any:
+        out = self.dtype or x.dtype
+        dim = normalize_dim(self.dim, x.rank, self.name)
+        if not x.shape or x.shape[dim] == 0:
+            return NotImplemented
+        wide = g.cast(g.cast(x, out), accumulator(out))
+        return g.cast(g.node(node, wide, axis=dim), out)
+
+    return rule
+
+
 @composite(
     _SIGNATURE,
+    onnx=_onnx("Softmax"),
     functions=("softmax",),
     methods=("softmax",),
     functional=("softmax",),
@@ -92,6 +109,7 @@ def softmin(input: V, dim: int, dtype: DType | None) -> V:
 
 @composite(
     _SIGNATURE,
+    onnx=_onnx("LogSoftmax"),
     functions=("log_softmax",),
     methods=("log_softmax",),
     functional=("log_softmax",),

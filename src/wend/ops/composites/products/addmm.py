@@ -47,8 +47,18 @@ def _scaled_samples(*shapes: tuple[int, ...]) -> Any:
     return samples
 
 
+def _onnx_addmm(self: Any, g: Any, x: Any, left: Any, right: Any, beta: Any, alpha: Any) -> Any:
+    numbers = {"beta": beta, "alpha": alpha}
+    given = {name: float(n) for name, n in numbers.items() if isinstance(n, (int, float))}
+    plain = all(n is None or name in given for name, n in numbers.items()) and beta != 0
+    if not plain or not g.runs("Gemm", left.dtype):
+        return NotImplemented
+    return g.node("Gemm", left, right, x, **given)
+
+
 @composite(
     f"input, mat1, mat2, {_SCALED}",
+    onnx=_onnx_addmm,
     functions=("addmm",),
     methods=("addmm",),
     inplace=True,

@@ -10,7 +10,7 @@ from wend.base.shapes import normalize_dims
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes, hints
 from wend.ops.composites.products.product_nodes import linear_nodes, matmul_nodes, tensordot_nodes
-from wend.ops.numeric import NUMERIC, require
+from wend.ops.numeric import NUMERIC, accumulator, require
 
 
 def times(x: Any) -> str:
@@ -77,8 +77,16 @@ def _matmul_samples(rng: Any) -> Iterator[Sample]:
     # fmt: on
 
 
+def _onnx_matmul(self: Any, g: Any, x: Any, y: Any) -> Any:
+    if min(x.rank, y.rank) < 2:
+        return NotImplemented
+    wide = accumulator(x.dtype)
+    return g.cast(g.node("MatMul", g.cast(x, wide), g.cast(y, wide)), x.dtype)
+
+
 @composite(
     "input, other",
+    onnx=_onnx_matmul,
     functions=("matmul",),
     supports=NUMERIC,
     methods=("matmul",),
@@ -277,8 +285,17 @@ def _linear_samples(rng: Any) -> Iterator[Sample]:
     )
 
 
+def _onnx_linear(self: Any, g: Any, x: Any, weight: Any, bias: Any) -> Any:
+    wide = accumulator(x.dtype)
+    if bias is None or (x.rank, weight.rank) != (2, 2) or not g.runs("Gemm", wide):
+        return NotImplemented
+    operands = (g.cast(operand, wide) for operand in (x, weight, bias))
+    return g.cast(g.node("Gemm", *operands, transB=1), x.dtype)
+
+
 @composite(
     "input, weight, bias: tensor? = None",
+    onnx=_onnx_linear,
     functional=("linear",),
     rows_of="input",
     samples=_linear_samples,
