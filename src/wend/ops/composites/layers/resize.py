@@ -211,9 +211,9 @@ def _onnx_resize(self: Any, g: Any, x: Any, size: Any) -> Any:
     nd = x.rank - 2
     if size is None and not self.align_corners and not self.recompute_scale_factor:
         scales = factors * nd if len(factors) == 1 else factors
-        operands = None, g.constant((1.0, 1.0, *scales), float32)
+        operands: Any = (None, g.constant((1.0, 1.0, *scales), float32))
     else:
-        operands = None, None, g.sizes((*x.shape[:2], *g.out[0].shape[2:]))
+        operands = (None, None, g.sizes((*x.shape[:2], *g.out[0].shape[2:])))
     return g.cast(g.node("Resize", g.cast(x, wide), *operands, **how), x.dtype)
 
 
