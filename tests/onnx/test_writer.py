@@ -10,8 +10,9 @@ from onnx_calls import session, valid
 from wend.base import dtypes
 from wend.core import _types
 from wend.core.symbolic import hint_of, hints
-from wend.onnx.exporting import GraphWriter
+from wend.onnx.exporting import GraphWriter, UnsupportedOperatorError, elements
 from wend.onnx.exporting.writer import OPSETS
+from wend.ops.builder import Builder
 
 
 def emit(g, name, operands, args=(), form=None, **attrs):
@@ -132,6 +133,18 @@ def test_an_extent_that_sizes_do_not_change_is_known():
     assert g.fixed((n + 5) - n) == 5
     assert g.fixed(n // 2 - (n + 2) // 2) == -1
     assert g.fixed((n + 1) // 2 - n // 2) is None
+
+
+def test_every_instruction_of_formulas_is_a_node_or_refused():
+    g = GraphWriter()
+    for name in (name for name in vars(Builder) if not name.startswith("_")):
+        if name in elements.MISSING:
+            with pytest.raises(UnsupportedOperatorError, match=f"the function {name}"):
+                getattr(g.elements, name)
+        else:
+            assert callable(getattr(g.elements, name))
+    with pytest.raises(AttributeError):
+        g.elements.no_such_instruction  # noqa: B018
 
 
 def test_an_opset_out_of_range_is_refused():

@@ -213,6 +213,10 @@ class Attend(Attention):
             raise g.unsupported("dropout is for training", "export the function after .eval()")
         s = self.onnx_scores(g, q, k, mask, scale)
         b, wide, axis = g.elements, s.dtype, g.sizes((q.rank - 1,))
+        if mask is None:  # no row is hidden as a whole
+            weights = g.node("Softmax", s, axis=q.rank - 1)
+            y = g.cast(g.node("MatMul", weights, g.cast(v, wide)), q.dtype)
+            return y, g.node("ReduceLogSumExp", s, axis, keepdims=0)
         top = g.node("ReduceMax", s, axis, keepdims=1)
         hidden = b.eq(top, b.constant(-math.inf, top))
         powers = b.exp(b.sub(s, b.select(hidden, b.constant(0, top), top)))

@@ -62,6 +62,18 @@ class Convolution(Primitive, abstract=True):
             )
 
 
+def onnx_convolution(
+    g: Any, operands: Any, padding: Any, stride: Any, dilation: Any, groups: Any
+) -> Any:
+    """A convolution; operands: input, weight and perhaps a bias."""
+    x, *rest = operands
+    pads = [g.fixed(p) for p in padding]
+    if any(p is None or p < 0 for p in pads):
+        x, pads = onnx_padded(g, x, padding), [0] * len(pads)
+    how = {"pads": pads, "strides": stride, "dilations": dilation}
+    return g.node("Conv", x, *rest, group=onnx_groups(g, groups), **how)
+
+
 def onnx_groups(g: Any, groups: Any) -> int:
     """The number of groups, which ONNX wants to be part of the model."""
     found = g.fixed(groups)
@@ -150,18 +162,7 @@ class Convolve(Convolution):
         )
 
     def onnx(self, g: Any, x: Any, w: Any, padding: Any, groups: Any) -> Any:
-        pads = [g.fixed(p) for p in padding]
-        if any(p is None or p < 0 for p in pads):
-            x, pads = onnx_padded(g, x, padding), [0] * len(pads)
-        return g.node(
-            "Conv",
-            x,
-            w,
-            group=onnx_groups(g, groups),
-            pads=pads,
-            strides=self.stride,
-            dilations=self.dilation,
-        )
+        return onnx_convolution(g, (x, w), padding, self.stride, self.dilation, groups)
 
     def batch(self, batched: Any, size: Any, x: Any, w: Any, padding: Any, groups: Any) -> Any:
         how = (padding, self.stride, self.dilation)
@@ -220,20 +221,21 @@ class ConvolveInput(Convolution):
         )
 
     def onnx(self, g: Any, x: Any, w: Any, size: Any, padding: Any, groups: Any) -> Any:
-        # Without pads the result is as large as the windows reach; the rest is cut off or put on.
         nd = len(size)
-        y = g.node(
-            "ConvTranspose",
-            x,
-            w,
-            group=onnx_groups(g, groups),
-            strides=self.stride,
-            dilations=self.dilation,
-        )
-        reach = [
-            (n - 1) * s + d * (k - 1) + 1
-            for n, s, d, k in zip(x.shape[2:], self.stride, self.dilation, w.shape[2:], strict=True)
-        ]
+        how: dict[str, Any] = {"strides": self.stride, "dilations": self.dilation}
+        how["group"] = onnx_groups(g, groups)
+        steps = zip(x.shape[2:], self.stride, self.dilation, w.shape[2:], strict=True)
+        reach = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in steps]
+        ends = zip(size, reach, padding[:nd], padding[nd:], strict=True)
+        more = [g.fixed(n - (r - lo - hi)) for n, r, lo, hi in ends]
+        pads = [g.fixed(p) for p in padding]
+        if all(p is not None and p >= 0 for p in pads) and all(
+            m is not None and 0 <= m < max(s, d)
+            for m, s, d in zip(more, self.stride, self.dilation, strict=True)
+        ):
+            return g.node("ConvTranspose", x, w, pads=pads, output_padding=more, **how)
+        # Without pads the result is as large as the windows reach; the rest is cut off or put on.
+        y = g.node("ConvTranspose", x, w, **how)
         before = [-p for p in padding[:nd]]
         after = [n + lo - r for n, lo, r in zip(size, padding[:nd], reach, strict=True)]
         y = g.shaped(y, (x.shape[0], w.shape[1] * groups, *reach))

@@ -101,15 +101,16 @@ class MaxWindows(Primitive):
             if None in how[name]:
                 raise g.unsupported(f"{name} depends on sizes at run time")
         ends = self._onnx_ends(g, size, kernel, stride, padding, dilation, counts)
-        lead = numel(x.shape[: x.rank - nd])
         wide = accumulator(x.dtype)
         if x.dtype in (int16, int32):
             wide = float64  # which holds all of these, and which MaxPool takes
-        rows = g.reshape(g.cast(x, wide), (1, lead, *size))
+        rows, plain = g.cast(x, wide), x.rank == nd + 2
+        if not plain:
+            rows = g.reshape(rows, (1, numel(x.shape[: x.rank - nd]), *size))
         values, places = g.node("MaxPool", rows, outputs=2, **how, **ends)
         places = g.node("Mod", places, g.size(numel(size)))
-        shape = g.out[0].shape
-        values, places = (g.reshape(y, shape) for y in (values, places))
+        if not plain:
+            values, places = (g.reshape(y, g.out[0].shape) for y in (values, places))
         return g.cast(values, x.dtype), places
 
     @staticmethod

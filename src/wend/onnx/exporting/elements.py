@@ -12,7 +12,7 @@ from typing import Any
 from wend.base import dtypes
 from wend.base.dtypes import DType, bool_, int64
 
-__all__ = ["Elements"]
+__all__ = ["MISSING", "Elements"]
 
 Node = Any  # a `Value`
 
@@ -56,7 +56,8 @@ _BITS = {
     "minimum": ("Min", "And"),
     "eq": ("Equal", "Equal"),
 }
-_MISSING = ("nextafter", "gcd", "erfinv", "i0e", "i1e", "lgamma", "digamma", "polygamma")
+#: Instructions that ONNX has no operators for.
+MISSING = ("nextafter", "gcd", "erfinv", "i0e", "i1e", "lgamma", "digamma", "polygamma")
 
 
 class Elements:
@@ -72,7 +73,7 @@ class Elements:
             return lambda x, y: self.g.node(_COMPARISONS[name], x, y, dtype=bool_)
         if name in _BITS:
             return lambda *xs: self._bits(name, xs)
-        if name in _MISSING:
+        if name in MISSING:
             raise self.g.unsupported(f"ONNX has no operators for the function {name}")
         raise AttributeError(name)
 

@@ -8,6 +8,7 @@ from typing import Any
 from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
+from wend.ops.conv import onnx_convolution
 from wend.ops.numeric import NUMERIC, require
 
 
@@ -203,6 +204,7 @@ def _define(nd: int) -> None:
         "input, weight, bias: tensor? = None, stride: ints = 1, padding: attr = 0, "
         "dilation: ints = 1, groups: size = 1",
         name=forward,
+        onnx=_onnx,
         functions=(forward,),
         functional=(forward,),
         grad_nodes=lambda n, x, weight, bias, *_: _nodes(n, nd, x, weight, bias),
@@ -219,6 +221,16 @@ def _define(nd: int) -> None:
         supports=NUMERIC,
         samples=lambda rng: _transposed_samples(rng, nd),
     )(conv_transpose)
+
+
+def _onnx(self: Any, g: Any, x: Any, weight: Any, bias: Any, groups: Any) -> Any:
+    nd = weight.rank - 2
+    if bias is None or x.rank != nd + 2:
+        return NotImplemented
+    stride = per_dim(self.name, "stride", self.stride, nd)
+    dilation = per_dim(self.name, "dilation", self.dilation, nd)
+    ends = _padding(self.name, self.padding, weight.shape[2:], stride, dilation)
+    return onnx_convolution(g, (x, weight, bias), ends, stride, dilation, groups)
 
 
 def _conv_samples(rng: Any, nd: int) -> Iterator[Sample]:
