@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import sys
 
 import pytest
@@ -15,6 +16,7 @@ from wend.base.errors import (
     FormatError,
     NotImplementedInWend,
     ShapeError,
+    WendError,
 )
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
@@ -65,6 +67,19 @@ def test_bytes_that_are_no_model():
         load(3)
     with pytest.raises(FileNotFoundError):
         load("nowhere.onnx")
+
+
+def test_bytes_changed_at_random():
+    data = add(tensor()).SerializeToString()
+    draw = random.Random(0)
+    for _ in range(3000):
+        changed = bytearray(data)
+        for _ in range(draw.choice((1, 2, 5))):
+            changed[draw.randrange(len(data))] = draw.randrange(256)
+        try:
+            load(bytes(changed))
+        except WendError:
+            pass
 
 
 # --- tensors ----------------------------------------------------------------------

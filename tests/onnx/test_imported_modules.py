@@ -134,6 +134,7 @@ def loop_model():
 
 def test_loops_are_loops():
     model = wend.onnx.load(loop_model())
+    assert model(wend.ones(2), wend.tensor(0)).rows.shape == (0, 2)
     for n in (3, 1, 5):
         model.zero_grad()
         found = model(wend.ones(2), wend.tensor(n))
@@ -209,3 +210,68 @@ def test_small_floats_round_as_ml_dtypes_does(kind):
     limit = float(np.max(every))
     expected = np.clip(x, -limit, limit).astype(dtype).astype("float32")
     np.testing.assert_array_equal(model(x).numpy(), expected)
+
+
+X = np.arange(12, dtype="float32").reshape(3, 4) - 5
+#: (opset, op, attributes, further inputs, what is expected of X): forms that newer opsets changed.
+OLDER = [
+    (7, "Clip", {"min": -1.0, "max": 2.0}, [], X.clip(-1, 2)),
+    (11, "Clip", {}, [np.float32(-1)], X.clip(-1)),
+    (7, "Slice", {"starts": [1], "ends": [9], "axes": [1]}, [], X[:, 1:]),
+    (10, "Slice", {}, [[-1], [-99], [1], [-2]], X[:, ::-2]),
+    (
+        7,
+        "Pad",
+        {"pads": [1, 0, 0, 2], "value": 3.0},
+        [],
+        np.pad(X, ((1, 0), (0, 2)), constant_values=3),
+    ),
+    (11, "Pad", {"mode": "reflect"}, [[0, 2, 0, 1]], np.pad(X, ((0, 0), (2, 1)), "reflect")),
+    (18, "Pad", {"mode": "wrap"}, [[1, 1], None, [1]], np.pad(X, ((0, 0), (1, 1)), "wrap")),
+    (7, "Unsqueeze", {"axes": [0, 3]}, [], X[None, :, :, None]),
+    (13, "Unsqueeze", {}, [[-1]], X[..., None]),
+    (7, "ReduceSum", {"axes": [0], "keepdims": 0}, [], X.sum(0)),
+    (13, "ReduceSum", {}, [[1]], X.sum(1, keepdims=True)),
+    (11, "ReduceMax", {"axes": [-1]}, [], X.max(1, keepdims=True)),
+    (18, "ReduceMax", {"noop_with_empty_axes": 1}, [], X),
+    (11, "Softmax", {"axis": 0}, [], np.exp(X) / np.exp(X).sum()),
+    (13, "Softmax", {"axis": 0}, [], np.exp(X) / np.exp(X).sum(0)),
+    (7, "TopK", {"k": 2, "axis": 0}, [], X[:0:-1]),
+    (10, "TopK", {"axis": 1}, [[1]], X[:, 3:]),
+    (11, "TopK", {"axis": 1, "largest": 0}, [[1]], X[:, :1]),
+    (7, "Upsample", {"scales": [1.0, 2.0]}, [], X.repeat(2, 1)),
+    (9, "Upsample", {}, [np.array([2, 1], "float32")], X.repeat(2, 0)),
+    (10, "Resize", {}, [np.array([2, 1], "float32")], X.repeat(2, 0)),
+    (13, "Resize", {}, [None, None, [6, 4]], X.repeat(2, 0)),
+    (7, "Dropout", {"ratio": 0.5}, [], X),
+    (12, "Dropout", {}, [np.float32(0.5)], X),
+    (7, "Split", {"axis": 1, "split": [1, 3]}, [], X[:, :1]),
+    (13, "Split", {"axis": 1}, [[3, 1]], X[:, :3]),
+    (18, "Split", {"axis": 1, "num_outputs": 3}, [], X[:, :2]),
+    (7, "Gemm", {"transA": 1}, [np.eye(3, dtype="float32"), np.ones(3, "float32")], X.T + 1),
+    (11, "Gemm", {"alpha": 2.0}, [np.eye(4, dtype="float32")], 2 * X),
+    (7, "Flatten", {"axis": 0}, [], X.reshape(1, 12)),
+    (13, "Squeeze", {}, [], X),
+    (11, "CumSum", {"reverse": 1}, [np.int64(0)], X[::-1].cumsum(0)[::-1]),
+]
+OUTPUTS = {"Split": 2, "TopK": 2}
+
+
+@pytest.mark.parametrize(("opset", "op", "attributes", "others", "expected"), OLDER)
+def test_forms_of_all_opsets(opset, op, attributes, others, expected):
+    names = ["x", *("" if other is None else f"i{i}" for i, other in enumerate(others))]
+    weights = {f"i{i}": np.array(v) for i, v in enumerate(others) if v is not None}
+    count = attributes.get("num_outputs", OUTPUTS.get(op, 1))
+    made_node = helper.make_node(op, names, [f"y{i}" for i in range(count)], **attributes)
+    outputs = [helper.make_empty_tensor_value_info(name) for name in made_node.output]
+    graph = helper.make_graph(
+        [made_node],
+        "g",
+        [info("x", [3, 4])],
+        outputs,
+        [numpy_helper.from_array(v, k) for k, v in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    found = wend.onnx.load(model.SerializeToString())(X)
+    found = found if count == 1 else found[0]
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-6)

@@ -10,6 +10,7 @@ from wend.base.errors import FormatError, NotImplementedInWend
 from wend.onnx.importing.bodies import Body, TypedBody
 from wend.onnx.importing.carried import call_with_carried
 from wend.onnx.importing.protos import (
+    check_names,
     defaults_of,
     opsets_of,
     outer_names,
@@ -19,7 +20,13 @@ from wend.onnx.importing.protos import (
     with_given,
 )
 from wend.onnx.importing.registry import SCOPED, Handler, find_handler
-from wend.onnx.importing.types import Carried, sparse_value, tensor_value
+from wend.onnx.importing.types import (
+    Carried,
+    Expected,
+    expected_input,
+    sparse_value,
+    tensor_value,
+)
 
 MOST_NESTED = 64  # graphs in graphs and functions in functions: far above those of models
 
@@ -100,6 +107,7 @@ class Graph:
     initial: dict[str, str]  # name of an initializer: key in the store
     constants: dict[str, Any]  # initializers of a graph in a function
     nodes: list[Node]
+    kinds: list[Expected]  # the declared types of the outputs
     leaves: set[str]  # the values by which a Gradient node of the graph differentiates
 
     def run(self, arguments: Any, outer: Scope | None, store: dict[str, Any]) -> list[Any]:
@@ -179,7 +187,10 @@ class Importer:
         outputs = [info.name for info in proto.output]
         nodes = self.nodes(proto.node, inputs, set(values), known, outputs, context)
         self.active.pop()
-        return Graph(proto.name, inputs, outputs, initial, constants, nodes, leaves_of(nodes))
+        kinds = [expected_input(info) for info in proto.output]
+        return Graph(
+            proto.name, inputs, outputs, initial, constants, nodes, kinds, leaves_of(nodes)
+        )
 
     def function(self, proto: Any, given: dict[str, Any], opsets: dict[str, int]) -> Graph:
         """The body of a function, for the attributes of a call."""
@@ -204,7 +215,7 @@ class Importer:
         made = {name for node in nodes for name in node.outputs} | set(inputs)
         outputs = [name if name in made else "" for name in outputs]
         self.active.pop()
-        graph = Graph(proto.name, inputs, outputs, {}, {}, nodes, leaves_of(nodes))
+        graph = Graph(proto.name, inputs, outputs, {}, {}, nodes, [], leaves_of(nodes))
         self.bodies[key] = graph
         return graph
 
@@ -219,6 +230,7 @@ class Importer:
         whole: bool = True,
     ) -> list[Node]:
         """The nodes in order. Raises FormatError for a name that nothing before has made."""
+        check_names(*inputs, *outputs, *initial)
         made = set(inputs) | initial
         if len(set(inputs)) < len(inputs):
             raise FormatError(f"onnx.load: two inputs of a graph share a name: {inputs}")
@@ -253,6 +265,7 @@ class Importer:
 
     def node(self, proto: Any, known: frozenset[str], context: Context) -> tuple[Node, set[str]]:
         """A node, and the names of the graph around that the node and the subgraphs use."""
+        check_names(proto.op_type, proto.domain, proto.name, *proto.input, *proto.output)
         domain = own_domain(proto.domain)
         version = context.opsets.get(domain, 0)
         proto = with_given(proto, context.given)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.base.errors import FormatError
+
+MOST_VERSION = 1 << 31
+
 
 def own_domain(domain: str) -> str:
     """A domain by a single name: ai.onnx is the empty name."""
@@ -12,7 +16,18 @@ def own_domain(domain: str) -> str:
 
 def opsets_of(imports: Any) -> dict[str, int]:
     """{domain: version}."""
-    return {own_domain(entry.domain): entry.version for entry in imports}
+    found = {own_domain(entry.domain): entry.version for entry in imports}
+    for domain, version in found.items():
+        if not 0 < version < MOST_VERSION:
+            raise FormatError(f"onnx.load: {version} is no version of opset {domain or 'ai.onnx'}")
+    return found
+
+
+def check_names(*names: Any) -> None:
+    """Raises FormatError for a name that is no text: protobuf gives such names as bytes."""
+    for name in names:
+        if not isinstance(name, str):
+            raise FormatError(f"onnx.load: the name {name!r} is no UTF-8")
 
 
 def with_given(proto: Any, given: dict[str, Any]) -> Any:

@@ -239,7 +239,7 @@ class Expected:
 
     name: str
     element: int | None
-    rank: int | None
+    sizes: tuple[int, ...] | None  # 0 for a size that is left open
 
     def take(self, given: Any) -> Any:
         """The value of an input that was fed. Raises DTypeError or ShapeError."""
@@ -257,9 +257,10 @@ class Expected:
         if element_of(value) != self.element:
             found = ELEMENTS[element_of(value)][0]
             raise DTypeError(f"onnx: {where} must have dtype {name}, and {found} was given")
-        if self.rank is not None and len(value.shape) != self.rank:
+        if self.sizes is not None and len(value.shape) != len(self.sizes):
             raise ShapeError(
-                f"onnx: {where} must have {self.rank} dims, not those of shape {tuple(value.shape)}"
+                f"onnx: {where} must have {len(self.sizes)} dims, "
+                f"not those of shape {tuple(value.shape)}"
             )
         return value
 
@@ -271,5 +272,7 @@ def expected_input(info: Any) -> Expected:
     tensor = info.type.tensor_type
     if tensor.elem_type:
         check_element(tensor.elem_type, f"input {info.name!r}")
-    rank = len(tensor.shape.dim) if tensor.HasField("shape") else None
-    return Expected(info.name, tensor.elem_type or None, rank)
+    sizes = tuple(max(dim.dim_value, 0) for dim in tensor.shape.dim)
+    return Expected(
+        info.name, tensor.elem_type or None, sizes if tensor.HasField("shape") else None
+    )

@@ -7,6 +7,7 @@ from typing import Any
 import wend
 from wend.onnx.importing.ops.support import number
 from wend.onnx.importing.registry import op
+from wend.onnx.importing.types import dtype_of, element_of, plain, with_element
 
 
 @op("If", scoped=True)
@@ -21,23 +22,35 @@ def loop(node: Any, scope: Any, limit: Any = None, go_on: Any = None, *carried: 
     """A graph again and again: for a number of times, while a condition holds, or both."""
     body = node.get("body")
     most = None if limit is None else number(limit)
-    held = wend.tensor(True) if go_on is None else go_on
+    held = go_on
+    read = None  # the condition that was read last: a body may hand on the same tensor
     state = list(carried)
     rows: list[list[Any]] = [[] for _ in body.outputs[1 + len(carried) :]]
     count = 0
-    while (most is None or count < most) and number(held):
+    while most is None or count < most:
+        if held is not None and held is not read:
+            if not number(held):
+                break
+            read = held
         given = wend.tensor(count, dtype=wend.int64)
-        held, *results = body.within(scope, given, held, *state)
+        condition = wend.tensor(True) if held is None else held
+        held, *results = body.within(scope, given, condition, *state)
         state = results[: len(state)]
         for row, value in zip(rows, results[len(state) :]):
             row.append(value)
         count += 1
-    return (*state, *[stacked(row) for row in rows])
+    kinds = body.kinds[1 + len(carried) :]
+    return (*state, *[stacked(row, 0, kind) for row, kind in zip(rows, kinds)])
 
 
-def stacked(row: list[Any], axis: int = 0) -> Any:
-    """Values of all iterations along a new axis."""
-    return wend.stack(row, axis) if row else wend.zeros(0)
+def stacked(row: list[Any], axis: int, kind: Any) -> Any:
+    """Values of all iterations along a new axis; of none an empty tensor of the declared type."""
+    if row:
+        values = wend.stack([plain(value) for value in row], axis)
+        return with_element(values, element_of(row[0]))
+    sizes = list(kind.sizes or ())
+    sizes.insert(axis % (len(sizes) + 1), 0)
+    return with_element(wend.zeros(sizes, dtype=dtype_of(kind.element or 1)), kind.element or 1)
 
 
 @op("Scan", since=9, scoped=True)
@@ -48,6 +61,7 @@ def scan(node: Any, scope: Any, *inputs: Any) -> Any:
     backward = node.get("scan_input_directions", (0,) * sequences)
     state, scanned = list(inputs[:-sequences]), inputs[len(inputs) - sequences :]
     outputs = len(node.get("body").outputs) - len(state)
+    kinds = node.get("body").kinds[len(state) :]
     out_axes = node.get("scan_output_axes", (0,) * outputs)
     out_backward = node.get("scan_output_directions", (0,) * outputs)
     slices = [
@@ -55,8 +69,8 @@ def scan(node: Any, scope: Any, *inputs: Any) -> Any:
     ]
     state, rows = _steps(node.get("body"), scope, state, slices)
     found = [
-        stacked(row[:: -1 if back else 1], axis)
-        for row, axis, back in zip(rows, out_axes, out_backward)
+        stacked(row[:: -1 if back else 1], axis, kind)
+        for row, axis, back, kind in zip(rows, out_axes, out_backward, kinds)
     ]
     return (*state, *found)
 
@@ -87,5 +101,6 @@ def scan_of_batches(node: Any, scope: Any, lengths: Any, *inputs: Any) -> Any:
         ]
         state, rows = _steps(body, scope, [x[i] for x in first], slices)
         states.append(state)
-        outputs.append([stacked(row) for row in rows])
+        kinds = body.kinds[len(state) :]
+        outputs.append([stacked(row, 0, kind) for row, kind in zip(rows, kinds)])
     return tuple(wend.stack(column) for column in (*zip(*states), *zip(*outputs)))
