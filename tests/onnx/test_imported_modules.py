@@ -191,6 +191,26 @@ def test_integer_weights_are_buffers_and_clashes_get_other_names():
     assert [name for name, _ in model.named_parameters()] == ["forward_", "a", "a_b"]
 
 
+def test_strings_are_lists():
+    strings = TensorProto.STRING
+    weights = {"w": np.array([["!"], ["?"]], dtype=object)}
+    nodes = [node("StringConcat", "x w", "y")]
+    data = made(nodes, [info("x", [2], strings)], [info("y", [2, 2], strings)], weights, opset=20)
+    model = wend.onnx.load(data)
+    expected = [["a!", "b!"], ["a?", "b?"]]
+    assert model(["a", "b"]) == model(np.array(["a", "b"], dtype=object)) == expected
+    with pytest.raises(wend.base.errors.DTypeError, match="must be strings"):
+        model(wend.zeros(2))
+    data = made(
+        [node("Reshape", "x s", "y")],
+        [info("x", [2], strings)],
+        [info("y", [2, 1], strings)],
+        {"s": np.array([2, 1])},
+    )
+    with pytest.raises(wend.base.errors.NotImplementedInWend, match="no handler for strings"):
+        wend.onnx.load(data)(["a", "b"])
+
+
 def test_types_that_wend_lacks_are_carried():
     nodes = [node("Add", "x x", "y")]
     data = made(nodes, [info("x", [2], TensorProto.UINT16)], [info("y", [2], TensorProto.UINT16)])

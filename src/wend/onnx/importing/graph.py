@@ -19,10 +19,11 @@ from wend.onnx.importing.protos import (
     schema_of,
     with_given,
 )
-from wend.onnx.importing.registry import SCOPED, Handler, find_handler
+from wend.onnx.importing.registry import SCOPED, TEXT_HANDLERS, Handler, find_handler
 from wend.onnx.importing.types import (
     Carried,
     Expected,
+    Text,
     expected_input,
     sparse_value,
     tensor_value,
@@ -78,6 +79,8 @@ class Node:
         try:
             if self.handler in SCOPED:
                 result = self.handler(self, scope, *arguments)
+            elif any(isinstance(value, Text) for value in arguments):
+                result = self.run_on_text(arguments)
             elif any(isinstance(value, Carried) for value in arguments):
                 result = call_with_carried(self, arguments)
             else:
@@ -91,6 +94,15 @@ class Node:
                 scope.values[name] = value
         for name in self.drops:
             scope.values.pop(name, None)
+
+    def run_on_text(self, arguments: list[Any]) -> Any:
+        """The results for strings. Raises NotImplementedInWend if the op takes none here."""
+        passes_on = getattr(self.handler, "aware", False) and self.op_type.startswith("Sequence")
+        if passes_on or isinstance(self.handler, Body | TypedBody):
+            return self.handler(self, *arguments)
+        if (self.domain, self.op_type) not in TEXT_HANDLERS:
+            raise NotImplementedInWend(f"onnx: {self} has no handler for strings")
+        return TEXT_HANDLERS[self.domain, self.op_type](self, *arguments)
 
     def __str__(self) -> str:
         domain = f"{self.domain}." if self.domain else ""
@@ -327,8 +339,6 @@ class Importer:
         if kind == proto.GRAPHS:
             return [self.graph(graph, known, context) for graph in proto.graphs]
         if kind == proto.TENSOR:
-            if proto.t.data_type == proto.t.STRING:
-                return None
             return tensor_value(proto.t, self.folder)
         if kind == proto.TENSORS:
             return [tensor_value(tensor, self.folder) for tensor in proto.tensors]

@@ -11,7 +11,7 @@ from wend.base.errors import ArgumentTypeError, FormatError, ModuleNotAvailable
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter
 from wend.onnx.importing.graph import Context, Importer
-from wend.onnx.importing.types import Carried, Expected, expected_input, plain
+from wend.onnx.importing.types import Carried, Expected, Text, expected_input, plain
 
 
 def load(source: str | os.PathLike[str] | bytes, *, trainable: bool = True) -> ONNXModule:
@@ -86,6 +86,7 @@ class ONNXModule(Module):
     def __init__(self, graph: Any, store: dict[str, Any], expected: Any, trainable: bool) -> None:
         super().__init__()
         self.graph = graph
+        self.texts: dict[str, Text] = {}
         self.places: dict[str, tuple[str, str, int | None]] = {}
         fed = [e for e in expected if e.name not in graph.initial]
         optional = [e for e in expected if e.name in graph.initial]
@@ -99,6 +100,9 @@ class ONNXModule(Module):
 
     def _place(self, key: str, value: Any, trainable: bool) -> None:
         """Register an initializer under a name, in modules of the dotted parts."""
+        if isinstance(value, Text):
+            self.texts[key] = value
+            return
         owner: Module = self
         *parents, name = [_identifier(part) for part in key.split(".") if part] or ["tensor"]
         for parent in parents:
@@ -124,7 +128,7 @@ class ONNXModule(Module):
     def _stored(self) -> dict[str, Any]:
         """The initializers of this moment, by key."""
         modules = dict(self.named_modules())
-        store = {}
+        store: dict[str, Any] = dict(self.texts)
         for key, (path, name, element) in self.places.items():
             tensor = getattr(modules[path], name)
             store[key] = tensor if element is None else Carried(tensor, element)
@@ -163,6 +167,8 @@ def _given(value: Any) -> Any:
     """An output as the caller gets one: for a type that Wend lacks, the carrier."""
     if isinstance(value, list):
         return [_given(one) for one in value]
+    if isinstance(value, Text):
+        return value.nested()
     return plain(value)
 
 

@@ -9,11 +9,15 @@ Handler = Callable[..., Any]
 
 #: (domain, op): the versions of the opset from which a handler applies, ascending.
 HANDLERS: dict[tuple[str, str], list[tuple[int, Handler]]] = {}
+#: The handlers of ops on strings, which are no tensors: Python runs these on lists.
+TEXT_HANDLERS: dict[tuple[str, str], Handler] = {}
 #: Handlers that run subgraphs, and take the scope of values as second argument.
 SCOPED: set[Handler] = set()
 
 
-def op(*names: str, since: int = 1, domain: str = "", scoped: bool = False) -> Callable[..., Any]:
+def op(
+    *names: str, since: int = 1, domain: str = "", scoped: bool = False, on_text: bool = False
+) -> Callable[..., Any]:
     """Register a function as the handler of ONNX ops, from version `since` of the opset on.
 
     The function gets the node and the inputs in ONNX's order, None for an absent input. The result
@@ -22,6 +26,9 @@ def op(*names: str, since: int = 1, domain: str = "", scoped: bool = False) -> C
 
     def register(function: Handler) -> Handler:
         for name in names:
+            if on_text:
+                TEXT_HANDLERS[domain, name] = function
+                continue
             versions = HANDLERS.setdefault((domain, name), [])
             versions.append((since, function))
             versions.sort(key=lambda pair: pair[0])
@@ -34,7 +41,7 @@ def op(*names: str, since: int = 1, domain: str = "", scoped: bool = False) -> C
 
 def find_handler(domain: str, name: str, version: int) -> Handler | None:
     """The newest handler that is no newer than the opset's version, or None."""
-    found = None
+    found = TEXT_HANDLERS.get((domain, name)) if version else None
     for since, function in HANDLERS.get((domain, name), ()):
         if since <= version:
             found = function

@@ -52,6 +52,7 @@ CARRIED = frozenset((4, 12, 13, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26))
 ELEMENT_OF_DTYPE = {
     dtype: element for element, (_, _, dtype) in ELEMENTS.items() if element not in CARRIED
 }
+STRING = 8
 _NAMES = {name: element for element, (name, _, _) in ELEMENTS.items()}
 
 
@@ -68,8 +69,42 @@ class Carried:
         return self.tensor.shape
 
 
+@dataclass(frozen=True)
+class Text:
+    """Strings in a shape: no tensor of Wend holds strings."""
+
+    flat: list[str]
+    shape: tuple[int, ...]
+
+    def nested(self) -> Any:
+        """The strings in lists of lists; a string alone for no dims."""
+        found: Any = self.flat
+        for size in reversed(self.shape[1:]):
+            found = [found[i : i + size] for i in range(0, len(found), size)] if size else []
+        return found if self.shape else found[0]
+
+
+def text_value(given: Any, where: str) -> Text:
+    """Strings from a NumPy array, or from lists of lists. Raises DTypeError."""
+    found = given.tolist() if hasattr(given, "tolist") else given
+    shape = []
+    level = found
+    while isinstance(level, list):
+        shape.append(len(level))
+        level = level[0] if level else None
+    flat = [found] if not shape else found
+    for _ in shape[1:]:
+        flat = [value for row in flat for value in row]
+    if math.prod(shape) != len(flat) or not all(isinstance(value, str) for value in flat):
+        raise DTypeError(f"onnx: {where} must be strings, in an array or in lists of equal lengths")
+    whole = tuple(given.shape) if hasattr(given, "shape") else tuple(shape)
+    return Text(flat, whole)
+
+
 def element_of(value: Any) -> int:
     """The ONNX number of the element type of a value."""
+    if isinstance(value, Text):
+        return STRING
     if isinstance(value, Carried):
         return value.element
     return ELEMENT_OF_DTYPE[value.dtype]
@@ -82,7 +117,7 @@ def plain(value: Any) -> Any:
 
 def is_tensor(value: Any) -> bool:
     """Whether a value is a tensor, and not a sequence or nothing."""
-    return isinstance(value, wend.Tensor | Carried)
+    return isinstance(value, wend.Tensor | Carried | Text)
 
 
 def with_element(tensor: Any, element: int) -> Any:
@@ -92,7 +127,7 @@ def with_element(tensor: Any, element: int) -> Any:
 
 def check_element(element: int, where: str) -> None:
     """Raises NotImplementedInWend for strings, and FormatError for an unknown number."""
-    if element == 8:
+    if element == STRING:
         raise NotImplementedInWend(
             f"onnx.load: {where} holds strings, which no tensor of Wend does"
         )
@@ -144,6 +179,8 @@ def tensor_value(proto: Any, folder: str | None) -> Any:
     from onnx import TensorProto, numpy_helper
 
     where = f"tensor {proto.name!r}"
+    if proto.data_type == STRING:
+        return strings_value(proto, where)
     check_element(proto.data_type, where)
     count = count_elements(proto.dims, where)
     bits = ELEMENTS[proto.data_type][1]
@@ -169,6 +206,18 @@ def tensor_value(proto: Any, folder: str | None) -> Any:
             f"and the file holds {found}"
         )
     return from_array(numpy_helper.to_array(proto), where)
+
+
+def strings_value(proto: Any, where: str) -> Text:
+    """The strings of a TensorProto."""
+    count = count_elements(proto.dims, where)
+    if count != len(proto.string_data):
+        raise FormatError(
+            f"onnx.load: {where} of dims {list(proto.dims)} needs {count} strings, "
+            f"and the file holds {len(proto.string_data)}"
+        )
+    flat = [data.decode("utf-8", "replace") for data in proto.string_data]
+    return Text(flat, tuple(proto.dims))
 
 
 def external_data(proto: Any, folder: str | None, expected: int, where: str) -> bytes:
@@ -248,6 +297,8 @@ class Expected:
         if isinstance(given, list | tuple) and self.element is None:
             return [self.take(one) for one in given]
         where = f"input {self.name!r}"
+        if self.element == STRING:
+            return given if isinstance(given, Text) else text_value(given, where)
         value = given if isinstance(given, wend.Tensor | Carried) else from_array(given, where)
         if self.element is None:
             return value
@@ -270,7 +321,7 @@ def expected_input(info: Any) -> Expected:
     if info.type.WhichOneof("value") != "tensor_type":
         return Expected(info.name, None, None)
     tensor = info.type.tensor_type
-    if tensor.elem_type:
+    if tensor.elem_type not in (0, STRING):
         check_element(tensor.elem_type, f"input {info.name!r}")
     sizes = tuple(max(dim.dim_value, 0) for dim in tensor.shape.dim)
     return Expected(

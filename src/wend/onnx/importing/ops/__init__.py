@@ -19,6 +19,7 @@ from wend.onnx.importing.ops import (
     sequences,
     shapes,
     signal,
+    text,
     training,
 )
 
@@ -41,5 +42,6 @@ __all__ = [
     "sequences",
     "shapes",
     "signal",
+    "text",
     "training",
 ]

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import wend
-from wend.base.errors import FormatError, NotImplementedInWend, ShapeError
+from wend.base.errors import FormatError, ShapeError
 from wend.onnx.importing.carried import aware
 from wend.onnx.importing.ops.support import axes_of, ints, number, size_tensor
 from wend.onnx.importing.registry import op
-from wend.onnx.importing.types import dtype_of, element_of, plain, with_element
+from wend.onnx.importing.types import Text, dtype_of, element_of, plain, with_element
 
 
 @aware
@@ -38,7 +38,10 @@ def constant(node: Any) -> Any:
             found = node.get(f"value_{name}{suffix}")
             if found is not None:
                 return wend.tensor(found, dtype=dtype)
-    raise NotImplementedInWend(f"onnx: {node} is a string, which no tensor of Wend holds")
+    strings = node.get("value_strings")
+    if strings is not None:
+        return Text(list(strings), (len(strings),))
+    return Text([node.get("value_string", "")], ())
 
 
 @op("ConstantOfShape")
