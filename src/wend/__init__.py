@@ -68,9 +68,9 @@ _ELSEWHERE = {
 
 #: Submodules that load when first used.
 _LAZY = frozenset(
-    "nn optim utils autograd func nested jit onnx linalg fft cuda backends random special testing "
-    "distributed distributions multiprocessing amp serialization types version overrides hub "
-    "sparse accelerator mps xpu compiler return_types debug".split()
+    "nn optim utils autograd func nested export jit onnx linalg fft cuda backends random special "
+    "testing distributed distributions multiprocessing amp serialization types version overrides "
+    "hub sparse accelerator mps xpu compiler return_types debug".split()
 )
 
 

@@ -160,6 +160,7 @@ from wend import cuda as cuda
 from wend import debug as debug
 from wend import distributed as distributed
 from wend import distributions as distributions
+from wend import export as export
 from wend import func as func
 from wend import jit as jit
 from wend import linalg as linalg

@@ -15,12 +15,6 @@ def test_no_process_groups():
     assert not hasattr(wend.distributed, "rpc")
 
 
-def test_no_exporter():
-    assert not wend.onnx.is_in_onnx_export()
-    with pytest.raises(NotImplementedError, match=r"torch\.onnx\.export"):
-        wend.onnx.export(wend.nn.Linear(1, 1), (wend.ones(1),), "x.onnx")
-
-
 def test_scripted_functions_are_the_functions():
     def double(x):
         return x * 2

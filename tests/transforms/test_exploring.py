@@ -350,3 +350,16 @@ def test_every_op_names_its_line():
     items = [i for _, _, s in program.stretches() for i in s.items if isinstance(i, Apply)]
     assert items
     assert all(i.site.code is branches.__code__ for i in items)
+
+
+def test_constants_may_be_read():
+    def steps(x):
+        rates = torch.linspace(0, 1, 3)
+        for rate in rates.tolist():
+            x = x * (1 - rate)
+        if torch.tensor([1.0, 2.0]).sum() > 2:
+            x = x + float(rates[1])
+        return x
+
+    program = checked(steps, torch.rand(3), torch.rand(5))
+    assert len(program.points) == 1

@@ -6,6 +6,7 @@ Data becomes a held value (`tensor`, `as_tensor`); constants and ranges are reco
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import warnings
@@ -13,7 +14,7 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.base.devices import CPU, usable
-from wend.base.dtypes import DType
+from wend.base.dtypes import DType, promote_types
 from wend.base.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -26,6 +27,7 @@ from wend.base.shapes import int_of
 from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
+from wend.core.symbolic import SymInt, SymNumber, category_of
 from wend.frontend.aliasing.outside_memory import adopt
 from wend.frontend.formats import check_layout
 from wend.frontend.interop import arrays as interop_arrays
@@ -182,12 +184,35 @@ def tensor(
             stacklevel=2,
         )
         made = _copy(data, options.dtype)
+    elif _hot.current_trace().symbolic is not None and _has_symbols(data):
+        made = _of_symbols(data, options.dtype or _dtype_of_symbols(data))
     else:
         op = interop_arrays.Op("tensor", Tensor)
         made = held(interop_arrays.array_from_data(data, options.dtype, op))
     if options.requires_grad:
         made.requires_grad_()
     return made
+
+
+def _has_symbols(data: Any) -> bool:
+    """Whether there are numbers among the data that are only known when an explored graph runs."""
+    if isinstance(data, (list, tuple)):
+        return any(map(_has_symbols, data))
+    return isinstance(data, (SymInt, SymNumber))
+
+
+def _dtype_of_symbols(data: Any) -> DType:
+    """The type of a tensor of such data."""
+    if isinstance(data, (list, tuple)):
+        return functools.reduce(promote_types, map(_dtype_of_symbols, data))
+    return dtypes.dtype_of_scalar_category(category_of(data))
+
+
+def _of_symbols(data: Any, dtype: DType) -> Tensor:
+    """A tensor of such data."""
+    if isinstance(data, (list, tuple)):
+        return ops.stack([_of_symbols(part, dtype) for part in data])
+    return ops.full((), data, dtype=dtype)
 
 
 def _copy(source: Tensor, dtype: DType | None) -> Tensor:
@@ -213,6 +238,8 @@ def _shared_or_copied(name: str, data: Any, dtype: DType | None) -> Tensor:
     if is_array(data):
         made = shared(sharable(name, data))
         return made if dtype in (None, made.dtype) else ops.cast(made, dtype)
+    if _hot.current_trace().symbolic is not None and _has_symbols(data):
+        return _of_symbols(data, dtype or _dtype_of_symbols(data))
     op = interop_arrays.Op(name, Tensor)
     return held(interop_arrays.array_from_data(data, dtype, op))
 

@@ -162,14 +162,6 @@ def jit_file(*args: Any, **kwargs: Any) -> Any:
     )
 
 
-def onnx_export(*args: Any, **kwargs: Any) -> Any:
-    """Raises NotImplementedInWend: there is no exporter yet."""
-    raise NotImplementedInWend(
-        "torch.onnx.export: not available; save the state_dict with torch.save and export from "
-        "PyTorch"
-    )
-
-
 def no_process_group(*args: Any, **kwargs: Any) -> Any:
     """Raises NotImplementedInWend: programs run in a single process so far."""
     raise NotImplementedInWend(

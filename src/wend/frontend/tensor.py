@@ -56,6 +56,8 @@ def array_of(x: Tensor) -> Any:
 def unavailable(value: Value) -> None:
     """Raise why a value cannot be had."""
     if value.error is not None:
+        if getattr(value.error, "fill", None) is not None and value.error.fill(value):
+            return  # a constant of a function that is being explored
         anew = getattr(value.error, "anew", None)  # an error that names the line that asks
         raise value.error if anew is None else anew()
     raise GraphError("a value was lost: it was not computed when its trace was flushed")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from wend.core._hot import Tensor
 from wend.transforms.exploring.program import StaticGraph
 from wend.transforms.exploring.running import SizesDiffer, run
 
-__all__ = ["disagreement"]
+__all__ = ["at_sizes", "close", "disagreement", "resized"]
 
 FURTHER = (1, 3)  # how much longer the dims are in the further comparisons
 
@@ -23,36 +23,45 @@ def disagreement(
 ) -> str | None:
     """A difference between a program and the function, as text; None if there is none.
 
-    The sizes are those of the arguments and two further sizes, with elements repeated.
-    Dims of equal length grow together.  Sizes that the function refuses, or the guards,
-    say nothing.
+    The sizes are those of `at_sizes`.  Sizes that the function refuses, or the guards, say nothing.
     """
     leaves, structure = tree.flatten((tuple(args), dict(kwargs)))
     captured = {c.id: c.tensor for c in program.captured}
-    for more in (0, *FURTHER):
-        given = [
-            _longer(x, program, more, i) if isinstance(x, Tensor) else x
-            for i, x in enumerate(leaves)
-        ]
-        if more and all(a is b for a, b in zip(given, leaves, strict=True)):
-            return None
+    for given in at_sizes(program, leaves):
         found = _compare(program, function, structure, given, captured)
         if found is not None:
             return found
     return None
 
 
-def _longer(x: Tensor, program: StaticGraph, more: int, place: int) -> Tensor:
-    """x with longer dims, where these are symbols."""
-    number = program.inputs[sum(i not in program.constants for i in range(place))]
+def at_sizes(program: StaticGraph, leaves: list[Any]) -> Iterator[list[Any]]:
+    """The leaves of the arguments, with tensors of the given sizes and of further sizes.
+
+    The elements are repeated.  Dims of equal length grow together.
+    """
+    yield leaves
+    place: dict[int, int] = {}
+    for i in range(len(leaves)):
+        if i not in program.constants:
+            place[i] = program.inputs[len(place)]
+    for more in FURTHER:
+        given = [
+            resized(x, program, place[i], more) if i in place else x for i, x in enumerate(leaves)
+        ]
+        if all(a is b for a, b in zip(given, leaves, strict=True)):
+            return
+        yield given
+
+
+def resized(x: Tensor, program: StaticGraph, number: int, more: int | None) -> Tensor:
+    """x with dims that are longer, or of size 1 for None, where these are symbols."""
     extents = program.info[number].extents or ()
-    if more == 0:
-        return x
     array = np.asarray(_hot.ensure(_hot.refreshed(x)))
     for axis, e in enumerate(extents):
-        if type(e) is tuple and array.shape[axis]:
-            n = array.shape[axis]
-            array = np.take(array, np.arange(n + more) % n, axis=axis)
+        n = array.shape[axis]
+        if type(e) is tuple and n:
+            wanted = 1 if more is None else n + more
+            array = np.take(array, np.arange(wanted) % n, axis=axis)
     if array.shape == tuple(x.shape):
         return x
     type_ = _hot.refreshed(x).type
@@ -101,7 +110,7 @@ def _compare(
                 return f"result {k} is {a!r}, and not {b!r}"
         elif a.shape != b.shape or a.dtype != b.dtype:
             return f"result {k} has shape {a.shape}, and not {b.shape}, for sizes {sizes}"
-        elif not _close(a, b):
+        elif not close(a, b):
             return f"result {k} has other values, for sizes {sizes}"
     return None
 
@@ -113,7 +122,7 @@ def _restore(buffers: list[tuple[Tensor, Any]]) -> None:
             t.value = value
 
 
-def _close(a: Any, b: Any) -> bool:
+def close(a: Any, b: Any) -> bool:
     if a.dtype.kind in "biu?":
         return bool((a == b).all())
     wide = np.result_type(a.dtype, np.float64) if a.dtype.kind != "c" else a.dtype

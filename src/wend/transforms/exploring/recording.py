@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from wend.base.devices import CPU
@@ -37,6 +37,7 @@ from wend.transforms.exploring.program import (
     ReadNumber,
     Stretch,
 )
+from wend.transforms.exploring.running import apply
 from wend.transforms.exploring.snapshot import TooMuch, hidden_iterators, hidden_lists, take
 from wend.transforms.levels import _note_view
 
@@ -73,7 +74,8 @@ class Unroll(BaseException):
 class Asked(ExploreError):
     """The error of reading the data of a tensor that has none."""
 
-    def __init__(self) -> None:
+    def __init__(self, fill: Callable[[Value], bool] | None = None) -> None:
+        self.fill = fill
         super().__init__(
             "explore: the values of a tensor were read by NumPy, int, float, print, tolist or the "
             "like: a static graph would freeze them. Use tensor ops, or item() or bool() of one "
@@ -112,6 +114,7 @@ class Exploration:
         self.names: dict[int, tuple[str, str]] = {}
         self.kept: list[Any] = []  # so that no id is taken twice
         self.lengths: dict[Any, list[int]] = {}
+        self.kinds: dict[int, str] = {}  # of captured tensors
         self.growing = growing
 
     def new_id(self, info: Info) -> int:
@@ -160,7 +163,8 @@ class Run:
         self.sequences: dict[int, Value] = {}  # by id(), the values of items that stand for many
         self.stepped = False  # whether a loop over an extent has begun
         self.n_ops = 0
-        self.error = Asked()
+        self.error = Asked(self.fill)
+        self.fixed: dict[int, Apply] = {}  # by result, ops on nothing but constants
         self.frames_from: Any = None
         #: Objects that are no part of the function; kept, so that no id is taken twice.
         self.before: dict[int, Any] = {}
@@ -210,7 +214,8 @@ class Run:
 
     def explores(self, tensor: Tensor) -> bool:
         """Whether a tensor has no data, as a result of this run."""
-        return bool(_hot.refreshed(tensor).serial == self.serial)
+        value = _hot.refreshed(tensor)
+        return bool(value.serial == self.serial) and not self.fill(value)
 
     def capture(self, value: Value, handle: Tensor) -> Captured:
         """Note a tensor from outside of the function."""
@@ -229,6 +234,7 @@ class Run:
         )
         if kind == "constant" and value.leaf is not None:
             kind = "parameter"
+        self.shared.kinds[number] = kind
         return Captured(number, handle, name, kind)
 
     # -- recording --------------------------------------------------------------------------
@@ -272,11 +278,48 @@ class Run:
         numbers = tuple([expr_of(a) for a in args])
         grad = bool(self.trace.mode.grad)
         modules = tuple(self.trace.modules)
-        self.add(Apply(prim, program, ids, tuple(outputs), numbers, grad, site, modules))
+        item = Apply(prim, program, ids, tuple(outputs), numbers, grad, site, modules)
+        self.add(item)
+        if (
+            not prim.random
+            and all(map(self.is_constant, ids))
+            and not any(type(n) is tuple for n in numbers)
+        ):
+            self.fixed.update(dict.fromkeys(outputs, item))
         if prim.is_view and tensors:
             _note_view(handles[0], tensors[0], prim, args)
         wrap = prim.result_wrap()
         return handles[0] if wrap is None else wrap(handles)
+
+    def is_constant(self, i: int) -> bool:
+        """Whether a value follows from constants alone."""
+        return i in self.fixed or self.shared.kinds.get(i) == "constant"
+
+    def fill(self, value: Value) -> bool:
+        """Compute the data of a value that follows from constants alone; whether that was done."""
+        if value.serial != self.serial or value.index not in self.fixed:
+            return False
+        env = {c.id: c.tensor for c in self.shared.captured.values()}
+        order: dict[int, Apply] = {}
+        waiting = [int(value.index)]
+        while waiting:
+            item = self.fixed.get(waiting[-1])
+            if item is None or id(item) in order:
+                waiting.pop()
+                continue
+            missing = [i for i in item.inputs if i in self.fixed and id(self.fixed[i]) not in order]
+            waiting.extend(missing)
+            if not missing:
+                order[id(item)] = item
+                waiting.pop()
+        before, self.trace.symbolic = self.trace.symbolic, None
+        try:
+            for item in order.values():
+                apply(item, env)
+            value.buffer = _hot.ensure(_hot.refreshed(env[int(value.index)]))
+        finally:
+            self.trace.symbolic = before
+        return True
 
     def hint_type(self, value: Value) -> Any:
         """The concrete type that stands for a symbolic type."""

@@ -26,7 +26,7 @@ __all__ = [
     "Bind",
     "Branch",
     "Outcome",
-    "Region",
+    "Nested",
     "Repeat",
     "results_of",
     "structured",
@@ -65,8 +65,8 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Region:
-    """Items and nested statements in order, and where they lead."""
+class Nested:
+    """Items and nested statements in order, and the outcome."""
 
     items: list[Item | Bind | Branch | Repeat] = field(default_factory=list)
     outcome: Outcome = field(default_factory=lambda: Outcome({}))
@@ -81,8 +81,8 @@ class Branch:
     """
 
     question: tuple[Any, ...]
-    on_false: Region
-    on_true: Region
+    on_false: Nested
+    on_true: Nested
     outcome: Outcome
 
 
@@ -102,12 +102,12 @@ class Repeat:
     start: tuple[int, ...]
     question: tuple[Any, ...] | None
     goes_on: bool
-    body: Region
+    body: Nested
     outputs: tuple[int, ...]
     outcome: Outcome | None
 
 
-def structured(program: StaticGraph) -> Region:
+def structured(program: StaticGraph) -> Nested:
     """The program as a region whose only target is END.
 
     The values of END: the results of the function, then the new values of `writes_of(program)`.
@@ -173,9 +173,9 @@ class _Builder:
         self.writes = writes_of(program)
         self.results = results_of(program)
 
-    def whole(self) -> Region:
+    def whole(self) -> Nested:
         """The region of the whole program."""
-        region = Region()
+        region = Nested()
         self.follow(region, self.points[0].answers[0], frozenset())
         return region
 
@@ -190,7 +190,7 @@ class _Builder:
 
     # -- stretches --------------------------------------------------------------------------
 
-    def follow(self, region: Region, stretch: Stretch, stops: frozenset[int]) -> None:
+    def follow(self, region: Nested, stretch: Stretch, stops: frozenset[int]) -> None:
         """Append a stretch and all that follows, up to the stops."""
         region.items.extend(stretch.items)
         end = stretch.end
@@ -204,7 +204,7 @@ class _Builder:
             else:
                 self.arrive(region, end.point, end.args, stops)
 
-    def given(self, region: Region, end: Give) -> tuple[int, ...]:
+    def given(self, region: Nested, end: Give) -> tuple[int, ...]:
         """The results as ids."""
         found = []
         for (kind, x), wanted in zip(end.leaves, self.results, strict=True):
@@ -221,7 +221,7 @@ class _Builder:
     # -- points -----------------------------------------------------------------------------
 
     def arrive(
-        self, region: Region, point: int, args: tuple[int, ...], stops: frozenset[int]
+        self, region: Nested, point: int, args: tuple[int, ...], stops: frozenset[int]
     ) -> None:
         """Append a point and all that follows, up to the stops."""
         if point in self.loops:
@@ -230,13 +230,13 @@ class _Builder:
         region.items.append(Bind(self.points[point].params, args))
         self.branch(region, point, stops)
 
-    def branch(self, region: Region, point: int, stops: frozenset[int]) -> None:
+    def branch(self, region: Nested, point: int, stops: frozenset[int]) -> None:
         """Append the question of a point whose params are bound."""
         join = self.join(point, stops)
         inner = stops if join is None else stops | {join}
         sides = []
         for stretch in self.points[point].answers:
-            side = Region()
+            side = Nested()
             self.follow(side, stretch, inner)
             sides.append(side)
         question = self.points[point].question
@@ -247,12 +247,12 @@ class _Builder:
             self.arrive(region, join, values, stops)
 
     def merge(
-        self, region: Region, question: tuple[Any, ...], on_false: Region, on_true: Region
+        self, region: Nested, question: tuple[Any, ...], on_false: Nested, on_true: Nested
     ) -> None:
         """Append a branch of two regions."""
         sides = (on_false, on_true)
         if not on_false.outcome.values or not on_true.outcome.values:
-            left = on_false if on_false.outcome.values else on_true  # the other ends in an error
+            left = on_false if on_false.outcome.values else on_true  # the second ends in an error
             region.items.extend(left.items)
             region.outcome = left.outcome
             return
@@ -304,7 +304,7 @@ class _Builder:
     # -- loops ------------------------------------------------------------------------------
 
     def loop(
-        self, region: Region, point: int, args: tuple[int, ...], stops: frozenset[int]
+        self, region: Nested, point: int, args: tuple[int, ...], stops: frozenset[int]
     ) -> None:
         """Append a loop and all that follows."""
         inside = self.loops[point]
@@ -318,7 +318,7 @@ class _Builder:
         }
         others = [p for p in inside if p != point and any(n not in inside for n in self.live(p))]
         outputs = tuple([self.fresh(p) for p in header.params])
-        body = Region()
+        body = Nested()
         if not others and leaves.count(True) == 1:
             goes_on = leaves.index(False) == 1
             self.follow(body, header.answers[goes_on], frozenset([point]))
@@ -347,11 +347,11 @@ class _Builder:
         rows = zip(self.next[point], self.fails[point], strict=True)
         return [n for n, fails in rows if not fails]
 
-    def after(self, region: Region, outcome: Outcome, stops: frozenset[int]) -> None:
+    def after(self, region: Nested, outcome: Outcome, stops: frozenset[int]) -> None:
         """Append the ways on from a loop that is left in the middle."""
         sides = []
         for target, row in outcome.values.items():
-            side = Region()
+            side = Nested()
             if target == END or target in stops:
                 side.outcome = Outcome({target: row}, ("constant", target))
             else:
@@ -360,7 +360,7 @@ class _Builder:
         _, rest = sides.pop()
         while sides:
             target, side = sides.pop()
-            joined = Region()
+            joined = Nested()
             self.merge(joined, ("target", outcome.selector[1], target), rest, side)
             rest = joined
         region.items.extend(rest.items)

@@ -1,0 +1,6 @@
+"""torch.export: functions and modules as static graphs, control flow included."""
+
+from wend.export._dims import Dim
+from wend.export._program import ExportedProgram, export
+
+__all__ = ["Dim", "ExportedProgram", "export"]

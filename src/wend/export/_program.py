@@ -1,0 +1,220 @@
+"""torch.export.ExportedProgram: a function as a graph with branches and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from wend.base import tree
+from wend.base.errors import ArgumentError
+from wend.core._hot import Tensor
+from wend.core.symbolic import DIM, EQ
+from wend.export._dims import Dim, free_extents, named_dims
+from wend.frontend.static.explored import explored
+from wend.nn.modules.module import Module
+from wend.nn.parameter import Parameter
+from wend.transforms.exploring import running, text
+from wend.transforms.exploring.program import StaticGraph
+
+__all__ = ["ExportedProgram", "GraphText", "export"]
+
+
+class GraphText:
+    """The graph of a program, to be printed."""
+
+    def __init__(self, program: StaticGraph) -> None:
+        self._program = program
+
+    def __str__(self) -> str:
+        return "\n".join(text.lines(self._program))
+
+    __repr__ = __str__
+
+
+class ExportedProgram:
+    """A function with its parameters as a static graph.
+
+    program: the explored graph     dims: per (id of an input, axis) the Dim or name
+    """
+
+    def __init__(self, program: StaticGraph, dims: list[dict[int, Any]]) -> None:
+        self.program = program
+        self.dims = dims
+
+    @property
+    def graph(self) -> GraphText:
+        """The graph; printed, it shows ops, branches, loops and the user's lines."""
+        return GraphText(self.program)
+
+    def __str__(self) -> str:
+        return str(self.graph)
+
+    __repr__ = __str__
+
+    def _tensors(self, *kinds: str) -> Iterator[tuple[str, Tensor]]:
+        for c in self.program.captured:
+            if c.kind in kinds:
+                yield c.name, c.tensor
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        """Names and parameters."""
+        return self._tensors("parameter")
+
+    def parameters(self) -> Iterator[Tensor]:
+        """The parameters."""
+        return (t for _, t in self.named_parameters())
+
+    def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
+        """Names and buffers."""
+        return self._tensors("buffer")
+
+    def buffers(self) -> Iterator[Tensor]:
+        """The buffers."""
+        return (t for _, t in self.named_buffers())
+
+    @property
+    def state_dict(self) -> dict[str, Tensor]:
+        """Parameters and buffers by name."""
+        return dict(self._tensors("parameter", "buffer"))
+
+    @property
+    def constants(self) -> dict[str, Tensor]:
+        """Tensors that the function had from elsewhere."""
+        return dict(self._tensors("constant"))
+
+    def named_dims(self) -> dict[tuple[int, int], str]:
+        """Per (id of an input, axis) the name of the dim."""
+        return named_dims(self.program.inputs, self.dims)
+
+    def module(self) -> Module:
+        """The program as a module, which trains and runs at all sizes that the program allows."""
+        return ProgramModule(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("an ExportedProgram is not called: use .module()(...)")
+
+
+class ProgramModule(Module):
+    """Runs a program; has the parameters and buffers of the function under their names."""
+
+    def __init__(self, exported: ExportedProgram) -> None:
+        super().__init__()
+        self._exported = exported
+        self._places: dict[int, tuple[Module, str]] = {}
+        for c in exported.program.captured:
+            self._place(c.id, c.name, c.kind, c.tensor)
+
+    def _place(self, number: int, name: str, kind: str, tensor: Tensor) -> None:
+        *path, last = name.split(".")
+        owner: Module = self
+        for part in path:
+            inner = owner._modules.get(part)
+            if inner is None:
+                inner = Module()
+                owner.add_module(part, inner)
+            owner = inner
+        if kind == "parameter" and isinstance(tensor, Parameter):
+            owner.register_parameter(last, tensor)
+        elif kind == "parameter":
+            object.__setattr__(owner, last, tensor)
+        else:
+            owner.register_buffer(last, tensor, persistent=kind == "buffer")
+        self._places[number] = (owner, last)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the function."""
+        program = self._exported.program
+        leaves, structure = tree.flatten((args, kwargs))
+        if structure != program.structure:
+            raise ArgumentError(
+                f"{program.name}: takes arguments of the structure {program.structure}, and got "
+                f"{structure}"
+            )
+        for i, constant in program.constants.items():
+            if isinstance(leaves[i], Tensor) or leaves[i] != constant:
+                raise ArgumentError(
+                    f"{program.name}: was exported with {constant!r} as argument {i}, and got "
+                    f"{leaves[i]!r}: an argument that is no tensor is a constant of the graph"
+                )
+        tensors = [x for i, x in enumerate(leaves) if i not in program.constants]
+        self._check(tensors)
+        captured = {i: getattr(owner, name) for i, (owner, name) in self._places.items()}
+        return running.run(program, tensors, captured)
+
+    def _check(self, tensors: list[Any]) -> None:
+        """Raise ArgumentError for tensors of wrong dtypes, ranks or constant sizes."""
+        program = self._exported.program
+        sizes: dict[str, int] = {}
+        for k, (x, number) in enumerate(zip(tensors, program.inputs, strict=True)):
+            info = program.info[number]
+            assert info.extents is not None
+            if not isinstance(x, Tensor):
+                raise ArgumentError(f"{program.name}: argument {k} is a {type(x).__name__}")
+            if x.dtype is not info.dtype or x.dim() != len(info.extents):
+                raise ArgumentError(
+                    f"{program.name}: argument {k} is a {info.dtype} tensor of {len(info.extents)} "
+                    f"dims, and got {x.dtype} of {x.dim()} dims"
+                )
+            for axis, (e, n) in enumerate(zip(info.extents, tuple(x.shape), strict=True)):
+                if type(e) is not tuple and e != n:
+                    raise ArgumentError(
+                        f"{program.name}: dim {axis} of argument {k} has the constant size {e}, "
+                        f"and got {n}: name the dim in dynamic_shapes to let it differ"
+                    )
+                dim = self._exported.dims[k].get(axis)
+                name = dim.__name__ if isinstance(dim, Dim) else dim
+                if isinstance(name, str) and sizes.setdefault(name, n) != n:
+                    raise ArgumentError(
+                        f"{program.name}: dim {name} is {sizes[name]} in an argument and {n} in "
+                        f"argument {k}"
+                    )
+                if isinstance(dim, Dim) and not dim.min <= n <= (dim.max or n):
+                    raise ArgumentError(f"{program.name}: {n} is out of the bounds of {dim}")
+
+
+def export(
+    mod: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    strict: bool = False,
+    preserve_module_call_signature: Any = (),
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """The graph of a module or function, with plain `if`, `while` and `for` as branches and loops.
+
+    args, kwargs: example arguments; types and sizes matter
+    dynamic_shapes: as in PyTorch, per argument a dict from axis to Dim, Dim.AUTO or a name; dims
+    left out are constants. None: all sizes may differ but those of 0 and 1
+
+    Further arguments of PyTorch's are accepted and change nothing.  Raises ExploreError, with the
+    user's line and the remedy, where the function has no static graph.
+    """
+    kwargs = dict(kwargs or {})
+    if isinstance(args, Tensor) or not isinstance(args, (tuple, list)):
+        raise ArgumentError("export: args is a tuple of the example arguments")
+    free = dims = None
+    if dynamic_shapes is not None:
+        free, dims = free_extents(mod, args, kwargs, dynamic_shapes)
+    program = explored(mod, args, kwargs, free=free)
+    if dims is None:
+        dims = [{} for _ in program.inputs]
+    _check_named(program, dims)
+    return ExportedProgram(program, dims)
+
+
+def _check_named(program: StaticGraph, dims: list[dict[int, Any]]) -> None:
+    """Raise ArgumentError where the function fixes a dim that was to differ."""
+    wanted = {(n, a) for n, row in zip(program.inputs, dims, strict=True) for a in row}
+    for (op, a, b), (outcome, site) in program.guards.items():
+        if op != EQ or not outcome:
+            continue
+        for e, other in ((a, b), (b, a)):
+            if type(e) is not tuple or e[0] != DIM or type(other) is tuple:
+                continue
+            if (e[1], e[2]) in wanted:
+                raise ArgumentError(
+                    f"export: dynamic_shapes lets dim {e[2]} of an argument differ, and "
+                    f"the function fixes its size to {other} at {site}"
+                )

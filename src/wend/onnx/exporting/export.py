@@ -1,0 +1,258 @@
+"""torch.onnx.export: functions and modules, control flow included, as ONNX files."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from wend.base import tree
+from wend.base.errors import ArgumentError
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.export import ExportedProgram
+from wend.export import export as explore
+from wend.frontend.static.proof import at_sizes, close, resized
+from wend.onnx.exporting.program import ProgramWriter
+from wend.onnx.exporting.values import UnsupportedOperatorError
+from wend.transforms.exploring import running
+from wend.transforms.exploring.program import Draw, Fail
+
+__all__ = ["ONNXProgram", "OnnxExporterError", "export"]
+
+OPSETS = range(18, 25)
+DEFAULT_OPSET = 21
+
+
+class OnnxExporterError(UnsupportedOperatorError):
+    """A model could not be written, or computes something else."""
+
+
+class ONNXProgram:
+    """An ONNX model and the program behind.
+
+    model_proto: the model     report: assumptions, and errors left out, as text
+    """
+
+    def __init__(self, model: Any, exported: ExportedProgram, report: str) -> None:
+        self.model_proto = model
+        self.exported_program = exported
+        self.report = report
+
+    def save(self, destination: str | os.PathLike[str], *, external_data: bool = False) -> None:
+        """Write the model to a file; external_data: weights in a second file, NAME.data."""
+        import onnx
+
+        path = os.fspath(destination)
+        if not external_data:
+            onnx.save_model(self.model_proto, path)
+            return
+        data = os.path.basename(path) + ".data"
+        whole = os.path.join(os.path.dirname(path), data)
+        if os.path.exists(whole):
+            os.remove(whole)  # the library appends
+        onnx.save_model(
+            self.model_proto,
+            path,
+            save_as_external_data=True,
+            all_tensors_to_one_file=True,
+            location=data,
+            size_threshold=1024,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
+        """The results of onnxruntime for these arguments.  Raises ImportError if that is missing."""
+        from wend.frontend.creation import as_tensor
+
+        program = self.exported_program.program
+        leaves = tree.leaves((args, kwargs))
+        tensors = [x for i, x in enumerate(leaves) if i not in program.constants]
+        return [as_tensor(x) for x in _Session(self.model_proto).run(tensors)]
+
+
+class _Session:
+    """Runs a model in onnxruntime."""
+
+    def __init__(self, model: Any) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        self.session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        self.names = [i.name for i in model.graph.input]
+        self.used = {i.name for i in self.session.get_inputs()}
+
+    def run(self, tensors: Sequence[Tensor]) -> list[Any]:
+        """The results, as arrays."""
+        rows = zip(self.names, tensors, strict=True)
+        feeds = {n: _hot.ensure(_hot.refreshed(x)) for n, x in rows if n in self.used}
+        found: list[Any] = self.session.run(None, feeds)
+        return found
+
+
+def export(
+    model: Callable[..., Any] | ExportedProgram,
+    args: Any = (),
+    f: str | os.PathLike[str] | None = None,
+    *,
+    kwargs: dict[str, Any] | None = None,
+    verbose: bool | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int | None = None,
+    dynamo: bool = True,
+    external_data: bool = False,
+    dynamic_shapes: Any = None,
+    dynamic_axes: Mapping[str, Any] | None = None,
+    report: bool = False,
+    verify: bool = True,
+    **options: Any,
+) -> ONNXProgram:
+    """Write a module, function or ExportedProgram as an ONNX model.
+
+    f: the file, if there is to be a file
+    args, kwargs: example arguments (a tensor alone counts as a tuple)
+    opset_version: 18 to 24, by default 21
+    dynamic_shapes: as in `torch.export.export`     dynamic_axes: as in PyTorch, by names of inputs
+    external_data: weights in a second file
+    report: write the report beside the model, as NAME.md
+    verify: run the model in onnxruntime, if that is installed, at three sizes, and compare
+
+    Without dynamic_shapes and dynamic_axes, all sizes may differ but those of 0 and 1.
+    A module is exported in evaluation mode, and keeps the mode.  `if`, `while` and `for` become
+    If and Loop.  Further options of PyTorch's are accepted and change nothing.
+
+    Raises ImportError without the `onnx` package, and ExploreError where there is no static graph.
+    Raises UnsupportedOperatorError for an op that ONNX lacks, and OnnxExporterError where a
+    comparison finds a difference.
+    """
+    import onnx
+
+    opset = DEFAULT_OPSET if opset_version is None else opset_version
+    if opset not in OPSETS:
+        raise ArgumentError(f"onnx.export: opset_version is 18 to 24, not {opset_version}")
+    given = (args,) if isinstance(args, Tensor) else tuple(args)
+    kwargs = dict(kwargs or {})
+    names = list(input_names or [])
+    if dynamic_axes is not None and dynamic_shapes is None:
+        dynamic_shapes = _from_axes(model, given, kwargs, names, dynamic_axes)
+    exported = _explored(model, given, kwargs, dynamic_shapes)
+    program = exported.program
+    names += _argument_names(model, given, kwargs, program)[len(names) :]
+    writer = ProgramWriter(program, opset, names, list(output_names or []), exported.named_dims())
+    proto = writer.model()
+    onnx.checker.check_model(proto, full_check=True)
+    text = _report(exported, writer, proto)
+    if verify and not isinstance(model, ExportedProgram):
+        _verify(proto, exported, tree.leaves((given, kwargs)))
+    made = ONNXProgram(proto, exported, text)
+    if f is not None:
+        made.save(f, external_data=external_data)
+        if report:
+            with open(os.path.splitext(os.fspath(f))[0] + ".md", "w", encoding="utf-8") as file:
+                file.write(text)
+    return made
+
+
+def _explored(model: Any, args: Any, kwargs: dict[str, Any], shapes: Any) -> ExportedProgram:
+    """The program of a model in evaluation mode."""
+    if isinstance(model, ExportedProgram):
+        return model
+    training = [m for m in model.modules() if m.training] if hasattr(model, "modules") else []
+    for module in training:
+        module.training = False
+    try:
+        return explore(model, args, kwargs, dynamic_shapes=shapes)
+    finally:
+        for module in training:
+            module.training = True
+
+
+def _argument_names(model: Any, args: Any, kwargs: dict[str, Any], program: Any) -> list[str]:
+    """A name per tensor among the arguments, by the function's signature."""
+    target = getattr(model, "forward", model)
+    try:
+        params = list(inspect.signature(target).parameters)
+    except (TypeError, ValueError):
+        params = []
+    found: list[str] = []
+    for k, x in enumerate([*args, *kwargs.values()]):
+        n = sum(isinstance(leaf, Tensor) for leaf in tree.leaves(x))
+        name = list(kwargs)[k - len(args)] if k >= len(args) else ""
+        name = name or (params[k] if k < len(params) else f"input_{k}")
+        found += [name] if n == 1 else [f"{name}_{i}" for i in range(n)]
+    found += [f"input_{k}" for k in range(len(found), len(program.inputs))]
+    for k, name in enumerate(found):
+        if name in found[:k]:
+            found[k] = f"{name}_{k}"
+    return found
+
+
+def _from_axes(
+    model: Any, args: Any, kwargs: dict[str, Any], names: list[str], axes: Mapping[str, Any]
+) -> Any:
+    """dynamic_shapes from dynamic_axes."""
+    tensors = tree.leaves((args, kwargs))
+    if any(not isinstance(x, Tensor) for x in args) or kwargs:
+        raise ArgumentError("onnx.export: dynamic_axes needs tensors as arguments: dynamic_shapes")
+    known = [*names]
+    if len(known) < len(tensors):
+        target = getattr(model, "forward", model)
+        known += list(inspect.signature(target).parameters)[len(known) : len(tensors)]
+    shapes = []
+    for name in known[: len(tensors)]:
+        entry = axes.get(name, {})
+        if not isinstance(entry, Mapping):
+            entry = {axis: f"{name}_{axis}" for axis in entry}
+        shapes.append({int(axis): str(dim) for axis, dim in entry.items()})
+    return tuple(shapes)
+
+
+def _verify(proto: Any, exported: ExportedProgram, leaves: list[Any]) -> None:
+    """Compare the model with the program at three sizes, 1 included, where onnxruntime is there."""
+    try:
+        session = _Session(proto)
+    except ImportError:
+        return
+    program = exported.program
+    captured = {c.id: c.tensor for c in program.captured}
+    if any(isinstance(i, Draw) for _, _, s in program.stretches() for i in s.items):
+        return  # streams of random numbers differ
+    given = [[x for x in row if isinstance(x, Tensor)] for row in at_sizes(program, leaves)]
+    small = zip(given[0], program.inputs, strict=True)
+    for tensors in [*given[:2], [resized(x, program, n, None) for x, n in small]]:
+        try:
+            wanted = tree.leaves(running.run(program, [x.clone() for x in tensors], captured))
+        except Exception:
+            continue  # the program refuses these sizes
+        found = session.run(tensors)
+        for k, (a, x) in enumerate(zip(found, wanted)):
+            b = np.asarray(_hot.ensure(_hot.refreshed(x)) if isinstance(x, Tensor) else x)
+            if a.shape != b.shape or not close(np.asarray(a), b):
+                raise OnnxExporterError(
+                    f"onnx.export: result {k} of {program.name} differs in onnxruntime, for sizes "
+                    f"{[tuple(x.shape) for x in tensors]}"
+                )
+
+
+def _report(exported: ExportedProgram, writer: ProgramWriter, proto: Any) -> str:
+    """The assumptions, and errors left out."""
+    program = exported.program
+    rows = [f"# {program.name}", "", f"{len(proto.graph.node)} nodes, opset {writer.writer.opset}."]
+    if program.guards:
+        rows += ["", "Holds for sizes with:", ""]
+        rows += [
+            f"- {line.strip()}" for line in str(exported).splitlines() if "    require" in line
+        ]
+    ends = [s.end for _, _, s in program.stretches()]
+    errors = [str(end.error) for end in ends if isinstance(end, Fail)]
+    if errors:
+        rows += ["", "Errors of the program that the model does not raise:", ""]
+        rows += [f"- {text}" for text in dict.fromkeys(errors)]
+    if writer.n_results < len(proto.graph.output):
+        rows += ["", "New values of buffers are further outputs, after the results."]
+    return "\n".join(rows) + "\n"

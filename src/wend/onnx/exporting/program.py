@@ -1,0 +1,431 @@
+"""Writes an explored graph as an ONNX model: branches as If, loops as Loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wend.base.dtypes import bool_, float64, int64
+from wend.core import _hot
+from wend.core.symbolic import (
+    ARG,
+    DIM,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    NEG,
+    Expr,
+    SymInt,
+    SymNumber,
+    apply_binary,
+    expr_of,
+    hint_of,
+    make,
+)
+from wend.onnx.exporting.values import Value
+from wend.onnx.exporting.writer import GraphWriter
+from wend.transforms.exploring.program import Apply, Compute, Draw, Info, ReadNumber, StaticGraph
+from wend.transforms.exploring.structure import (
+    END,
+    Bind,
+    Branch,
+    Outcome,
+    Nested,
+    Repeat,
+    structured,
+    writes_of,
+)
+
+__all__ = ["ProgramWriter"]
+
+_COMPARISONS = {
+    EQ: "Equal",
+    NE: "Equal",
+    LT: "Less",
+    LE: "LessOrEqual",
+    GT: "Greater",
+    GE: "GreaterOrEqual",
+}
+_NUMBERS = (bool_, int64, float64, float64)  # dtypes of numbers, by category
+
+
+class Scope:
+    """A graph of the model, and the meaning of the program's ids there.
+
+    values: id -> Value of a tensor; of a number, the 0-d tensor
+    """
+
+    def __init__(self, writer: GraphWriter, values: dict[int, Value]) -> None:
+        self.writer = writer
+        self.values = dict(values)
+
+    def inner(self) -> Scope:
+        """A graph inside this graph."""
+        return Scope(self.writer.subgraph(), self.values)
+
+
+class ProgramWriter:
+    """Writes a program.
+
+    names: of the inputs, in order     outputs: names of the results     dims: names of free dims,
+    by (input, axis)
+    keeps_names: whether initializers have the names of parameters
+    """
+
+    def __init__(
+        self,
+        program: StaticGraph,
+        opset: int,
+        names: Sequence[str],
+        outputs: Sequence[str],
+        dims: dict[tuple[int, int], str],
+    ) -> None:
+        self.program = program
+        self.region = structured(program)
+        self.writer = GraphWriter(opset)
+        self.names = list(names)
+        self.outputs = list(outputs)
+        self.dims = dims
+        self.numbers: dict[int, Any] = {}  # by id(), the SymInt or SymNumber of a 0-d tensor
+        self.captured = {c.id: c for c in program.captured}
+        self.initializers: dict[int, Value] = {}
+
+    def model(self) -> Any:
+        """The ModelProto."""
+        scope = Scope(self.writer, {})
+        for place, number in enumerate(self.program.inputs):
+            info = self.program.info[number]
+            assert info.extents is not None
+            free = [a for a, e in enumerate(info.extents) if type(e) is tuple]
+            scope.values[number] = self.writer.input(
+                self.names[place], info.dtype, info.hint, free or None
+            )
+        self.write(scope, self.region)
+        results = self.region.outcome.values.get(END)
+        if results is None:
+            raise self.writer.unsupported("the function always ends in an error")
+        found = []
+        for k, i in enumerate(results):
+            assert i is not None
+            name = self.outputs[k] if k < len(self.outputs) else f"output_{k}"
+            found.append((name, self.value(scope, i)))
+        model = self.writer.finish(found, self.program.name)
+        self.name_dims(model)
+        return model
+
+    @property
+    def n_results(self) -> int:
+        """The number of results, without new values of buffers."""
+        values = self.region.outcome.values.get(END, ())
+        return len(values) - len(writes_of(self.program))
+
+    def name_dims(self, model: Any) -> None:
+        """Give free dims of inputs the names that the caller wants."""
+        place = {number: k for k, number in enumerate(self.program.inputs)}
+        new = {}
+        leaves = self.writer.model.leaves
+        for (number, axis), name in self.dims.items():
+            value_name = self.names[place[number]]
+            leaf = next(i for i, v in enumerate(leaves) if v.name == value_name)
+            new[f"d{leaf}_{axis}"] = name
+        for info in [*model.graph.input, *model.graph.output]:
+            for dim in info.type.tensor_type.shape.dim:
+                if dim.dim_param in new:
+                    dim.dim_param = new[dim.dim_param]
+
+    # -- values and numbers -----------------------------------------------------------------
+
+    def value(self, scope: Scope, i: int) -> Value:
+        """The tensor of an id; tensors from outside become initializers when first used."""
+        found = scope.values.get(i)
+        if found is not None:
+            return found
+        known = self.initializers.get(i)
+        if known is None:
+            captured = self.captured[i]
+            array = _hot.ensure(_hot.refreshed(captured.tensor))
+            known = self.writer.initializer(captured.name, array)
+            self.initializers[i] = known
+        return known
+
+    def number(self, scope: Scope, expr: Expr, category: int = 1) -> Any:
+        """An expression as a number for the writer: Python's, a SymInt or a SymNumber."""
+        found, hint = self.placed(scope, expr)
+        if type(found) is not tuple:
+            return found
+        guards = self.writer.model.guards
+        if category >= 2:
+            return SymNumber(found, category, hint)
+        return SymInt(found, int(hint), guards)
+
+    def placed(self, scope: Scope, expr: Expr) -> tuple[Expr, Any]:
+        """(expression over the writer's leaves, hint)."""
+        if type(expr) is not tuple:
+            return expr, expr
+        op = expr[0]
+        if op == DIM:
+            shape = self.value(scope, expr[1]).shape
+            assert shape is not None
+            extent = shape[expr[2]]
+            return expr_of(extent), hint_of(extent)
+        if op == ARG:
+            number = self.scalar(scope.values[expr[1]], self.program.info[expr[1]])
+            return expr_of(number), hint_of(number)
+        a, x = self.placed(scope, expr[1])
+        if op == NEG:
+            return make(NEG, a, 0), -x
+        b, y = self.placed(scope, expr[2])
+        return make(op, a, b), apply_binary(op, x, y)
+
+    def scalar(self, value: Value, info: Info) -> Any:
+        """The number of a 0-d tensor."""
+        found = self.numbers.get(id(value))
+        if found is None:
+            hint = info.hint[0] if info.hint else 2
+            found = self.writer.scalar(value, hint)
+            self.numbers[id(value)] = found
+            self.numbers[-id(value)] = value  # so that the id stays taken
+        return found
+
+    def tensor_of(self, scope: Scope, expr: Expr, dtype: Any) -> Value:
+        """An expression as a 0-d tensor."""
+        category = min(dtype.category, 2)
+        return scope.writer.number(self.number(scope, expr, category), dtype)
+
+    def named(self, scope: Scope, i: int, value: Value) -> Value:
+        """A value from a branch or a loop, with the extents that the program knows for the id."""
+        info = self.program.info[i]
+        if info.extents is None:
+            return Value(value.name, value.dtype, ())
+        fresh = self.writer.measured(value, info.hint)
+        assert fresh.shape is not None
+        shape = []
+        for axis, e in enumerate(info.extents):
+            own = type(e) is tuple and any(k == i for k in _ids(e))
+            known = not own and all(k in scope.values or k in self.captured for k in _ids(e))
+            shape.append(self.number(scope, e) if known else fresh.shape[axis])
+        return Value(value.name, value.dtype, tuple(shape))
+
+    # -- statements -------------------------------------------------------------------------
+
+    def write(self, scope: Scope, region: Nested) -> None:
+        """The items of a region."""
+        for item in region.items:
+            if isinstance(item, Apply):
+                self.apply(scope, item)
+            elif isinstance(item, ReadNumber):
+                self.read(scope, item)
+            elif isinstance(item, Compute):
+                dtype = self.dtype(item.output)
+                scope.values[item.output] = self.tensor_of(scope, item.expr, dtype)
+            elif isinstance(item, Draw):
+                for i in (item.seed, item.offset):
+                    scope.values[i] = scope.writer.constant(0, int64)
+            elif isinstance(item, Bind):
+                found = [self.value(scope, i) for i in item.values]
+                for name, value in zip(item.names, found, strict=True):
+                    scope.values[name] = self.named(scope, name, value)
+            elif isinstance(item, Branch):
+                self.branch(scope, item)
+            else:
+                self.repeat(scope, item)
+
+    def apply(self, scope: Scope, item: Apply) -> None:
+        """An op."""
+        prim = item.prim
+        args = []
+        for k, e in enumerate(item.args):
+            category = 1 if prim.size_mask[k] else prim.categories[k]
+            args.append(self.number(scope, e, category))
+        operands = [self.value(scope, i) for i in item.inputs]
+        results = scope.writer.emit(prim, item.program, operands, args)
+        scope.values.update(zip(item.outputs, results, strict=True))
+
+    def read(self, scope: Scope, item: ReadNumber) -> None:
+        """A number read from a tensor of a single element."""
+        writer = scope.writer
+        x = self.value(scope, item.value)
+        dtype = _NUMBERS[x.dtype.category]
+        scope.values[item.output] = writer.cast(writer.reshape(x, ()), dtype)
+
+    def condition(self, scope: Scope, question: tuple[Any, ...]) -> Value:
+        """A question as a 0-d bool."""
+        writer = scope.writer
+        if question[0] == "value":
+            x = self.value(scope, question[1])
+            return writer.cast(writer.reshape(x, ()), bool_)
+        if question[0] == "target":
+            op, left, right, dtype = EQ, (ARG, question[1]), question[2], int64
+        else:
+            _, op, left, right = question
+            dtype = float64 if self.is_float(left) or self.is_float(right) else int64
+        a, b = self.tensor_of(scope, left, dtype), self.tensor_of(scope, right, dtype)
+        made: Value = writer.raw_node(_COMPARISONS[op], [a, b], bool_)
+        if op == NE:
+            made = writer.raw_node("Not", [made], bool_)
+        return Value(made.name, bool_, ())
+
+    def is_float(self, expr: Expr) -> bool:
+        """Whether an expression is a float."""
+        if type(expr) is float:
+            return True
+        if type(expr) is not tuple or expr[0] == DIM:
+            return False
+        if expr[0] == ARG:
+            return bool(self.program.info[expr[1]].dtype >= 2)
+        return any(self.is_float(part) for part in expr[1:])
+
+    def branch(self, scope: Scope, item: Branch) -> None:
+        """An If node."""
+        condition = self.condition(scope, item.question)
+        graphs = []
+        for region in (item.on_true, item.on_false):
+            inner = scope.inner()
+            self.write(inner, region)
+            graphs.append(self.graph(inner, region.outcome, item.outcome, "branch"))
+        ids = self.ids(item.outcome)
+        if not ids:
+            return
+        made = scope.writer.raw_node(
+            "If",
+            [condition],
+            self.dtype(ids[0]),
+            outputs=len(ids),
+            then_branch=graphs[0],
+            else_branch=graphs[1],
+        )
+        self.take(scope, ids, made)
+
+    def ids(self, outcome: Outcome) -> list[int]:
+        """The ids that a statement makes."""
+        found = [i for row in outcome.values.values() for i in row if i is not None]
+        if outcome.selector[0] == "id":
+            found.append(outcome.selector[1])
+        return found
+
+    def dtype(self, i: int) -> Any:
+        """The element type of an id."""
+        info = self.program.info[i]
+        return _NUMBERS[info.dtype] if info.extents is None else info.dtype
+
+    def take(self, scope: Scope, ids: list[int], made: Any) -> None:
+        """Note the results of a node with graphs inside."""
+        values = [made] if len(ids) == 1 else made
+        for i, value in zip(ids, values, strict=True):
+            scope.values[i] = self.named(scope, i, Value(value.name, self.dtype(i)))
+
+    def results(self, scope: Scope, inner: Outcome, outer: Outcome) -> list[Value]:
+        """The values that a region gives for the ids of the statement around."""
+        found = []
+        for target, row in outer.values.items():
+            mine = inner.values.get(target) or (None,) * len(row)
+            for i, k in zip(mine, row, strict=True):
+                if k is not None:
+                    found.append(self.nothing(k) if i is None else self.value(scope, i))
+        if outer.selector[0] == "id":
+            found.append(self.selected(scope, inner))
+        return found
+
+    def selected(self, scope: Scope, outcome: Outcome) -> Value:
+        """The number of the target that a region leads to."""
+        if outcome.selector[0] == "id":
+            return scope.values[outcome.selector[1]]
+        return scope.writer.constant(outcome.only, int64)
+
+    def nothing(self, i: int) -> Value:
+        """A value that nobody reads."""
+        info = self.program.info[i]
+        if info.extents is None:
+            return self.writer.constant(0, self.dtype(i))
+        return self.writer.constant(np.zeros([1] * len(info.extents)), info.dtype)
+
+    def graph(self, scope: Scope, inner: Outcome, outer: Outcome, name: str) -> Any:
+        """The graph of a region."""
+        return self.closed(scope, self.results(scope, inner, outer), name)
+
+    def closed(self, scope: Scope, values: list[Value], name: str) -> Any:
+        """A graph with these results, of any sizes."""
+        named = self.writer.model.name
+        found = []
+        for value in values:
+            assert value.shape is not None, value
+            found.append((named("result"), Value(value.name, value.dtype, (None,) * value.rank)))
+        return scope.writer.graph(found, named(name))
+
+    def repeat(self, scope: Scope, item: Repeat) -> None:
+        """A Loop node."""
+        start = [self.value(scope, i) for i in item.start]
+        extra = [] if item.outcome is None else self.ids(item.outcome)
+        first = [self.nothing(i) for i in extra]
+        inner = scope.inner()
+        writer = inner.writer
+        name = self.writer.model.name
+        writer.input(name("turn"), int64, ())
+        writer.input(name("goes_on"), bool_, ())
+        for i in [*item.params, *extra]:
+            info = self.program.info[i]
+            rank = 0 if info.extents is None else len(info.extents)
+            given = writer.input(name("carried"), self.dtype(i), (None,) * rank)
+            inner.values[i] = self.named(inner, i, given)
+        held = [inner.values[i] for i in extra]
+        if item.outcome is None:
+            assert item.question is not None
+            condition = self.asked(scope, item, item.start)
+            self.write(inner, item.body)
+            row = item.body.outcome.values.get(item.point)
+            if row is None:
+                raise self.writer.unsupported("a loop always ends in an error")
+            new = [self.value(inner, i) for i in row if i is not None]
+            for p, value in zip(item.params, new, strict=True):
+                inner.values[p] = self.named(inner, p, value)
+            again = self.asked(inner, item, item.params)
+        else:
+            condition = scope.writer.constant(True, bool_)
+            self.write(inner, item.body)
+            outcome = item.body.outcome
+            row = outcome.values.get(item.point) or (None,) * len(item.params)
+            new = [
+                inner.values[p] if i is None else self.value(inner, i)
+                for p, i in zip(item.params, row, strict=True)
+            ]
+            new += self.results(inner, outcome, item.outcome)
+            selector = self.selected(inner, outcome)
+            same = writer.constant(item.point, int64)
+            again = Value(writer.raw_node("Equal", [selector, same], bool_).name, bool_, ())
+        del held
+        body = self.closed(inner, [again, *new], "body")
+        ids = [*item.outputs, *extra]
+        if not ids:
+            return
+        made = scope.writer.raw_node(
+            "Loop",
+            [None, condition, *start, *first],
+            self.dtype(ids[0]),
+            outputs=len(ids),
+            body=body,
+        )
+        self.take(scope, ids, made)
+
+    def asked(self, scope: Scope, item: Repeat, params: Sequence[int]) -> Value:
+        """Whether a loop goes on, with these values of the params."""
+        asking = Scope(scope.writer, scope.values)
+        for p, i in zip(item.params, params, strict=True):
+            asking.values[p] = self.named(asking, p, self.value(scope, i))
+        assert item.question is not None
+        found = self.condition(asking, item.question)
+        if not item.goes_on:
+            found = Value(scope.writer.raw_node("Not", [found], bool_).name, bool_, ())
+        return found
+
+
+def _ids(expr: Expr) -> set[int]:
+    if type(expr) is not tuple:
+        return set()
+    if expr[0] in (DIM, ARG):
+        return {expr[1]}
+    return {i for part in expr[1:] for i in _ids(part)}
