@@ -3,10 +3,5 @@
 import sys
 from pathlib import Path
 
-import pytest
-
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "ops")]
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")

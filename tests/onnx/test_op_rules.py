@@ -3,11 +3,15 @@
 import harness
 import numpy as np
 import pytest
-from onnx_calls import Call, check, valid
 
 from wend.base import dtypes
 from wend.core.primitive import Composite
 from wend.onnx.exporting import UnsupportedOperatorError
+
+for name in ("onnx", "onnxruntime"):
+    pytest.importorskip(name, reason=f"the package {name} is not installed")
+
+from onnx_calls import Call, check, session, valid  # noqa: E402
 
 NO_FUNCTION = "ONNX has no operator for this function"
 GRADIENT = "a gradient's own op: models are for inference"
@@ -91,7 +95,7 @@ def test_an_op_without_a_rule_says_so(name):
     op = harness.REGISTRY[name]
     refused = 0
     for call in calls(op):
-        with pytest.raises(UnsupportedOperatorError, match=r"onnx export: \w+: .*; "):
+        with pytest.raises(UnsupportedOperatorError, match=rf"onnx export: {name}: .*; "):
             call.model()
         refused += 1
     assert refused
@@ -159,3 +163,11 @@ def test_every_opset(opset):
             model = valid(call.model(opset))
             if opset < 22 or not any(n.op_type.startswith("Random") for n in model.graph.node):
                 check(call, model, call.arrays)
+
+
+def test_models_of_bfloat16_load():
+    # NumPy has no such type to compare with.
+    for op in WITH_RULE:
+        if not issubclass(op, Composite) and dtypes.bfloat16 in harness.supported(op):
+            for call in list(calls(op, dtypes.bfloat16))[:2]:
+                session(valid(call.model()))

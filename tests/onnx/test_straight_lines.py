@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from onnx_calls import session, valid
 
 import wend
 from wend import nn
@@ -11,6 +10,11 @@ from wend.frontend.static.explored import explored
 from wend.onnx.exporting import GraphWriter
 from wend.onnx.exporting.extents import placed
 from wend.transforms.exploring.program import Apply, Draw
+
+for name in ("onnx", "onnxruntime"):
+    pytest.importorskip(name, reason=f"the package {name} is not installed")
+
+from onnx_calls import session, valid  # noqa: E402
 
 
 def written(module, *examples):

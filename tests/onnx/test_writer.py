@@ -5,7 +5,6 @@ import builtins
 import harness
 import numpy as np
 import pytest
-from onnx_calls import session, valid
 
 from wend.base import dtypes
 from wend.core import _types
@@ -13,6 +12,11 @@ from wend.core.symbolic import hint_of, hints
 from wend.onnx.exporting import GraphWriter, UnsupportedOperatorError, elements
 from wend.onnx.exporting.writer import OPSETS
 from wend.ops.builder import Builder
+
+for name in ("onnx", "onnxruntime"):
+    pytest.importorskip(name, reason=f"the package {name} is not installed")
+
+from onnx_calls import session, valid  # noqa: E402
 
 
 def emit(g, name, operands, args=(), form=None, **attrs):

@@ -178,7 +178,9 @@ class GraphWriter:
             for row, dtype in program.outs
         ]
         before = self.out, self.op_name
-        self.out, self.op_name = outs, prim.name
+        # An op inside of a composite is named together with the op that the user called.
+        self.out = outs
+        self.op_name = f"{self.op_name}: {prim.name}" if self.op_name else prim.name
         try:
             result: Any = NotImplemented
             if prim.onnx is not None:
