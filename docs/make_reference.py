@@ -52,6 +52,7 @@ TITLES = {
     "wend.utils.data": "data sets, samplers and loaders",
     "wend.utils.checkpoint": "computing again instead of keeping",
     "wend.utils.dlpack": "exchange of arrays",
+    "wend.aot": "libraries without Python",
     "wend.debug": "what the engine did",
     "wend.serialization": "saving and loading",
     "wend.special": "special functions",

@@ -4,7 +4,7 @@
 # checkers too. A room is a folder or a single module.
 ROOMS = """
 compiler: ir llvm_ir mathlib schedule codegen lower kernels.matmul kernels kernels.conv
-    kernels.attention ready_made parallel pipeline verifier
+    kernels.attention ready_made parallel pipeline verifier aot
 runtime: backend donation flush_log native numpy_executor repair compiled verify tiers batching
     fibers report flush
 """

@@ -70,7 +70,7 @@ _ELSEWHERE = {
 _LAZY = frozenset(
     "nn optim utils autograd func nested export jit onnx linalg fft cuda backends random special "
     "testing distributed distributions multiprocessing amp serialization types version overrides "
-    "hub sparse accelerator mps xpu compiler return_types debug".split()
+    "hub sparse accelerator mps xpu compiler return_types debug aot".split()
 )
 
 

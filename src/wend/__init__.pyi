@@ -153,6 +153,7 @@ from wend.serialization import save as save
 from wend.torch_version import TorchVersion as TorchVersion
 from wend import accelerator as accelerator
 from wend import amp as amp
+from wend import aot as aot
 from wend import autograd as autograd
 from wend import backends as backends
 from wend import compiler as compiler

@@ -332,7 +332,7 @@ def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ..
     elif not size:
         raise ArgumentTypeError(f"{op}: argument 'size' is missing; give () for a 0-d tensor")
     for n in size:
-        if type(n) is not int:
+        if type(n) is not int and type(n) is not SymInt:
             break
     else:
         return size
@@ -343,7 +343,7 @@ def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ..
     try:
         # As PyTorch does, only the first item may be no bool.
         return tuple(
-            n if type(n) is int else operator.index(n) if i else int_of(n)
+            n if type(n) in (int, SymInt) else operator.index(n) if i else int_of(n)
             for i, n in enumerate(size)
         )
     except TypeError:
@@ -366,7 +366,7 @@ def _is_iterable(value: Any) -> bool:
 
 def _number(op: str, value: Any) -> Any:
     """A fill value as a Python number, also from one-element tensors and NumPy's numbers."""
-    if type(value) in (int, float, bool, complex):
+    if type(value) in (int, float, bool, complex, SymInt):
         return value
     if hasattr(value, "item"):
         return value.item()
@@ -512,7 +512,7 @@ def arange(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tenso
     if any(isinstance(n, complex) for n in (start, end, step)):
         raise ArgumentTypeError("arange: not implemented for complex numbers")
     if options.dtype is not None and options.dtype.category < dtypes.FLOAT:
-        start, end, step = int(start), int(end), int(step)
+        start, end, step = (n if type(n) is SymInt else int(n) for n in (start, end, step))
     if options.dtype is dtypes.bool_:
         raise DTypeNotImplemented("arange: not implemented for torch.bool")
     integral = not any(isinstance(n, float) for n in (start, end, step))

@@ -11,7 +11,7 @@ import numpy as np
 from wend.base import dtypes
 from wend.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
 from wend.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec
-from wend.core.symbolic import hints
+from wend.core.symbolic import SymInt, hints
 from wend.ops.views.family import ANY_DTYPE
 
 
@@ -114,14 +114,14 @@ def arange_count(start: Any, end: Any, step: Any) -> int:
     """
     if step == 0:
         raise ValueRefused("arange: step must be nonzero")
-    if not all(math.isfinite(n) for n in (start, end, step)):
+    if not all(isinstance(n, SymInt) or math.isfinite(n) for n in (start, end, step)):
         raise ValueRefused(f"arange: unsupported range: {start} -> {end} by {step}")
     if (end - start) * (1 if step > 0 else -1) < 0:
         raise ValueRefused(
             "arange: upper bound and lower bound inconsistent with step sign: "
             f"{start} -> {end} by {step}"
         )
-    if all(isinstance(n, int) for n in (start, end, step)):
+    if all(isinstance(n, (int, SymInt)) for n in (start, end, step)):
         count: int = -((start - end) // step)
     else:
         count = math.ceil((end - start) / step)

@@ -21,7 +21,7 @@ from wend.compiler.codegen.scalar_ops import NUMBER_TYPES, OUT_OF_RANGE, Element
 from wend.compiler.ir.kernel import Kernel, Slots
 from wend.compiler.ir.loops import FOLD, SCATTER, Op
 from wend.compiler.ir.symbolic_extents import ZERO, Poly, known, product, scale
-from wend.compiler.llvm_ir.jit import host
+from wend.compiler.llvm_ir.jit import written_for
 from wend.compiler.llvm_ir.text import Module, Text
 from wend.compiler.schedule.loop_order import Access, Nest
 
@@ -38,7 +38,7 @@ class NestCode:
         self.entry = Text()
         self.entry._count = 1_000_000  # names of the entry block are apart from all other names
         self.module = Module()
-        self.target = host()
+        self.target = written_for()
         self.faults = Faults()
         self.slots = Slots()
         self.words: dict[int, str] = {}

@@ -70,10 +70,10 @@ class _Trial:
 
     def __init__(self, prim: Any) -> None:
         from wend.compiler.codegen.instructions import Faults, VectorBuilder
-        from wend.compiler.llvm_ir.jit import host
+        from wend.compiler.llvm_ir.jit import written_for
         from wend.compiler.llvm_ir.text import Module, Text
 
-        self.b: Any = VectorBuilder(Text(), Module(), 1, host(), Faults())
+        self.b: Any = VectorBuilder(Text(), Module(), 1, written_for(), Faults())
         self.prim = prim
 
     def number(self, k: int) -> Value:

@@ -10,7 +10,7 @@ the dtype. Windows side by side lie along the last dim, and their elements are `
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import cache, reduce
+from functools import reduce
 from typing import Any
 
 from wend.base import dtypes
@@ -23,7 +23,7 @@ from wend.compiler.ir.loops import MAP, WINDOWS, Function, Layout, Op, Read, con
 from wend.compiler.ir.symbolic_extents import ZERO, Poly, product, scale
 from wend.compiler.kernels.matmul.microkernel import lane_mask, lane_range
 from wend.compiler.llvm_ir.function import Routine
-from wend.compiler.llvm_ir.jit import host
+from wend.compiler.llvm_ir.jit import cached_by_processor, written_for
 from wend.compiler.llvm_ir.text import Module
 from wend.compiler.lower.registry import lowers
 from wend.core.graph import Node
@@ -161,7 +161,7 @@ def _sum(f: Routine, terms: list[tuple[str, str]]) -> str:
     return total
 
 
-@cache
+@cached_by_processor
 def _greatest(nd: int, dtype: DType, placed: bool, flagged: bool) -> str:
     """The text of `max_windows` over nd dims.
 
@@ -177,7 +177,7 @@ class _Pools:
     """The parts of the function `max_windows`; see `_greatest`."""
 
     def __init__(self, nd: int, dtype: DType, placed: bool, flagged: bool) -> None:
-        f, module, target = Routine("max_windows", [("ptr", "args")]), Module(), host()
+        f, module, target = Routine("max_windows", [("ptr", "args")]), Module(), written_for()
         self.f, self.nd, self.dtype, self.placed = f, nd, dtype, placed
         self.wide = wide = widened(dtype)
         self.lanes = target.vector_bytes // max(4, wide.itemsize)
@@ -437,10 +437,10 @@ def _places(b: VectorBuilder, first: str, apart: str) -> SsaValue:
     return b.add(b.spread(first, dtypes.int64), b.mul(lane, b.spread(apart, dtypes.int64)))
 
 
-@cache
+@cached_by_processor
 def _adjoint(rank: int, nd: int, dtype: DType) -> str:
     """The text of `unpatches` over nd dims, with `rank` dims in front of them."""
-    f, module, target = Routine("unpatches", [("ptr", "args")]), Module(), host()
+    f, module, target = Routine("unpatches", [("ptr", "args")]), Module(), written_for()
     wide = widened(dtype)
     lanes = target.vector_bytes // max(4, wide.itemsize)
     x, y = (f.load("ptr", f.at("%args", 8 * k), 8) for k in range(2))

@@ -9,7 +9,6 @@ each operand and result. Where the scanned dim is not the last dim, vectors go a
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import cache
 from typing import Any
 
 from wend.base import dtypes
@@ -22,7 +21,7 @@ from wend.compiler.ir.loops import SCAN, Function, Layout, Op, Read, contiguous
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, scale
 from wend.compiler.kernels.matmul.microkernel import lane_mask
 from wend.compiler.llvm_ir.function import Routine
-from wend.compiler.llvm_ir.jit import host
+from wend.compiler.llvm_ir.jit import cached_by_processor, written_for
 from wend.compiler.llvm_ir.text import Module
 from wend.compiler.llvm_ir.values import SsaValue
 from wend.compiler.lower.registry import lowers, makes_kernel
@@ -74,7 +73,7 @@ def scan(f: Function, op: Op) -> Kernel:
     return kernel
 
 
-@cache
+@cached_by_processor
 def _text(name: str, dim: int, rank: int, types: tuple[DType, ...]) -> str:
     return _Scan(name, dim, rank, types).write()
 
@@ -84,7 +83,11 @@ class _Scan:
 
     def __init__(self, name: str, dim: int, rank: int, types: tuple[DType, ...]) -> None:
         self.name, self.dim, self.rank, self.types = name, dim, rank, types
-        self.f, self.module, self.target = Routine("scan", [("ptr", "args")]), Module(), host()
+        self.f, self.module, self.target = (
+            Routine("scan", [("ptr", "args")]),
+            Module(),
+            written_for(),
+        )
         self.wide = self.computed_in()
         along = dim != rank - 1
         self.lanes = self.target.vector_bytes // max(4, self.wide.itemsize) if along else 1

@@ -16,14 +16,17 @@ import atexit
 import ctypes
 import hashlib
 import platform
+import re
 import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Final
+from functools import cache, wraps
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from wend.base.config import LEVELS, processor_level
 from wend.base.errors import ArgumentError, CompileError
@@ -48,6 +51,8 @@ _PROCESSORS: Final = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
 _PROBE: Final = "define i64 @probe(i64 %x) {\n  %y = add i64 %x, 1\n  ret i64 %y\n}\n"
 
 Callback = Callable[["Library | CompileError"], None]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Target(Record):
@@ -95,6 +100,11 @@ class Target(Record):
     def is_arm(self) -> bool:
         """Whether the processor is a 64-bit Arm."""
         return self.triple.startswith(("aarch64", "arm64"))
+
+    @property
+    def is_wasm(self) -> bool:
+        """Whether the processor is WebAssembly's."""
+        return self.triple.startswith("wasm32")
 
 
 class Library:
@@ -193,18 +203,52 @@ def host() -> Target:
     )
 
 
+#: The processor that this context writes kernels for, if not `host()`.
+_written_for: ContextVar[Target | None] = ContextVar("written_for", default=None)
+
+
+def written_for() -> Target:
+    """Return the processor that kernels are written for: `host()`, except within `writing_for`."""
+    return _written_for.get() or host()
+
+
+@contextmanager
+def writing_for(target: Target) -> Iterator[None]:
+    """Write kernels for this processor; this thread's code in the `with` block is concerned."""
+    token = _written_for.set(target)
+    try:
+        yield
+    finally:
+        _written_for.reset(token)
+
+
+def cached_by_processor(function: Callable[P, T]) -> Callable[P, T]:
+    """Return `functools.cache` of a function whose result depends on `written_for()` too."""
+
+    @cache
+    def kept(target: Target, *args: Any, **named: Any) -> T:
+        return function(*args, **named)
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> T:
+        return kept(written_for(), *args, **named)
+
+    return cast(Callable[P, T], call)
+
+
 @cache
 def _machine(target: Target) -> Any:
-    return (
-        _binding()
-        .Target.from_triple(target.triple)
-        .create_target_machine(
-            cpu=target.cpu,
-            features=target.features,
-            opt=2,
-            reloc="pic",  # code may lie far from the functions that are called
-            codemodel="small",
-        )
+    binding = _binding()
+    if target.triple != binding.get_process_triple():
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+    return binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu,
+        features=target.features,
+        opt=2,
+        # Code may lie far from the functions that are called. WebAssembly has no addresses of code.
+        reloc="static" if target.is_wasm else "pic",
+        codemodel="small",
     )
 
 
@@ -316,6 +360,29 @@ def machine_code(text: str, target: Target) -> bytes:
         return _translate(text, target)
 
 
+def linkable_code(modules: Mapping[str, Mapping[str, str]], target: Target) -> bytes:
+    """Return one object of several modules, for a linker; kept on disk. Raises CompileError.
+
+    modules: the texts; for each the functions to be called from outside, with new names
+    """
+    renamed = [
+        f"{text}\0{old} {new}" for text, names in modules.items() for old, new in names.items()
+    ]
+    described = "\0".join(("for a linker", *renamed, _versions(), *_words(target)))
+    key = hashlib.sha256(described.encode()).hexdigest()
+    with _lock:
+        found = _object_cache().get(key)
+        if found is None:
+            context = _binding().create_context()
+            whole = _optimized("", target, context=context)
+            for text, names in modules.items():
+                whole.link_in(_optimized(text, target, names, context))
+            found = bytes(_machine(target).emit_object(whole))
+            _object_cache().put(key, found)
+            counters.compiled += 1
+        return found
+
+
 def assembly(text: str, target: Target | None = None) -> str:
     """Return a module in the processor's assembly language, for people and tests."""
     target = host() if target is None else target
@@ -341,23 +408,48 @@ def use_cache(objects: ObjectCache | None) -> None:
         _cache = objects
 
 
-def _optimized(text: str, target: Target) -> Any:
+def _optimized(
+    text: str, target: Target, names: Mapping[str, str] | None = None, context: Any = None
+) -> Any:
+    """Return a module after the passes.
+
+    names: the functions that others call, with new names; None: all functions, as they are
+    context: the context of LLVM for the module; None for a context of its own
+    """
     binding = _binding()
     machine = _machine(target)
+    if target.is_wasm:
+        text = _with_wide_tables(text)
     try:
         # A context of its own: the common context would keep every type and constant for ever.
-        module = binding.parse_assembly(text, context=binding.create_context())
+        module = binding.parse_assembly(text, context=context or binding.create_context())
         module.triple = target.triple
         module.data_layout = str(machine.target_data)
         module.verify()
     except RuntimeError as fault:
         counters.failed += 1
         raise CompileError(f"compile_module: LLVM refuses the text: {fault}") from fault
+    if names is not None:
+        for item in (*module.functions, *module.global_variables):
+            if item.name in names:
+                item.name, item.visibility = names[item.name], "hidden"
+            elif not item.is_declaration:
+                item.linkage = "internal"
     passes = binding.create_new_module_pass_manager()
     for name in PASSES:
         getattr(passes, f"add_{name}_pass")()
     passes.run(module, _builder(target))
     return module
+
+
+def _with_wide_tables(text: str) -> str:
+    """Return a text whose tables of addresses have 8 bytes an entry, for addresses of 4 bytes."""
+
+    def widened(table: re.Match[str]) -> str:
+        entries = [f"{{ptr, i32}} {{{entry}, i32 0}}" for entry in table[2].split(", ")]
+        return f"[{table[1]} x {{ptr, i32}}] [{', '.join(entries)}]"
+
+    return re.sub(r"\[(\d+) x ptr\] \[(ptr @[^]]*)\]", widened, text)
 
 
 def _translate(text: str, target: Target) -> bytes:

@@ -259,6 +259,8 @@ def check_repeats(handle: Tensor, name: str) -> None:
 def rebind(handle: Tensor, value: Value) -> None:
     """Make `value` the value of the handle and of all handles that share the data."""
     trace = _hot.current_trace()
+    if trace.symbolic is not None:
+        trace.symbolic.check_rebinding(handle)
     note_rebinding(trace, handle, handle.value)
     old = _hot.refreshed(handle)
     give_back(trace, old)

@@ -39,7 +39,7 @@ from wend.compiler.kernels.matmul.matmul import PACK, PRODUCT, accumulator
 from wend.compiler.kernels.matmul.microkernel import TileConfig, lane_mask
 from wend.compiler.kernels.matmul.packing import SOURCES, ElementReader
 from wend.compiler.llvm_ir.function import Routine
-from wend.compiler.llvm_ir.jit import Target, host
+from wend.compiler.llvm_ir.jit import Target, written_for
 from wend.compiler.llvm_ir.text import Module
 from wend.compiler.llvm_ir.values import SsaValue
 
@@ -110,7 +110,7 @@ class AttentionVariant(Record):
 
     def shape(self, target: Target | None = None) -> TileConfig:
         """The tile configuration of the products."""
-        return TileConfig.of(target or host(), SOURCES[accumulator(self.dtype.name)][0])
+        return TileConfig.of(target or written_for(), SOURCES[accumulator(self.dtype.name)][0])
 
 
 def block_columns(shape: TileConfig) -> int:
@@ -128,7 +128,7 @@ class Writer:
 
     def __init__(self, name: str, form: AttentionVariant, names: list[str], pointers: str) -> None:
         self.form = form
-        self.target = host()
+        self.target = written_for()
         self.shape = form.shape(self.target)
         self.module = Module()
         self.f = Routine(name, [("ptr", "args")])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from wend.base import dtypes
@@ -14,6 +13,7 @@ from wend.compiler.kernels.attention.attention import BLOCK_ROWS, AttentionVaria
 from wend.compiler.kernels.attention.backward import ATTEND_BACKWARD, backward_text
 from wend.compiler.kernels.attention.forward import ATTEND, attend_text
 from wend.compiler.kernels.matmul import matmul
+from wend.compiler.llvm_ir.jit import cached_by_processor
 from wend.compiler.lower.registry import lowers, makes_kernel
 from wend.core.graph import Node
 from wend.ops.attend import AttendBackward, Attention
@@ -84,7 +84,7 @@ def _order(low: Any, out: int, adds_up: bool) -> tuple[int, ...]:
     return order if order[-1:] == plain[-1:] else plain
 
 
-@cache
+@cached_by_processor
 def _text(backward: bool, form: AttentionVariant) -> str:
     return backward_text(form) if backward else attend_text(form)
 

@@ -61,7 +61,6 @@ convolutions are computed by `conv.winograd`, `conv.padded_image` or `conv.depth
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from wend.compiler.kernels.conv.depthwise import DirectImage, convolve_direct, weight_direct
@@ -107,7 +106,13 @@ from wend.compiler.kernels.matmul.microkernel import (
 )
 from wend.compiler.kernels.matmul.packing import SOURCES, pack_left, pack_right
 from wend.compiler.llvm_ir.function import Routine
-from wend.compiler.llvm_ir.jit import Library, Target, compile_module, host
+from wend.compiler.llvm_ir.jit import (
+    Library,
+    Target,
+    cached_by_processor,
+    compile_module,
+    written_for,
+)
 
 __all__ = [
     "ADD_PARTS",
@@ -161,7 +166,9 @@ ADD_PARTS = "out parts count copies".split()
 
 
 def _of(dtype: str, target: Target | None) -> TileConfig:
-    return TileConfig.of(host() if target is None else target, SOURCES[accumulator(dtype)][0])
+    return TileConfig.of(
+        written_for() if target is None else target, SOURCES[accumulator(dtype)][0]
+    )
 
 
 def weight_workspace(channels: Any, filters: Any, taps: Any, area: Any, dtype: str) -> Any:
@@ -255,13 +262,13 @@ def sizes_of(
     return ConvolutionSizes.known(shape, dtype, words, **numbers)
 
 
-@cache
+@cached_by_processor
 def core(name: str, dtype: str) -> Library:
     """Return the library of the function `name`, for this processor. The first call compiles it."""
     return compile_module(core_text(name, dtype), [name])
 
 
-@cache
+@cached_by_processor
 def core_text(name: str, dtype: str, target: Target | None = None) -> str:
     """Return the text of the LLVM module with the function `name`."""
     shape = _of(dtype, target)

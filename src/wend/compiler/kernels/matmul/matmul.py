@@ -78,7 +78,13 @@ from wend.compiler.kernels.matmul.small_k import held, outer, upright
 from wend.compiler.kernels.matmul.transposed import turn_tile, turned
 from wend.compiler.llvm_ir.function import Routine
 from wend.compiler.llvm_ir.integers import Bool, Int
-from wend.compiler.llvm_ir.jit import Library, Target, compile_module, host
+from wend.compiler.llvm_ir.jit import (
+    Library,
+    Target,
+    cached_by_processor,
+    compile_module,
+    written_for,
+)
 
 __all__ = [
     "PACK",
@@ -132,7 +138,7 @@ def _shape(dtype: str, target: Target) -> TileConfig:
 
 
 def _of(dtype: str, target: Target | None) -> TileConfig:
-    return _shape(dtype, host() if target is None else target)
+    return _shape(dtype, written_for() if target is None else target)
 
 
 def tile_columns(dtype: str, target: Target | None = None) -> int:
@@ -189,7 +195,7 @@ def core(dtype: str) -> Library:
     return compile_module(core_text(dtype), ["product", "pack"])
 
 
-@cache
+@cached_by_processor
 def core_text(dtype: str, target: Target | None = None) -> str:
     """Return the text of the LLVM module of `core`."""
     shape = _of(dtype, target)

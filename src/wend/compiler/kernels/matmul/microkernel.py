@@ -96,6 +96,7 @@ class TileConfig(Record):
     masks: whether masked stores are cheap
     moves: whether masked stores are slow, but a single instruction permutes a vector's lanes freely
     line: the elements between rows of a tile that is handed on; 0: the columns of a panel
+    registers: whether the processor has registers by name; WebAssembly has none
     """
 
     element: str
@@ -106,6 +107,7 @@ class TileConfig(Record):
     masks: bool = True
     moves: bool = False
     line: int = 0
+    registers: bool = True
 
     @staticmethod
     def of(target: Target, element: str) -> TileConfig:
@@ -117,7 +119,8 @@ class TileConfig(Record):
         rows, vectors = (8, 3) if target.registers >= 32 else (6, 2)
         masks = target.masks
         moves = target.has("avx2") and not masks
-        return TileConfig(element, size, target.vector_bytes // size, rows, vectors, masks, moves)
+        lanes, named = target.vector_bytes // size, not target.is_wasm
+        return TileConfig(element, size, lanes, rows, vectors, masks, moves, registers=named)
 
     @cached_property
     def vector(self) -> str:
@@ -487,6 +490,8 @@ def _in_order(f: Routine, shape: TileConfig, sums: list[str]) -> list[str]:
 
     A load moved up would find no free register. The barrier emits no instruction.
     """
+    if not shape.registers:
+        return sums
     kinds = ", ".join([shape.vector] * len(sums))
     given = ", ".join(f"{shape.vector} {x}" for x in sums)
     places = ["=x"] * len(sums) + [str(i) for i in range(len(sums))] + ["~{memory}"]
