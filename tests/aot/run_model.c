@@ -23,6 +23,8 @@ int main(int argc, char **argv) {
   fwrite(&out, sizeof out, 1, file);
   fwrite(out.data, 1, (size_t)out.nbytes, file);
   fclose(file);
+  for (int k = 0; k < n; k++) free(in[k].data);
+  free(in);
   model_release(&out);
   model_free(m);
   return 0;

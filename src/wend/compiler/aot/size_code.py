@@ -110,9 +110,9 @@ class SizeCode:
 
     def guard(self, op: int, a: Expr, b: Expr, outcome: bool) -> str:
         """Return a condition that holds where a comparison has this outcome; "" for always."""
-        (x, _), (y, _) = self.expr(a), self.expr(b)
-        if x == y:  # the same number for all sizes, so the outcome always is the same
+        if a == b:  # the same number for all sizes, so the outcome always is the same
             return ""
+        (x, _), (y, _) = self.expr(a), self.expr(b)
         return f"{'' if outcome else '!'}({x} {_SIGNS[op]} {y})"
 
     # -- polynomials ------------------------------------------------------------------------
