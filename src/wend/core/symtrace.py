@@ -67,9 +67,6 @@ class Recorder:
             raise TypeError(f"{prim}: a rule used a tensor that is not one of its operands")
         return int(value.index)
 
-    def check_rebinding(self, handle: Any) -> None:
-        """Called before a handle gets another value; may raise an error."""
-
     def record(self, prim: Any, tensors: list[Any], args: list[Any]) -> Any:
         """Record an op of the body; composites are inlined."""
         if prim.is_composite:

@@ -64,9 +64,6 @@ class Level:
 
     # -- tensors of an example --------------------------------------------------------------
 
-    def check_rebinding(self, handle: Any) -> None:
-        """Handles may get other values."""
-
     def wrap(self, x: Tensor) -> Tensor:
         """The tensor that stands for an example of x, whose dim 0 is the batch axis."""
         shape = tuple(x.shape)[1:]

@@ -259,8 +259,9 @@ def check_repeats(handle: Tensor, name: str) -> None:
 def rebind(handle: Tensor, value: Value) -> None:
     """Make `value` the value of the handle and of all handles that share the data."""
     trace = _hot.current_trace()
-    if trace.symbolic is not None:
-        trace.symbolic.check_rebinding(handle)
+    check = getattr(trace.symbolic, "check_rebinding", None)
+    if check is not None:
+        check(handle)
     note_rebinding(trace, handle, handle.value)
     old = _hot.refreshed(handle)
     give_back(trace, old)
