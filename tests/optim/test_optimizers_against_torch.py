@@ -357,3 +357,59 @@ def test_counters_have_the_default_dtype_of_64_bits():
         assert state["step"].dtype is state["mu_product"].dtype is t.float64
         # 0.9 (1 - 0.96^0.004 / 2), not rounded to 32 bits
         assert float(state["mu_product"]) == pytest.approx(0.9 * (1 - 0.5 * 0.96**0.004), rel=1e-15)
+
+
+@pytest.mark.parametrize("most", [2, 5, 8])
+def test_lbfgs_counts_evaluations_of_the_line_search_as_torch_does(most):
+    def run(t):
+        rng = np.random.default_rng(most)
+        w = t.tensor(rng.normal(size=(2, 3)) * 3, dtype=t.float64, requires_grad=True)
+        a = t.tensor(rng.normal(size=(4, 3)), dtype=t.float64)
+        optimizer = t.optim.LBFGS(
+            [w], max_iter=6, max_eval=most, history_size=4, line_search_fn="strong_wolfe"
+        )
+        calls = []
+
+        def closure():
+            calls.append(1)
+            optimizer.zero_grad()
+            loss = t.sin(a @ w.T * 3).sum() + (w**4).sum() * 0.1
+            loss.backward()
+            return loss
+
+        losses = [optimizer.step(closure).item() for _ in range(4)]
+        return losses, w.detach().numpy(), len(calls)
+
+    (losses, w, calls), (expected, v, theirs) = run(wend), run(torch)
+    assert calls == theirs
+    np.testing.assert_allclose(losses, expected, rtol=1e-7)
+    np.testing.assert_allclose(w, v, rtol=1e-7)
+
+
+@pytest.mark.parametrize("failing", [8, 9, 14])
+def test_lbfgs_goes_on_as_torch_does_after_a_closure_that_raised(failing):
+    def run(t):
+        w = t.tensor(np.linspace(-1, 1, 6).reshape(2, 3), dtype=t.float64, requires_grad=True)
+        a = t.tensor(np.arange(12.0).reshape(4, 3) / 7 + np.eye(4, 3), dtype=t.float64)
+        optimizer = t.optim.LBFGS([w], lr=0.5, max_iter=5, history_size=4)
+        calls = []
+
+        def closure():
+            calls.append(1)
+            if len(calls) == failing:
+                raise KeyError("stop")
+            optimizer.zero_grad()
+            loss = ((a @ w.T - 1) ** 2).sum() + (w**4).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(6):
+            try:
+                optimizer.step(closure)
+            except KeyError:
+                pass
+        return w.detach().numpy(), optimizer.state[w]["n_iter"], optimizer.state[w]["func_evals"]
+
+    (w, steps, calls), (v, torchs_steps, torchs_calls) = run(wend), run(torch)
+    np.testing.assert_allclose(w, v, rtol=1e-10)
+    assert (steps, calls) == (torchs_steps, torchs_calls)

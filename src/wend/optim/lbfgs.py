@@ -22,6 +22,8 @@ class LBFGS(Optimizer):
     line_search_fn: None (the step length is lr) or 'strong_wolfe'
     """
 
+    _whole_steps = False  # a closure that raises has moved the parameters, as in PyTorch
+
     def __init__(
         self,
         params: Any,
@@ -76,6 +78,9 @@ class LBFGS(Optimizer):
             return _Run(self, closure).run()
 
 
+_AT_THE_END = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
+
+
 class _Run:
     """A call of `LBFGS.step`."""
 
@@ -87,6 +92,8 @@ class _Run:
         self.state.setdefault("func_evals", 0)
         self.state.setdefault("n_iter", 0)
         self.evaluations = 0
+        # As in PyTorch, the state gets these at the end of a step: not if the closure raises.
+        self.new = {key: self.state.get(key) for key in _AT_THE_END}
 
     def evaluate(self) -> Any:
         """The loss at the current parameters, with gradients in `.grad`."""
@@ -108,25 +115,30 @@ class _Run:
         if _largest(grad) <= settings["tolerance_grad"]:
             return first
         iterations = 0
+        new = self.new
         while iterations < settings["max_iter"]:
             iterations += 1
             state["n_iter"] += 1
             direction = self.direction(grad)
-            state["prev_flat_grad"] = grad.clone()
-            state["prev_loss"] = before = loss
+            if new["prev_flat_grad"] is None:
+                new["prev_flat_grad"] = grad.clone()
+            else:
+                new["prev_flat_grad"].copy_(grad)
+            new["prev_loss"] = before = loss
             lr = number(settings["lr"])
             length = lr
             if state["n_iter"] == 1:
                 length = min(1.0, 1.0 / float(grad.abs().sum())) * lr
             slope = float(grad.dot(direction))
-            state["t"] = length
+            new["t"] = length
             if slope > -settings["tolerance_change"]:
                 break
             last = iterations == settings["max_iter"]
             loss, grad, length = self.advance(loss, grad, direction, length, slope, last)
-            state["t"] = length
+            new["t"] = length
             if self.finished(grad, direction, length, loss, before):
                 break
+        state.update(new)
         return first
 
     def direction(self, grad: Tensor) -> Tensor:
@@ -135,8 +147,8 @@ class _Run:
         Each weight is read as a number.  The ops between two reads are then always the same,
         however long the history is, and come back as a path that is known.
         """
-        state = self.state
-        if state["n_iter"] == 1:
+        state = self.new
+        if self.state["n_iter"] == 1 or state["d"] is None:
             state["d"] = -grad
             state["old_dirs"], state["old_stps"], state["ro"] = [], [], []
             state["H_diag"] = 1
@@ -189,7 +201,8 @@ class _Run:
             owner._set(start)
             return value, found
 
-        line = _Line(probe, loss, grad, slope, direction, self.settings["tolerance_change"])
+        most = self.settings["max_eval"] - self.evaluations
+        line = _Line(probe, loss, grad, slope, direction, self.settings["tolerance_change"], most)
         loss, grad, length = line.search(length)
         owner._move(length, direction)
         self.count(line.evaluations)
@@ -247,7 +260,7 @@ class _Point:
 class _Line:
     """A search for a step length that fulfils the strong Wolfe conditions."""
 
-    c1, c2, most = 1e-4, 0.9, 25
+    c1, c2 = 1e-4, 0.9
 
     def __init__(
         self,
@@ -257,7 +270,10 @@ class _Line:
         slope: float,
         direction: Tensor,
         tolerance: float,
+        most: int,
     ) -> None:
+        self.most = most  # iterations of bracketing and zooming together
+        self.iterations = 0
         self.probe, self.direction, self.tolerance = probe, direction, tolerance
         self.start = _Point(0.0, loss, grad, slope)
         self.scale = _largest(direction)
@@ -287,9 +303,8 @@ class _Line:
         """A point that will do, or two points with such a point between them."""
         before = self.start
         point = self.at(t)
-        iterations = 0
-        while iterations < self.most:
-            if self.too_high(point) or (iterations > 1 and point.loss >= before.loss):
+        while self.iterations < self.most:
+            if self.too_high(point) or (self.iterations > 1 and point.loss >= before.loss):
                 return [before, point]
             if self.flat(point):
                 return [point]
@@ -298,7 +313,7 @@ class _Line:
             least = point.t + 0.01 * (point.t - before.t)
             place = _cubic_minimum(before.triple, point.triple, (least, point.t * 10))
             before, point = point, self.at(place)
-            iterations += 1
+            self.iterations += 1
         return [self.start, point]
 
     def zoom(self, bracket: list[_Point]) -> _Point:
@@ -309,7 +324,8 @@ class _Line:
             if (bracket[0].loss > bracket[1].loss)
             else bracket
         )
-        for _ in range(self.most):
+        while self.iterations < self.most:
+            self.iterations += 1
             ends = sorted((low.t, high.t))
             width = ends[1] - ends[0]
             if width * self.scale < self.tolerance:

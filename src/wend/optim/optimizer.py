@@ -69,6 +69,9 @@ class Optimizer:
     of a group that have gradients, or override `step` as a whole.
     """
 
+    #: Whether a step that fails half-way leaves the state as it was.
+    _whole_steps = True
+
     OptimizerPreHook = Callable[..., Any]
     OptimizerPostHook = Callable[..., Any]
 
@@ -485,8 +488,10 @@ def _take_step(
                 trace.journal = journal
             synchronize()
     except Exception as error:
-        if optimizer._begun is not None and (
-            is_undone(last) or not (recorded or cuts_short(error))
+        if (
+            optimizer._begun is not None
+            and optimizer._whole_steps
+            and (is_undone(last) or not (recorded or cuts_short(error)))
         ):
             optimizer._restore(optimizer._begun[1])
         raise

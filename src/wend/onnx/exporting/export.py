@@ -64,7 +64,7 @@ class ONNXProgram:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
-        """The results of onnxruntime for these arguments.  Raises ImportError if that is missing."""
+        """The results of onnxruntime for these arguments.  Raises ImportError without the latter."""
         from wend.frontend.creation import as_tensor
 
         program = self.exported_program.program
