@@ -29,6 +29,7 @@ from wend.onnx.importing.types import (
     tensor_value,
 )
 
+_SPECIAL = frozenset((Carried, Text))  # values that are no tensors
 MOST_NESTED = 64  # graphs in graphs and functions in functions: far above those of models
 
 
@@ -79,12 +80,12 @@ class Node:
         try:
             if self.handler in SCOPED:
                 result = self.handler(self, scope, *arguments)
+            elif _SPECIAL.isdisjoint(map(type, arguments)):
+                result = self.handler(self, *arguments)
             elif any(isinstance(value, Text) for value in arguments):
                 result = self.run_on_text(arguments)
-            elif any(isinstance(value, Carried) for value in arguments):
-                result = call_with_carried(self, arguments)
             else:
-                result = self.handler(self, *arguments)
+                result = call_with_carried(self, arguments)
         except Exception as error:
             error.add_note(f"in {self}")
             raise
@@ -117,7 +118,7 @@ class Graph:
     inputs: list[str]
     outputs: list[str]
     initial: dict[str, str]  # name of an initializer: key in the store
-    constants: dict[str, Any]  # initializers of a graph in a function
+    constants: dict[str, Any]  # also the initializers of a graph in a function
     nodes: list[Node]
     kinds: list[Expected]  # the declared types of the outputs
     leaves: set[str]  # the values by which a Gradient node of the graph differentiates
@@ -133,7 +134,7 @@ class Graph:
             scope.values[name] = with_gradient(scope.values[name])
         for node in self.nodes:
             node.run(scope)
-            for name in self.leaves.intersection(node.outputs):
+            for name in self.leaves and self.leaves.intersection(node.outputs):
                 scope.values[name] = with_gradient(scope.values[name])
         return [scope.find(name) if name else None for name in self.outputs]
 
@@ -193,11 +194,12 @@ class Importer:
         values = {t.name: tensor_value(t, self.folder) for t in proto.initializer}
         for sparse in proto.sparse_initializer:
             values[sparse.values.name] = sparse_value(sparse, self.folder)
-        constants = values if context.in_function else {}
-        initial = {} if constants else {name: self.keep(name, v) for name, v in values.items()}
+        own = values if context.in_function else {}
+        initial = {} if own else {name: self.keep(name, v) for name, v in values.items()}
         inputs = [info.name for info in proto.input]
         outputs = [info.name for info in proto.output]
-        nodes = self.nodes(proto.node, inputs, set(values), known, outputs, context)
+        nodes, constants = self.nodes(proto.node, inputs, set(values), known, outputs, context)
+        constants |= own
         self.active.pop()
         kinds = [expected_input(info) for info in proto.output]
         return Graph(
@@ -223,11 +225,13 @@ class Importer:
         context = Context({**opsets, **own}, {**defaults, **given}, True)
         inputs, outputs = list(proto.input), list(proto.output)
         # A body may leave out the outputs that an attribute switches off.
-        nodes = self.nodes(proto.node, inputs, set(), frozenset(), outputs, context, whole=False)
-        made = {name for node in nodes for name in node.outputs} | set(inputs)
+        nodes, constants = self.nodes(
+            proto.node, inputs, set(), frozenset(), outputs, context, whole=False
+        )
+        made = {name for node in nodes for name in node.outputs} | {*inputs, *constants}
         outputs = [name if name in made else "" for name in outputs]
         self.active.pop()
-        graph = Graph(proto.name, inputs, outputs, {}, {}, nodes, [], leaves_of(nodes))
+        graph = Graph(proto.name, inputs, outputs, {}, constants, nodes, [], leaves_of(nodes))
         self.bodies[key] = graph
         return graph
 
@@ -240,8 +244,8 @@ class Importer:
         outputs: list[str],
         context: Context,
         whole: bool = True,
-    ) -> list[Node]:
-        """The nodes in order. Raises FormatError for a name that nothing before has made."""
+    ) -> tuple[list[Node], dict[str, Any]]:
+        """The nodes in order, and the constants among them. Raises FormatError for a name that nothing before has made."""
         check_names(*inputs, *outputs, *initial)
         made = set(inputs) | initial
         if len(set(inputs)) < len(inputs):
@@ -249,9 +253,9 @@ class Importer:
         later = {name for proto in protos for name in proto.output}
         nodes, uses = [], []
         for proto in protos:
-            seen = frozenset(known | made)
-            node, used = self.node(proto, seen, context)
-            missing = [name for name in used if name not in seen]
+            holds = any(a.type in (a.GRAPH, a.GRAPHS) for a in proto.attribute)
+            node, used = self.node(proto, known | made if holds else known, context)
+            missing = [name for name in used if name not in made and name not in known]
             if missing:
                 why = (
                     "a later node makes: the nodes are not sorted, or form a cycle"
@@ -268,12 +272,13 @@ class Importer:
         absent = [name for name in outputs if name and name not in made and name not in known]
         if absent and whole:
             raise FormatError(f"onnx.load: nothing makes the output {absent[0]!r} of a graph")
-        kept = set(outputs)
+        constants = {n.outputs[0]: n.handler(n) for n in nodes if is_constant(n)}
+        kept = {*outputs, *constants}
         for node, used in zip(reversed(nodes), reversed(uses)):
             dead = {name for name in (*used, *node.outputs) if name in made and name not in kept}
             node.drops = sorted(dead)
             kept |= dead
-        return nodes
+        return [node for node in nodes if not is_constant(node)], constants
 
     def node(self, proto: Any, known: frozenset[str], context: Context) -> tuple[Node, set[str]]:
         """A node, and the names of the graph around that the node and the subgraphs use."""
@@ -362,6 +367,11 @@ class Context:
     opsets: dict[str, int]
     given: dict[str, Any]  # AttributeProtos
     in_function: bool = False
+
+
+def is_constant(node: Node) -> bool:
+    """Whether a node gives the same value in each run, and takes no input."""
+    return node.op_type == "Constant" and node.domain == "" and not node.inputs
 
 
 def leaves_of(nodes: list[Node]) -> set[str]:
