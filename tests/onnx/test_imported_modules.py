@@ -295,3 +295,68 @@ def test_forms_of_all_opsets(opset, op, attributes, others, expected):
     found = wend.onnx.load(model.SerializeToString())(X)
     found = found if count == 1 else found[0]
     np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-6)
+
+
+#: Arithmetic of sizes beside the tensors: op, attributes, constants behind the shape of x.
+SIZES = [
+    ("Add", {}, [[1, 2]]),
+    ("Sub", {}, [5]),
+    ("Mul", {}, [[-3]]),
+    ("Div", {}, [[2, 3]]),
+    ("Div", {}, [[-2]]),
+    ("Mod", {}, [3]),
+    ("Equal", {}, [[3, 3]]),
+    ("Less", {}, [[4, 3]]),
+    ("Greater", {}, [4]),
+    ("Gather", {}, [[1, 0, -1]]),
+    ("Gather", {}, [-1]),
+    ("Slice", {}, [[1], [9]]),
+    ("Slice", {}, [[-1], [-9], [0], [-1]]),
+    ("Slice", {}, [[0], [9], [0], [2]]),
+    ("Concat", {"axis": 0}, [[7], [8, 9]]),
+    ("Reshape", {}, [[1, 2]]),
+    ("Reshape", {}, [[2]]),
+    ("Unsqueeze", {}, [[0]]),
+    ("ReduceProd", {"keepdims": 0}, []),
+    ("Cast", {"to": BOOL}, []),
+    ("Cast", {"to": FLOAT}, []),
+]
+
+
+@pytest.mark.parametrize(("op", "attributes", "others"), SIZES)
+def test_known_sizes_are_those_of_the_tensor(op, attributes, others):
+    names = [f"i{i}" for i in range(len(others))]
+    nodes = [node("Shape", "x", "s")]
+    nodes += [
+        helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.array(value)))
+        for name, value in zip(names, others)
+    ]
+    nodes.append(helper.make_node(op, ["s", *names], ["y"], **attributes))
+    output = helper.make_empty_tensor_value_info("y")
+    graph = helper.make_graph(nodes, "g", [info("x", None)], [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    found = wend.onnx.load(model.SerializeToString())(wend.zeros(3, 4))
+    known = getattr(found, "known", None)
+    assert known is None or known == found.reshape(-1).tolist()
+    unknown = found.ndim > 1 or found.dtype is wend.float32 or -2 in np.ravel(others[:1])
+    assert (known is None) == (unknown or (op == "Slice" and others[-1] == [-1]))
+
+
+def test_reading_a_shape_computes_nothing():
+    nodes = [
+        node("Tanh", "x", "t"),
+        node("Shape", "t", "s"),
+        node("Gather", "s zero", "rows"),
+        node("Unsqueeze", "rows zeros", "first"),
+        node("Concat", "first rest", "sizes", axis=0),
+        node("Reshape", "t sizes", "y"),
+    ]
+    for name, value in (("zero", 0), ("zeros", [0]), ("rest", [2, -1])):
+        constant = numpy_helper.from_array(np.array(value))
+        nodes.insert(0, helper.make_node("Constant", [], [name], value=constant))
+    model = wend.onnx.load(made(nodes, [info("x", ["n", 4])], [info("y", ["n", 2, 2])]))
+    for n in (1, 3):
+        y = model(wend.ones(n, 4))
+        assert y.shape == (n, 2, 2)
+        assert y.value.buffer is None, "something was computed"
+        assert wend.allclose(y, wend.ones(n, 2, 2).tanh())

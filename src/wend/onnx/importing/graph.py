@@ -20,6 +20,7 @@ from wend.onnx.importing.protos import (
     with_given,
 )
 from wend.onnx.importing.registry import SCOPED, TEXT_HANDLERS, Handler, find_handler
+from wend.onnx.importing.sizes import MOST_KNOWN, RULES, follow, remember
 from wend.onnx.importing.types import (
     Carried,
     Expected,
@@ -82,6 +83,8 @@ class Node:
                 result = self.handler(self, scope, *arguments)
             elif _SPECIAL.isdisjoint(map(type, arguments)):
                 result = self.handler(self, *arguments)
+                if self.op_type in RULES and arguments:
+                    follow(self, arguments, result)
             elif any(isinstance(value, Text) for value in arguments):
                 result = self.run_on_text(arguments)
             else:
@@ -245,7 +248,10 @@ class Importer:
         context: Context,
         whole: bool = True,
     ) -> tuple[list[Node], dict[str, Any]]:
-        """The nodes in order, and the constants among them. Raises FormatError for a name that nothing before has made."""
+        """The nodes in order, and the constants.
+
+        Raises FormatError for a name that nothing before has made.
+        """
         check_names(*inputs, *outputs, *initial)
         made = set(inputs) | initial
         if len(set(inputs)) < len(inputs):
@@ -272,7 +278,7 @@ class Importer:
         absent = [name for name in outputs if name and name not in made and name not in known]
         if absent and whole:
             raise FormatError(f"onnx.load: nothing makes the output {absent[0]!r} of a graph")
-        constants = {n.outputs[0]: n.handler(n) for n in nodes if is_constant(n)}
+        constants = {n.outputs[0]: read_constant(n.handler(n)) for n in nodes if is_constant(n)}
         kept = {*outputs, *constants}
         for node, used in zip(reversed(nodes), reversed(uses)):
             dead = {name for name in (*used, *node.outputs) if name in made and name not in kept}
@@ -372,6 +378,15 @@ class Context:
 def is_constant(node: Node) -> bool:
     """Whether a node gives the same value in each run, and takes no input."""
     return node.op_type == "Constant" and node.domain == "" and not node.inputs
+
+
+def read_constant(value: Any) -> Any:
+    """A constant; the numbers of a short vector of ints or bools are known from here on."""
+    if type(value) in _SPECIAL or value.ndim > 1 or value.numel() > MOST_KNOWN:
+        return value
+    if value.dtype.is_floating_point or value.dtype.is_complex:
+        return value
+    return remember(value, value.reshape(-1).tolist())
 
 
 def leaves_of(nodes: list[Node]) -> set[str]:

@@ -10,6 +10,7 @@ from wend.base.errors import FormatError, ShapeError
 from wend.onnx.importing.carried import aware
 from wend.onnx.importing.ops.support import axes_of, ints, number, size_tensor
 from wend.onnx.importing.registry import op
+from wend.onnx.importing.sizes import MOST_KNOWN, remember
 from wend.onnx.importing.types import Text, dtype_of, element_of, plain, with_element
 
 
@@ -50,7 +51,11 @@ def constant_of_shape(node: Any, sizes: Any) -> Any:
     value = node.get("value")
     if value is None:
         value = wend.zeros(1)
-    return with_element(plain(value).reshape(()).expand(ints(sizes)), element_of(value))
+    shape = ints(sizes)
+    result = plain(value).reshape(()).expand(shape)
+    if len(shape) == 1 and shape[0] <= MOST_KNOWN and result.dtype is wend.int64:
+        remember(result, [number(value)] * shape[0])
+    return with_element(result, element_of(value))
 
 
 @op("EyeLike")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import wend
+from wend.onnx.importing.sizes import known_of, remember
 from wend.onnx.importing.types import plain
 
 
@@ -12,12 +13,16 @@ def ints(value: Any) -> list[int]:
     """The elements of an integer tensor, or of a tuple of ints, as a list."""
     if isinstance(value, list | tuple | range):
         return list(value)
+    known = known_of(value)
+    if known is not None:
+        return list(known)
     return [int(n) for n in plain(value).reshape(-1).tolist()]
 
 
 def number(value: Any) -> Any:
     """The element of a tensor with a single element."""
-    return plain(value).reshape(-1).tolist()[0]
+    known = known_of(value)
+    return plain(value).reshape(-1).tolist()[0] if known is None else known[0]
 
 
 def axes_of(value: Any, rank: int) -> list[int]:
@@ -27,7 +32,8 @@ def axes_of(value: Any, rank: int) -> list[int]:
 
 def size_tensor(values: Any) -> Any:
     """An int64 vector."""
-    return wend.tensor(list(values), dtype=wend.int64)
+    numbers = [int(n) for n in values]
+    return remember(wend.tensor(numbers, dtype=wend.int64), numbers)
 
 
 def is_float(x: Any) -> bool:
