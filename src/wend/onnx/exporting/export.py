@@ -64,7 +64,7 @@ class ONNXProgram:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
-        """The results of onnxruntime for these arguments.  Raises ImportError without the latter."""
+        """The results of onnxruntime for these arguments.  Raises ImportError without this."""
         from wend.frontend.creation import as_tensor
 
         program = self.exported_program.program
