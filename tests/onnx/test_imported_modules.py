@@ -77,6 +77,7 @@ def test_names_are_those_of_the_file():
     assert sorted(model.state_dict()) == sorted(weights)
     assert model.input_names == ["x"] and model.output_names == ["y"]
     assert all(p.requires_grad for p in model.parameters())
+    assert [name for name, _ in model.named_buffers()] == ["norm.running_mean", "norm.running_var"]
     assert not any(p.requires_grad for p in wend.onnx.load(data, trainable=False).parameters())
 
 

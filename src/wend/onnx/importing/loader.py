@@ -19,7 +19,8 @@ def load(source: str | os.PathLike[str] | bytes, *, trainable: bool = True) -> O
 
     source: the path of a file, or bytes     trainable: whether the weights ask for gradients
 
-    Floating initializers are parameters, all others are buffers; names are the file's.
+    Floating initializers are parameters; running statistics and all others are buffers. Names
+    are the file's.
     `forward` takes the graph's inputs in order, or by name, as tensors or NumPy arrays. A single
     output comes alone, several come as a namedtuple. If, Loop and Scan are Python's control
     flow. The file decides about training modes: `train()` and `eval()` change nothing.
@@ -34,7 +35,14 @@ def load(source: str | os.PathLike[str] | bytes, *, trainable: bool = True) -> O
     graph = importer.graph(model.graph, frozenset(), Context(importer.opsets, {}))
     importer.check_known()
     store, importer.store = importer.store, {}
-    return ONNXModule(graph, store, expected, trainable)
+    # Running means and variances are no weights: no optimiser may change them.
+    fixed = {
+        name
+        for node in model.graph.node
+        if node.op_type == "BatchNormalization"
+        for name in node.input[3:5]
+    }
+    return ONNXModule(graph, store, expected, fixed, trainable)
 
 
 def _onnx() -> Any:
@@ -83,7 +91,14 @@ class ONNXModule(Module):
     input_names, output_names: those of the graph, in order
     """
 
-    def __init__(self, graph: Any, store: dict[str, Any], expected: Any, trainable: bool) -> None:
+    def __init__(
+        self,
+        graph: Any,
+        store: dict[str, Any],
+        expected: Any,
+        fixed: set[str],
+        trainable: bool,
+    ) -> None:
         super().__init__()
         self.graph = graph
         self.texts: dict[str, Text] = {}
@@ -96,9 +111,9 @@ class ONNXModule(Module):
         self.output_names = list(graph.outputs)
         self.result: Any = namedtuple("Outputs", self.output_names, rename=True)  # type: ignore[misc]
         for key, value in store.items():
-            self._place(key, value, trainable)
+            self._place(key, value, key not in fixed, trainable)
 
-    def _place(self, key: str, value: Any, trainable: bool) -> None:
+    def _place(self, key: str, value: Any, weight: bool, trainable: bool) -> None:
         """Register an initializer under a name, in modules of the dotted parts."""
         if isinstance(value, Text):
             self.texts[key] = value
@@ -117,7 +132,7 @@ class ONNXModule(Module):
         while hasattr(owner, name):
             name += "_"
         tensor = plain(value)
-        if isinstance(value, Carried) or not tensor.dtype.is_floating_point:
+        if isinstance(value, Carried) or not weight or not tensor.dtype.is_floating_point:
             owner.register_buffer(name, tensor)
         else:
             owner.register_parameter(name, Parameter(tensor, requires_grad=trainable))
