@@ -1,11 +1,16 @@
 """torch.export: programs print, run, train, and say where sizes or arguments do not fit."""
 
+import io
+import json
+
 import numpy as np
 import pytest
 
 import wend as torch
 from wend import nn
+from wend.base.errors import FormatError
 from wend.export import Dim, ExportedProgram, export
+from wend.serialization import safetensors
 
 
 class Gate(nn.Module):
@@ -103,3 +108,95 @@ def test_nested_arguments_and_results():
     assert found["rest"][1] == 3
     same(found["sum"], torch.ones(5))
     same(found["rest"][0], torch.full((5,), 3.0))
+
+
+class Loops(nn.Module):
+    """A loop over a length, a draw, numbers, an error, a buffer that is written to."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(3, 4)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x, names):
+        self.calls.add_(1)
+        h = torch.zeros(1, 4)
+        out = []
+        for row in x:
+            h = self.cell(row[None], h)
+            out.append(h)
+        found = torch.cat(out)
+        if found.abs().max() > 5:
+            raise ValueError("too large")
+        return {"h": found, "noise": torch.rand(x.size(0)), "n": x.shape[0], "names": names}
+
+
+@pytest.mark.parametrize("to", ["path", "file"])
+def test_a_saved_program_comes_back(tmp_path, to):
+    model = Loops()
+    x, longer = torch.randn(4, 3), torch.randn(7, 3)
+    program = export(model, (x, ("a", 1.5)))
+    path = tmp_path / "loops.safetensors"
+    if to == "path":
+        torch.export.save(program, path)
+        again = torch.export.load(path)
+    else:
+        file = io.BytesIO()
+        torch.export.save(program, file)
+        file.seek(0)
+        again = torch.export.load(file)
+    assert list(again.state_dict) == list(program.state_dict)
+    torch.manual_seed(1)
+    expected = model(longer, ("a", 1.5))
+    torch.manual_seed(1)
+    module = again.module()
+    found = module(longer, ("a", 1.5))
+    same(found["h"], expected["h"])
+    same(found["noise"], expected["noise"])
+    assert (found["n"], found["names"]) == (7, ("a", 1.5))
+    assert int(module.calls) == 1
+    assert "test_exported.py" in str(again)
+    found["h"].sum().backward()
+    assert module.cell.weight_ih.grad is not None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda d: d.update(version=2),
+        lambda d: d["points"].append({}),
+        lambda d: d["points"][0]["answers"][0][1].__setitem__(1, 99),
+        lambda d: d["points"][0]["answers"][0][0][-1].__setitem__(1, "no_such_op"),
+        lambda d: d["points"][0]["answers"][0][0][-1].__setitem__(4, [12345]),
+        lambda d: d["captured"].append([1, "missing", "parameter"]),
+        lambda d: d.pop("info"),
+    ],
+)
+def test_damaged_programs_are_refused(tmp_path, damage):
+    path = tmp_path / "gate.safetensors"
+    torch.export.save(export(Gate(), (torch.randn(2, 4),)), path)
+    tensors = safetensors.load_file(path)
+    document = json.loads(safetensors.read_metadata(path)["wend.program"])
+    damage(document)
+    safetensors.save_file(tensors, path, {"wend.program": json.dumps(document)})
+    with pytest.raises(FormatError, match=r"export\.load"):
+        torch.export.load(path)
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "weights.pt"
+    torch.save({"w": torch.ones(2)}, path)
+    with pytest.raises(RuntimeError, match="no program"):
+        torch.export.load(path)
+    safetensors.save_file({"w": torch.ones(2)}, path)
+    with pytest.raises(RuntimeError, match="no program"):
+        torch.export.load(path)
+
+
+def test_objects_among_the_arguments_cannot_be_saved(tmp_path):
+    def first(x, thing):
+        return x * 2
+
+    program = export(first, (torch.ones(2), object))
+    with pytest.raises(RuntimeError, match="cannot be written"):
+        torch.export.save(program, tmp_path / "x")

@@ -2,5 +2,6 @@
 
 from wend.export._dims import Dim
 from wend.export._program import ExportedProgram, export
+from wend.export._saving import load, save
 
-__all__ = ["Dim", "ExportedProgram", "export"]
+__all__ = ["Dim", "ExportedProgram", "export", "load", "save"]

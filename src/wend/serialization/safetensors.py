@@ -149,10 +149,12 @@ def load(data: bytes) -> dict[str, Tensor]:
     return _read(FileSource(io.BytesIO(data)))
 
 
-def read_metadata(filename: str | os.PathLike[str]) -> dict[str, str]:
+def read_metadata(file: str | os.PathLike[str] | IO[bytes]) -> dict[str, str]:
     """The texts that were saved beside the tensors."""
-    with open(filename, "rb") as file:
+    if not isinstance(file, (str, os.PathLike)):
         return _header(FileSource(file))[1]
+    with open(file, "rb") as opened:
+        return _header(FileSource(opened))[1]
 
 
 class SafeFile:

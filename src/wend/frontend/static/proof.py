@@ -123,6 +123,7 @@ def _restore(buffers: list[tuple[Tensor, Any]]) -> None:
 
 
 def close(a: Any, b: Any) -> bool:
+    """Whether two arrays agree: bits of ints, floats to 1e-3, and 1e-4 of the largest."""
     if a.dtype.kind in "biu?":
         return bool((a == b).all())
     wide = np.result_type(a.dtype, np.float64) if a.dtype.kind != "c" else a.dtype

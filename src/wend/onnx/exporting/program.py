@@ -30,6 +30,7 @@ from wend.core.symbolic import (
 from wend.onnx.exporting.values import Value
 from wend.onnx.exporting.writer import GraphWriter
 from wend.transforms.exploring.program import Apply, Compute, Draw, Info, ReadNumber, StaticGraph
+from wend.transforms.exploring.running import pattern_of
 from wend.transforms.exploring.structure import (
     END,
     Bind,
@@ -243,7 +244,7 @@ class ProgramWriter:
             category = 1 if prim.size_mask[k] else prim.categories[k]
             args.append(self.number(scope, e, category))
         operands = [self.value(scope, i) for i in item.inputs]
-        results = scope.writer.emit(prim, item.program, operands, args)
+        results = scope.writer.emit(prim, pattern_of(self.program, item), operands, args)
         scope.values.update(zip(item.outputs, results, strict=True))
 
     def read(self, scope: Scope, item: ReadNumber) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from wend.base import random_state, tree
+from wend.base.devices import CPU
 from wend.base.errors import ArgumentError
-from wend.core import _hot
+from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.core.symbolic import ARG, DIM, NEG, Expr, apply_binary
 from wend.core.symtrace import flatten_outputs
@@ -22,7 +23,7 @@ from wend.transforms.exploring.program import (
 )
 from wend.transforms.grad import with_grad
 
-__all__ = ["SizesDiffer", "run"]
+__all__ = ["SizesDiffer", "pattern_of", "run"]
 
 
 def number_of(expr: Expr, env: dict[int, Any]) -> Any:
@@ -99,6 +100,30 @@ def apply(item: Apply, env: dict[int, Any]) -> None:
     finally:
         trace.mode = before
     env.update(zip(item.outputs, results, strict=True))
+
+
+def pattern_of(program: StaticGraph, item: Apply) -> Any:
+    """The pattern of an op, found again from the types while exploring where a file has none."""
+    if item.program is None:
+        hints = program.info
+        types = [_types.intern_type(hints[i].hint, hints[i].dtype, CPU) for i in item.inputs]
+        args = [_hint(e, program) for e in item.args]
+        item.program = item.prim.typed(types, args)[0]
+    return item.program
+
+
+def _hint(expr: Expr, program: StaticGraph) -> Any:
+    """A number while exploring."""
+    if type(expr) is not tuple:
+        return expr
+    op = expr[0]
+    if op == DIM:
+        return program.info[expr[1]].hint[expr[2]]
+    if op == ARG:
+        hint = program.info[expr[1]].hint
+        return hint[0] if hint else 2
+    a = _hint(expr[1], program)
+    return -a if op == NEG else apply_binary(op, a, _hint(expr[2], program))
 
 
 def answer(question: Any, env: dict[int, Any]) -> bool:

@@ -119,6 +119,9 @@ def _item(program: StaticGraph, item: Any) -> str:
 
 
 def _place(site: Site | None) -> str:
+    text = getattr(site, "text", "")  # of a program from a file
+    if text:
+        return f"  # {text}"
     if site is None or site.code is None:
         return ""
     name = os.path.basename(site.code.co_filename)
