@@ -64,7 +64,7 @@ TITLES = {
     "wend.overrides": "classes that act as tensors",
     "wend.multiprocessing": "processes",
     "wend.amp": "automatic precision",
-    "wend.jit": "names of scripts and traces",
+    "wend.jit": "scripts and traces",
     "wend.export": "static graphs",
     "wend.onnx": "ONNX models",
     "wend.cuda": "questions about devices",

@@ -363,3 +363,23 @@ def test_constants_may_be_read():
 
     program = checked(steps, torch.rand(3), torch.rand(5))
     assert len(program.points) == 1
+
+
+def sizes(x):
+    n, m = x.shape
+    y = x + torch.arange(0, m, dtype=torch.long) + torch.zeros(x.shape) + x.new_full((n, 1), 2.0)
+    y = y.masked_fill(torch.tril(torch.ones(n, m)) == 0, -9.0) / torch.tensor(m, dtype=x.dtype)
+    z = F.interpolate(y[None, None], scale_factor=2)
+    return F.pad(y, (0, n, 1, 1)), z.view(1, -1), y ** (1 / m), torch.cat([y, torch.zeros(2, m)])
+
+
+def test_sizes_stay_symbols():
+    program = checked(sizes, torch.rand(4, 6), torch.rand(3, 5), torch.rand(7, 2))
+    assert all(not outcome for outcome, _ in program.guards.values())
+
+
+def test_a_loop_inside_of_wend_fixes_the_size():
+    program = explore(lambda x: x.split(2, 0)[0], (torch.rand(4, 3),))
+    assert len(program.points) == 1
+    with pytest.raises(SizesDiffer, match="compares"):
+        call(program, torch.rand(6, 3))

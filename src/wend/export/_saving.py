@@ -42,6 +42,7 @@ from wend.transforms.exploring.program import (
 __all__ = ["load", "save"]
 
 KEY, VERSION = "wend.program", 1
+EXTRA = "extra."  # begins the keys of further texts
 MOST_TEXT = 100_000_000  # bytes of JSON
 _NAMES = {DIM: "dim", ARG: "number", NEG: "neg", **{r.opcode: r.name.lower() for r in OPERATORS}}
 _OPCODES = {name: opcode for opcode, name in _NAMES.items()}
@@ -65,15 +66,22 @@ class SavedSite(Site):
 # -- writing --------------------------------------------------------------------------------
 
 
-def save(program: ExportedProgram, f: str | os.PathLike[str] | IO[bytes]) -> None:
-    """Write a program with its tensors to a file.  Raises FormatError for constants that no file
-    can hold, such as objects among the arguments."""
+def save(
+    program: ExportedProgram,
+    f: str | os.PathLike[str] | IO[bytes],
+    extra_files: Mapping[str, str] | None = None,
+) -> None:
+    """Write a program with its tensors to a file.
+
+    extra_files: further texts, by name
+    Raises FormatError for constants that no file can hold, such as objects among the arguments.
+    """
     graph = program.program
     tensors = {c.name: c.tensor for c in graph.captured}
     if len(tensors) != len(graph.captured):
         raise FormatError("export.save: two tensors have the same name")
     text = json.dumps(_document(program), separators=(",", ":"), allow_nan=False)
-    metadata = {KEY: text}
+    metadata = {KEY: text, **{EXTRA + name: x for name, x in (extra_files or {}).items()}}
     if isinstance(f, (str, os.PathLike)):
         safetensors.save_file(tensors, f, metadata)
     else:
@@ -223,13 +231,23 @@ def _end(end: Any) -> Any:
 # -- reading --------------------------------------------------------------------------------
 
 
-def load(f: str | os.PathLike[str] | IO[bytes]) -> ExportedProgram:
-    """The program in a file.  Raises FormatError for a file that is no program."""
+def load(
+    f: str | os.PathLike[str] | IO[bytes], extra_files: dict[str, str] | None = None
+) -> ExportedProgram:
+    """The program in a file.
+
+    extra_files: gets the further texts of the file
+    Raises FormatError for a file that is no program.
+    """
     data: Any = f if isinstance(f, (str, os.PathLike)) else io.BytesIO(f.read())
     try:
-        text = safetensors.read_metadata(data).get(KEY)
+        metadata = safetensors.read_metadata(data)
     except CheckpointError:
-        text = None
+        metadata = {}
+    text = metadata.get(KEY)
+    if extra_files is not None:
+        begun = [key for key in metadata if key.startswith(EXTRA)]
+        extra_files.update({key.removeprefix(EXTRA): metadata[key] for key in begun})
     if text is None:
         raise FormatError(
             "export.load: the file holds no program of Wend's; TorchScript archives and .pt2 files "

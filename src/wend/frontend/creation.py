@@ -332,7 +332,7 @@ def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ..
     elif not size:
         raise ArgumentTypeError(f"{op}: argument 'size' is missing; give () for a 0-d tensor")
     for n in size:
-        if type(n) is not int and type(n) is not SymInt:
+        if type(n) is not int and not isinstance(n, SymInt):
             break
     else:
         return size
@@ -342,10 +342,11 @@ def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ..
             size = size.tolist()
     try:
         # As PyTorch does, only the first item may be no bool.
-        return tuple(
-            n if type(n) in (int, SymInt) else operator.index(n) if i else int_of(n)
+        ints: list[Any] = [
+            n if type(n) is int or isinstance(n, SymInt) else operator.index(n) if i else int_of(n)
             for i, n in enumerate(size)
-        )
+        ]
+        return tuple(ints)
     except TypeError:
         wrong = next((n for n in size if not is_index(n)), size) if _is_iterable(size) else size
         raise ArgumentTypeError(
@@ -366,7 +367,7 @@ def _is_iterable(value: Any) -> bool:
 
 def _number(op: str, value: Any) -> Any:
     """A fill value as a Python number, also from one-element tensors and NumPy's numbers."""
-    if type(value) in (int, float, bool, complex, SymInt):
+    if type(value) in (int, float, bool, complex) or isinstance(value, (SymInt, SymNumber)):
         return value
     if hasattr(value, "item"):
         return value.item()
@@ -512,10 +513,10 @@ def arange(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tenso
     if any(isinstance(n, complex) for n in (start, end, step)):
         raise ArgumentTypeError("arange: not implemented for complex numbers")
     if options.dtype is not None and options.dtype.category < dtypes.FLOAT:
-        start, end, step = (n if type(n) is SymInt else int(n) for n in (start, end, step))
+        start, end, step = (n if isinstance(n, SymInt) else int(n) for n in (start, end, step))
     if options.dtype is dtypes.bool_:
         raise DTypeNotImplemented("arange: not implemented for torch.bool")
-    integral = not any(isinstance(n, float) for n in (start, end, step))
+    integral = not any(isinstance(n, (float, SymNumber)) for n in (start, end, step))
     dtype = options.dtype or (dtypes.int64 if integral else dtypes.get_default_dtype())
     count = arange_count(start, end, step)
     return finished("arange", ops.arange(start, end, step, count, dtype=dtype), options)

@@ -145,21 +145,9 @@ def itself(obj: Any, *args: Any, **kwargs: Any) -> Any:
     return obj
 
 
-def jit_trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """The function or module itself: it keeps the branches that a trace would fix."""
-    return func
-
-
 def jit_marker(drop: Any = False, **kwargs: Any) -> Any:
     """A decorator, with or without arguments, that leaves the function unchanged."""
     return drop if callable(drop) else itself
-
-
-def jit_file(*args: Any, **kwargs: Any) -> Any:
-    """Raises NotImplementedInWend: TorchScript files are neither read nor written."""
-    raise NotImplementedInWend(
-        "torch.jit: TorchScript files are not available; save a state_dict with torch.save"
-    )
 
 
 def no_process_group(*args: Any, **kwargs: Any) -> Any:

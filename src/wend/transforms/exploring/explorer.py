@@ -155,8 +155,9 @@ def _explored(
     """A program, not yet compared with the function."""
     wide: dict[Any, set[tuple[int, int]]] = {}
     growing: dict[Any, dict[int, Info]] = {}
+    questions = [0]
     for _ in range(MOST_ATTEMPTS):
-        shared = Exploration(wide, growing, keeps_loops)
+        shared = Exploration(wide, growing, keeps_loops, questions)
         shared.names = names
         entry = Point((), None, [Stretch()], None)
         shared.points.append(entry)

@@ -128,10 +128,17 @@ class _Together:
 STEPPING = (Steps, _Counted, _Together)
 
 
+#: Wend's modules whose loops stay loops; elsewhere inside Wend a loop over a size fixes the size.
+_WITH_LOOPS = ("wend.nn.", "wend.onnx.")
+
+
 def _run() -> Any:
-    """The run that is being explored in this thread, where loops over extents stay loops."""
+    """The run that is being explored in this thread, if the calling code keeps loops."""
     run = _hot.current_trace().symbolic
-    return run if getattr(run, "keeps_loops", False) else None
+    if not getattr(run, "keeps_loops", False):
+        return None
+    caller = str(sys._getframe(2).f_globals.get("__name__"))
+    return None if caller.startswith("wend.") and not caller.startswith(_WITH_LOOPS) else run
 
 
 def _is_symbolic(x: Any, run: Any) -> bool:
@@ -166,8 +173,7 @@ def _explored_len(x: Any, /) -> Any:
         if isinstance(x, Tensor) and x.dim() > 0:
             return x.shape[0]
         if type(x) is list and any(map(run.is_sequence, x)):
-            caller = str(sys._getframe(1).f_globals.get("__name__"))
-            return _len(x) if caller.startswith("wend.") else run.length_of(x)
+            return run.length_of(x)
     return _len(x)
 
 

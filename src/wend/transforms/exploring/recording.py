@@ -47,6 +47,7 @@ __all__ = ["Again", "Asked", "Draws", "Exploration", "ExploreError", "Known", "R
 _NOT_OF_THE_FUNCTION = (__file__, os.path.dirname(_hot.__file__) + os.sep)
 MOST_POINTS = 300
 MOST_OPS = 200_000  # of a run
+MOST_QUESTIONS = 20_000  # of all runs, before loops over extents are unrolled
 SMALL = 1 << 12  # bytes of a constant that is compared by content
 INT_HINT, FLOAT_HINT = 2, 0.5  # of numbers read from tensors, while exploring
 
@@ -93,6 +94,7 @@ class Exploration:
     wide: per coarse key of a point, the axes of slots whose extents differ between arrivals
     growing: per loose key, which lists are longer in each turn, and the facts of an item
     keeps_loops: whether loops over extents stay loops
+    questions: how many were asked so far, in all attempts
     """
 
     def __init__(
@@ -100,7 +102,9 @@ class Exploration:
         wide: dict[Any, set[tuple[int, int]]],
         growing: dict[Any, dict[int, Info]],
         keeps_loops: bool,
+        questions: list[int],
     ) -> None:
+        self.questions = questions
         self.wide = wide
         self.keeps_loops = keeps_loops
         self.points: list[Point] = []
@@ -403,6 +407,9 @@ class Run:
         """The answer to a question: by the script, and False where the script has ended."""
         place = self.asked
         self.asked += 1
+        self.shared.questions[0] += 1
+        if self.shared.questions[0] > MOST_QUESTIONS and self.stepped and self.keeps_loops:
+            raise Unroll
         replayed = place < len(self.script)
         point = self.arrive(question, replayed)
         if not replayed:

@@ -1,0 +1,135 @@
+"""torch.jit: programs that can be printed and saved as static graphs, control flow included."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from wend.frontend.platform import itself as _itself
+from wend.frontend.platform import jit_marker as _marker
+from wend.jit._script import (
+    ScriptFunction,
+    ScriptModule,
+    TracerWarning,
+    freeze,
+    load,
+    optimize_for_inference,
+    save,
+    script,
+    trace,
+)
+
+__all__ = [
+    "Attribute",
+    "Error",
+    "Final",
+    "RecursiveScriptModule",
+    "ScriptFunction",
+    "ScriptModule",
+    "TracerWarning",
+    "annotate",
+    "export",
+    "fork",
+    "freeze",
+    "fuser",
+    "ignore",
+    "interface",
+    "is_scripting",
+    "is_tracing",
+    "isinstance",
+    "load",
+    "optimize_for_inference",
+    "optimized_execution",
+    "save",
+    "script",
+    "script_if_tracing",
+    "script_method",
+    "set_fusion_strategy",
+    "trace",
+    "trace_module",
+    "unused",
+    "wait",
+]
+
+RecursiveScriptModule = ScriptModule
+Error = RuntimeError
+script_method = export = interface = _itself
+ignore = unused = _marker
+
+
+def is_scripting() -> bool:
+    """False: the code runs as Python."""
+    return False
+
+
+def is_tracing() -> bool:
+    """False: the code runs as Python."""
+    return False
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value; the type is for readers."""
+    return the_value
+
+
+def Attribute(value: Any, type: Any) -> Any:
+    """The value; the type is for readers."""
+    return value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Whether an object is of a type; containers are looked at as Python does."""
+    import builtins
+    import typing
+
+    origin = typing.get_origin(target_type)
+    return builtins.isinstance(obj, target_type if origin is None else origin)
+
+
+def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function: traces keep branches."""
+    return fn
+
+
+def trace_module(mod: Any, inputs: dict[str, Any], *args: Any, **options: Any) -> Any:
+    """As `trace`, with example arguments by the name of a method; that of `forward` counts."""
+    return trace(mod, inputs["forward"], **options)
+
+
+class _Done:
+    """The result of a call of `fork`."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def wait(self) -> Any:
+        """The result."""
+        return self._value
+
+    value = wait
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> _Done:
+    """Call a function; `wait` gives the result. The ops are recorded, and run when needed."""
+    return _Done(func(*args, **kwargs))
+
+
+def wait(future: _Done) -> Any:
+    """The result of a call of `fork`."""
+    return future.wait()
+
+
+@contextmanager
+def fuser(name: str) -> Iterator[None]:
+    """Nothing changes inside the block: Wend has a single compiler."""
+    yield
+
+
+optimized_execution = functools.wraps(fuser)(fuser)
+
+
+def set_fusion_strategy(strategy: Any) -> list[Any]:
+    """The former strategy, which is empty: no size is ever compiled in."""
+    return []

@@ -1,0 +1,338 @@
+"""torch.jit.script and trace: the program itself, with a graph that can be printed and saved.
+
+Wend compiles all programs, so a scripted function runs as ever, branches and all. The graph is
+explored when somebody asks for the text or saves a file: from example inputs, or from the types of
+the first call.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from typing import IO, Any
+
+from wend.base import tree
+from wend.base.errors import ArgumentError, FormatError, GraphError
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.export import ExportedProgram
+from wend.export import export as explore
+from wend.export import load as load_program
+from wend.export import save as save_program
+from wend.export._program import ProgramModule
+from wend.nn.modules.module import Module
+
+__all__ = ["ScriptFunction", "ScriptModule", "freeze", "load", "save", "script", "trace"]
+
+NO_EXAMPLE = (
+    "the types of the arguments are not known: call the scripted {what} once, or give "
+    "example_inputs"
+)
+
+
+class _Scripted:
+    """The part that functions and modules share: an example of the arguments, and the graph."""
+
+    _example: tuple[tuple[Any, ...], dict[str, Any]] | None = None
+
+    def _target(self) -> Callable[..., Any]:
+        raise NotImplementedError
+
+    def exported(self) -> ExportedProgram:
+        """The program as a static graph.  Raises GraphError before the types are known."""
+        if self._example is None:
+            what = "module" if isinstance(self, Module) else "function"
+            raise GraphError("torch.jit: " + NO_EXAMPLE.format(what=what))
+        args, kwargs = self._example
+        return explore(self._target(), args, kwargs)
+
+    @property
+    def graph(self) -> Any:
+        """The graph; printed, it shows ops, branches, loops and the user's lines."""
+        return self.exported().graph
+
+    inlined_graph = graph
+
+    def graph_for(self, *args: Any, **kwargs: Any) -> Any:
+        """The graph for the types of these arguments."""
+        return explore(self._target(), args, kwargs).graph
+
+    @property
+    def code(self) -> str:
+        """The graph as text."""
+        return str(self.graph)
+
+    def save(
+        self, f: str | os.PathLike[str] | IO[bytes], _extra_files: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write the graph with its tensors to a file: see `torch.jit.save`."""
+        save(self, f, _extra_files)
+
+
+class ScriptFunction(_Scripted):
+    """A function that `script` or `trace` has taken."""
+
+    def __init__(self, function: Callable[..., Any], example: Any = None) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._example = example
+
+    def _target(self) -> Callable[..., Any]:
+        return self._function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._example is None and _hot.current_trace().symbolic is None:
+            self._example = _types_alone(args, kwargs)
+        return self._function(*args, **kwargs)
+
+    def __get__(self, owner: Any, cls: Any = None) -> Any:
+        return self if owner is None else functools.partial(self, owner)
+
+    def __repr__(self) -> str:
+        return f"<ScriptFunction {self._function!r}>"
+
+
+class ScriptModule(_Scripted, Module):
+    """A module that `script` or `trace` has taken: shares parameters and parts with the module."""
+
+    def _target(self) -> Callable[..., Any]:
+        return self
+
+    @property
+    def original_name(self) -> str:
+        """The name of the module's class."""
+        return type(self).__name__
+
+    @property
+    def original_class(self) -> type:
+        """The class of the module."""
+        return next(c for c in type(self).__mro__ if c.__dict__.get("_scripts") is None)
+
+
+@functools.cache
+def _scripted_class(cls: Any) -> Any:
+    """A class of modules that are scripted, below the class of the module."""
+
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._example is None and _hot.current_trace().symbolic is None:
+            self.__dict__["_example"] = _types_alone(args, kwargs)
+        return cls.forward(self, *args, **kwargs)  # type: ignore[attr-defined]
+
+    forward.__doc__ = getattr(cls, "forward", forward).__doc__
+    members = {"forward": forward, "_scripts": cls, "__module__": cls.__module__}
+    return type(cls.__name__, (ScriptModule, cls), members)
+
+
+def _scripted(module: Any, example: Any) -> Any:
+    """A module that shares all parts, of a class that is scripted."""
+    made, kind = copy.copy(module), type(module)
+    made.__class__ = _scripted_class(kind)
+    made.__dict__["_example"] = example
+    return made
+
+
+def _types_alone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The arguments with zeros in place of data: a scripted program keeps nobody's tensors."""
+    leaves, structure = tree.flatten((args, kwargs))
+    found: list[Any] = []
+    for x in leaves:
+        if isinstance(x, Tensor):
+            type_ = _hot.refreshed(x).type
+            if type_.kind is None:
+                return None
+            x = _Blank(type_)
+        found.append(x)
+    return _Example(found, structure)
+
+
+class _Blank:
+    """The type of a tensor."""
+
+    __slots__ = ("type",)
+
+    def __init__(self, type_: Any) -> None:
+        self.type = type_
+
+    def tensor(self) -> Tensor:
+        """A tensor of the type: ones, as many programs divide."""
+        from wend.frontend.creation import ones
+
+        return ones(tuple(self.type.shape), dtype=self.type.dtype)
+
+
+class _Example:
+    """Types of arguments; unpacks as (args, kwargs)."""
+
+    def __init__(self, leaves: list[Any], structure: Any) -> None:
+        self.leaves, self.structure = leaves, structure
+
+    def __iter__(self) -> Any:
+        leaves = [x.tensor() if isinstance(x, _Blank) else x for x in self.leaves]
+        return iter(tree.unflatten(self.structure, leaves))
+
+
+# -- script and trace -----------------------------------------------------------------------
+
+
+def script(obj: Any, *args: Any, example_inputs: Any = None, **options: Any) -> Any:
+    """A function or module that can be printed and saved as a static graph, and runs as ever.
+
+    example_inputs: a list of tuples of arguments, of which the first counts
+    Classes, and what is scripted already, come back as they are.
+    """
+    if isinstance(obj, (type, _Scripted)):
+        return obj
+    example: Any = None
+    if example_inputs is not None:
+        rows = example_inputs
+        if isinstance(rows, Mapping):
+            rows = next(iter(rows.values()))
+        example = (_as_tuple(next(iter(rows))), {})
+    if isinstance(obj, Module):
+        return _scripted(obj, example)
+    if callable(obj):
+        return ScriptFunction(obj, example)
+    return obj
+
+
+def trace(
+    func: Any,
+    example_inputs: Any = None,
+    *args: Any,
+    example_kwarg_inputs: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Any:
+    """As `script`, with example arguments.  Branches stay branches: nothing is frozen.
+
+    example_inputs: a tuple of arguments, or a tensor.  PyTorch's checks of traces change nothing.
+    Raises whatever the function raises for the example.
+    """
+    if example_inputs is None and example_kwarg_inputs is None:
+        raise ArgumentError("torch.jit.trace: example_inputs is missing")
+    given = () if example_inputs is None else _as_tuple(example_inputs)
+    example = (given, dict(example_kwarg_inputs or {}))
+    if isinstance(func, ScriptModule):
+        func.__dict__["_example"] = example
+        return func
+    if isinstance(func, Module):
+        return _scripted(func, example)
+    if inspect.ismethod(func) and isinstance(func.__self__, Module):
+        return ScriptFunction(func, example)
+    return ScriptFunction(getattr(func, "_function", func), example)
+
+
+def _as_tuple(x: Any) -> tuple[Any, ...]:
+    return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+# -- files ----------------------------------------------------------------------------------
+
+
+def save(
+    m: Any, f: str | os.PathLike[str] | IO[bytes], _extra_files: Mapping[str, Any] | None = None
+) -> None:
+    """Write a scripted function or module to a file: the graph, with its tensors, as
+    `torch.export.save` does.
+
+    _extra_files: names and texts that are kept beside the graph
+    Raises ArgumentError for what is not scripted, GraphError before types are known.
+    """
+    if not isinstance(m, _Scripted):
+        raise ArgumentError(
+            f"torch.jit.save: takes what torch.jit.script or trace returned, not a "
+            f"{type(m).__name__}"
+        )
+    program = m.exported()
+    extra = {}
+    for name, content in (_extra_files or {}).items():
+        extra[name] = content.decode("latin-1") if isinstance(content, bytes) else str(content)
+    save_program(program, f, extra)
+
+
+class Loaded(ProgramModule, ScriptModule):
+    """A program from a file, as a module."""
+
+    def exported(self) -> ExportedProgram:
+        """The program."""
+        return self._exported
+
+
+def load(
+    f: str | os.PathLike[str] | IO[bytes],
+    map_location: Any = None,
+    _extra_files: dict[str, Any] | None = None,
+    **options: Any,
+) -> Loaded:
+    """The program in a file of `torch.jit.save`, as a module that runs and trains.
+
+    _extra_files: the texts of the file are put in for the names that it has
+    Raises FormatError for other files: TorchScript archives of PyTorch's are not read.
+    """
+    if zipfile.is_zipfile(f):
+        raise FormatError(
+            "torch.jit.load: this is an archive that PyTorch has written; TorchScript is not read. "
+            "Save a state_dict with torch.save, or export the model from PyTorch as ONNX"
+        )
+    if not isinstance(f, (str, os.PathLike)):
+        f.seek(0)
+    extra: dict[str, str] = {}
+    made = Loaded(load_program(f, extra))
+    for name in _extra_files or {}:
+        if name in extra:
+            _extra_files[name] = extra[name].encode("latin-1")  # type: ignore[index]
+    return made
+
+
+# -- frozen modules -------------------------------------------------------------------------
+
+
+class Frozen(ScriptModule):
+    """A module whose parameters are constants."""
+
+    def __init__(self, module: Any, preserved: list[str]) -> None:
+        super().__init__()
+        inner = copy.deepcopy(module)
+        for p in inner.parameters():
+            p.requires_grad_(False)
+        self.__dict__["_inner"] = inner
+        self.__dict__["_example"] = module._example
+        for name in preserved:
+            self.__dict__[name] = getattr(inner, name)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of the module."""
+        return self.__dict__["_inner"](*args, **kwargs)
+
+    def _target(self) -> Callable[..., Any]:
+        return self.__dict__["_inner"]  # type: ignore[no-any-return]
+
+
+def freeze(
+    mod: Any, preserved_attrs: list[str] | None = None, optimize_numerics: bool = True
+) -> Any:
+    """A copy of a scripted module in evaluation mode, whose parameters are constants.
+
+    preserved_attrs: names of attributes that the copy keeps
+    Raises RuntimeError for a module that is not scripted, or is training.
+    """
+    if not isinstance(mod, ScriptModule):
+        raise GraphError("Freezing expects a ScriptModule as input. Please use torch.jit.script")
+    if mod.training:
+        raise GraphError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() "
+            "on your module before freezing."
+        )
+    return Frozen(mod, list(preserved_attrs or []))
+
+
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """The frozen module: Wend compiles all programs."""
+    return mod if isinstance(mod, Frozen) else freeze(mod)
+
+
+class TracerWarning(Warning):
+    """PyTorch's warning about traces; Wend gives none."""
