@@ -149,6 +149,19 @@ class Recurrent(nn.Module):
         return torch.stack(out, 1)
 
 
+class Tagger(nn.Module):
+    """A layer that walks over the words in both directions."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(20, 6)
+        self.walk = nn.LSTM(6, 5, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(10, 3)
+
+    def forward(self, x):
+        return self.head(self.walk(self.words(x))[0])
+
+
 class Exits(nn.Module):
     """Layers with a head each, left early by value."""
 
@@ -196,6 +209,12 @@ def test_modules(make, shapes):
     if make is Recurrent:
         assert "Loop" in kinds(proto.graph)
         assert len(proto.graph.node) < 60
+
+
+def test_a_recurrent_layer_holds_for_all_lengths():
+    words = [torch.randint(0, 20, size) for size in ((3, 6), (1, 1), (2, 9))]
+    model = checked(Tagger().eval(), *words)
+    assert "Loop" in kinds(model.graph)
 
 
 def test_a_module_is_exported_as_it_evaluates_and_keeps_its_mode():

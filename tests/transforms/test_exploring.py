@@ -383,3 +383,17 @@ def test_a_loop_inside_of_wend_fixes_the_size():
     assert len(program.points) == 1
     with pytest.raises(SizesDiffer, match="compares"):
         call(program, torch.rand(6, 3))
+
+
+@pytest.mark.parametrize(
+    ("make", "points"),
+    [
+        (lambda: nn.GRU(4, 5), 3),
+        (lambda: nn.RNN(4, 5, nonlinearity="relu", bidirectional=True), 5),
+        (lambda: nn.LSTM(4, 6, 2, proj_size=3, batch_first=True), 5),
+    ],
+)
+def test_recurrent_layers_hold_for_all_lengths(make, points):
+    layer = make().eval()
+    program = checked(layer, torch.randn(3, 5, 4), torch.randn(1, 1, 4), torch.randn(6, 2, 4))
+    assert len(program.points) == points

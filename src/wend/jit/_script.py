@@ -120,7 +120,7 @@ def _scripted_class(cls: Any) -> Any:
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self._example is None and _hot.current_trace().symbolic is None:
             self.__dict__["_example"] = _types_alone(args, kwargs)
-        return cls.forward(self, *args, **kwargs)  # type: ignore[attr-defined]
+        return cls.forward(self, *args, **kwargs)
 
     forward.__doc__ = getattr(cls, "forward", forward).__doc__
     members = {"forward": forward, "_scripts": cls, "__module__": cls.__module__}
@@ -129,7 +129,8 @@ def _scripted_class(cls: Any) -> Any:
 
 def _scripted(module: Any, example: Any) -> Any:
     """A module that shares all parts, of a class that is scripted."""
-    made, kind = copy.copy(module), type(module)
+    made = copy.copy(module)
+    kind: Any = type(module)
     made.__class__ = _scripted_class(kind)
     made.__dict__["_example"] = example
     return made

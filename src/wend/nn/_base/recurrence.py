@@ -60,6 +60,24 @@ def walk(
     return ops.cat(outputs, 0), last
 
 
+def walk_in_loop(
+    mode: str, sequence: Tensor, state: State, weights: Weights, reverse: bool
+) -> tuple[Tensor, State]:
+    """As `walk`, for a sequence (steps, batch, features) whose length is a symbol.
+
+    The loop stays a loop of the graph of the function that is being explored.
+    """
+    step = STEPS[mode]
+    gates = ops.linear(sequence, weights[0], weights[2])
+    steps = gates.shape[0]
+    outputs = []
+    for t in range(steps):
+        state = step(ops.select(gates, 0, steps - 1 - t if reverse else t), state, weights)
+        outputs.append(state[0])
+    joined = ops.stack(outputs, 0)
+    return ops.flip(joined, (0,)) if reverse else joined, state
+
+
 def _forward(
     step: Step, parts: Any, sizes: list[int], state: State, weights: Weights
 ) -> tuple[list[Tensor], State]:

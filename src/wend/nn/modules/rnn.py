@@ -11,7 +11,7 @@ from wend.frontend.toolkit import Tensor, empty, ops
 from wend.nn import functional as F
 from wend.nn import init
 from wend.nn._base.packed import PackedSequence
-from wend.nn._base.recurrence import State, walk
+from wend.nn._base.recurrence import State, walk, walk_in_loop
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter, fresh_parameter
 
@@ -400,8 +400,11 @@ class RNNBase(Module):
         steps, batch = sequence.shape[0], sequence.shape[1]
         start = self._zeros(sequence, batch) if hx is None else self._given_state(hx, batched)
         self._check_state(start, batch)
-        output, last = self._layers(sequence.flatten(0, 1), start, [batch] * steps)
-        output = output.unflatten(0, (steps, batch))
+        if getattr(steps, "is_extent", False):  # a function is being explored
+            output, last = self._layers(sequence, start, None)
+        else:
+            output, last = self._layers(sequence.flatten(0, 1), start, [batch] * steps)
+            output = output.unflatten(0, (steps, batch))
         if self.batch_first:
             output = output.transpose(0, 1)
         if not batched:
@@ -439,8 +442,11 @@ class RNNBase(Module):
         )
         return [*found, getattr(self, next(names)) if self.proj_size > 0 else None]
 
-    def _layers(self, data: Tensor, start: State, sizes: list[int]) -> tuple[Tensor, State]:
-        """All layers over (sum of sizes, features), step after step; see `walk`."""
+    def _layers(self, data: Tensor, start: State, sizes: list[int] | None) -> tuple[Tensor, State]:
+        """All layers over (sum of sizes, features), step after step; see `walk`.
+
+        sizes: None for data of (steps, batch, features); see `walk_in_loop`
+        """
         directions = 2 if self.bidirectional else 1
         lasts: list[State] = []
         for layer in range(self.num_layers):
@@ -449,7 +455,11 @@ class RNNBase(Module):
                 index = layer * directions + direction
                 state = tuple(part[index] for part in start)
                 weights = self._weights(index)
-                output, last = walk(self.mode, data, sizes, state, weights, direction == 1)
+                back = direction == 1
+                if sizes is None:
+                    output, last = walk_in_loop(self.mode, data, state, weights, back)
+                else:
+                    output, last = walk(self.mode, data, sizes, state, weights, back)
                 outputs.append(output)
                 lasts.append(last)
             data = outputs[0] if directions == 1 else ops.cat(outputs, -1)

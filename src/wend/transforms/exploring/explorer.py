@@ -49,6 +49,7 @@ def _entered(run: Run) -> Iterator[None]:
     before, trace.symbolic = trace.symbolic, run
     collecting = gc.isenabled()
     gc.disable()
+    gc.collect(0)  # snapshots look through the objects that are younger than this
     own = [*hidden_iterators({}), run.live, run.given]
     run.before = {id(x): x for x in own}
     stream = random_state.swap(Draws(run))

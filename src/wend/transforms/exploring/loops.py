@@ -16,7 +16,7 @@ from typing import Any
 
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.core.symbolic import GT, LT, expr_of
+from wend.core.symbolic import GT, LT, expr_of, hint_of
 from wend.transforms.exploring.numbers import Extent
 
 __all__ = ["STEPPING", "Steps", "symbolic_loops"]
@@ -46,6 +46,8 @@ class Steps:
         op = LT if self.step > 0 else GT
         self.at = self.run.as_slot(self.at)
         if not self.run.ask(("compare", op, self.at.expr, expr_of(self.stop))):
+            if self.step == 1:
+                self.run.ran_through(self.at, hint_of(self.stop))
             raise StopIteration
         now = self.at
         self.at = now + self.step

@@ -392,6 +392,26 @@ class Run:
         self.add(Compute(number, expr_of(start)))
         return Extent((ARG, number), hint_of(start), self)
 
+    def ran_through(self, at: Extent, turns: int) -> None:
+        """After a loop: sizes that have counted its turns get the hint of all turns.
+
+        A list of all items then fits what the loop went over, also while exploring.
+        """
+        for value in self.live:
+            shape = tuple(value.type.shape)
+            own = [
+                type(expr_of(n)) is tuple and expr_of(n)[:2] == (DIM, value.index) for n in shape
+            ]
+            if not any(o and hint_of(n) == at.hint for o, n in zip(own, shape, strict=True)):
+                continue
+            hints = [
+                turns if o and hint_of(n) == at.hint else hint_of(n)
+                for o, n in zip(own, shape, strict=True)
+            ]
+            info = Info(tuple(map(expr_of, shape)), value.type.dtype, tuple(hints))
+            value.type = self.type_of(info, value.type.device)
+        at.hint = turns
+
     def as_slot(self, x: Extent) -> Extent:
         """The number with a fresh id."""
         return x if x.expr[0] == ARG else self.counter(x)
@@ -617,7 +637,7 @@ class Run:
         for x in items:
             value = _hot.refreshed(x)
             if self.is_sequence(x):
-                parts.append(self.tensor(self.shared.info[value.index], value.index))
+                parts.append(self.twin(value))
             else:
                 parts.append(ops.unsqueeze(x, 0))
         if not parts:
@@ -630,12 +650,19 @@ class Run:
             ]
             parts = [ops.full((0, *shape), 0, dtype=info.dtype)]
         joined = parts[0] if len(parts) == 1 else ops.cat(parts, 0)
-        number = int(_hot.refreshed(joined).index)
-        return self.tensor(self.shared.info[number], number)  # which is no view
+        return self.twin(_hot.refreshed(joined))
 
     def is_computed(self, x: Any) -> bool:
         """Whether x is a tensor that this run has computed."""
         return type(x) is Tensor and x.value.serial == self.serial
+
+    def twin(self, value: Value) -> Tensor:
+        """A handle on the same result that is no view, and no item of a list."""
+        made = _hot.symbolic_value(value.type, self.serial, value.index)
+        made.error = self.error
+        self.live.append(made)
+        handle: Tensor = _hot.wrap(made)
+        return handle
 
     def known_ids(self) -> set[int]:
         """The ids that are known at each place of the program."""

@@ -27,21 +27,24 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), ran
 _BY_IDENTITY = (type, types.ModuleType, types.BuiltinFunctionType)
 #: Objects of Wend's that do not change, or are no part of the function.
 _CORE = ("wend.core", "wend.ops", "wend.base.dtypes")
-_ITERATORS: tuple[type, ...] = (
-    type(iter([])),
-    type(iter(())),
-    type(iter(range(0))),
-    type(iter("")),
-    type(iter({}.keys())),
-    type(iter({}.values())),
-    type(iter({}.items())),
-    type(iter(set())),
-    type(reversed([])),
-    zip,
-    enumerate,
-    map,
-    filter,
+_ITERATORS: frozenset[type] = frozenset(
+    (
+        type(iter([])),
+        type(iter(())),
+        type(iter(range(0))),
+        type(iter("")),
+        type(iter({}.keys())),
+        type(iter({}.values())),
+        type(iter({}.items())),
+        type(iter(set())),
+        type(reversed([])),
+        zip,
+        enumerate,
+        map,
+        filter,
+    )
 )
+_FOUND = _ITERATORS.union(STEPPING)
 
 
 class TooMuch(Exception):
@@ -188,7 +191,7 @@ class _Walker:
             bits = hash(x.tobytes()) if hasattr(x, "tobytes") else repr(x)
             tokens.append((kind, getattr(x, "shape", None), repr(getattr(x, "dtype", None)), bits))
             return None
-        if kind in _ITERATORS or kind in STEPPING:
+        if kind in _FOUND:
             return self.iterator(x, kind)
         tokens.append((kind,))
         parts: list[Any] = []
@@ -273,8 +276,4 @@ def hidden_iterators(before: dict[int, Any]) -> list[Any]:
 
     before: by id, those that were there
     """
-    return [
-        x
-        for x in gc.get_objects(generation=0)
-        if (type(x) in _ITERATORS or type(x) in STEPPING) and id(x) not in before
-    ]
+    return [x for x in gc.get_objects(generation=0) if type(x) in _FOUND and id(x) not in before]
