@@ -133,7 +133,8 @@ def test_several_flushes():
             x, steps = x / 2, steps + 1
         return steps
 
-    assert torch.batched(halve)([torch.full((2,), 4.0)] * 3) == [3, 3, 3]
+    with own_trie():  # a path that is known runs by its plan, which is not told here
+        assert torch.batched(halve)([torch.full((2,), 4.0)] * 3) == [3, 3, 3]
     found = batches(last=3)
     assert len(found.flushes) == 3
     with pytest.raises(ValueError, match="at least 1"):
