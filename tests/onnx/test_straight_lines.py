@@ -83,7 +83,6 @@ CASES = {
         lambda: nn.Sequential(nn.ConvTranspose2d(4, 3, 3, 2, 1, 1), nn.AvgPool2d(2), nn.ELU()),
         (2, 4, 5, 6),
     ),
-    "recurrent": (lambda: nn.LSTM(4, 3, batch_first=True), (2, 5, 4)),
 }
 
 
