@@ -130,10 +130,11 @@ def test_several_flushes():
     def halve(x):
         steps = 0
         while x.sum().item() > 1:
-            x, steps = x / 2, steps + 1
+            # Of a structure that no other test has: calls that are known run without groups.
+            x, steps = x / 2 + torch.erfc(x.abs() + 50), steps + 1
         return steps
 
-    with own_trie():  # a path that is known runs by its plan, which is not told here
+    with own_trie():
         assert torch.batched(halve)([torch.full((2,), 4.0)] * 3) == [3, 3, 3]
     found = batches(last=3)
     assert len(found.flushes) == 3
