@@ -29,6 +29,7 @@ from wend.core.symbolic import (
 )
 from wend.onnx.exporting.values import Value
 from wend.onnx.exporting.writer import GraphWriter
+from wend.transforms.exploring.numbers import ids_of
 from wend.transforms.exploring.program import Apply, Compute, Draw, Info, ReadNumber, StaticGraph
 from wend.transforms.exploring.running import pattern_of
 from wend.transforms.exploring.structure import (
@@ -207,8 +208,8 @@ class ProgramWriter:
         assert fresh.shape is not None
         shape = []
         for axis, e in enumerate(info.extents):
-            own = type(e) is tuple and any(k == i for k in _ids(e))
-            known = not own and all(k in scope.values or k in self.captured for k in _ids(e))
+            own = type(e) is tuple and any(k == i for k in ids_of(e))
+            known = not own and all(k in scope.values or k in self.captured for k in ids_of(e))
             shape.append(self.number(scope, e) if known else fresh.shape[axis])
         return Value(value.name, value.dtype, tuple(shape))
 
@@ -422,11 +423,3 @@ class ProgramWriter:
         if not item.goes_on:
             found = Value(scope.writer.raw_node("Not", [found], bool_).name, bool_, ())
         return found
-
-
-def _ids(expr: Expr) -> set[int]:
-    if type(expr) is not tuple:
-        return set()
-    if expr[0] in (DIM, ARG):
-        return {expr[1]}
-    return {i for part in expr[1:] for i in _ids(part)}

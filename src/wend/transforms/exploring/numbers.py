@@ -24,14 +24,7 @@ from wend.core.symbolic import (
     make,
 )
 
-__all__ = ["AskedNumber", "Extent", "depends_on_values", "ids_of"]
-
-
-def depends_on_values(expr: Expr) -> bool:
-    """Whether an expression reads a number that was read from a tensor."""
-    if type(expr) is not tuple or expr[0] == DIM:
-        return False
-    return expr[0] == ARG or any(map(depends_on_values, expr[1:]))
+__all__ = ["AskedNumber", "Extent", "ids_of"]
 
 
 def ids_of(expr: Expr) -> Iterator[int]:

@@ -24,7 +24,7 @@ from wend.core.provenance import Site, current_site
 from wend.core.symbolic import ARG, DIM, DIV, EQ, POW, Expr, SymInt, expr_of, hint_of
 from wend.core.symtrace import over_rule
 from wend.transforms.exploring.loops import Steps
-from wend.transforms.exploring.numbers import AskedNumber, Extent, depends_on_values, ids_of
+from wend.transforms.exploring.numbers import AskedNumber, Extent, ids_of
 from wend.transforms.exploring.program import (
     Apply,
     Captured,
@@ -341,10 +341,7 @@ class Run:
 
     def is_of_inputs(self, expr: Expr) -> bool:
         """Whether a number follows from the sizes of the inputs alone."""
-        if depends_on_values(expr):
-            return False
-        known = {number for _, number in self.inputs}
-        return all(i in known for i in ids_of(expr))
+        return self.known_ids().issuperset(ids_of(expr))
 
     def decide(self, op: int, a: Expr, b: Expr, outcome: bool) -> bool:
         """A comparison in the user's code: of sizes of inputs a guard, else a question."""
