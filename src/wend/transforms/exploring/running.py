@@ -10,7 +10,7 @@ from wend.base.devices import CPU
 from wend.base.errors import ArgumentError
 from wend.core import _hot, _types
 from wend.core._hot import Tensor
-from wend.core.symbolic import ARG, DIM, NEG, Expr, apply_binary
+from wend.core.symbolic import Expr, apply_binary, evaluate
 from wend.core.symtrace import flatten_outputs
 from wend.transforms.exploring.program import (
     Apply,
@@ -26,19 +26,21 @@ from wend.transforms.grad import with_grad
 __all__ = ["SizesDiffer", "pattern_of", "run"]
 
 
+class _Shapes:
+    """The shapes of tensors by id, as expressions read them."""
+
+    __slots__ = ("env",)
+
+    def __init__(self, env: dict[int, Any]) -> None:
+        self.env = env
+
+    def __getitem__(self, i: int) -> Any:
+        return self.env[i].shape
+
+
 def number_of(expr: Expr, env: dict[int, Any]) -> Any:
     """The value of an expression."""
-    if type(expr) is not tuple:
-        return expr
-    op = expr[0]
-    if op == DIM:
-        return env[expr[1]].shape[expr[2]]
-    if op == ARG:
-        return env[expr[1]]
-    a = number_of(expr[1], env)
-    if op == NEG:
-        return -a
-    return apply_binary(op, a, number_of(expr[2], env))
+    return evaluate(expr, _Shapes(env), env) if type(expr) is tuple else expr
 
 
 def run(program: StaticGraph, tensors: Sequence[Tensor], captured: dict[int, Tensor]) -> Any:
@@ -105,25 +107,13 @@ def apply(item: Apply, env: dict[int, Any]) -> None:
 def pattern_of(program: StaticGraph, item: Apply) -> Any:
     """The pattern of an op, found again from the types while exploring where a file has none."""
     if item.program is None:
-        hints = program.info
-        types = [_types.intern_type(hints[i].hint, hints[i].dtype, CPU) for i in item.inputs]
-        args = [_hint(e, program) for e in item.args]
+        info = program.info
+        types = [_types.intern_type(info[i].hint, info[i].dtype, CPU) for i in item.inputs]
+        sizes = {i: x.hint for i, x in info.items()}
+        numbers = {i: x.hint[0] if x.hint else 2 for i, x in info.items() if x.extents is None}
+        args = [evaluate(e, sizes, numbers) for e in item.args]
         item.program = item.prim.typed(types, args)[0]
     return item.program
-
-
-def _hint(expr: Expr, program: StaticGraph) -> Any:
-    """A number while exploring."""
-    if type(expr) is not tuple:
-        return expr
-    op = expr[0]
-    if op == DIM:
-        return program.info[expr[1]].hint[expr[2]]
-    if op == ARG:
-        hint = program.info[expr[1]].hint
-        return hint[0] if hint else 2
-    a = _hint(expr[1], program)
-    return -a if op == NEG else apply_binary(op, a, _hint(expr[2], program))
 
 
 def answer(question: Any, env: dict[int, Any]) -> bool:
