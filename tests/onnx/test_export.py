@@ -272,3 +272,12 @@ def test_a_model_comes_back():
     np.testing.assert_allclose(
         again(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-5, atol=1e-6
     )
+
+
+def test_a_number_is_compared_with_a_quotient_of_sizes():
+    def below(x):
+        n = (x > 0).sum().item()
+        return x * 2 if n < x.size(0) / 2 else x - 1
+
+    half = torch.tensor([1.0, -1.0, -1.0])  # 1 is below 1.5, and not below 1
+    checked(below, torch.ones(3), half, torch.tensor([1.0, 1.0, -1.0]), torch.ones(5))

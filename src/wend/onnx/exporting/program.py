@@ -30,7 +30,15 @@ from wend.core.symbolic import (
 from wend.onnx.exporting.values import Value
 from wend.onnx.exporting.writer import GraphWriter
 from wend.transforms.exploring.numbers import ids_of
-from wend.transforms.exploring.program import Apply, Compute, Draw, Info, ReadNumber, StaticGraph
+from wend.transforms.exploring.program import (
+    Apply,
+    Compute,
+    Draw,
+    Info,
+    ReadNumber,
+    StaticGraph,
+    number_category,
+)
 from wend.transforms.exploring.running import pattern_of
 from wend.transforms.exploring.structure import (
     END,
@@ -265,22 +273,13 @@ class ProgramWriter:
             op, left, right, dtype = EQ, (ARG, question[1]), question[2], int64
         else:
             _, op, left, right = question
-            dtype = float64 if self.is_float(left) or self.is_float(right) else int64
+            category = max(number_category(e, self.program.info) for e in (left, right))
+            dtype = float64 if category >= 2 else int64
         a, b = self.tensor_of(scope, left, dtype), self.tensor_of(scope, right, dtype)
         made: Value = writer.raw_node(_COMPARISONS[op], [a, b], bool_)
         if op == NE:
             made = writer.raw_node("Not", [made], bool_)
         return Value(made.name, bool_, ())
-
-    def is_float(self, expr: Expr) -> bool:
-        """Whether an expression is a float."""
-        if type(expr) is float:
-            return True
-        if type(expr) is not tuple or expr[0] == DIM:
-            return False
-        if expr[0] == ARG:
-            return bool(self.program.info[expr[1]].dtype >= 2)
-        return any(self.is_float(part) for part in expr[1:])
 
     def branch(self, scope: Scope, item: Branch) -> None:
         """An If node."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from wend.base.tree import Structure
 from wend.core.provenance import Site
-from wend.core.symbolic import Expr
+from wend.core.symbolic import ARG, DIM, DIV, POW, Expr
 
 __all__ = [
     "Apply",
@@ -33,6 +33,7 @@ __all__ = [
     "ReadNumber",
     "StaticGraph",
     "Stretch",
+    "number_category",
 ]
 
 
@@ -47,6 +48,22 @@ class Info:
     extents: tuple[Expr, ...] | None
     dtype: Any
     hint: tuple[int, ...] = ()
+
+
+def number_category(expr: Expr, info: dict[int, Info]) -> int:
+    """The category of a number: 1 for an int, 2 for a float.
+
+    info: facts of the numbers that the expression reads
+    """
+    if type(expr) is not tuple:
+        return 2 if type(expr) is float else 1
+    if expr[0] == ARG:
+        return int(info[expr[1]].dtype)
+    if expr[0] == DIM:
+        return 1
+    if expr[0] in (DIV, POW):
+        return 2
+    return max(number_category(part, info) for part in expr[1:])
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from wend.core import _hot, _types
 from wend.core._hot import Tensor, Value
 from wend.core.primitive import ops
 from wend.core.provenance import Site, current_site
-from wend.core.symbolic import ARG, DIM, DIV, EQ, POW, Expr, SymInt, expr_of, hint_of
+from wend.core.symbolic import ARG, DIM, EQ, Expr, SymInt, expr_of, hint_of
 from wend.core.symtrace import over_rule
 from wend.transforms.exploring.loops import Steps
 from wend.transforms.exploring.numbers import AskedNumber, Extent, ids_of
@@ -36,6 +36,7 @@ from wend.transforms.exploring.program import (
     Point,
     ReadNumber,
     Stretch,
+    number_category,
 )
 from wend.transforms.exploring.running import apply
 from wend.transforms.exploring.snapshot import TooMuch, hidden_iterators, hidden_lists, take
@@ -565,19 +566,9 @@ class Run:
         """An expression of numbers as a single number; extents stay."""
         if self.is_of_inputs(expr) or expr[0] == ARG:
             return expr
-        number = self.shared.new_id(Info(None, self.category(expr)))
+        number = self.shared.new_id(Info(None, number_category(expr, self.shared.info)))
         self.add(Compute(number, expr))
         return (ARG, number)
-
-    def category(self, expr: Expr) -> int:
-        """1 for an int, 2 for a float."""
-        if type(expr) is not tuple:
-            return 2 if type(expr) is float else 1
-        if expr[0] == ARG:
-            return int(self.shared.info[expr[1]].dtype)
-        if expr[0] == DIM:
-            return 1
-        return 2 if expr[0] in (DIV, POW) else max(map(self.category, expr[1:]))
 
     def is_number(self, x: Any) -> bool:
         """Whether a number is a slot; numbers that were computed get an id."""
