@@ -130,8 +130,7 @@ def test_several_flushes():
     def halve(x):
         steps = 0
         while x.sum().item() > 1:
-            # Of a structure that no other test has: calls that are known run without groups.
-            x, steps = x / 2 + torch.erfc(x.abs() + 50), steps + 1
+            x, steps = x / 2, steps + 1
         return steps
 
     with own_trie():

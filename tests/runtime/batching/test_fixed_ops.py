@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.runtime.batching.report import NOTED, Noted
+from wend.runtime.batching.report import NOTED, Noted, forget
 
 torch = pytest.importorskip("torch")
 
@@ -106,7 +106,7 @@ def test_groups_are_as_large_as_with_a_function():
         transposed,
         lambda t, x, w, v, b: t.nn.functional.linear(t.tanh(t.nn.functional.linear(x, w, b)), v),
     ):
-        NOTED.clear()
+        forget()
         outs, _ = trained(wend, 2 * CALLS, form)
         wend.cat(outs).square().mean().backward()
         counts.append(max(len(Noted(*noted).groups()) for noted in NOTED if callable(noted[2])))

@@ -36,10 +36,18 @@ class Noted(NamedTuple):
     why: str  # why the flush ran op by op, if it did
     owners: Callable[[], dict[int, int]] | None  # finds by value the group that makes the value
     steps: list[Any]  # steps with `inputs` and `outputs`, if their values are not the states'
+    n_ops: int  # the number of states when the flush was noted
 
 
 NOTED: deque[tuple[Any, ...]] = deque()  # the fields of a `Noted` each
-_n_noted = 0  # ops
+_n_noted = 0  # the number of ops of all that is in `NOTED`
+
+
+def forget() -> None:
+    """Remember no flush any more."""
+    global _n_noted
+    NOTED.clear()
+    _n_noted = 0
 
 
 def note(
@@ -52,10 +60,10 @@ def note(
 ) -> None:
     """Remember a flush; the parameters are the fields of `Noted`."""
     global _n_noted
-    NOTED.append((states, sites, groups, why, owners, steps or []))
+    NOTED.append((states, sites, groups, why, owners, steps or [], len(states)))
     _n_noted += len(states)
     while len(NOTED) > REMEMBERED or (len(NOTED) > 1 and _n_noted > MOST_OPS):
-        _n_noted -= len(NOTED.popleft()[0])
+        _n_noted -= NOTED.popleft()[-1]
 
 
 @dataclass
