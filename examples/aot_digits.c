@@ -17,12 +17,12 @@ int main(int argc, char **argv) {
   fclose(file);
 
   digits_t *net = digits_new(argv[1]);
-  if (!net) return fprintf(stderr, "%s\n", digits_error(NULL)), 1;
+  if (!net) return fprintf(stderr, "%s\n", digits_error()), 1;
   digits_tensor batch = {
       .data = images, .dtype = DIGITS_FLOAT32, .ndim = 4, .shape = {count, 1, 8, 8}};
   digits_tensor scores = {0};
   if (digits_run(net, &batch, 1, &scores, 1))
-    return fprintf(stderr, "%s\n", digits_error(net)), 1;
+    return fprintf(stderr, "%s\n", digits_error()), 1;
 
   for (int64_t i = 0; i < count; i++) {
     const float *row = (const float *)scores.data + i * CLASSES;

@@ -29,10 +29,10 @@ class NativeModel:
     def __init__(self, made, weights=None):
         self.name = made.header.stem
         self.library = ctypes.CDLL(str(made.library))
-        self.call("new").restype = self.call("error").restype = ctypes.c_char_p
+        self.call("error").restype = ctypes.c_char_p
         self.call("new").restype = ctypes.c_void_p
         self.call("run").argtypes = (ctypes.c_void_p, *[ctypes.c_void_p, ctypes.c_int] * 2)
-        for part in ("error", "free", "release"):
+        for part in ("free", "release"):
             self.call(part).argtypes = (ctypes.c_void_p,)
         self.model = self.call("new")(str(weights or made.weights).encode())
         if not self.model:
@@ -42,18 +42,25 @@ class NativeModel:
         return getattr(self.library, f"{self.name}_{part}")
 
     def error(self):
-        return self.call("error")(getattr(self, "model", None)).decode()
+        return self.call("error")().decode()
 
     def __call__(self, *arrays, outputs=1):
         """The outputs as arrays."""
         arrays = [np.ascontiguousarray(a) for a in arrays]
-        given = (CTensor * max(1, len(arrays)))()
-        for row, array in zip(given, arrays):
-            row.shape[: array.ndim] = array.shape
-            row.data, row.ndim = array.ctypes.data, array.ndim
-            row.dtype = DTYPES.index(array.dtype.name)
+        rows = [(a.shape, a.dtype.name, a.ctypes.data) for a in arrays]
+        found = self.call_with(rows, outputs)
+        return found if outputs != 1 else found[0]
+
+    def call_with(self, rows, outputs):
+        """The outputs for inputs as (shape, name of the element type, address)."""
+        given = (CTensor * max(1, len(rows)))()
+        for row, (shape, dtype, place) in zip(given, rows):
+            row.shape[: len(shape)] = shape
+            row.data, row.ndim, row.dtype = place, len(shape), DTYPES.index(dtype)
         made = (CTensor * outputs)()
-        if self.call("run")(self.model, given, len(arrays), made, outputs):
+        code = self.call("run")(self.model, given, len(rows), made, outputs)
+        if code:
+            self.code = code
             raise RuntimeError(self.error())
         found = []
         for row in made:
@@ -61,7 +68,7 @@ class NativeModel:
             content = ctypes.string_at(row.data, row.nbytes)
             found.append(np.frombuffer(content, dtype).reshape(row.shape[: row.ndim]))
             self.call("release")(ctypes.byref(row))
-        return found if outputs != 1 else found[0]
+        return found
 
     def free(self):
         self.call("free")(self.model)
@@ -88,7 +95,7 @@ class WasmModel:
         content = made.weights.read_bytes()
         self.model = self.call("new_from_memory", self.put(content), len(content))
         if not self.model:
-            raise RuntimeError(self.error(0))
+            raise RuntimeError(self.error())
 
     def call(self, part, *args):
         return self.exports[f"{self.name}_{part}"](self.store, *args)
@@ -101,8 +108,8 @@ class WasmModel:
     def get(self, place, size):
         return bytes(self.memory.read(self.store, place, place + size))
 
-    def error(self, model):
-        return self.get(self.call("error", model), 512).split(b"\0")[0].decode()
+    def error(self):
+        return self.get(self.call("error"), 512).split(b"\0")[0].decode()
 
     def __call__(self, *arrays):
         """The only output."""
@@ -114,7 +121,7 @@ class WasmModel:
             rows += self.TENSOR.pack(*shape, array.nbytes, data, kind, array.ndim)
         out = self.put(bytes(self.TENSOR.size))
         if self.call("run", self.model, self.put(rows), len(arrays), out, 1):
-            raise RuntimeError(self.error(self.model))
+            raise RuntimeError(self.error())
         *shape, nbytes, data, kind, ndim = self.TENSOR.unpack(self.get(out, self.TENSOR.size))
         found = np.frombuffer(self.get(data, nbytes), DTYPES[kind])
         return found.reshape(shape[:ndim])

@@ -8,7 +8,7 @@
 
 int main(int argc, char **argv) {
   model_t *m = model_new(argv[1]);
-  if (!m) return puts(model_error(NULL)), 1;
+  if (!m) return puts(model_error()), 1;
   int n = argc - 3;
   model_tensor *in = calloc((size_t)n + 1, sizeof *in), out = {0};
   for (int k = 0; k < n; k++) {
@@ -18,7 +18,7 @@ int main(int argc, char **argv) {
     if (fread(in[k].data, 1, (size_t)in[k].nbytes, file) != (size_t)in[k].nbytes) return 2;
     fclose(file);
   }
-  if (model_run(m, in, n, &out, 1)) return puts(model_error(m)), 1;
+  if (model_run(m, in, n, &out, 1)) return puts(model_error()), 1;
   FILE *file = fopen(argv[2], "wb");
   fwrite(&out, sizeof out, 1, file);
   fwrite(out.data, 1, (size_t)out.nbytes, file);

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from callers import NativeModel, ProgramModel, WasmModel
 from nets import NETS, net
+from test_control_flow import PROGRAMS, early_exit, halve, layer, stops
 
 import wend as torch
 from wend import aot
@@ -67,25 +68,28 @@ def test_webassembly(name, tmp_path):
 
 @needs_zig
 @pytest.mark.slow
+@pytest.mark.parametrize("function", [halve, stops, early_exit, layer], ids=lambda f: f.__name__)
+def test_control_flow_in_webassembly(function, tmp_path):
+    pytest.importorskip("wasmtime", reason="needs `pip install wasmtime`")
+    example, *others = PROGRAMS[function]
+    made = aot.compile(function, example, "wasm32", directory=tmp_path)
+    compare(function, WasmModel(made), [example, *others])
+
+
+@needs_zig
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("qemu-aarch64") is None, reason="needs qemu-aarch64 (qemu-user)")
-@pytest.mark.parametrize("name", ["digits", "words"])
+@pytest.mark.parametrize("name", ["digits", "words", "early exit", "recurrent layer"])
 def test_arm(name, tmp_path):
-    module, example = net(name)
-    made = aot.compile(module, example(5), "aarch64", directory=tmp_path)
+    if name in ("digits", "words"):
+        module, make = net(name)
+        inputs = [make(n) for n in (5, 1, 3, 8)]
+    else:
+        module = early_exit if name == "early exit" else layer
+        inputs = PROGRAMS[module]
+    made = aot.compile(module, inputs[0], "aarch64", directory=tmp_path)
     program = tmp_path / "run_model"
-    zig = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl"]
-    words = [
-        *zig,
-        "-static",
-        "-O2",
-        "-I",
-        tmp_path,
-        HERE / "run_model.c",
-        made.source,
-        made.kernels,
-        "-o",
-        program,
-    ]
+    words = [sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-static"]
+    words += ["-O2", "-I", tmp_path, HERE / "run_model.c", made.source, made.kernels, "-o", program]
     subprocess.run([str(word) for word in words], check=True)
-    model = ProgramModel(made, ["qemu-aarch64", program], tmp_path)
-    compare(module, model, map(example, (1, 3, 8)))
+    compare(module, ProgramModel(made, ["qemu-aarch64", program], tmp_path), inputs)

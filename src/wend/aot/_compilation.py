@@ -7,21 +7,31 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from wend.aot._recording import LibraryWeights, record
+from wend.aot._pieces import record_graph
+from wend.aot._refusals import refuse
+from wend.aot._weights import LibraryWeights
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.records import Record
 from wend.compiler.aot import library_text
+from wend.compiler.aot.graph_code import GraphCode
 from wend.compiler.aot.linking import c_compiler, link
-from wend.compiler.aot.pattern_code import DTYPES, KernelSymbols, PatternCode
-from wend.compiler.aot.recorded_path import RecordedPath
+from wend.compiler.aot.pattern_code import KernelSymbols, type_code
+from wend.compiler.aot.recorded_path import RecordedGraph
 from wend.compiler.aot.targets import goal_of
 from wend.compiler.llvm_ir import jit
 from wend.core._hot import Tensor
-from wend.nn.modules.module import Module
+from wend.core.provenance import Site
+from wend.frontend.autograd.grad_modes import no_grad
+from wend.frontend.static.explored import explored
 from wend.serialization.safetensors import save_file
+from wend.transforms.exploring.program import Give, StaticGraph
+from wend.transforms.exploring.recording import ExploreError
+from wend.transforms.exploring.running import holds
 
 __all__ = ["Compiled", "compile"]
 
+#: By guards and fixed extents: (graph, the shapes of inputs of each example).
+_Found = dict[Any, tuple[StaticGraph, list[list[tuple[int, ...]]]]]
 #: The functions of a library, behind its name.
 _EXPORTS = "new new_from_memory run error release free allocate deallocate".split()
 
@@ -54,7 +64,7 @@ def compile(
 ) -> Compiled:
     """Make a library that computes what `function` does, for inputs of all sizes.
 
-    function: a module or function of tensors that returns tensors
+    function: a module or function of tensors that returns tensors or numbers
     example_inputs: a tensor, or a tuple of tensors; or a list of such tuples, of sizes for which
         the function does not do the same ops
     target: "x86-64", "x86-64-v2" to "x86-64-v4", "aarch64" or "wasm32"; None: this processor
@@ -62,42 +72,37 @@ def compile(
     name: begins the files' and functions' names
     compiler: the command of the C compiler; None: cc, or that of the `ziglang` package
 
-    The function runs with symbolic sizes, and nothing is computed. Comparisons of sizes hold for
-    the library: it refuses inputs with different outcomes. The first dims of all examples
-    are tried as 1 too, as a batch of 1 is often another pattern.
+    The function is explored: branches and loops on values stay branches and loops. Comparisons of
+    sizes hold for the library: it refuses inputs with different outcomes. The first dims of all
+    examples are tried as 1 too, as a batch of 1 is often another pattern.
 
-    Raises CompileError for functions that need values while they run, for ops without kernels, and
-    where no C compiler is found.
+    Raises CompileError for functions without a static graph, for ops without kernels, and where no
+    C compiler is found.
     """
     if not name.isidentifier() or not name.isascii():
         raise ArgumentError(f"aot.compile: name {name!r} cannot begin names in C")
     goal = goal_of(target)
     command = c_compiler(goal, compiler)
-    weights = LibraryWeights(_named(function))
-    paths = _record_all(function, _examples(example_inputs), weights)
+    weights = LibraryWeights()
+    graphs = _record_all(function, _examples(example_inputs), weights)
+    gives = _gives(graphs[0].program)
     symbols = KernelSymbols()
     with jit.writing_for(goal.target):
-        patterns = [PatternCode(k, path, weights.rows, symbols) for k, path in enumerate(paths)]
-        text = library_text.source(name, patterns, weights.rows, symbols)
+        codes = [GraphCode(k, graph, weights.rows, symbols) for k, graph in enumerate(graphs)]
+        text = library_text.source(name, codes, weights.rows, symbols, len(gives))
     code = jit.linkable_code(symbols.modules, goal.target)
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     endings = (goal.suffix, ".h", ".safetensors", ".c", ".o")
     made = Compiled(*[folder / f"{name}{ending}" for ending in endings])
-    made.header.write_text(library_text.header(name, _purpose(paths[0])), encoding="utf-8")
+    purpose = _purpose(graphs[0].program, gives)
+    made.header.write_text(library_text.header(name, purpose), encoding="utf-8")
     made.source.write_text(text, encoding="utf-8")
     made.kernels.write_bytes(code)
     exports = [f"{name}_{part}" for part in _EXPORTS]
     link(command, goal, [made.source, made.kernels], made.library, exports)
     save_file(weights.tensors, made.weights)
     return made
-
-
-def _named(function: Any) -> dict[str, Tensor]:
-    """Return parameters and buffers by name."""
-    if not isinstance(function, Module):
-        return {}
-    return {**dict(function.named_parameters()), **dict(function.named_buffers())}
 
 
 def _examples(given: Any) -> list[tuple[Tensor, ...]]:
@@ -116,27 +121,88 @@ def _examples(given: Any) -> list[tuple[Tensor, ...]]:
 
 def _record_all(
     function: Any, examples: Sequence[tuple[Tensor, ...]], weights: LibraryWeights
-) -> list[RecordedPath]:
-    """Return a path for each pattern of sizes among the examples."""
-    paths = [record(function, row, weights) for row in examples]
+) -> list[RecordedGraph]:
+    """Return a recorded graph for each way that the sizes of the examples take."""
+    found: _Found = {}
+    for row in examples:
+        _note(found, _explored(function, row), [tuple(x.shape) for x in row])
     for row in examples:
         if row and all(x.dim() and x.shape[0] > 1 for x in row):
-            try:
-                paths.append(record(function, [x[:1] for x in row], weights))
-            except Exception:  # the function is not for a batch of 1
-                continue
-    return list({path.guards: path for path in reversed(paths)}.values())[::-1]
+            _note_single(found, function, row)
+    return [record_graph(program, weights, sizes) for program, sizes in found.values()]
 
 
-def _purpose(path: RecordedPath) -> str:
+def _note(found: _Found, program: StaticGraph, sizes: list[tuple[int, ...]]) -> None:
+    """Add a graph, or, where there is such a graph, the sizes of an example."""
+    guards = tuple([(*key, outcome) for key, (outcome, _) in program.guards.items()])
+    fixed = tuple(
+        [
+            tuple([e if type(e) is int else None for e in program.info[i].extents or ()])
+            for i in program.inputs
+        ]
+    )
+    found.setdefault((guards, fixed), (program, []))[1].append(sizes)
+
+
+def _note_single(found: _Found, function: Any, row: tuple[Tensor, ...]) -> None:
+    """Add the sizes of a batch of one: these often mean another way, or another pattern."""
+    sizes = [(1, *x.shape[1:]) for x in row]
+    for program, rows in found.values():
+        if holds(program, sizes):
+            rows.append(sizes)
+            return
+    free: list[tuple[int | None, ...]] = [
+        (None, *[n if n > 1 else None for n in x.shape[1:]]) for x in row
+    ]
+    try:
+        program = _explored(function, tuple([x[:1] for x in row]), free)
+    except Exception:  # the function is not for a batch of 1
+        return
+    _note(found, program, sizes)
+
+
+def _explored(
+    function: Any,
+    row: tuple[Tensor, ...],
+    free: list[tuple[int | None, ...]] | None = None,
+) -> StaticGraph:
+    """Return the explored graph. Raises CompileError where there is none."""
+    with no_grad():
+        try:
+            return explored(function, row, free=free)
+        except ExploreError as fault:
+            site = fault.site if isinstance(fault.site, Site) else None
+            raise refuse(str(fault.args[0]).removeprefix("explore: "), site) from fault
+
+
+def _gives(program: StaticGraph) -> tuple[tuple[str, Any], ...]:
+    """Return the results. Raises ArgumentTypeError for anything but tensors and numbers."""
+    found = [s.end.leaves for _, _, s in program.stretches() if isinstance(s.end, Give)]
+    for leaves in found:
+        for kind, x in leaves:
+            if kind == "constant" and type(x) not in (bool, int, float):
+                raise ArgumentTypeError(
+                    f"aot.compile: the function returns a {type(x).__name__}; return tensors or "
+                    "numbers, or tuples, lists and dicts of these"
+                )
+    if not found:
+        raise refuse("the function returns nothing for these inputs, and only raises")
+    return found[0]
+
+
+def _purpose(program: StaticGraph, gives: Sequence[tuple[str, Any]]) -> str:
     """Return lines about inputs and outputs, for the header."""
-    lines = []
-    for kind, ids in (("input", path.inputs), ("output", path.outputs)):
-        for k, i in enumerate(ids):
-            type_ = path.types[i]
-            assert type_.dtype.name in DTYPES
-            shape = ", ".join(map(str, type_.shape))
-            lines.append(
-                f"   {kind} {k}: {type_.dtype.name}, {len(type_.shape)} dims, as ({shape})"
-            )
+    lines = [_described(program, f"input {k}", i) for k, i in enumerate(program.inputs)]
+    for k, (kind, x) in enumerate(gives):
+        if kind == "value":
+            lines.append(_described(program, f"output {k}", x))
+        else:
+            lines.append(f"   output {k}: a number")
     return "\n".join(lines)
+
+
+def _described(program: StaticGraph, name: str, i: int) -> str:
+    info = program.info[i]
+    type_code(info.dtype)  # inputs and outputs have types that headers have
+    shape = ", ".join(map(str, info.hint))
+    return f"   {name}: {info.dtype.name}, {len(info.hint)} dims, as ({shape})"

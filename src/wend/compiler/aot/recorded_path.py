@@ -1,4 +1,4 @@
-"""The input of the ahead-of-time compiler: a function's ops, recorded with symbolic sizes."""
+"""The input of the ahead-of-time compiler: an explored graph, cut into recorded pieces of ops."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 from wend.base.records import Record
 from wend.core.graph import Node, PathGraph, live_nodes
-from wend.core.symbolic import Expr
+from wend.core.provenance import Site
+from wend.core.symbolic import ARG, Expr, args_in
+from wend.transforms.exploring.program import ReadNumber, StaticGraph
 
-__all__ = ["LibraryWeight", "RecordedPath"]
+__all__ = ["LibraryWeight", "Output", "Piece", "RecordedGraph", "RecordedPath"]
 
 
 class LibraryWeight(Record):
@@ -28,16 +30,33 @@ class LibraryWeight(Record):
     itemsize: int
 
 
+class Output(Record):
+    """A value that a piece hands on.
+
+    local: the id of the value in the path
+    slot: the id in the graph, of a value that later pieces read; None for a result of the user's
+    place: of a result of the user's, the place among the results
+    """
+
+    local: int
+    slot: int | None
+    place: int = 0
+
+
 class RecordedPath(Record):
-    """A straight line of ops from inputs and weights to outputs, for all sizes of a pattern.
+    """A straight line of ops, for all sizes of a pattern.
 
     nodes: the ops in order
     types: by id, the type that the value had when recorded
     shapes: by id, (extents as expressions over the dims of inputs, element type) of each result
-    guards: comparisons of extents with their outcomes, on which the ops rely
-    inputs: ids of the inputs, 0 and up
+    guards: comparisons of extents and numbers with their outcomes, on which the ops rely
+    inputs: the ids in the graph of the values with ids 0 and up
     weights: id -> number of the weight
-    outputs: ids of the values to compute, in the order of the user's results
+    outputs: the values that are handed on
+    numbers: (id in the graph, expression) of each number that is computed
+    sites: by id, the user's lines of results
+
+    Expressions are over dims of values of this path, and (ARG, id in the graph) of a number.
     """
 
     nodes: list[Node]
@@ -46,16 +65,45 @@ class RecordedPath(Record):
     guards: tuple[tuple[int, Expr, Expr, bool], ...]
     inputs: tuple[int, ...]
     weights: dict[int, int]
-    outputs: tuple[int, ...]
+    outputs: tuple[Output, ...]
+    numbers: tuple[tuple[int, Expr], ...]
+    sites: dict[int, Site]
 
     def graph(self) -> PathGraph:
         """Return the path in the form that the compiler takes."""
         path = PathGraph([], [], [])
         path.types = list(self.types)
-        path.nodes = live_nodes(self.nodes, set(self.outputs))
+        path.nodes = live_nodes(self.nodes, {o.local for o in self.outputs})
         path.n_nodes = len(path.nodes)
         path.producer = {o: k for k, node in enumerate(path.nodes) for o in node.outputs}
-        path.leaves = [(i, 0) for i in (*self.inputs, *self.weights)]
         n = len(self.inputs)
-        path.asked = [(self.guards, tuple(range(n)), (0,) * n, ())]
+        path.leaves = [(i, 0) for i in (*range(n), *self.weights)]
+        numbers = {k: (ARG, k) for _, a, b, _ in self.guards for k in args_in(a) | args_in(b)}
+        path.asked = [(self.guards, tuple(range(n)), (0,) * n, numbers)]
         return path
+
+
+class Piece(Record):
+    """Ops of a stretch between two numbers that are read: a path for each pattern of sizes.
+
+    site: the user's line of the first op
+    read: the number that is read after these ops; None where the stretch ends
+    """
+
+    paths: list[RecordedPath]
+    site: Site | None
+    read: ReadNumber | None
+
+
+class RecordedGraph(Record):
+    """An explored graph, ready to become code.
+
+    weights: id of a captured tensor -> number of the weight
+    pieces: by point and answer, the pieces of the stretch
+    live: by point, the ids whose values are still read there
+    """
+
+    program: StaticGraph
+    weights: dict[int, int]
+    pieces: dict[tuple[int, int], list[Piece]]
+    live: list[set[int]]

@@ -1,12 +1,11 @@
-"""C code for numbers that follow from the sizes of inputs: extents, guards, run-time numbers."""
+"""C code for numbers that follow from sizes and numbers: extents, guards, run-time numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from wend.base.errors import CompileError
-from wend.compiler.aot.recorded_path import RecordedPath
 from wend.compiler.ir.symbolic_extents import Extents, Poly, known
 from wend.core import symbolic
 from wend.core.symbolic import ADD, DIM, DIV, FLOORDIV, MAX, MIN, MOD, MUL, NEG, POW, SUB, Expr
@@ -35,18 +34,18 @@ def integer(n: int) -> str:
 class SizeCode:
     """Writes statements that compute numbers; each number is computed once.
 
-    path: the ops, whose inputs are `in` in the C code
-    shapes: the extents of weights, by id
+    dim: function from (id, axis) to C text of an extent, or to the expression of an extent
+    number: function from an id to (C text, whether it is a double) of a number
     extents: the extents of the compiled function, for polynomials; None where there are none
     """
 
     def __init__(
         self,
-        path: RecordedPath,
-        shapes: Mapping[int, tuple[int, ...]],
+        dim: Callable[[int, int], Any],
+        number: Callable[[int], tuple[str, bool]],
         extents: Extents | None = None,
     ) -> None:
-        self.path, self.shapes, self.extents = path, shapes, extents
+        self._dim, self._number, self.extents = dim, number, extents
         self.lines: list[str] = []
         self._names: dict[Any, str] = {}
 
@@ -60,11 +59,15 @@ class SizeCode:
 
     def dim(self, i: int, axis: int) -> str:
         """Return the extent of a dim of a value."""
-        if i in self.shapes:
-            return integer(self.shapes[i][axis])
-        if i < len(self.path.inputs):
-            return self.named(("dim", i, axis), "int64_t", f"in[{i}].shape[{axis}]")
-        return self.whole(self.path.shapes[i][0][axis])
+        found = self._dim(i, axis)
+        if not isinstance(found, str):
+            return self.whole(found)
+        return self.named(("dim", i, axis), "int64_t", found)
+
+    def arg(self, k: int) -> tuple[str, bool]:
+        """Return (C text, whether it is a double) of a number."""
+        text, real = self._number(k)
+        return self.named(("arg", k), _kind(real), text), real
 
     def whole(self, expr: Expr) -> str:
         """Return an expression that is an integer."""
@@ -79,7 +82,7 @@ class SizeCode:
         return text if real else f"(double){text}"
 
     def expr(self, expr: Expr) -> tuple[str, bool]:
-        """Return (C text, whether it is a double) of an expression over dims of inputs."""
+        """Return (C text, whether it is a double) of an expression over dims and numbers."""
         if type(expr) is not tuple:
             if isinstance(expr, float):
                 return _real(expr), True
@@ -90,7 +93,7 @@ class SizeCode:
         if op == DIM:
             return self.dim(expr[1], expr[2]), False
         if op == symbolic.ARG:
-            raise CompileError("aot: a run-time number of another call was met")
+            return self.arg(expr[1])
         a, real = self.expr(expr[1])
         if op == NEG:
             return self.named((op, a), _kind(real), f"-{a}"), real
@@ -136,6 +139,8 @@ class SizeCode:
         key = self.extents.atoms[a]
         if key[0] == "dim":
             return self.dim(key[1], key[2])
+        if key[0] == "arg":
+            return self.arg(key[1])[0]
         if not isinstance(key[0], int):
             raise CompileError(f"aot: the number {key} is not known before a run")
         x, y = self.poly(key[1]), self.poly(key[2])

@@ -23,7 +23,7 @@ from wend.transforms.exploring.program import (
 )
 from wend.transforms.grad import with_grad
 
-__all__ = ["SizesDiffer", "pattern_of", "run"]
+__all__ = ["SizesDiffer", "holds", "pattern_of", "run"]
 
 
 class _Shapes:
@@ -136,6 +136,19 @@ def check_guards(program: StaticGraph, env: dict[int, Any]) -> None:
                 f"{program.name}: the sizes of the arguments take another way than those it was "
                 f"explored with: {site} compares {left} with {right}"
             )
+
+
+def holds(program: StaticGraph, shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Whether the guards and the fixed extents of a program allow inputs of these shapes."""
+    sizes = dict(zip(program.inputs, shapes, strict=True))
+    for i, shape in sizes.items():
+        extents = program.info[i].extents or ()
+        if any(type(e) is int and e != n for e, n in zip(extents, shape, strict=True)):
+            return False
+    return all(
+        bool(apply_binary(op, evaluate(a, sizes, {}), evaluate(b, sizes, {}))) == outcome
+        for (op, a, b), (outcome, _) in program.guards.items()
+    )
 
 
 def _leaf(kind: str, x: Any, env: dict[int, Any]) -> Any:

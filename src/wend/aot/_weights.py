@@ -1,0 +1,42 @@
+"""The tensors from outside of a function, which become a library's file of weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.aot._refusals import refuse
+from wend.compiler.aot.recorded_path import LibraryWeight
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.serialization.safetensors import CODE_OF
+from wend.transforms.exploring.program import Captured
+
+__all__ = ["LibraryWeights"]
+
+
+class LibraryWeights:
+    """The tensors of a library's file, by value."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._values: list[Any] = []  # ids stay taken
+        self.tensors: dict[str, Tensor] = {}
+        self.rows: list[LibraryWeight] = []
+
+    def number(self, captured: Captured) -> int:
+        """Return the number of a captured tensor, a new number for a new value."""
+        value = _hot.refreshed(captured.tensor)
+        found = self._numbers.get(id(value))
+        if found is None:
+            found = self._numbers[id(value)] = len(self.rows)
+            self._values.append(value)
+            named = captured.name in self.tensors or captured.name.startswith("constant")
+            name = f"constant.{found}" if named else captured.name
+            tensor = _hot.wrap(value)
+            if tensor.dtype not in CODE_OF:
+                raise refuse(f"a tensor of {tensor.dtype} cannot be stored")
+            self.tensors[name] = tensor
+            size = tensor.dtype.itemsize
+            code, shape = CODE_OF[tensor.dtype], tuple(tensor.shape)
+            self.rows.append(LibraryWeight(name, code, shape, size * tensor.numel(), size))
+        return found
