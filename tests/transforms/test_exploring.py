@@ -1,5 +1,7 @@
 """Explored graphs: the same results as the function, and as many points as there are questions."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -290,7 +292,10 @@ def test_an_error_in_a_branch_is_raised_in_that_branch():
     [
         lambda x: x * float(x.detach().numpy().max()),
         lambda x: x * x.tolist()[0],
-        lambda x: x * int(x.sum()),
+        lambda x: [x] * int(x.sum()),
+        lambda x: (print(x.sum()), x * 2)[1],
+        lambda x: (x, f"{x.sum().item():.2f}"),
+        lambda x: torch.autograd.grad((x * x).sum(), x),
         lambda x: [x] * x.sum().long().item(),
     ],
 )
@@ -397,3 +402,134 @@ def test_recurrent_layers_hold_for_all_lengths(make, points):
     layer = make().eval()
     program = checked(layer, torch.randn(3, 5, 4), torch.randn(1, 1, 4), torch.randn(6, 2, 4))
     assert len(program.points) == points
+
+
+def converts(x):
+    y = x * 2
+    k = int(x.sum().abs() * 3)
+    if k > 3:
+        y = y + 1
+    return y * k + float(x.max()) * int(x.argmax())
+
+
+def rounds(x):
+    value = x.mean().item() * 10
+    return x * math.floor(value) + math.ceil(value), round(value), x[: math.ceil(len(x) / 2)]
+
+
+def acts(x):
+    taken = []
+    while len(taken) < 3:
+        taken.append(int(x[len(taken)] > 0))
+        if taken[-1] == 1:
+            x = x * 1.5
+    return x, torch.tensor(taken)
+
+
+@pytest.mark.parametrize("function", [converts, rounds, acts])
+def test_int_and_float_of_values_are_numbers_of_the_graph(function):
+    generator = torch.Generator().manual_seed(1)
+    examples = [torch.randn(n, generator=generator) for n in (5, 3, 8, 6)]
+    checked(function, *examples)
+    assert "int" not in globals()
+    assert "float" not in globals()
+
+
+def test_the_rounded_half_of_a_size_stays_a_size():
+    program = checked(lambda x: x[: int(x.size(0) / 2)], torch.randn(5), torch.randn(9))
+    assert len(program.points) == 1
+
+
+def test_an_assertion_may_show_the_values():
+    def strict(x):
+        assert (x.sum() > -100) & (x[0] < 100), f"out of range: {x}, {x[0]:.3f}"
+        return x * 2
+
+    checked(strict, torch.randn(4), torch.randn(2))
+
+
+def test_what_a_mask_selects_may_be_given_a_known_shape():
+    def columns(x):
+        mask = torch.zeros_like(x)
+        mask[:, 1] = 1
+        return x[mask.bool()].view(x.size(0))
+
+    checked(columns, torch.randn(4, 6), torch.randn(7, 2))
+
+
+def test_numbers_of_turns_may_be_keys_of_a_dict():
+    def keyed(x):
+        found = {i: x[i] * i for i in range(x.size(0))}
+        return torch.stack([found[i] for i in range(x.size(0))])
+
+    checked(keyed, torch.randn(4, 2), torch.randn(4, 5))
+
+
+class Keeps(nn.Module):
+    """Layers whose calls leave something in the module."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.count, self.state, self.last, self.size = 0, torch.zeros(1, 4), None, 7
+        self.maps = []
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Scratch(Keeps):
+    def forward(self, x):
+        self.size = x.size(0)
+        self.count += 1
+        self.last = self.layer(x)
+        self.maps.append(self.last)
+        return self.last if self.last.sum() > 0 else -self.last
+
+
+class Counts(Keeps):
+    def forward(self, x):
+        self.count += 1
+        return self.layer(x) * (2 if self.count > 10 else 1)
+
+
+class Remembers(Keeps):
+    def forward(self, x):
+        self.state = torch.tanh(self.layer(x) + self.state)
+        return self.state
+
+
+class Piles(Keeps):
+    def forward(self, x):
+        self.maps.append(self.layer(x).sum())
+        return torch.stack(self.maps).sum()
+
+
+def test_attributes_that_a_call_leaves_behind_are_as_before():
+    module = Scratch()
+    before = dict(vars(module))
+    explore(module, (torch.randn(3, 4),))
+    assert vars(module) == before
+    assert module.maps == []
+    assert module(torch.randn(2, 4)).shape == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (Counts, r"changes Counts\.count"),
+        (Remembers, r"changes Remembers\.state"),
+        (Piles, "other values"),
+    ],
+)
+def test_state_from_call_to_call_is_refused(kind, text):
+    module = kind()
+    before = dict(vars(module))
+    with pytest.raises(ExploreError, match=text):
+        explore(module, (torch.randn(3, 4),))
+    assert vars(module) == before
+    assert module.maps == []
+
+
+def test_a_leaf_made_inside_of_the_function():
+    checked(lambda x: x.clone().detach().requires_grad_(True) * 2, torch.randn(3), torch.randn(5))

@@ -82,15 +82,16 @@ def last_rebinding(trace: Trace) -> tuple[Any, Any] | None:
     if not trace.touched:
         return None
     handle = trace.touched[-1][0]
-    return handle, _held_by(handle)
+    return handle, held_by(handle)
 
 
 def is_undone(last: tuple[Any, Any] | None) -> bool:
     """Whether the rebinding that `last_rebinding` told of has been undone since."""
-    return last is not None and _held_by(last[0]) is not last[1]
+    return last is not None and held_by(last[0]) is not last[1]
 
 
-def _held_by(handle: Any) -> Any:
+def held_by(handle: Any) -> Any:
+    """The value of a handle or a storage."""
     return handle.data if isinstance(handle, _hot.Storage) else handle.value
 
 

@@ -356,7 +356,10 @@ def tensor_text(tensor: Tensor) -> str:
     plain = cls is Tensor or (cls.__name__ == "Parameter" and cls.__module__.startswith("wend."))
     node = getattr(tensor, "grad_fn", None)
     default = get_default_dtype()
-    symbolic = _hot.current_trace().symbolic is not None
+    run = _hot.current_trace().symbolic
+    symbolic = run is not None
+    if hasattr(run, "shown") and run.explores(tensor):
+        return str(run.shown(f"tensor(..., size={tuple(tensor.shape)}, dtype={tensor.dtype})"))
     return describe(
         None if symbolic else _hot.ensure(_hot.refreshed(tensor)),
         shape=tensor.shape,
@@ -384,6 +387,9 @@ def tensor_html(self: Tensor) -> str:
 
 def tensor_format(self: Tensor, spec: str) -> str:
     """`format(tensor, spec)`: that of the number for a 0-d tensor."""
+    run = _hot.current_trace().symbolic
+    if hasattr(run, "shown") and run.explores(self):
+        return repr(self)
     if self.dim() == 0 and type(self) is Tensor:
         number = _hot.ensure(_hot.refreshed(self)).item()
         return format(float(number) if self.dtype.category == FLOAT else number, spec)

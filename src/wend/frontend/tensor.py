@@ -76,12 +76,15 @@ class _AmbiguousError(WendError, RuntimeError, ValueError, TypeError):
     """A tensor with many elements, or none, used as a number."""
 
 
+def _explores(x: Tensor) -> bool:
+    """Whether a tensor is made by the function that is being explored, and has no data."""
+    explores = getattr(_hot.current_trace().symbolic, "explores", None)
+    return explores is not None and explores(x)
+
+
 def _explored(x: Tensor) -> Any:
     """The run of the function that is being explored, for a one-element tensor that it made."""
-    explored = getattr(_hot.current_trace().symbolic, "explores", None)
-    if explored is None or not explored(x) or x.numel() != 1:
-        return None
-    return _hot.current_trace().symbolic
+    return _hot.current_trace().symbolic if _explores(x) and x.numel() == 1 else None
 
 
 def item(self: Tensor) -> Any:
@@ -103,6 +106,22 @@ def to_bool(x: Tensor) -> bool:
         word = "no values" if array.size == 0 else "more than one value"
         raise _AmbiguousError(f"bool: Boolean value of Tensor with {word} is ambiguous")
     return bool(array.item())
+
+
+def to_int(x: Tensor) -> int:
+    """A tensor with a single element, as an int."""
+    explored = _explored(x)
+    if explored is not None:
+        explored.convert("int")
+    return int(_one_element(x, "int"))
+
+
+def to_float(x: Tensor) -> float:
+    """A tensor with a single element, as a float."""
+    explored = _explored(x)
+    if explored is not None:
+        explored.convert("float")
+    return float(_one_element(x, "float"))
 
 
 def to_index(x: Tensor) -> int:
@@ -257,6 +276,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
             f"{type(requires_grad).__name__}"
         )
     flag = requires_grad
+    if _explores(self):
+        return self  # the graph's gradients are those of its inputs and parameters
     value = _hot.refreshed(self)
     if flag and value.buffer is None and value.error is not None:
         raise value.error
@@ -373,8 +394,8 @@ _SLOTS = {
     "default_device": lambda: CPU,
     "unavailable": unavailable,
     "bool": to_bool,
-    "int": lambda x: int(_one_element(x, "int")),
-    "float": lambda x: float(_one_element(x, "float")),
+    "int": to_int,
+    "float": to_float,
     "complex": lambda x: complex(_one_element(x, "complex")),
     "index": to_index,
     "len": length,

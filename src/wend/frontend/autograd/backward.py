@@ -48,6 +48,7 @@ __all__ = [
 
 
 def _tensors(name: str, given: Any) -> list[Tensor]:
+    _refuse_explored(name)
     if isinstance(given, (Tensor, GradientEdge)):
         given = [given]
     found = []
@@ -69,6 +70,13 @@ def _gradients(name: str, roots: list[Tensor], given: Any) -> list[Any]:
     if len(gradients) != len(roots):
         raise GraphError(f"{name}: got {len(roots)} tensors and {len(gradients)} gradients")
     return [_gradient(name, k, root, g) for k, (root, g) in enumerate(zip(roots, gradients))]
+
+
+def _refuse_explored(name: str) -> None:
+    """Raise ExploreError inside of a function that is being explored."""
+    run = _hot.current_trace().symbolic
+    if hasattr(run, "no_gradients"):
+        run.no_gradients(name)
 
 
 def _gradient(name: str, k: int, root: Tensor, g: Any) -> Any:

@@ -41,21 +41,27 @@ def explored(
     Raises ExploreError where the function has no static graph, and the errors of the function.
     """
     kwargs = kwargs or {}
-    why = None
+    refused: ExploreError | None = None
     for keeps_loops in (True, False):
-        program = explore(
-            function,
-            args,
-            kwargs,
-            free=free,
-            name=name,
-            names=names_of(function),
-            keeps_loops=keeps_loops,
-        )
+        try:
+            program = explore(
+                function,
+                args,
+                kwargs,
+                free=free,
+                name=name,
+                names=names_of(function),
+                keeps_loops=keeps_loops,
+            )
+        except ExploreError as error:
+            refused = refused or error  # a loop over a size may be the reason
+            continue
         why = disagreement(program, function, args, kwargs)
         if why is None:
             return program
-    raise ExploreError(
-        f"explore: the graph of {program.name} does not compute what the function computes: {why}. "
-        "The function depends on Python state that exploring does not see"
-    )
+        refused = refused or ExploreError(
+            f"explore: the graph of {program.name} does not compute what the function computes: "
+            f"{why}. The function depends on Python state that exploring does not see"
+        )
+    assert refused is not None
+    raise refused

@@ -10,12 +10,18 @@ import numpy as np
 from wend.base import random_state, tree
 from wend.core import _hot, _types
 from wend.core._hot import Tensor
+from wend.core.symbolic import EQ
+from wend.transforms.exploring.attributes import Attributes, objects_of
 from wend.transforms.exploring.program import StaticGraph
 from wend.transforms.exploring.running import SizesDiffer, run
 
-__all__ = ["at_sizes", "close", "disagreement", "resized"]
+__all__ = ["Refused", "close", "disagreement", "first_difference"]
 
 FURTHER = (1, 3)  # how much longer the dims are in the further comparisons
+
+
+class Refused(Exception):
+    """The function does not take these sizes, or the guards do not."""
 
 
 def disagreement(
@@ -23,45 +29,95 @@ def disagreement(
 ) -> str | None:
     """A difference between a program and the function, as text; None if there is none.
 
-    The sizes are those of `at_sizes`.  Sizes that the function refuses, or the guards, say nothing.
+    Compared are the sizes given and those of `resizings`.  Sizes that the function refuses, or the
+    guards, say nothing.
     """
     leaves, structure = tree.flatten((tuple(args), dict(kwargs)))
     captured = {c.id: c.tensor for c in program.captured}
-    for given in at_sizes(program, leaves):
-        found = _compare(program, function, structure, given, captured)
-        if found is not None:
-            return found
+    attributes = Attributes(objects_of(function, leaves))
+
+    def compared(given: list[Any]) -> str | None:
+        return _compare(program, function, structure, given, captured)
+
+    try:
+        return compared(leaves) or first_difference(program, leaves, FURTHER, compared)
+    except Refused:
+        return None  # the function raises an error for the example
+    finally:
+        attributes.restore()
+
+
+def first_difference(
+    program: StaticGraph,
+    leaves: list[Any],
+    further: Sequence[int | None],
+    compared: Callable[[list[Any]], str | None],
+) -> str | None:
+    """The first difference at further sizes, as text; None if there is none.
+
+    further: how much longer the dims are to be; None for size 1
+    compared: a difference at the sizes of the leaves, or None; raises Refused
+    """
+    for more in further:
+        for k, given in enumerate(resizings(program, leaves, more)):
+            try:
+                found = compared(given)
+            except Refused:
+                continue
+            if found is not None:
+                return found
+            if k == 0:
+                break  # all dims at once
     return None
 
 
-def at_sizes(program: StaticGraph, leaves: list[Any]) -> Iterator[list[Any]]:
-    """The leaves of the arguments, with tensors of the given sizes and of further sizes.
+def resizings(program: StaticGraph, leaves: list[Any], more: int | None) -> Iterator[list[Any]]:
+    """The leaves of the arguments with tensors of other sizes; the elements are repeated.
 
-    The elements are repeated.  Dims of equal length grow together.
+    First all dims that may differ are longer; then the dims of each length; then those of each
+    length and axis.
+
+    more: how much longer; None for size 1
     """
-    yield leaves
-    place: dict[int, int] = {}
-    for i in range(len(leaves)):
-        if i not in program.constants:
-            place[i] = program.inputs[len(place)]
-    for more in FURTHER:
-        given = [
-            resized(x, program, place[i], more) if i in place else x for i, x in enumerate(leaves)
-        ]
-        if all(a is b for a, b in zip(given, leaves, strict=True)):
-            return
-        yield given
+    place = {
+        i: k for k, i in enumerate(x for x in range(len(leaves)) if x not in program.constants)
+    }
+    free = {
+        (i, axis): leaves[i].shape[axis]
+        for i, k in place.items()
+        for axis in free_dims(program, program.inputs[k])
+        if leaves[i].shape[axis]
+    }
+    lengths = dict.fromkeys(free.values())
+    chosen = [set(free)]
+    if len(lengths) > 1:
+        chosen += [{d for d in free if free[d] == n} for n in lengths]
+    for n in lengths:
+        axes = dict.fromkeys(axis for (_, axis), m in free.items() if m == n)
+        if len(axes) > 1:
+            chosen += [{d for d in free if free[d] == n and d[1] == axis} for axis in axes]
+    for dims in chosen:
+        if dims:
+            yield [
+                resized(x, {axis for j, axis in dims if j == i}, more) if i in place else x
+                for i, x in enumerate(leaves)
+            ]
 
 
-def resized(x: Tensor, program: StaticGraph, number: int, more: int | None) -> Tensor:
-    """x with dims that are longer, or of size 1 for None, where these are symbols."""
+def free_dims(program: StaticGraph, number: int) -> list[int]:
+    """The axes of an input that guards do not fix."""
+    fixed = {a for (op, a, _), (outcome, _) in program.guards.items() if op == EQ and outcome}
     extents = program.info[number].extents or ()
+    return [axis for axis, e in enumerate(extents) if type(e) is tuple and e not in fixed]
+
+
+def resized(x: Tensor, axes: set[int], more: int | None) -> Tensor:
+    """x with longer dims, or of size 1 for None; the elements are repeated."""
     array = np.asarray(_hot.ensure(_hot.refreshed(x)))
-    for axis, e in enumerate(extents):
+    for axis in axes:
         n = array.shape[axis]
-        if type(e) is tuple and n:
-            wanted = 1 if more is None else n + more
-            array = np.take(array, np.arange(wanted) % n, axis=axis)
+        wanted = 1 if more is None else n + more
+        array = np.take(array, np.arange(wanted) % n, axis=axis)
     if array.shape == tuple(x.shape):
         return x
     type_ = _hot.refreshed(x).type
@@ -84,8 +140,8 @@ def _compare(
         try:
             wanted = function(*args, **kwargs)
             expected = [_array(x) for x in tree.leaves(wanted)]
-        except Exception:
-            return None  # the function refuses these sizes
+        except Exception as error:
+            raise Refused from error
     finally:
         _restore(buffers)
         after = random_state.current().get_state()
@@ -94,8 +150,8 @@ def _compare(
         tensors = [_copy(x) for x in given if isinstance(x, Tensor)]
         result = run(program, tensors, captured)
         found = [_array(x) for x in tree.leaves(result)]
-    except SizesDiffer:
-        return None
+    except SizesDiffer as error:
+        raise Refused from error
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     finally:

@@ -15,7 +15,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.export import ExportedProgram
 from wend.export import export as explore
-from wend.frontend.static.proof import at_sizes, close, resized
+from wend.frontend.static.proof import Refused, close, first_difference
 from wend.onnx.exporting.program import ProgramWriter
 from wend.onnx.exporting.values import UnsupportedOperatorError
 from wend.transforms.exploring import running
@@ -222,21 +222,28 @@ def _verify(proto: Any, exported: ExportedProgram, leaves: list[Any]) -> None:
     captured = {c.id: c.tensor for c in program.captured}
     if any(isinstance(i, Draw) for _, _, s in program.stretches() for i in s.items):
         return  # streams of random numbers differ
-    given = [[x for x in row if isinstance(x, Tensor)] for row in at_sizes(program, leaves)]
-    small = zip(given[0], program.inputs, strict=True)
-    for tensors in [*given[:2], [resized(x, program, n, None) for x, n in small]]:
+
+    def compared(given: list[Any]) -> str | None:
+        tensors = [x for x in given if isinstance(x, Tensor)]
         try:
             wanted = tree.leaves(running.run(program, [x.clone() for x in tensors], captured))
-        except Exception:
-            continue  # the program refuses these sizes
-        found = session.run(tensors)
-        for k, (a, x) in enumerate(zip(found, wanted)):
+        except Exception as error:
+            raise Refused from error
+        for k, (a, x) in enumerate(zip(session.run(tensors), wanted)):
             b = np.asarray(_hot.ensure(_hot.refreshed(x)) if isinstance(x, Tensor) else x)
             if a.shape != b.shape or not close(np.asarray(a), b):
-                raise OnnxExporterError(
-                    f"onnx.export: result {k} of {program.name} differs in onnxruntime, for sizes "
-                    f"{[tuple(x.shape) for x in tensors]}"
-                )
+                return f"result {k}, for sizes {[tuple(x.shape) for x in tensors]}"
+        return None
+
+    try:
+        difference = compared(leaves)
+    except Refused:
+        return  # the program raises an error for the example
+    difference = difference or first_difference(program, leaves, (1, None), compared)
+    if difference is not None:
+        raise OnnxExporterError(
+            f"onnx.export: {program.name} computes another value in onnxruntime: {difference}"
+        )
 
 
 def _report(exported: ExportedProgram, writer: ProgramWriter, proto: Any) -> str:

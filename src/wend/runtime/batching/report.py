@@ -36,7 +36,7 @@ class Noted(NamedTuple):
     why: str  # why the flush ran op by op, if it did
     owners: Callable[[], dict[int, int]] | None  # finds by value the group that makes the value
     steps: list[Any]  # steps with `inputs` and `outputs`, if their values are not the states'
-    n_ops: int  # the number of states when the flush was noted
+    n_ops: int = 0  # the number of states when the flush was remembered
 
 
 NOTED: deque[tuple[Any, ...]] = deque()  # the fields of a `Noted` each

@@ -13,10 +13,14 @@ from typing import Any
 
 from wend.base import random_state, tree
 from wend.base.errors import WendError
-from wend.core import _hot
+from wend.core import _backward, _hot
 from wend.core._hot import Tensor, Value
 from wend.core.provenance import Site
 from wend.core.symbolic import DIM, SymInt, SymNumber
+from wend.core.whole import held_by
+from wend.transforms.exploring import text
+from wend.transforms.exploring.attributes import Attributes, ChangedAttribute, objects_of
+from wend.transforms.exploring.conversions import conversions
 from wend.transforms.exploring.loops import symbolic_loops
 from wend.transforms.exploring.program import Fail, Give, Info, Point, StaticGraph, Stretch
 from wend.transforms.exploring.recording import (
@@ -54,7 +58,7 @@ def _entered(run: Run) -> Iterator[None]:
     run.before = {id(x): x for x in own}
     stream = random_state.swap(Draws(run))
     try:
-        with symbolic_loops():
+        with symbolic_loops(), conversions(run.shared.converting):
             yield
     finally:
         trace.symbolic = before
@@ -62,10 +66,10 @@ def _entered(run: Run) -> Iterator[None]:
         if collecting:
             gc.enable()
         for handle, old, _ in reversed(trace.touched[start[1] :]):
-            if handle.value.serial == run.serial:
+            if held_by(handle).serial == run.serial:
                 value = trace.values[old] if isinstance(old, int) else old
                 if value.serial != run.serial:
-                    handle.value = value
+                    _backward.restore(handle, value)
         del trace.touched[start[1] :]
 
 
@@ -153,18 +157,67 @@ def _explored(
     title: str,
     keeps_loops: bool,
 ) -> StaticGraph:
-    """A program, not yet compared with the function."""
+    """A program, not yet compared with the function.
+
+    A number that the call counts in an attribute is no state if the program is the same for further
+    values of the number.
+    """
+    program, states = _program(function, given, names, title, keeps_loops)
+    for state in states:
+        attributes = vars(state.holder)
+        before = attributes[state.name]
+        try:
+            for value in state.further():
+                attributes[state.name] = value
+                other, _ = _program(function, given, names, title, keeps_loops)
+                if not _alike(program, other):
+                    _refuse_state(state)
+        finally:
+            attributes[state.name] = before
+    return program
+
+
+def _alike(a: StaticGraph, b: StaticGraph) -> bool:
+    """Whether two programs of a function are the same, with the same constants."""
+    if list(text.lines(a)) != list(text.lines(b)) or len(a.captured) != len(b.captured):
+        return False
+    data = [[_hot.ensure(_hot.refreshed(c.tensor)) for c in p.captured] for p in (a, b)]
+    return all(
+        x is y or (x.shape == y.shape and bool((x == y).all())) for x, y in zip(*data, strict=True)
+    )
+
+
+def _refuse_state(state: ChangedAttribute) -> None:
+    """Raise ExploreError for an attribute that a call changes and the next call starts from."""
+    raise ExploreError(
+        f"explore: the call changes {state}, which the next call starts from: a static graph has "
+        "no Python state. Give the state as an argument and return it, or keep it in a "
+        "buffer that is written in place, as by copy_() or add_()"
+    )
+
+
+def _program(
+    function: Callable[..., Any],
+    given: Arguments,
+    names: dict[int, tuple[str, str]],
+    title: str,
+    keeps_loops: bool,
+) -> tuple[StaticGraph, list[ChangedAttribute]]:
+    """A program, and the attributes that the call changes to further numbers."""
     wide: dict[Any, set[tuple[int, int]]] = {}
     growing: dict[Any, dict[int, Info]] = {}
+    converting: dict[tuple[int, str], dict[str, Any]] = {}
+    int_hints: dict[Any, int] = {}
     questions = [0]
+    attributes = Attributes(objects_of(function, given.leaves))
     for _ in range(MOST_ATTEMPTS):
-        shared = Exploration(wide, growing, keeps_loops, questions)
+        shared = Exploration(wide, growing, keeps_loops, questions, converting, int_hints)
         shared.names = names
         entry = Point((), None, [Stretch()], None)
         shared.points.append(entry)
         inputs = given.numbered(shared)
         try:
-            _explore_all(shared, function, given, inputs)
+            states = _explore_all(shared, function, given, inputs, attributes)
         except Again:
             continue
         except Unroll:
@@ -182,21 +235,35 @@ def _explored(
             shared.info,
             shared.guards,
         )
-        return simplify(program)
+        return simplify(program), states
     raise ExploreError(f"explore: {title}: sizes differ in each turn of a loop in many ways")
 
 
 def _explore_all(
-    shared: Exploration, function: Callable[..., Any], given: Arguments, inputs: list[int]
-) -> None:
+    shared: Exploration,
+    function: Callable[..., Any],
+    given: Arguments,
+    inputs: list[int],
+    attributes: Attributes,
+) -> list[ChangedAttribute]:
     """Run the function until all answers of all points have been taken."""
     shared.scripts = [()]
+    states: dict[tuple[int, str], ChangedAttribute] = {}
     while shared.scripts:
         script = shared.scripts.pop()
         run = Run(shared, script)
         if not script:
             run.stretch = shared.points[0].answers[0]
-        _run(run, function, given.leaves, given.structure, inputs)
+        try:
+            _run(run, function, given.leaves, given.structure, inputs)
+            read = {id(_hot.refreshed(c.tensor)) for c in shared.captured.values()}
+            for state in attributes.changed(lambda x: id(_hot.refreshed(x)) in read):  # noqa: B023
+                if state.value is None:
+                    _refuse_state(state)
+                states[id(state.holder), state.name] = state
+        finally:
+            attributes.restore()
+    return list(states.values())
 
 
 def _run(
@@ -218,6 +285,7 @@ def _run(
         run.frames_from = sys._getframe()
         try:
             result = function(*args, **kwargs)
+            run.refuse_shown()
             run.stretch.end = _end(run, result)
         except Known:
             pass
@@ -247,9 +315,14 @@ def _writes(run: Run) -> tuple[tuple[int, int], ...]:
     """The tensors from outside, and the arguments, that hold a new value, and these values."""
     found: dict[int, tuple[int, Value]] = {}
     for handle, old, _ in run.trace.touched:
-        if handle.value.serial == run.serial and not isinstance(old, int):  # noqa: SIM102
-            if old.serial != run.serial:
-                found.setdefault(id(handle), (run.id_of(old, handle), handle.value))
+        if isinstance(old, int) or isinstance(handle, _hot.Storage):
+            continue
+        if handle.value.serial == run.serial and old.serial != run.serial:
+            found.setdefault(id(handle), (run.id_of(old, handle), handle.value))
+    for captured in run.shared.captured.values():  # written by way of what shares the memory
+        now = _hot.refreshed(captured.tensor)
+        if now.serial == run.serial:
+            found.setdefault(id(captured.tensor), (captured.id, now))
     for handle, (value, number) in zip(run.given, run.inputs, strict=True):
         if _hot.refreshed(handle) is not value:
             found[id(handle)] = (number, handle.value)

@@ -171,6 +171,10 @@ def _explored_len(x: Any, /) -> Any:
     if isinstance(x, _Range):
         return x.length()
     run = _run()
+    if run is None and isinstance(x, Tensor) and x.dim() > 0:
+        n = x.shape[0]  # values decide it: no number of turns can be fixed
+        if isinstance(n, Extent) and not n.guards.is_of_inputs(n.expr):
+            return n
     if run is not None:
         if isinstance(x, Tensor) and x.dim() > 0:
             return x.shape[0]

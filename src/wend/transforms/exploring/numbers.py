@@ -92,19 +92,34 @@ class Extent(SymInt):
         run: Any = self.guards
         return int(run.fix(self.expr, self.hint))
 
-    __int__ = __index__ = __trunc__ = __floor__ = __ceil__ = _fixed
+    def __int__(self) -> int:
+        run: Any = self.guards
+        run.convert("int")
+        return self._fixed()
 
     def __float__(self) -> float:
+        run: Any = self.guards
+        run.convert("float")
         return float(self._fixed())
+
+    def _same(self) -> Any:
+        return self
+
+    __index__ = _fixed
+    __trunc__ = __floor__ = __ceil__ = _same
 
     def __round__(self, digits: int | None = None) -> Any:
         return self
 
     def __format__(self, spec: str) -> str:
-        return format(self.hint, spec)
+        return self._shown(format(self.hint, spec))
 
     def __repr__(self) -> str:
-        return repr(self.hint)
+        return self._shown(repr(self.hint))
+
+    def _shown(self, text: str) -> str:
+        run: Any = self.guards
+        return text if run.is_of_inputs(self.expr) else run.shown(text)
 
 
 def make_negative(expr: Expr) -> Expr:
@@ -154,15 +169,34 @@ class AskedNumber(SymNumber):
     def _fixed(self) -> float:
         return float(self.guards.fix(self.expr, self.hint))
 
-    __float__ = _fixed
+    def __float__(self) -> float:
+        self.guards.convert("float")
+        return self._fixed()
 
-    def _fixed_int(self) -> int:
+    def __int__(self) -> int:
+        self.guards.convert("int")
         return int(self._fixed())
 
-    __int__ = __trunc__ = __floor__ = __ceil__ = _fixed_int
+    def __trunc__(self) -> Any:
+        return self.guards.rounded(self, "trunc")
+
+    def __floor__(self) -> Any:
+        return self.guards.rounded(self, "floor")
+
+    def __ceil__(self) -> Any:
+        return self.guards.rounded(self, "ceil")
 
     def __round__(self, digits: int | None = None) -> Any:
+        if digits is None:
+            return self.guards.rounded(self, "round")
         return round(self._fixed(), digits)
 
+    def __format__(self, spec: str) -> str:
+        return self._shown(format(self.hint, spec))
+
     def __repr__(self) -> str:
-        return repr(self.hint)
+        return self._shown(repr(self.hint))
+
+    def _shown(self, text: str) -> str:
+        run: Any = self.guards
+        return text if run.is_of_inputs(self.expr) else run.shown(text)

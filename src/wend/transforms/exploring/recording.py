@@ -7,22 +7,35 @@ snapshot of the Python state, the run ends there.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from wend.base.devices import CPU
-from wend.base.dtypes import float32
-from wend.base.errors import GraphError
+from wend.base.dtypes import float32, float64, int64
+from wend.base.errors import GraphError, ShapeError
 from wend.base.random_state import RandomState
 from wend.base.shapes import Size
 from wend.core import _hot, _types
 from wend.core._hot import Tensor, Value
 from wend.core.primitive import ops
 from wend.core.provenance import Site, current_site
-from wend.core.symbolic import ARG, DIM, EQ, Expr, SymInt, expr_of, hint_of
+from wend.core.symbolic import (
+    ARG,
+    DIM,
+    DIV,
+    EQ,
+    GE,
+    Expr,
+    SymInt,
+    evaluate,
+    expr_of,
+    hint_of,
+)
 from wend.core.symtrace import over_rule
+from wend.transforms.exploring.conversions import module_that_converts
 from wend.transforms.exploring.loops import Steps
 from wend.transforms.exploring.numbers import AskedNumber, Extent, ids_of
 from wend.transforms.exploring.program import (
@@ -50,6 +63,12 @@ MOST_POINTS = 300
 MOST_OPS = 200_000  # of a run
 MOST_QUESTIONS = 20_000  # of all runs, before loops over extents are unrolled
 SMALL = 1 << 12  # bytes of a constant that is compared by content
+ROUNDING: dict[str, Callable[[Any], int]] = {
+    "trunc": int,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": round,
+}
 INT_HINT, FLOAT_HINT = 2, 0.5  # of numbers read from tensors, while exploring
 
 
@@ -96,6 +115,8 @@ class Exploration:
     growing: per loose key, which lists are longer in each turn, and the facts of an item
     keeps_loops: whether loops over extents stay loops
     questions: how many were asked so far, in all attempts
+    converting: the modules that convert numbers of the graph, see `conversions`
+    int_hints: by place in the code, the hint of an int that is read from a tensor there
     """
 
     def __init__(
@@ -104,7 +125,11 @@ class Exploration:
         growing: dict[Any, dict[int, Info]],
         keeps_loops: bool,
         questions: list[int],
+        converting: dict[tuple[int, str], dict[str, Any]],
+        int_hints: dict[Any, int],
     ) -> None:
+        self.int_hints = int_hints
+        self.converting = converting
         self.questions = questions
         self.wide = wide
         self.keeps_loops = keeps_loops
@@ -174,6 +199,8 @@ class Run:
         #: Objects that are no part of the function; kept, so that no id is taken twice.
         self.before: dict[int, Any] = {}
         self.modules: tuple[Any, ...] = ()
+        self.shown_at: Site | None = None
+        self.read_at: dict[Expr, Any] = {}  # by number, the place in the code that has read it
 
     # -- tensors and numbers ----------------------------------------------------------------
 
@@ -224,6 +251,12 @@ class Run:
 
     def capture(self, value: Value, handle: Tensor) -> Captured:
         """Note a tensor from outside of the function."""
+        if isinstance(value.error, Asked):
+            raise ExploreError(
+                "explore: a tensor of an earlier call is read, which a Python object keeps: a "
+                "static graph has no such state. Give the state as an argument and return it, or "
+                "keep it in a buffer"
+            )
         if value.error is not None:
             raise value.error
         if value.buffer is None:
@@ -243,6 +276,32 @@ class Run:
         return Captured(number, handle, name, kind)
 
     # -- recording --------------------------------------------------------------------------
+
+    def no_gradients(self, name: str) -> None:
+        """Raise ExploreError: the function itself asks for gradients."""
+        raise ExploreError(
+            f"explore: {name} is called inside of the function, and a static graph computes no "
+            "gradients of its own. Make a graph of the part that comes before; the graph's results "
+            "have gradients where its inputs or parameters require them"
+        )
+
+    def shown(self, text: str) -> str:
+        """A text that holds a value, as for print or an error's message.
+
+        A text that the program goes on with would freeze a value: only an error may hold the text.
+        """
+        if self.shown_at is None:
+            self.shown_at = current_site()
+        return text
+
+    def refuse_shown(self) -> None:
+        """Raise ExploreError if a value was printed or formatted."""
+        if self.shown_at is not None:
+            raise ExploreError(
+                "explore: a value was printed or formatted, which a static graph does not do. "
+                "Leave the line out of the function that becomes a graph",
+                self.shown_at,
+            )
 
     def add(self, item: Item) -> None:
         """Append to the stretch."""
@@ -269,6 +328,9 @@ class Run:
         before, self.trace.symbolic = self.trace.symbolic, None
         try:
             program, outs = prim.typed(hints, [hint_of(a) for a in args])
+        except ShapeError:
+            self.fit_hints(prim, values, hints, args)
+            raise
         finally:
             self.trace.symbolic = before
         shapes = [v.type.shape for v in values]
@@ -295,6 +357,27 @@ class Run:
             _note_view(handles[0], tensors[0], prim, args)
         wrap = prim.result_wrap()
         return handles[0] if wrap is None else wrap(handles)
+
+    def fit_hints(self, prim: Any, values: list[Value], hints: list[Any], args: list[Any]) -> None:
+        """Begin again with a hint for a number of elements that fits what a reshape asks for.
+
+        How many elements a mask selects is not known while exploring; a program that gives the
+        result a shape knows.
+        """
+        if prim.name not in ("reshape", "view"):
+            return
+        (value,), (type_,) = values, hints
+        asked = [n for n in value.type.shape if not self.is_of_inputs(expr_of(n))]
+        target = [int(hint_of(a)) for a in args]
+        if len(asked) != 1 or type(expr_of(asked[0])) is not tuple or any(n < 0 for n in target):
+            return
+        (number,) = asked
+        others = math.prod(type_.shape) // number.hint
+        place = self.read_at.get(number.expr)
+        wanted, rest = divmod(math.prod(target), max(others, 1))
+        if place is not None and not rest and self.shared.int_hints.get(place) != wanted:
+            self.shared.int_hints[place] = wanted
+            raise Again
 
     def is_constant(self, i: int) -> bool:
         """Whether a value follows from constants alone."""
@@ -372,10 +455,38 @@ class Run:
         number = self.shared.new_id(Info(None, category))
         self.add(ReadNumber(number, self.id_of(value, tensor), current_site()))
         if category == 1:
-            return Extent((ARG, number), INT_HINT, self)
+            place = _place(current_site())
+            self.read_at[ARG, number] = place
+            hint = self.shared.int_hints.get(place, INT_HINT)
+            return Extent((ARG, number), hint, self)
         if category == 2:
             return AskedNumber((ARG, number), 2, FLOAT_HINT, self)
         raise ExploreError("explore: a complex number was read from a tensor")
+
+    def convert(self, name: str) -> None:
+        """Begin again where the user's code calls `int` or `float`, with a stand-in there."""
+        module = module_that_converts(name)
+        if module is not None:
+            self.shared.converting[id(module), name] = module
+            raise Again
+
+    def rounded(self, number: Any, how: str) -> Any:
+        """A float as an int.
+
+        how: "trunc", "floor", "ceil" or "round" (to even)
+        """
+        expr = number.expr
+        if not self.is_of_inputs(expr):
+            whole = getattr(ops, how)(ops.full((), number, dtype=float64))
+            return self.number(ops.cast(whole, int64))
+        if type(expr) is tuple and expr[0] == DIV and how != "round":
+            a, b = expr[1:]
+            whole_parts = max(number_category(e, self.shared.info) for e in (a, b)) == 1
+            if whole_parts and (how != "trunc" or self.decide(GE, expr, 0, number.hint >= 0)):
+                hints = {i: self.shared.info[i].hint for i in ids_of(expr)}
+                top, below = [Extent(e, evaluate(e, hints, ()), self) for e in (a, b)]
+                return -(-top // below) if how == "ceil" else top // below
+        return ROUNDING[how](self.fix(expr, number.hint))
 
     def parts(self, x: Tensor) -> Iterator[Any]:
         """The parts along the first dim, as a loop over an extent."""
@@ -423,6 +534,7 @@ class Run:
 
     def ask(self, question: tuple[Any, ...]) -> bool:
         """The answer to a question: by the script, and False where the script has ended."""
+        self.refuse_shown()
         place = self.asked
         self.asked += 1
         self.shared.questions[0] += 1
@@ -729,6 +841,11 @@ class Run:
         except TooMuch:
             raise ExploreError("explore: the function refers to too many Python objects") from None
         return shot
+
+
+def _place(site: Site) -> Any:
+    """A place in the code, equal in each run."""
+    return site.code, site.lasti
 
 
 class _Holder:
