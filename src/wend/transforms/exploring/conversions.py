@@ -1,8 +1,8 @@
 """`int()` and `float()` while a function is explored: the result stays a number of the graph.
 
-Python demands a plain int of `__int__`.  A module whose code calls `int` or `float` with a number
-of the graph therefore gets a global of that name, for the time of a run.  In all other uses but
-`is`, the global stands for Python's type.
+Python demands a plain int of `__int__`.  So a module that calls `int` or `float` with a number of
+the graph gets a global of that name while a run goes on.  In all other uses but `is`, the
+global stands for Python's type.
 """
 
 from __future__ import annotations
