@@ -57,6 +57,8 @@ _ELSEWHERE = {
     "autocast": "wend.frontend.platform",
     "load": "wend.serialization",
     "save": "wend.serialization",
+    "session": "wend.export",
+    "load_session": "wend.export",
     "vmap": "wend.func",
     "autobatch": "wend.frontend.batching.batched",
     "batched": "wend.frontend.batching.batched",

@@ -62,7 +62,7 @@ def compile(
     name: str = "model",
     compiler: str | None = None,
 ) -> Compiled:
-    """Make a library that computes what `function` does, for inputs of all sizes.
+    """Make a library that computes the results of `function`, for inputs of all sizes.
 
     function: a module or function of tensors that returns tensors or numbers
     example_inputs: a tensor, or a tuple of tensors; or a list of such tuples, of sizes for which

@@ -16,7 +16,7 @@ from wend.nn.parameter import Parameter
 from wend.transforms.exploring import running, text
 from wend.transforms.exploring.program import StaticGraph
 
-__all__ = ["ExportedProgram", "GraphText", "export"]
+__all__ = ["ExportedProgram", "GraphText", "check_inputs", "export"]
 
 
 class GraphText:
@@ -137,39 +137,47 @@ class ProgramModule(Module):
                     f"{leaves[i]!r}: an argument that is no tensor is a constant of the graph"
                 )
         tensors = [x for i, x in enumerate(leaves) if i not in program.constants]
-        self._check(tensors)
+        labels = [f"argument {k}" for k in range(len(tensors))]
+        for label, x in zip(labels, tensors, strict=True):
+            if not isinstance(x, Tensor):
+                raise ArgumentError(f"{program.name}: {label} is a {type(x).__name__}")
+        check_inputs(self._exported, program.name, labels, tensors)
         captured = {i: getattr(owner, name) for i, (owner, name) in self._places.items()}
         return running.run(program, tensors, captured)
 
-    def _check(self, tensors: list[Any]) -> None:
-        """Raise ArgumentError for tensors of wrong dtypes, ranks or constant sizes."""
-        program = self._exported.program
-        sizes: dict[str, int] = {}
-        for k, (x, number) in enumerate(zip(tensors, program.inputs, strict=True)):
-            info = program.info[number]
-            assert info.extents is not None
-            if not isinstance(x, Tensor):
-                raise ArgumentError(f"{program.name}: argument {k} is a {type(x).__name__}")
-            if x.dtype is not info.dtype or x.dim() != len(info.extents):
+
+def check_inputs(exported: ExportedProgram, op: str, labels: Sequence[str], given: Any) -> None:
+    """Raise ArgumentError for tensors of wrong dtypes, ranks or constant sizes.
+
+    op, labels: how errors name the program and its inputs
+    given: the tensors, or their types
+    """
+    program = exported.program
+    sizes: dict[str, int] = {}
+    for k, (label, x, number) in enumerate(zip(labels, given, program.inputs, strict=True)):
+        info = program.info[number]
+        assert info.extents is not None
+        shape = tuple(x.shape)
+        if x.dtype is not info.dtype or len(shape) != len(info.extents):
+            remedy = "" if x.dtype is info.dtype else f": convert it with .to({info.dtype})"
+            raise ArgumentError(
+                f"{op}: {label} is a {info.dtype} tensor of {len(info.extents)} "
+                f"dims, and got {x.dtype} of {len(shape)} dims{remedy}"
+            )
+        for axis, (e, n) in enumerate(zip(info.extents, shape, strict=True)):
+            if type(e) is not tuple and e != n:
                 raise ArgumentError(
-                    f"{program.name}: argument {k} is a {info.dtype} tensor of {len(info.extents)} "
-                    f"dims, and got {x.dtype} of {x.dim()} dims"
+                    f"{op}: dim {axis} of {label} has the constant size {e}, "
+                    f"and got {n}: name the dim in dynamic_shapes to let it differ"
                 )
-            for axis, (e, n) in enumerate(zip(info.extents, tuple(x.shape), strict=True)):
-                if type(e) is not tuple and e != n:
-                    raise ArgumentError(
-                        f"{program.name}: dim {axis} of argument {k} has the constant size {e}, "
-                        f"and got {n}: name the dim in dynamic_shapes to let it differ"
-                    )
-                dim = self._exported.dims[k].get(axis)
-                name = dim.__name__ if isinstance(dim, Dim) else dim
-                if isinstance(name, str) and sizes.setdefault(name, n) != n:
-                    raise ArgumentError(
-                        f"{program.name}: dim {name} is {sizes[name]} in an argument and {n} in "
-                        f"argument {k}"
-                    )
-                if isinstance(dim, Dim) and not dim.min <= n <= (dim.max or n):
-                    raise ArgumentError(f"{program.name}: {n} is out of the bounds of {dim}")
+            dim = exported.dims[k].get(axis)
+            name = dim.__name__ if isinstance(dim, Dim) else dim
+            if isinstance(name, str) and sizes.setdefault(name, n) != n:
+                raise ArgumentError(
+                    f"{op}: dim {name} is {sizes[name]} in an argument and {n} in {label}"
+                )
+            if isinstance(dim, Dim) and not dim.min <= n <= (dim.max or n):
+                raise ArgumentError(f"{op}: {n} is out of the bounds of {dim}")
 
 
 def export(

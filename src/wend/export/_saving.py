@@ -76,12 +76,25 @@ def save(
     extra_files: further texts, by name
     Raises FormatError for constants that no file can hold, such as objects among the arguments.
     """
+    write(program, f, {EXTRA + name: x for name, x in (extra_files or {}).items()}, {})
+
+
+def write(
+    program: ExportedProgram,
+    f: str | os.PathLike[str] | IO[bytes],
+    texts: Mapping[str, str],
+    more: Mapping[str, Tensor],
+) -> None:
+    """Write a program to a file.
+
+    texts: further entries of the metadata     more: further tensors, by name
+    """
     graph = program.program
-    tensors = {c.name: c.tensor for c in graph.captured}
-    if len(tensors) != len(graph.captured):
+    tensors = {**{c.name: c.tensor for c in graph.captured}, **more}
+    if len(tensors) != len(graph.captured) + len(more):
         raise FormatError("export.save: two tensors have the same name")
     text = json.dumps(_document(program), separators=(",", ":"), allow_nan=False)
-    metadata = {KEY: text, **{EXTRA + name: x for name, x in (extra_files or {}).items()}}
+    metadata = {KEY: text, **texts}
     if isinstance(f, (str, os.PathLike)):
         safetensors.save_file(tensors, f, metadata)
     else:
@@ -239,15 +252,23 @@ def load(
     extra_files: gets the further texts of the file
     Raises FormatError for a file that is no program.
     """
+    program, metadata, _ = read(f)
+    if extra_files is not None:
+        begun = [key for key in metadata if key.startswith(EXTRA)]
+        extra_files.update({key.removeprefix(EXTRA): metadata[key] for key in begun})
+    return program
+
+
+def read(
+    f: str | os.PathLike[str] | IO[bytes],
+) -> tuple[ExportedProgram, dict[str, str], dict[str, Tensor]]:
+    """The program in a file, the file's metadata, and all of its tensors by name."""
     data: Any = f if isinstance(f, (str, os.PathLike)) else io.BytesIO(f.read())
     try:
         metadata = safetensors.read_metadata(data)
     except CheckpointError:
         metadata = {}
     text = metadata.get(KEY)
-    if extra_files is not None:
-        begun = [key for key in metadata if key.startswith(EXTRA)]
-        extra_files.update({key.removeprefix(EXTRA): metadata[key] for key in begun})
     if text is None:
         raise FormatError(
             "export.load: the file holds no program of Wend's; TorchScript archives and .pt2 files "
@@ -264,7 +285,7 @@ def load(
         document = json.loads(text)
         if document["version"] != VERSION:
             raise FormatError(f"export.load: version {document['version']} of the format")
-        return _Reader(document, tensors).program()
+        return _Reader(document, tensors).program(), metadata, tensors
     except FormatError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:

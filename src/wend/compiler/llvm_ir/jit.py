@@ -137,10 +137,15 @@ class Library:
 
 @dataclass
 class Counters:
-    """The counts so far: modules compiled, brought along, loaded from disk, in memory, failed."""
+    """The counts so far of modules.
+
+    They were compiled, brought along by the installation, offered by a session's file, loaded from
+    disk, found in memory, or refused.
+    """
 
     compiled: int = 0
     ready: int = 0
+    offered: int = 0
     loaded: int = 0
     shared: int = 0
     failed: int = 0
@@ -324,8 +329,7 @@ def find_module(text: str, names: Iterable[str]) -> Library | None:
 
 def _find_or_make(text: str, names: list[str], target: Target, make: bool = True) -> Library | None:
     """Return a module's library; None if the machine code is nowhere, and not to be made."""
-    described = "\0".join((text, " ".join(names), _versions(), *_words(target)))
-    key = hashlib.sha256(described.encode()).hexdigest()
+    key = _key_of(text, names, target)
     _retired.clear()
     library = _libraries.get(key)
     if library is not None:
@@ -335,11 +339,45 @@ def _find_or_make(text: str, names: list[str], target: Target, make: bool = True
     if found is None:
         if not make:
             return None
-        found = _translate(text, target)
-        _object_cache().put(key, found)
-        counters.compiled += 1
+        found = _make_object(key, text, target)
     library = _libraries[key] = _link(found, names)
     return library
+
+
+def _key_of(text: str, names: list[str], target: Target) -> str:
+    described = "\0".join((text, " ".join(names), _versions(), *_words(target)))
+    return hashlib.sha256(described.encode()).hexdigest()
+
+
+def _make_object(key: str, text: str, target: Target) -> bytes:
+    found = _translate(text, target)
+    _object_cache().put(key, found)
+    counters.compiled += 1
+    return found
+
+
+def objects_of(texts: Mapping[str, Iterable[str]]) -> dict[str, bytes]:
+    """Return the objects of modules for this processor, by the keys under which they are offered.
+
+    texts: the modules, each with the functions to be called from outside. The module that
+    `obstacle` tries is added.
+
+    Raises CompileError.
+    """
+    made: dict[str, bytes] = {}
+    with _lock:
+        for text, names in {_PROBE: ["probe"], **texts}.items():
+            key = _key_of(text, list(names), host())
+            found = _find_object(key, text, host())
+            made[key] = _make_object(key, text, host()) if found is None else found
+    return made
+
+
+def description() -> dict[str, str]:
+    """Return the processor that code is made for, and the version of LLVM, as texts."""
+    target = host()
+    return {"processor": f"{target.triple} {target.cpu}", "features": target.features,
+            "llvm": _versions()}  # fmt: skip
 
 
 def _find_object(key: str, text: str, target: Target) -> bytes | None:
@@ -347,6 +385,10 @@ def _find_object(key: str, text: str, target: Target) -> bytes | None:
     found = ready_objects.find(text, target.triple, target.names)
     if found is not None:
         counters.ready += 1
+        return found
+    found = ready_objects.offered(key)
+    if found is not None:
+        counters.offered += 1
         return found
     found = _object_cache().get(key)
     if found is not None:
