@@ -14,7 +14,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor, Value
 from wend.export import _session_files as files
 from wend.export._program import ExportedProgram, GraphText, check_inputs, export
-from wend.frontend.static.graph_runner import GraphRunner, fed_value, is_array
+from wend.frontend.static.graph_runner import GraphRunner, copied, fed_value, is_array
 from wend.transforms.exploring.program import Give, StaticGraph
 
 __all__ = ["Session", "load_session", "session"]
@@ -48,8 +48,8 @@ class Session:
         self._outputs = _output_names(self._op, graph, output_names)
         self._kernels = kernels or files.SavedKernels("The kernels are made here.")
         self._runner: GraphRunner | None = GraphRunner(graph)
-        for c in graph.captured:
-            self._runner.set_state(c.id, c.tensor)
+        #: Whether the function's arguments are the inputs, in order.
+        self._plain = len(self._arguments) == len(self._inputs) and not graph.constants
 
     @property
     def input_names(self) -> list[str]:
@@ -90,20 +90,21 @@ class Session:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The function's result, given arguments, or inputs by name."""
-        if len(args) == len(self._inputs) and not named and all(map(is_array, args)):
-            return self._run(list(args), None)
+        if self._plain and not named and len(args) == len(self._inputs):
+            return self._run(args, None)
         return self.run(self._feeds(args, named))
 
-    def _run(self, given: list[Any], outputs: Sequence[str] | None) -> Any:
+    def _run(self, given: Sequence[Any], outputs: Sequence[str] | None) -> Any:
         runner = self._open()
         values = [self._value(k, x) for k, x in enumerate(given)]
         types = tuple([v.type for v in values])
         if types not in runner.checked:
             labels = [f"input {name!r}" for name in self._inputs]
             check_inputs(self._exported, self._op, labels, types)
+            runner.check(values)
         leaves, structure = runner.run(values, given)
         if outputs is None:
-            return tree.unflatten(structure, leaves)
+            return leaves[0] if structure.kind is None else tree.unflatten(structure, leaves)
         by_name = dict(zip(self._outputs, leaves, strict=False))
         missing = [name for name in outputs if name not in by_name]
         if missing:
@@ -189,7 +190,7 @@ class Session:
         """Copies of the session's parameters and buffers, by name."""
         runner = self._open()
         return {
-            c.name: _copied(runner.state[c.id])
+            c.name: _hot.wrap(copied(runner.state[c.id]))
             for c in self._exported.program.captured
             if c.kind != "constant"
         }
@@ -231,7 +232,9 @@ class Session:
         """
         runner, graph = self._open(), self._exported.program
         with runner.turns:
-            captured = [replace(c, tensor=_copied(runner.state[c.id])) for c in graph.captured]
+            captured = [
+                replace(c, tensor=_hot.wrap(copied(runner.state[c.id]))) for c in graph.captured
+            ]
         exported = ExportedProgram(replace(graph, captured=captured), self._exported.dims)
         names = {
             "inputs": self._inputs,
@@ -305,11 +308,6 @@ def load_session(path: str | os.PathLike[str], *, kernels: bool = True) -> Sessi
 
 def _listed(names: Any) -> str:
     return ", ".join(map(repr, names)) or "none"
-
-
-def _copied(value: Value) -> Tensor:
-    copied: Tensor = _hot.wrap(_hot.held(value.type, value.buffer.copy()))
-    return copied
 
 
 def _arguments(graph: StaticGraph, names: Sequence[str]) -> list[tuple[str, tree.Structure, int]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,23 @@ from wend.base.dtypes import from_numpy
 from wend.base.interrupts import is_interrupt
 from wend.core import _hot, _types
 from wend.core._hot import Tensor, Value
-from wend.core.symbolic import apply_binary, evaluate
+from wend.core.symbolic import ARG, DIM, Expr, compare, evaluate
 from wend.frontend.autograd.grad_modes import no_grad
 from wend.frontend.static.straight_parts import SizedPart, StraightPart, made_by, parts_of
 from wend.transforms.exploring import running
-from wend.transforms.exploring.program import Fail, Give, Go, StaticGraph
+from wend.transforms.exploring.program import Fail, Give, Go, StaticGraph, Stretch
 
-__all__ = ["GraphRunner", "fed_value", "is_array"]
+__all__ = ["GraphRunner", "copied", "fed_value", "is_array"]
+
+
+#: The number of types of inputs that are known to fit.
+MOST_CHECKED = 1024
+
+
+def copied(value: Value) -> Value:
+    """A value with memory that nothing else has."""
+    copy_of: Value = _hot.held(value.type, np.array(_hot.ensure(value)))
+    return copy_of
 
 
 def is_array(x: Any) -> bool:
@@ -37,7 +47,8 @@ def fed_value(x: Any) -> Value:
     """
     if isinstance(x, Tensor):
         value = _hot.refreshed(x)
-        _hot.ensure(value)
+        if value.buffer is None:
+            _hot.ensure(value)
         return value
     if not is_array(x):
         raise TypeError(f"a {type(x).__name__}; give a tensor or a NumPy array")
@@ -63,6 +74,51 @@ class _Shapes:
         return self.env[i].type.shape
 
 
+def _reader(expr: Expr) -> Callable[[list[Any]], Any]:
+    """Return the function that evaluates an expression in an environment."""
+    if type(expr) is not tuple:
+        return lambda env: expr
+    if expr[0] == ARG:
+        return itemgetter(expr[1])
+    if expr[0] == DIM:
+        _, i, axis = expr
+        return lambda env: env[i].type.dims[axis]
+    return lambda env: evaluate(expr, _Shapes(env), env)
+
+
+def _asker(question: Any) -> Callable[[list[Any]], bool]:
+    """Return the function that answers a question in an environment."""
+    if question[0] == "value":
+        i = question[1]
+        return lambda env: bool(env[i].buffer.item())
+    opcode = question[1]
+    left, right = map(_reader, question[2:])
+    return lambda env: compare(opcode, left(env), right(env))
+
+
+class Way:
+    """A stretch, ready to run.
+
+    end: the end of the function, or None where the stretch goes on to a point
+    args, params: the ids of values that go there, and the new ids of these
+    question: answers the point's question
+    """
+
+    def __init__(self, graph: StaticGraph, stretch: Stretch, parts: list[StraightPart]) -> None:
+        self.parts = parts
+        end = stretch.end
+        assert end is not None
+        self.end = None if isinstance(end, Go) else end
+        self.point = 0
+        self.args: list[int] = []
+        self.params: list[int] = []
+        if isinstance(end, Go):
+            point = graph.points[end.point]
+            pairs = [(a, p) for a, p in zip(end.args, point.params, strict=True) if a != p]
+            self.point, self.question = end.point, _asker(point.question)
+            self.args, self.params = [a for a, _ in pairs], [p for _, p in pairs]
+
+
 class GraphRunner:
     """A graph with copies of captured tensors, which several threads may run at once.
 
@@ -73,7 +129,11 @@ class GraphRunner:
     def __init__(self, graph: StaticGraph) -> None:
         self.graph = graph
         self.parts = parts_of(graph)
-        self.state: dict[int, Value] = {}
+        self.ways = [
+            [Way(graph, s, parts) for s, parts in zip(point.answers, row, strict=True)]
+            for point, row in zip(graph.points, self.parts, strict=True)
+        ]
+        self.state = {c.id: copied(_hot.refreshed(c.tensor)) for c in graph.captured}
         self.lock = threading.RLock()  # held while plans are made
         ids = {*graph.info, *graph.inputs, *[c.id for c in graph.captured]}
         ids |= {i for p in self.all_parts() for item in p.items for i in made_by(item)}
@@ -84,7 +144,8 @@ class GraphRunner:
         self.writes = any(
             target in captured for end in ends if isinstance(end, Give) for target, _ in end.writes
         )
-        self.turns: Any = threading.RLock() if self.writes else nullcontext()
+        self.turns = threading.RLock()  # held by calls that write to captured tensors
+        self.leaves = (*graph.inputs, *self.state)
 
     def all_parts(self) -> Iterator[StraightPart]:
         """All straight parts."""
@@ -102,8 +163,7 @@ class GraphRunner:
 
     def set_state(self, number: int, tensor: Tensor) -> None:
         """Put a copy of a tensor in the place of a captured tensor."""
-        array = np.array(_hot.ensure(_hot.refreshed(tensor)))
-        self.state[number] = _hot.held(_hot.refreshed(tensor).type, array)
+        self.state[number] = copied(_hot.refreshed(tensor))
 
     def run(
         self, values: Sequence[Value], targets: Sequence[Any]
@@ -111,32 +171,38 @@ class GraphRunner:
         """Return the leaves of the result and the tree, given the values of the inputs.
 
         targets: per input, the tensor or array that takes the program's writes
-        Raises SizesDiffer where a guard does not hold, and the errors of ops and of the program.
+        Raises the errors of ops and of the program. `check` comes first for new sizes.
         """
-        types = tuple([v.type for v in values])
-        if types not in self.checked:
-            self.check(values)
-            if len(self.checked) > 1024:
-                self.checked.clear()
-            self.checked.add(types)
-        with self.turns:
-            try:
-                end, env = self.walk(values)
-            except Exception as fault:
-                if is_interrupt(fault):
-                    raise
-                return self.recorded(values, targets, fault)
-            if isinstance(end, Fail):
-                raise copy.copy(end.error)
-            found = self.give(end, env)
+        if self.writes:
+            with self.turns:
+                return self.run_now(values, targets)
+        return self.run_now(values, targets)
+
+    def run_now(
+        self, values: Sequence[Value], targets: Sequence[Any]
+    ) -> tuple[list[Any], tree.Structure]:
+        """Do the work of `run`, with `turns` held where the graph writes to captured tensors."""
+        try:
+            end, env = self.walk(values)
+        except Exception as fault:
+            if is_interrupt(fault):
+                raise
+            return self.recorded(values, targets, fault)
+        if isinstance(end, Fail):
+            raise copy.copy(end.error)
+        found = self.give(end, env)
+        if end.writes:
             self.write(end, env, targets)
         return found, end.structure
 
     def check(self, values: Sequence[Value]) -> None:
         """Raise SizesDiffer where a guard does not hold."""
+        if len(self.checked) > MOST_CHECKED:
+            self.checked.clear()
         env = {i: _hot.wrap(v) for i, v in zip(self.graph.inputs, values, strict=True)}
         env.update({i: _hot.wrap(v) for i, v in self.state.items()})
         running.check_guards(self.graph, env)
+        self.checked.add(tuple([v.type for v in values]))
 
     def walk(self, values: Sequence[Value]) -> tuple[Give | Fail, list[Any]]:
         """Run the parts from the entry to an end; return the end, and the values by id."""
@@ -145,28 +211,17 @@ class GraphRunner:
             env[i] = value
         for i, value in zip(self.graph.inputs, values, strict=True):
             env[i] = value
-        points, lock = self.graph.points, self.lock
-        number = answer = 0
+        lock = self.lock
+        way = self.ways[0][0]
         while True:
-            for part in self.parts[number][answer]:
+            for part in way.parts:
                 part.run(env, lock)
-            end = points[number].answers[answer].end
-            if not isinstance(end, Go):
-                assert end is not None
-                return end, env
-            number = end.point
-            point = points[number]
-            moved = [env[i] for i in end.args]
-            for i, x in zip(point.params, moved, strict=True):
+            if way.end is not None:
+                return way.end, env
+            moved = [env[i] for i in way.args]
+            for i, x in zip(way.params, moved, strict=True):
                 env[i] = x
-            question = point.question
-            assert question is not None
-            if question[0] == "value":
-                answer = int(bool(_hot.wrap(env[question[1]])))
-            else:
-                shapes = _Shapes(env)
-                left, right = [evaluate(e, shapes, env) for e in question[2:]]
-                answer = int(apply_binary(question[1], left, right))
+            way = self.ways[way.point][way.question(env)]
 
     def give(self, end: Give, env: list[Any]) -> list[Any]:
         """Return the leaves of the result: tensors whose memory nothing else has."""
@@ -184,20 +239,17 @@ class GraphRunner:
     def parted(self, value: Value, env: list[Any]) -> Value:
         """Return a value, or a copy where an input or the state has the memory."""
         array = value.buffer
-        foreign = isinstance(array.base, np.ndarray) or any(
-            env[i].buffer is array for i in (*self.graph.inputs, *self.state)
-        )
-        return _hot.held(value.type, array.copy()) if foreign else value
+        if isinstance(array.base, np.ndarray) or value in [env[i] for i in self.leaves]:
+            return copied(value)
+        return value
 
     def write(self, end: Give, env: list[Any], targets: Sequence[Any]) -> None:
         """Put the new values into the state, and into tensors among the inputs."""
-        if not end.writes:
-            return
         given = dict(zip(self.graph.inputs, targets, strict=True))
         new = {target: self.parted(env[i], env) for target, i in end.writes}
         for target, value in new.items():
             if target in self.state:
-                self.state[target] = _hot.held(value.type, value.buffer.copy())
+                self.state[target] = copied(value)
             elif isinstance(given[target], Tensor):
                 with no_grad():
                     given[target].copy_(_hot.wrap(value))

@@ -1,11 +1,12 @@
 """The straight parts of an explored graph: ops between two places that need a value.
 
-A part has a plan for each pattern of ops.  The sizes of a visit find the pattern.  Nothing is recorded when a part runs.
+A part has a plan for each pattern of ops.  The sizes of a visit find the pattern.  Nothing is
+recorded when a part runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +33,7 @@ from wend.transforms.exploring.program import (
 __all__ = ["SizedPart", "StraightPart", "made_by", "parts_of"]
 
 #: The number of sizes, and of patterns, whose plans a part keeps.
-MOST_SIZES, MOST_PATTERNS = 256, 32
+MOST_SIZES, MOST_PATTERNS = 2048, 32
 #: The number of kernels for certain sizes that wait for a call: as many calls may run at once.
 MOST_KERNELS = 8
 
@@ -60,7 +61,8 @@ class PartFunction(TemplateFunction):
         if self.plan is not None:
             outs = [_hot.held(t, None) for t in self.made_types(types, numbers)]
             self.plan.run(FlushJob([], operands + outs, numbers, None, None, 0, [], None))
-            table += [value.buffer for value in outs]
+            given = {id(value.buffer): value for value in operands}
+            table += [given.get(id(value.buffer), value.buffer) for value in outs]
         return [table[k] for k in self.picks]
 
 
@@ -121,10 +123,11 @@ class SizedPart:
         settings = config.settings
         if settings.deterministic or settings.verify:
             return None
-        try:
-            return self.kernels.pop()
-        except IndexError:
-            pass
+        if self.kernels:
+            try:
+                return self.kernels.pop()
+            except IndexError:  # another thread has taken the last
+                pass
         plan = self.function.plan
         if self.tried or getattr(plan, "compiled", None) is None:
             return None
@@ -141,8 +144,18 @@ class StraightPart:
     operands, results: ids of tensors     numbers: ids of the numbers from before
     """
 
-    def __init__(self, items: list[Any], reads: list[tuple[int, int]], after: set[int]) -> None:
-        """after: the ids that are read after the part"""
+    def __init__(
+        self,
+        items: list[Any],
+        reads: list[tuple[int, int]],
+        after: set[int],
+        captured: Container[int],
+    ) -> None:
+        """Sort the ids.
+
+        after: the ids that are read after the part
+        captured: ids of tensors whose types are fixed
+        """
         self.items, self.reads = items, reads
         wanted = after | {value for _, value in reads}
         made: set[int] = set()
@@ -157,24 +170,25 @@ class StraightPart:
             if isinstance(item, Apply):
                 results.update(dict.fromkeys([i for i in item.outputs if i in wanted]))
         self.operands, self.numbers, self.results = tuple(used), tuple(numbers), tuple(results)
+        #: The operands whose types may differ from call to call.
+        self.varying = tuple([i for i in self.operands if i not in captured])
         self.sized: dict[Any, SizedPart] = {}
         self.functions: dict[Any, PartFunction] = {}
 
     def run(self, env: list[Any], lock: Any) -> None:
         """Compute the results in an environment: a list of values and numbers by id."""
         operands = [env[i] for i in self.operands]
-        key: Any = tuple([value.type for value in operands])
+        key: Any = tuple([env[i].type for i in self.varying])
         if self.numbers:
-            key = key, repr([env[i] for i in self.numbers])  # exact bits of numbers
+            key = _with_numbers(key, [env[i] for i in self.numbers])
         part = self.sized.get(key)
         if part is None:
             with lock:
                 part = self.for_sizes(
                     key, [v.type for v in operands], [env[i] for i in self.numbers]
                 )
-        found = part.run(operands, env)
-        for i, type_, x in zip(self.results, part.results, found, strict=True):
-            env[i] = x if type(x) is Value else _hot.held(type_, x)
+        for k, x in enumerate(part.run(operands, env)):
+            env[self.results[k]] = x if type(x) is Value else _hot.held(part.results[k], x)
         for number, value in self.reads:
             env[number] = _hot.wrap(env[value]).item()
 
@@ -182,8 +196,12 @@ class StraightPart:
         """Return the part for the sizes that the graph was explored with."""
         types = [_types.intern_type(info[i].hint, info[i].dtype, CPU) for i in self.operands]
         numbers: list[Any] = [info[i].hint[0] if info[i].hint else 2 for i in self.numbers]
-        key: Any = tuple(types)
-        return self.for_sizes((key, repr(numbers)) if self.numbers else key, types, numbers)
+        key: Any = tuple(
+            [t for i, t in zip(self.operands, types, strict=True) if i in self.varying]
+        )
+        if self.numbers:
+            key = _with_numbers(key, numbers)
+        return self.for_sizes(key, types, numbers)
 
     def for_sizes(self, key: Any, given: list[Any], numbers: list[Any]) -> SizedPart:
         """Return the part for operands of these types, made if need be.
@@ -237,6 +255,14 @@ class StraightPart:
         found = SizedPart(function, given, flat, drawn, made, draws, results)
         self.sized[key] = found
         return found
+
+
+def _with_numbers(key: Any, numbers: list[Any]) -> Any:
+    """Return a key that also holds the exact bits of numbers."""
+    for x in numbers:
+        if type(x) is not int:
+            return key, repr(numbers)
+    return key, *numbers
 
 
 def _drawn(args: Sequence[Expr], hidden: set[int]) -> list[tuple[int, int]]:
@@ -319,6 +345,7 @@ def _read_before(items: Iterable[Any], after: set[int]) -> set[int]:
 def parts_of(graph: StaticGraph) -> list[list[list[StraightPart]]]:
     """Return the straight parts by point and answer, in order."""
     entering: list[set[int]] = [set() for _ in graph.points]
+    captured = {c.id for c in graph.captured}
     changed = True
     while changed:
         changed = False
@@ -329,12 +356,12 @@ def parts_of(graph: StaticGraph) -> list[list[list[StraightPart]]]:
             if found != entering[number]:
                 entering[number], changed = found, True
     return [
-        [_cut(stretch, _read_at_end(stretch, entering, graph)) for stretch in point.answers]
+        [_cut(s, _read_at_end(s, entering, graph), captured) for s in point.answers]
         for point in graph.points
     ]
 
 
-def _cut(stretch: Stretch, after: set[int]) -> list[StraightPart]:
+def _cut(stretch: Stretch, after: set[int], captured: set[int]) -> list[StraightPart]:
     """Return the parts of a stretch; after: the ids that are read behind the items."""
     parts: list[StraightPart] = []
     items = stretch.items
@@ -348,5 +375,5 @@ def _cut(stretch: Stretch, after: set[int]) -> list[StraightPart]:
         while k < len(items) and isinstance(item := items[k], ReadNumber):
             reads.append((item.output, item.value))
             k += 1
-        parts.append(StraightPart(ops, reads, _read_before(items[k:], after)))
+        parts.append(StraightPart(ops, reads, _read_before(items[k:], after), captured))
     return parts
