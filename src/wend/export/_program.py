@@ -10,7 +10,6 @@ from wend.base.errors import ArgumentError
 from wend.core._hot import Tensor
 from wend.core.symbolic import DIM, EQ
 from wend.export._dims import Dim, free_extents, named_dims
-from wend.frontend.static.explored import explored
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter
 from wend.transforms.exploring import running, text
@@ -199,6 +198,9 @@ def export(
     Further arguments of PyTorch's are accepted and change nothing.  Raises ExploreError, with the
     user's line and the remedy, where the function has no static graph.
     """
+    # Loading a program needs no explorer.
+    from wend.frontend.static.explored import explored
+
     kwargs = dict(kwargs or {})
     if isinstance(args, Tensor) or not isinstance(args, (tuple, list)):
         raise ArgumentError("export: args is a tuple of the example arguments")

@@ -212,9 +212,7 @@ class Session:
                     f"{self._op}: load_state_dict: {name} is {old.dtype}{list(old.shape)}, and got "
                     f"{new.dtype}{list(new.shape)}"
                 )
-        with runner.turns:
-            for name, number in rows.items():
-                runner.set_state(number, state[name])
+        runner.set_state({number: state[name] for name, number in rows.items()})
 
     def prepare(self) -> None:
         """Make the kernels of all parts now, for the patterns of the example and of past calls.

@@ -14,7 +14,7 @@ from typing import Any
 
 from wend.base.dtypes import uint8
 from wend.base.errors import FormatError
-from wend.compiler.llvm_ir.ready_objects import Offer
+from wend.compiler.llvm_ir.offered_objects import Offer
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.export import _saving

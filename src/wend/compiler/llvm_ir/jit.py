@@ -5,9 +5,9 @@
     address = library.address("kernel")             # valid as long as `library` lives
 
 Objects are kept on disk (`llvm_ir.object_cache`), keyed by the text, LLVM's version, the passes and
-the target. Some come with the installation (`llvm_ir.ready_objects`). In the background thread only
-LLVM itself runs, without the interpreter lock. LLVM runs in one thread at a time, under `_lock`;
-callers of this module hold no other lock.
+the target. Some come with the installation (`llvm_ir.ready_objects`), or with a session's file
+(`llvm_ir.offered_objects`). In the background thread only LLVM itself runs, without the interpreter
+lock. LLVM runs in one thread at a time, under `_lock`; callers of this module hold no other lock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from wend.base.config import LEVELS, processor_level
 from wend.base.errors import ArgumentError, CompileError
 from wend.base.forking import at_fork
 from wend.base.records import Record
-from wend.compiler.llvm_ir import ready_objects
+from wend.compiler.llvm_ir import offered_objects, ready_objects
 from wend.compiler.llvm_ir.object_cache import ObjectCache, default_directory, default_secret
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
@@ -137,10 +137,10 @@ class Library:
 
 @dataclass
 class Counters:
-    """The counts so far of modules.
+    """The counts so far of modules, by origin.
 
-    They were compiled, brought along by the installation, offered by a session's file, loaded from
-    disk, found in memory, or refused.
+    compiled now; ready: came with the installation; offered: came with a session's file; loaded
+    from disk; shared: in memory; failed: refused by LLVM
     """
 
     compiled: int = 0
@@ -357,7 +357,7 @@ def _make_object(key: str, text: str, target: Target) -> bytes:
 
 
 def objects_of(texts: Mapping[str, Iterable[str]]) -> dict[str, bytes]:
-    """Return the objects of modules for this processor, by the keys under which they are offered.
+    """Return the objects of modules for this processor, by the keys of offers.
 
     texts: the modules, each with the functions to be called from outside. The module that
     `obstacle` tries is added.
@@ -386,7 +386,7 @@ def _find_object(key: str, text: str, target: Target) -> bytes | None:
     if found is not None:
         counters.ready += 1
         return found
-    found = ready_objects.offered(key)
+    found = offered_objects.offered(key)
     if found is not None:
         counters.offered += 1
         return found

@@ -6,22 +6,19 @@ compressed object of one module, for all processors of a level. The file's name 
 module's text: after a change to the generator the file is not found, and the module is compiled.
 
 The files lie in the package, beside the compiled core, and are trusted as the core is.
-
-Files of sessions bring machine code along too (`Offer`), for one kind of processor.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import weakref
 import zlib
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FOLDER", "Offer", "find", "has", "keep", "level_of", "name_of", "offered"]
+__all__ = ["FOLDER", "find", "has", "keep", "level_of", "name_of"]
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "ready"
 
@@ -31,31 +28,6 @@ _LEVELS: Final = {
     "x86-64-v4": _AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
     "x86-64-v3": _AVX2,
 }
-
-
-class Offer:
-    """Machine code that a file has brought along, offered as long as somebody has the offer.
-
-    objects: compressed objects by the key of `llvm_ir.jit`, which holds text, processor and version
-    taken: the keys of the objects that were used
-    """
-
-    def __init__(self, objects: dict[str, bytes]) -> None:
-        self.objects = objects
-        self.taken: set[str] = set()
-        _offers.add(self)
-
-
-_offers: weakref.WeakSet[Offer] = weakref.WeakSet()
-
-
-def offered(key: str) -> bytes | None:
-    """Return the object that is offered under a key, or None."""
-    for offer in list(_offers):
-        if key in offer.objects:
-            offer.taken.add(key)
-            return zlib.decompress(offer.objects[key])
-    return None
 
 
 def level_of(features: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -161,9 +161,11 @@ class GraphRunner:
                     found.update({id(p.function): p for p in part.sized.values()})
         return list(found.values())
 
-    def set_state(self, number: int, tensor: Tensor) -> None:
-        """Put a copy of a tensor in the place of a captured tensor."""
-        self.state[number] = copied(_hot.refreshed(tensor))
+    def set_state(self, tensors: Mapping[int, Tensor]) -> None:
+        """Put copies of tensors in the places of captured tensors; a call sees all or none."""
+        with self.turns:
+            new = {i: copied(_hot.refreshed(x)) for i, x in tensors.items()}
+            self.state = {**self.state, **new}
 
     def run(
         self, values: Sequence[Value], targets: Sequence[Any]
@@ -247,10 +249,13 @@ class GraphRunner:
         """Put the new values into the state, and into tensors among the inputs."""
         given = dict(zip(self.graph.inputs, targets, strict=True))
         new = {target: self.parted(env[i], env) for target, i in end.writes}
+        kept = {i: copied(value) for i, value in new.items() if i in self.state}
+        if kept:
+            self.state = {**self.state, **kept}
         for target, value in new.items():
-            if target in self.state:
-                self.state[target] = copied(value)
-            elif isinstance(given[target], Tensor):
+            if target in kept:
+                continue
+            if isinstance(given[target], Tensor):
                 with no_grad():
                     given[target].copy_(_hot.wrap(value))
             else:
