@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -191,7 +190,7 @@ class GraphRunner:
                 raise
             return self.recorded(values, targets, fault)
         if isinstance(end, Fail):
-            raise copy.copy(end.error)
+            raise end.error
         found = self.give(end, env)
         if end.writes:
             self.write(end, env, targets)
