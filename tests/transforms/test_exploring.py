@@ -533,3 +533,76 @@ def test_state_from_call_to_call_is_refused(kind, text):
 
 def test_a_leaf_made_inside_of_the_function():
     checked(lambda x: x.clone().detach().requires_grad_(True) * 2, torch.randn(3), torch.randn(5))
+
+
+def columns(x):
+    h = x.new_zeros(x.size(0), 1)
+    for part in x.split(1, dim=1):
+        h = torch.tanh(h + part)
+    return h
+
+
+def unbound(x):
+    parts = x.unbind(1)
+    h = parts[0]
+    for part in reversed(parts):
+        h = h * 0.5 + part
+    return h * len(parts), parts[-1]
+
+
+def zipped(x):
+    h = x.new_zeros(x.size(0), 1)
+    for i, (a, b) in enumerate(zip(x.split(1, 1), (x * 2).split(1, 1))):
+        h = h * a + b * i
+    return h
+
+
+def restacked(x):
+    return torch.stack([part * 2 for part in torch.unbind(x, 1)], 1)
+
+
+@pytest.mark.parametrize("function", [columns, unbound, restacked])
+def test_loops_over_parts_stay_loops(function):
+    program = checked(function, torch.randn(3, 4), torch.randn(3, 1), torch.randn(2, 7))
+    assert not program.guards
+
+
+def test_loops_over_parts_of_two_tensors():
+    checked(zipped, torch.randn(3, 4), torch.randn(3, 6))
+
+
+def test_turns_are_counted_from_0():
+    def steps(x):
+        found = []
+        for i, k in enumerate(range(1, x.size(0), 2)):
+            found.append(x[k] * i + k)
+        for i, k in enumerate(reversed(range(x.size(0))), 1):
+            found.append(x[k] * i)
+        return torch.stack(found)
+
+    checked(steps, torch.randn(6, 2), torch.randn(9, 2))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.unbind(0),
+        lambda x: torch.cat(x.split(1, 0)[::-1]),
+        lambda x: (lambda first, *rest: first + torch.stack(rest).sum(0))(*x.unbind(0)),
+    ],
+)
+def test_parts_that_are_used_as_a_tuple_fix_their_number(function):
+    program = checked(function, torch.randn(4, 5))
+    assert program.guards
+    with pytest.raises(SizesDiffer):
+        call(program, torch.randn(3, 5))
+
+
+def test_a_part_that_is_written_to_is_a_view():
+    def first_row(x):
+        x = x * 1
+        parts = x.unbind(0)
+        parts[0].add_(1)
+        return x
+
+    checked(first_row, torch.randn(4, 5), torch.randn(2, 3))

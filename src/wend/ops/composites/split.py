@@ -82,6 +82,12 @@ def _in_rules(x: Any) -> bool:
     return type(x) is not _hot.Tensor or _hot.current_trace().symbolic is not None
 
 
+def _explored_parts(x: Any, dim: int, keeps_dim: bool) -> Parts | None:
+    """The parts along a dim whose extent is a symbol of a function that is being explored."""
+    parts_along = getattr(_hot.current_trace().symbolic, "parts_along", None)
+    return None if parts_along is None else parts_along(x, dim, keeps_dim)
+
+
 @sugar(functions=("split",), methods=("split",))
 @_indexing.PartsFunction
 @overridable
@@ -109,6 +115,10 @@ def _split(name: str, tensor: Any, size: Any, dim: int) -> Parts:
             f"split: split_size can only be 0 if dimension size is 0, and not negative: it is "
             f"{size} and dim {dim} has size {n}"
         )
+    if size == 1:
+        found = _explored_parts(tensor, dim, True)
+        if found is not None:
+            return found
     starts = range(0, n, size) if n != 0 else (0,)
     if _in_rules(tensor):
         return tuple(ops.slice(tensor, dim, a, a + size) for a in starts)
@@ -187,6 +197,9 @@ def unbind(input: Any, dim: int = 0) -> Parts:
     if rank == 0:
         raise DimError(f"unbind: dimension specified as {dim} but tensor has no dimensions")
     dim = normalize_dim(dim, rank, "unbind")
+    found = _explored_parts(input, dim, False)
+    if found is not None:
+        return found
     return tuple(ops.select(input, dim, k) for k in range(input.shape[dim]))
 
 

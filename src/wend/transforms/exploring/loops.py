@@ -8,6 +8,7 @@ of further kinds, and further threads, get Python's.
 from __future__ import annotations
 
 import builtins
+import dis
 import sys
 import threading
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from wend.core._hot import Tensor
 from wend.core.symbolic import GT, LT, expr_of, hint_of
 from wend.transforms.exploring.numbers import Extent
 
-__all__ = ["STEPPING", "Steps", "symbolic_loops"]
+__all__ = ["STEPPING", "PartsAlong", "Steps", "asked_by_user", "symbolic_loops"]
 
 _range, _len, _enumerate, _zip = range, len, enumerate, zip
 
@@ -27,17 +28,20 @@ _range, _len, _enumerate, _zip = range, len, enumerate, zip
 class Steps:
     """The iterator of a loop over an extent: each turn is a question.
 
-    tensor: whose parts along dim 0 are the items; None for the numbers themselves
+    parts: the items; None for the numbers themselves
     """
 
-    __slots__ = ("at", "run", "step", "stop", "tensor")
+    __slots__ = ("at", "first", "parts", "run", "step", "stop")
 
-    def __init__(self, run: Any, start: Any, stop: Any, step: int, tensor: Any = None) -> None:
+    def __init__(
+        self, run: Any, start: Any, stop: Any, step: int, parts: PartsAlong | None = None
+    ) -> None:
         self.run = run
+        self.first = start
         self.at = run.counter(start)
         self.stop = stop
         self.step = step
-        self.tensor = tensor
+        self.parts = parts
 
     def __iter__(self) -> Steps:
         return self
@@ -51,10 +55,66 @@ class Steps:
             raise StopIteration
         now = self.at
         self.at = now + self.step
-        return now if self.tensor is None else self.tensor.select(0, now)
+        return now if self.parts is None else self.parts.item(now)
 
     def __reduce__(self) -> Any:
-        return Steps, (self.at, self.stop, self.step, self.tensor)
+        return Steps, (self.first, self.at, self.stop, self.step, self.parts)
+
+
+class PartsAlong(tuple[Any, ...]):
+    """The parts of a tensor along a dim whose extent is a symbol: a tuple for those who need it.
+
+    A loop over the parts stays a loop.  The handles of the tuple, as many as there are while
+    exploring, stand for parts that are not recorded; use of such a handle fixes the extent.
+
+    keeps_dim: whether each part keeps the dim, with extent 1
+    """
+
+    run: Any
+    tensor: Any
+    dim: int
+    keeps_dim: bool
+
+    @staticmethod
+    def of(run: Any, tensor: Any, dim: int, keeps_dim: bool, handles: Any) -> PartsAlong:
+        """The parts; handles stand for those that there are while exploring."""
+        made = PartsAlong(handles)
+        made.__dict__.update(run=run, tensor=tensor, dim=dim, keeps_dim=keeps_dim)
+        return made
+
+    def item(self, i: Any) -> Any:
+        """Part i, recorded."""
+        if self.keeps_dim:
+            return self.tensor.narrow(self.dim, i, 1)
+        return self.tensor.select(self.dim, i)
+
+    def length(self) -> Any:
+        """The number of parts."""
+        return self.tensor.shape[self.dim]
+
+    def __iter__(self) -> Any:
+        frame = sys._getframe(1)
+        while frame.f_globals is globals() and frame.f_back is not None:  # enumerate and zip
+            frame = frame.f_back
+        if _is_unpacking(frame) or not _keeps_loops_in(frame):
+            return super().__iter__()
+        return Steps(self.run, 0, self.length(), 1, self)
+
+    def __reversed__(self) -> Any:
+        return Steps(self.run, self.length() - 1, -1, -1, self)
+
+    def __len__(self) -> int:
+        return int(self.length())
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return super().__getitem__(i)
+        return self.item(i)
+
+
+def _is_unpacking(frame: Any) -> bool:
+    """Whether a frame is at `a, b = ...`."""
+    return frame.f_code.co_code[frame.f_lasti] in _UNPACKING
 
 
 class _Range:
@@ -97,12 +157,10 @@ class _Counted:
         return self
 
     def __next__(self) -> Any:
-        steps = self.items
-        item = next(steps)
-        number = steps.at - steps.step if steps.step == 1 else None
-        if number is None:
-            raise TypeError("enumerate: of a range whose step is not 1")
-        return number + self.start, item
+        item = next(self.items)
+        steps = _steps_of(self.items)
+        turn = steps.at - steps.first
+        return (turn if steps.step == 1 else turn // steps.step) - 1 + self.start, item
 
     def __reduce__(self) -> Any:
         return _Counted, (self.items, self.start)
@@ -128,6 +186,9 @@ class _Together:
 
 #: Iterators that snapshots take apart.
 STEPPING = (Steps, _Counted, _Together)
+_UNPACKING = {dis.opmap["UNPACK_SEQUENCE"], dis.opmap["UNPACK_EX"]}
+#: Modules through which user code asks for the parts of a tensor.
+_ON_THE_WAY = ("wend.ops.composites.split", "wend.ops.sugar", "wend.core.")
 
 
 #: Wend's modules whose loops stay loops; elsewhere inside Wend a loop over a size fixes the size.
@@ -139,14 +200,34 @@ def _run() -> Any:
     run = _hot.current_trace().symbolic
     if not getattr(run, "keeps_loops", False):
         return None
-    caller = str(sys._getframe(2).f_globals.get("__name__"))
-    return None if caller.startswith("wend.") and not caller.startswith(_WITH_LOOPS) else run
+    return run if _keeps_loops_in(sys._getframe(2)) else None
+
+
+def _keeps_loops_in(frame: Any) -> bool:
+    """Whether a loop in this frame may stay a loop."""
+    name = str(frame.f_globals.get("__name__"))
+    return not name.startswith("wend.") or name.startswith(_WITH_LOOPS)
+
+
+def asked_by_user() -> bool:
+    """Whether a function of parts is being called by code whose loops stay loops."""
+    frame = sys._getframe(2)
+    while frame.f_back and str(frame.f_globals.get("__name__")).startswith(_ON_THE_WAY):
+        frame = frame.f_back
+    return _keeps_loops_in(frame)
 
 
 def _is_symbolic(x: Any, run: Any) -> bool:
-    if isinstance(x, (Steps, _Range, _Counted, _Together)):
+    if isinstance(x, (Steps, PartsAlong, _Range, _Counted, _Together)):
         return True
     return isinstance(x, Tensor) and x.dim() > 0 and isinstance(x.shape[0], Extent)
+
+
+def _steps_of(items: Any) -> Any:
+    """The loop over an extent that an iterator goes along with; None for a further iterator."""
+    while isinstance(items, _Together):
+        items = items.items[0]
+    return items if isinstance(items, Steps) else None
 
 
 class _RangeKind(type):
@@ -168,7 +249,7 @@ class _ExploredRange(metaclass=_RangeKind):
 
 
 def _explored_len(x: Any, /) -> Any:
-    if isinstance(x, _Range):
+    if isinstance(x, (_Range, PartsAlong)):
         return x.length()
     run = _run()
     if run is None and isinstance(x, Tensor) and x.dim() > 0:
@@ -195,8 +276,7 @@ class _ExploredEnumerate(metaclass=_EnumerateKind):
         run = _run()
         if run is not None and _is_symbolic(iterable, run):
             items = iter(iterable)
-            if isinstance(items, Steps):
-                return _Counted(items, start)
+            return _enumerate(items, start) if _steps_of(items) is None else _Counted(items, start)
         return _enumerate(iterable, start)
 
 

@@ -36,7 +36,7 @@ from wend.core.symbolic import (
 )
 from wend.core.symtrace import over_rule
 from wend.transforms.exploring.conversions import module_that_converts
-from wend.transforms.exploring.loops import Steps
+from wend.transforms.exploring.loops import PartsAlong, Steps, asked_by_user
 from wend.transforms.exploring.numbers import AskedNumber, Extent, ids_of
 from wend.transforms.exploring.program import (
     Apply,
@@ -69,6 +69,7 @@ ROUNDING: dict[str, Callable[[Any], int]] = {
     "ceil": math.ceil,
     "round": round,
 }
+NOT_RECORDED = -1  # the index of a part that nobody has used yet
 INT_HINT, FLOAT_HINT = 2, 0.5  # of numbers read from tensors, while exploring
 
 
@@ -200,6 +201,8 @@ class Run:
         self.before: dict[int, Any] = {}
         self.modules: tuple[Any, ...] = ()
         self.shown_at: Site | None = None
+        #: By id(): the value, the tensor, the dim, the place, and whether the part keeps the dim.
+        self.parts_asked: dict[int, tuple[Value, Tensor, int, int, bool]] = {}
         self.read_at: dict[Expr, Any] = {}  # by number, the place in the code that has read it
 
     # -- tensors and numbers ----------------------------------------------------------------
@@ -228,6 +231,8 @@ class Run:
     def id_of(self, value: Value, handle: Tensor) -> int:
         """The id of an operand; tensors from outside are captured."""
         if value.serial == self.serial:
+            if value.index == NOT_RECORDED:
+                self.record_part(value)
             return int(value.index)
         key = self.outside_key(value)
         found = self.shared.captured.get(key)
@@ -491,8 +496,34 @@ class Run:
     def parts(self, x: Tensor) -> Iterator[Any]:
         """The parts along the first dim, as a loop over an extent."""
         if isinstance(x.shape[0], Extent):
-            return Steps(self, 0, x.shape[0], 1, x)
+            return Steps(self, 0, x.shape[0], 1, PartsAlong.of(self, x, 0, False, ()))
         return iter([x.select(0, i) for i in range(x.shape[0])])
+
+    def parts_along(self, x: Tensor, dim: int, keeps_dim: bool) -> PartsAlong | None:
+        """The parts of a tensor along a dim whose extent is a symbol; None for a fixed tuple."""
+        extent = x.shape[dim]
+        if not self.keeps_loops or not isinstance(extent, Extent) or not asked_by_user():
+            return None
+        info = self.shared.info[self.id_of(_hot.refreshed(x), x)]
+        assert info.extents is not None
+        extents, hint = list(info.extents), list(info.hint)
+        extents[dim : dim + 1] = hint[dim : dim + 1] = [1] if keeps_dim else []
+        part = Info(tuple(extents), info.dtype, tuple(hint))
+        handles = []
+        for k in range(int(hint_of(extent))):
+            value = _hot.symbolic_value(self.type_of(part, x.device), self.serial, NOT_RECORDED)
+            value.error = self.error
+            self.parts_asked[id(value)] = (value, x, dim, k, keeps_dim)
+            handles.append(_hot.wrap(value))
+        return PartsAlong.of(self, x, dim, keeps_dim, handles)
+
+    def record_part(self, value: Value) -> None:
+        """Record a part of which a tuple holds a handle.  This fixes the number of parts."""
+        _, x, dim, k, keeps_dim = self.parts_asked[id(value)]
+        int(x.shape[dim])
+        part = ops.narrow(x, dim, k, 1) if keeps_dim else ops.select(x, dim, k)
+        value.index = _hot.refreshed(part).index
+        self.live.append(value)
 
     def counter(self, start: Any) -> Extent:
         """A number that begins with `start` and is a slot of snapshots."""

@@ -18,7 +18,7 @@ from wend.base.dtypes import DType
 from wend.core import _hot
 from wend.core._hot import Tensor, Value
 from wend.core.symbolic import SymInt, SymNumber
-from wend.transforms.exploring.loops import STEPPING
+from wend.transforms.exploring.loops import STEPPING, PartsAlong
 
 __all__ = ["Snapshot", "TooMuch", "hidden_iterators", "hidden_lists", "take"]
 
@@ -124,6 +124,9 @@ class _Walker:
             tokens.append(("tensors",))
             self.lists.append(x)
             return None
+        if kind is PartsAlong:
+            tokens.append((kind, x.dim, x.keeps_dim))
+            return [x.tensor]
         if kind in (list, tuple, deque) or (isinstance(x, tuple) and hasattr(x, "_fields")):
             tokens.append((kind, len(x)))
             return list(x)
