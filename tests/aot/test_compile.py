@@ -207,11 +207,22 @@ def test_a_library_has_one_set_of_names(tmp_path):
     assert "small_run" in names and all(name.startswith("small_") for name in names)
 
 
-@needs_cc
-def test_the_example_reads_digits(tmp_path):
-    pytest.importorskip("sklearn")
-    words = ["wend", "run", EXAMPLES / "aot_digits.py", tmp_path, "--epochs", "1"]
+def printed(folder, name, *options):
+    """What an example prints."""
+    words = ["wend", "run", EXAMPLES / name, folder, *options]
     done = subprocess.run(
         [sys.executable, "-m", *map(str, words)], capture_output=True, text=True, check=True
     )
-    assert "held-out images right" in done.stdout
+    return done.stdout
+
+
+@needs_cc
+def test_the_example_reads_digits(tmp_path):
+    pytest.importorskip("sklearn")
+    assert "held-out images right" in printed(tmp_path, "aot_digits.py", "--epochs", "1")
+
+
+@needs_cc
+def test_the_example_tags_words(tmp_path):
+    few = ["--epochs", "1", "--limit", "60", "--test-limit", "30", "--modules", "20"]
+    assert "held-out words right" in printed(tmp_path, "aot_tagger.py", *few)
