@@ -19,6 +19,7 @@ from wend.base.shapes import Size
 from wend.core._modules import PublicModule as _PublicModule
 from wend.core._hot import Tensor
 from wend.core.primitive import PUBLIC as _PUBLIC
+from wend import compiler as _layer
 from wend import ops as _ops
 from wend.runtime import flush as _plans
 from wend.frontend.aliasing import rebinding as _aliasing
@@ -53,7 +54,9 @@ for _name, _function in _PUBLIC.items():
 
 #: Names that load with their module, when first used.
 _ELSEWHERE = {
-    "compile": "wend.frontend.platform",
+    "compile": "wend._dynamo",
+    "cond": "wend._higher_order_ops.cond",
+    "while_loop": "wend._higher_order_ops.while_loop",
     "autocast": "wend.frontend.platform",
     "load": "wend.serialization",
     "save": "wend.serialization",
@@ -72,11 +75,14 @@ _ELSEWHERE = {
 _LAZY = frozenset(
     "nn optim utils autograd func nested export jit onnx linalg fft cuda backends random special "
     "testing distributed distributions multiprocessing amp serialization types version overrides "
-    "hub sparse accelerator mps xpu compiler return_types debug aot".split()
+    "hub sparse accelerator mps xpu return_types debug aot fx _dynamo _inductor "
+    "_higher_order_ops".split()
 )
 
 
 def __getattr__(name: str) -> Any:
+    if name == "compiler":  # for programs that see no layers: `wend run` hides these
+        return importlib.import_module("wend._compiler")
     if name in _ELSEWHERE:
         found = getattr(importlib.import_module(_ELSEWHERE[name]), name)
         globals()[name] = found
@@ -91,3 +97,15 @@ def __getattr__(name: str) -> Any:
 
 
 _sys.modules[__name__].__class__ = _PublicModule
+
+
+def _of_compiler(name: str) -> Any:
+    """Names of torch.compiler's, asked of the layer of that name."""
+    if not name.startswith("_"):
+        public = importlib.import_module("wend._compiler")
+        if name in public.__all__:
+            return getattr(public, name)
+    raise AttributeError(f"module 'wend.compiler' has no attribute {name!r}")
+
+
+vars(_layer)["__getattr__"] = _of_compiler

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, overload
 
+from wend._dynamo import compile as compile
+from wend._higher_order_ops.cond import cond as cond
+from wend._higher_order_ops.while_loop import while_loop as while_loop
 from wend.autograd import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from wend.autograd import is_anomaly_enabled as is_anomaly_enabled
 from wend.autograd import set_anomaly_enabled as set_anomaly_enabled
@@ -115,7 +118,6 @@ from wend.frontend.methods import is_same_size as is_same_size
 from wend.frontend.methods import positive as positive
 from wend.frontend.methods import typename as typename
 from wend.frontend.platform import autocast as autocast
-from wend.frontend.platform import compile as compile
 from wend.frontend.printing import get_printoptions as get_printoptions
 from wend.frontend.printing import set_printoptions as set_printoptions
 from wend.frontend.random import Generator as Generator
@@ -153,12 +155,14 @@ from wend.func import vmap as vmap
 from wend.serialization import load as load
 from wend.serialization import save as save
 from wend.torch_version import TorchVersion as TorchVersion
+from wend import _dynamo as _dynamo
+from wend import _higher_order_ops as _higher_order_ops
+from wend import _inductor as _inductor
 from wend import accelerator as accelerator
 from wend import amp as amp
 from wend import aot as aot
 from wend import autograd as autograd
 from wend import backends as backends
-from wend import compiler as compiler
 from wend import cuda as cuda
 from wend import debug as debug
 from wend import distributed as distributed

@@ -155,3 +155,30 @@ def test_names_that_change_nothing():
     assert torch.jit.script_if_tracing(double)(2) == 4
     with torch.jit.fuser("fuser1"), torch.jit.optimized_execution(True):
         assert torch.jit.set_fusion_strategy([("STATIC", 2)]) == []
+
+
+def test_names_of_pytorchs_list():
+    real = pytest.importorskip("torch")
+    assert set(real.jit.__all__) <= set(torch.jit.__all__)
+    assert not torch.jit.onednn_fusion_enabled()
+    torch.jit.enable_onednn_fusion(True)
+    with torch.jit.strict_fusion():
+        assert torch.jit.wait(torch.jit.fork(torch.sin, torch.zeros(1))).item() == 0
+
+
+def test_functions_from_a_text():
+    unit = torch.jit.CompilationUnit(
+        """
+        def half(x: Tensor, n: Optional[int] = None) -> Tensor:
+            return x / 2 if bool(x.sum() > 0) else torch.relu(x)
+        """
+    )
+    x = torch.ones(2)
+    assert unit.half(x).tolist() == [0.5, 0.5]
+    assert torch.jit.export_opnames(unit.half) == ["div", "gt", "relu", "sum"]
+    assert unit.find_function("twice") is None
+    assert [f.__name__ for f in unit.get_functions()] == ["half"]
+    with pytest.raises(AttributeError):
+        unit.twice  # noqa: B018
+    with pytest.raises(ValueError, match="export_opnames"):
+        torch.jit.export_opnames(3)

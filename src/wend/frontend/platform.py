@@ -37,13 +37,6 @@ def current_accelerator(check_available: bool = False) -> device | None:
     return None
 
 
-def compile(model: Any = None, **options: Any) -> Any:
-    """The model itself: Wend compiles every program without being asked."""
-    if model is None:
-        return lambda function: function
-    return model
-
-
 @contextmanager
 def _flags(**unused: Any) -> Iterator[None]:
     yield
@@ -129,7 +122,6 @@ __all__ = [
     "CPU",
     "GradScaler",
     "autocast",
-    "compile",
     "current_accelerator",
     "device",
     "device_count",

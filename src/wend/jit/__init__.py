@@ -10,9 +10,11 @@ from typing import Any, Final
 from wend.frontend.platform import itself as _itself
 from wend.frontend.platform import jit_marker as _marker
 from wend.jit._script import (
+    CompilationUnit,
     ScriptFunction,
     ScriptModule,
     TracerWarning,
+    export_opnames,
     freeze,
     load,
     optimize_for_inference,
@@ -23,14 +25,18 @@ from wend.jit._script import (
 
 __all__ = [
     "Attribute",
+    "CompilationUnit",
     "Error",
     "Final",
+    "Future",
     "RecursiveScriptModule",
     "ScriptFunction",
     "ScriptModule",
     "TracerWarning",
     "annotate",
+    "enable_onednn_fusion",
     "export",
+    "export_opnames",
     "fork",
     "freeze",
     "fuser",
@@ -40,6 +46,7 @@ __all__ = [
     "is_tracing",
     "isinstance",
     "load",
+    "onednn_fusion_enabled",
     "optimize_for_inference",
     "optimized_execution",
     "save",
@@ -47,6 +54,7 @@ __all__ = [
     "script_if_tracing",
     "script_method",
     "set_fusion_strategy",
+    "strict_fusion",
     "trace",
     "trace_module",
     "unused",
@@ -98,8 +106,8 @@ def trace_module(mod: Any, inputs: dict[str, Any], *args: Any, **options: Any) -
     return trace(mod, inputs["forward"], **options)
 
 
-class _Done:
-    """The result of a call of `fork`."""
+class Future:
+    """The result of a call of `fork`, which is there at once."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -110,13 +118,21 @@ class _Done:
 
     value = wait
 
+    def done(self) -> bool:
+        """True."""
+        return True
 
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> _Done:
+    def then(self, callback: Callable[[Future], Any]) -> Future:
+        """The result of callback(self)."""
+        return Future(callback(self))
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
     """Call a function; `wait` gives the result. The ops are recorded, and run when needed."""
-    return _Done(func(*args, **kwargs))
+    return Future(func(*args, **kwargs))
 
 
-def wait(future: _Done) -> Any:
+def wait(future: Future) -> Any:
     """The result of a call of `fork`."""
     return future.wait()
 
@@ -128,6 +144,25 @@ def fuser(name: str) -> Iterator[None]:
 
 
 optimized_execution = functools.wraps(fuser)(fuser)
+
+
+class strict_fusion:
+    """Nothing changes inside the block: what fuses is seen in `wend.debug.explain().passes()`."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Nothing: kernels are Wend's own, and oneDNN is not called."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """False: oneDNN is not called."""
+    return False
 
 
 def set_fusion_strategy(strategy: Any) -> list[Any]:

@@ -10,7 +10,11 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import linecache
 import os
+import sys
+import textwrap
+import typing
 import zipfile
 from collections.abc import Callable, Mapping
 from typing import IO, Any
@@ -25,8 +29,19 @@ from wend.export import load as load_program
 from wend.export import save as save_program
 from wend.export._program import ProgramModule
 from wend.nn.modules.module import Module
+from wend.transforms.exploring.program import Apply
 
-__all__ = ["ScriptFunction", "ScriptModule", "freeze", "load", "save", "script", "trace"]
+__all__ = [
+    "CompilationUnit",
+    "ScriptFunction",
+    "ScriptModule",
+    "export_opnames",
+    "freeze",
+    "load",
+    "save",
+    "script",
+    "trace",
+]
 
 NO_EXAMPLE = (
     "the types of the arguments are not known: call the scripted {what} once, or give "
@@ -228,6 +243,55 @@ def trace(
 
 def _as_tuple(x: Any) -> tuple[Any, ...]:
     return tuple(x) if isinstance(x, (tuple, list)) else (x,)
+
+
+def export_opnames(m: Any) -> list[str]:
+    """The names of the ops in a scripted program's graph, in order.  Raises GraphError before the
+    types are known."""
+    if not isinstance(m, _Scripted):
+        raise ArgumentError("torch.jit.export_opnames: takes what torch.jit.script or trace gave")
+    stretches = m.exported().program.stretches()
+    items = [x for _, _, stretch in stretches for x in stretch.items]
+    return sorted({x.prim.name for x in items if isinstance(x, Apply)})
+
+
+class CompilationUnit:
+    """Functions from a text of Python, each an attribute that is scripted.
+
+    The text runs as Python, with `torch` and the names of `typing`: take no text from others.
+    """
+
+    def __init__(self, lang: str | None = None, _frames_up: int = 0) -> None:
+        self._functions: dict[str, ScriptFunction] = {}
+        if lang is not None:
+            self.define(lang)
+
+    def define(self, lang: str, rcb: Any = None) -> None:
+        """Add the functions of a text."""
+        text = textwrap.dedent(lang)
+        file = f"<compilation unit {len(linecache.cache)}>"
+        linecache.cache[file] = (len(text), None, text.splitlines(True), file)  # for errors
+        package = __name__.partition(".")[0]
+        space: dict[str, Any] = {**vars(typing), "torch": sys.modules[package], "Tensor": Tensor}
+        before = set(space)
+        exec(compile(text, file, "exec"), space)
+        for name, value in space.items():
+            if name not in before and inspect.isfunction(value):
+                self._functions[name] = script(value)
+
+    def get_functions(self) -> list[ScriptFunction]:
+        """All functions."""
+        return list(self._functions.values())
+
+    def find_function(self, name: str) -> ScriptFunction | None:
+        """A function, or None."""
+        return self._functions.get(name)
+
+    def __getattr__(self, name: str) -> ScriptFunction:
+        found = self.__dict__.get("_functions", {}).get(name)
+        if found is None:
+            raise AttributeError(f"CompilationUnit has no attribute {name!r}")
+        return found  # type: ignore[no-any-return]
 
 
 # -- files ----------------------------------------------------------------------------------

@@ -44,6 +44,12 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         # The import system takes the module from sys.modules then, and drops the module just made.
         sys.modules[module.__name__] = self.real
+        # It also binds each submodule that it finds anew to the parent: a function that bears the
+        # name of its module, as `torch._higher_order_ops.scan` does, would be lost.
+        for name, value in list(vars(self.real).items()):
+            inner = sys.modules.get(f"{self.real.__name__}.{name}")
+            if inner is not None and value is not inner:
+                sys.modules[f"{module.__name__}.{name}"] = inner
 
 
 class _WithSafeOpen(Loader):

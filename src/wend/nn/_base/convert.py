@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wend.base.errors import ArgumentTypeError
+from wend.frontend.static.compiling import Settings, StaticCheck
 from wend.frontend.toolkit import (
     Tensor,
     bfloat16,
@@ -118,7 +120,31 @@ class ConversionMixin:
         return self._apply(lambda tensor: tensor.share_memory_())
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted for compatibility: every module's work is planned and compiled as run."""
+        """As `torch.compile` with these settings, in place.
+
+        Every module's work is compiled as it runs; `fullgraph=True` verifies that it has a static
+        graph, before the first call for each kind of arguments.
+        """
+        if args:
+            raise ArgumentTypeError("Module.compile: takes keyword arguments, as torch.compile")
+        settings = Settings(**kwargs)
+        before = self.__dict__.pop("_verified", None)
+        if before is not None:
+            before.remove()
+        if settings.fullgraph and not settings.disable:
+            owner: Any = self
+            hook = CheckBefore(StaticCheck(owner))
+            self.__dict__["_verified"] = owner.register_forward_pre_hook(hook, with_kwargs=True)
+
+
+class CheckBefore:
+    """A forward pre-hook that verifies that its module has a static graph."""
+
+    def __init__(self, check: StaticCheck) -> None:
+        self.check = check
+
+    def __call__(self, module: Any, args: Any, kwargs: Any) -> None:
+        self.check(args, kwargs)
 
 
 def _apply_to_parameter(parameter: Parameter, fn: Convert) -> None:

@@ -192,7 +192,7 @@ _ON_THE_WAY = ("wend.ops.composites.split", "wend.ops.sugar", "wend.core.")
 
 
 #: Wend's modules whose loops stay loops; elsewhere inside Wend a loop over a size fixes the size.
-_WITH_LOOPS = ("wend.nn.", "wend.onnx.")
+_WITH_LOOPS = ("wend.nn.", "wend.onnx.", "wend._higher_order_ops.")
 
 
 def _run() -> Any:

@@ -1,0 +1,17 @@
+"""torch._dynamo.exc: errors of compiled functions and of control flow as functions."""
+
+from wend.frontend.static.errors import (
+    CondOpArgsMismatchError,
+    InvalidBackend,
+    TorchDynamoException,
+    UncapturedHigherOrderOpError,
+    Unsupported,
+)
+
+__all__ = [
+    "CondOpArgsMismatchError",
+    "InvalidBackend",
+    "TorchDynamoException",
+    "UncapturedHigherOrderOpError",
+    "Unsupported",
+]
