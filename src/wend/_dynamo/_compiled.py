@@ -102,7 +102,7 @@ def compile(
     arguments explores the function, and raises Unsupported, with the user's line and the remedy, if
     there is none
     backend: a name of `torch._dynamo.list_backends(None)`, or a callable, which is not called
-    mode, options: one or the other; they change nothing, and names of options are not checked
+    mode, options: not both; without effect, and names of options are not checked
     disable: give the model back unchanged
 
     Further arguments change nothing, as no size is ever compiled in.  A module comes back as an
@@ -158,7 +158,7 @@ def _compiled(settings: Settings, model: Any) -> Any:
 
 
 def innermost(function: Any) -> Any:
-    """The function or module that was given to `compile`; others as they are."""
+    """The function or module that was given to `compile`; anything else as given."""
     if isinstance(function, OptimizedModule):
         return function._orig_mod
     if isinstance(function, Module):

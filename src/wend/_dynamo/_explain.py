@@ -17,7 +17,7 @@ __all__ = ["ExplainOutput", "explain"]
 
 @dataclass
 class ExplainOutput:
-    """What exploring a function found.
+    """The findings of exploring a function.
 
     graphs: texts of the explored graph; none where there is no static graph
     break_reasons: the errors that say why     ops_per_graph: names of ops
@@ -48,7 +48,7 @@ class ExplainOutput:
 def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any:
     """explain(f)(*args, **kwargs): an ExplainOutput of the explored graph of f for these arguments.
 
-    Branches and loops are part of the one graph.  Without a static graph, the reason is that of
+    Branches and loops are part of the graph.  Without a static graph, the reason is that of
     `torch.compile(fullgraph=True)`.
     """
     inner = innermost(f)

@@ -84,7 +84,7 @@ def mark_static_address(t: Any, guard: bool = False) -> None:
 def disable(
     fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True
 ) -> Any:
-    """The function before `torch.compile`; a decorator without one.
+    """The function before `torch.compile`; without a function, a decorator.
 
     All functions run as Python, so there is nothing to switch off.
     """

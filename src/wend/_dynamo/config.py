@@ -42,7 +42,7 @@ verbose = False
 
 
 def patch(*changes: Any, **named: Any) -> Patched:
-    """A context manager and decorator under which settings have other values.
+    """A context manager and decorator under which settings have new values.
 
     changes: a name and a value, or a dict
     """

@@ -45,7 +45,7 @@ def static_kinds(function: Callable[..., Any], operands: Sequence[Any]) -> Kinds
         return None
     for _, _, stretch in program.stretches():
         if isinstance(stretch.end, Give):
-            found = []
+            found: list[Any] = []
             for kind, x in stretch.end.leaves:
                 if kind == "constant":
                     found.append(type(x))
@@ -59,7 +59,7 @@ def static_kinds(function: Callable[..., Any], operands: Sequence[Any]) -> Kinds
 
 
 def code_of(function: Any) -> Any:
-    """What stands for a function in keys: the code, which functions made anew by a line share."""
+    """A key for a function: its code, which functions made anew by a line share."""
     while not hasattr(function, "__code__"):
         inner = getattr(function, "__func__", getattr(function, "func", None))
         if inner is None:
@@ -75,7 +75,7 @@ def _text(kind: Any) -> str:
 
 
 def check_same(name: str, what: str, found: Kinds, where: str, wanted: Kinds) -> None:
-    """Raise UncapturedHigherOrderOpError where results differ from what they must be like."""
+    """Raise UncapturedHigherOrderOpError where results are not of the wanted kinds."""
     if found[0] != wanted[0]:
         raise UncapturedHigherOrderOpError(
             f"{name}: {what} and {where} must have the same structure: {found[0]} against "

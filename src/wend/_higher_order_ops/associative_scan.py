@@ -70,7 +70,7 @@ def associative_scan(
 
 
 def _in_a_row(combine_fn: Any, structure: tree.Structure, xs: list[Tensor]) -> list[Tensor]:
-    """The prefixes, one after the other: for sizes that are not known yet."""
+    """The prefixes in a row: for sizes that are not known yet."""
     carry = tree.unflatten(structure, [x[0] for x in xs])
     columns = [[x[0]] for x in xs]
     for i in range(1, xs[0].shape[0]):
@@ -85,7 +85,7 @@ def _in_a_row(combine_fn: Any, structure: tree.Structure, xs: list[Tensor]) -> l
 def _prefixes(
     combine: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: list[Tensor]
 ) -> list[Tensor]:
-    """All prefixes along dim 0: those of pairs give every second, one more round the others."""
+    """All prefixes along dim 0: those of pairs are every second, and a further round gives the rest."""
     n = xs[0].shape[0]
     if n < 2:
         return xs

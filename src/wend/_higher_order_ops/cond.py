@@ -1,4 +1,4 @@
-"""torch.cond: one of two functions, as a tensor says."""
+"""torch.cond: either of two functions, as a tensor says."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _check_other(
         return
     wanted = static_kinds(other, operands)
     if wanted is not None:
-        check_same("cond", "the result of a branch", found, "that of the other", wanted)
+        check_same("cond", "the result of a branch", found, "the result of the other", wanted)
     if len(_fitting) >= MOST_KNOWN:
         _fitting.clear()
     _fitting.add(key)

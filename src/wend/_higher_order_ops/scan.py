@@ -64,7 +64,7 @@ def scan(
 
 
 def _turn(combine_fn: Any, carry: Any, x: Any, columns: list[list[Tensor]]) -> Any:
-    """The next carry; the other results go to the columns."""
+    """The next carry; the second results go to the columns."""
     carry, y = _step(combine_fn, carry, x)
     for column, leaf in zip(columns, tree.leaves(y), strict=True):
         column.append(leaf)

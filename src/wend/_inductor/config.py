@@ -43,7 +43,7 @@ triton = SimpleNamespace(
 
 
 def patch(*changes: Any, **named: Any) -> Patched:
-    """A context manager and decorator under which settings have other values.
+    """A context manager and decorator under which settings have new values.
 
     changes: a name and a value, or a dict
     """

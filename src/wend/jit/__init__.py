@@ -147,7 +147,7 @@ optimized_execution = functools.wraps(fuser)(fuser)
 
 
 class strict_fusion:
-    """Nothing changes inside the block: what fuses is seen in `wend.debug.explain().passes()`."""
+    """Nothing changes inside the block: fused ops are seen in `wend.debug.explain().passes()`."""
 
     def __enter__(self) -> None:
         return None

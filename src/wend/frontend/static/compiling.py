@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-#: Names of compilers that programs may ask for, with what was registered; none is called.
+#: Names of compilers that programs may ask for, with the registered functions, none of which is called.
 BACKENDS: dict[str, Any] = dict.fromkeys(("cudagraphs", "inductor", "openxla", "tvm"))
 DEBUG_BACKENDS: dict[str, Any] = dict.fromkeys(
     (
@@ -96,7 +96,7 @@ class StaticCheck:
     """Verifies that a function has a static graph, once for each kind of arguments.
 
     The kind: structure, dtypes, ranks, which sizes are 0 or 1, and the arguments that are no
-    tensors.  Sizes above 1 are of one kind.
+    tensors.  All sizes above 1 count as equal.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -120,7 +120,8 @@ class StaticCheck:
             explored(self.function, args, kwargs)
         except ExploreError as error:
             text = str(error.args[0]).removeprefix("explore: ")
-            raise Unsupported(f"torch.compile(fullgraph=True): {text}", error.site) from None
+            site: Any = error.site
+            raise Unsupported(f"torch.compile(fullgraph=True): {text}", site) from None
         finally:
             self.running = False
         self.seen.add(kind)

@@ -1,4 +1,4 @@
-"""Settings of a module that have other values for a while."""
+"""Settings of a module that have new values for a while."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Patched"]
 
 
 class Patched:
-    """A context manager and decorator under which entries of a dict have other values.
+    """A context manager and decorator under which entries of a dict have new values.
 
     Raises NotAvailable (an AttributeError) for a name that the dict lacks.
     """
