@@ -85,7 +85,7 @@ def _in_a_row(combine_fn: Any, structure: tree.Structure, xs: list[Tensor]) -> l
 def _prefixes(
     combine: Callable[[list[Tensor], list[Tensor]], list[Tensor]], xs: list[Tensor]
 ) -> list[Tensor]:
-    """All prefixes along dim 0: those of pairs are every second, and a further round gives the rest."""
+    """All prefixes along dim 0: those of pairs are every second; a further round has the rest."""
     n = xs[0].shape[0]
     if n < 2:
         return xs

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
-#: Names of compilers that programs may ask for, with the registered functions, none of which is called.
+#: Names of compilers that programs may ask for, with registered functions, which are not called.
 BACKENDS: dict[str, Any] = dict.fromkeys(("cudagraphs", "inductor", "openxla", "tvm"))
 DEBUG_BACKENDS: dict[str, Any] = dict.fromkeys(
     (
