@@ -417,9 +417,10 @@ def test_damaged_kernels_are_refused_and_those_of_others_are_told(saved):
 
 def test_later_versions_and_damage_are_refused(saved):
     _, path = saved
-    rewritten(path, lambda document, tensors: document.update(inputs=3))
-    with pytest.raises(FormatError, match="the file is damaged"):
-        wend.load_session(path)
+    for inputs in (3, ["a", "b"]):
+        rewritten(path, lambda document, tensors, given=inputs: document.update(inputs=given))
+        with pytest.raises(FormatError, match="the file is damaged"):
+            wend.load_session(path)
     rewritten(path, lambda document, tensors: document.update(version=9))
     with pytest.raises(FormatError, match="version 9 of the format, and this is a Wend that reads"):
         wend.load_session(path)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from wend.base import tree
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend.base.errors import ArgumentError, ArgumentTypeError, FormatError, GraphError
 from wend.core import _hot
 from wend.core._hot import Tensor, Value
 from wend.export import _session_files as files
@@ -301,7 +301,10 @@ def load_session(path: str | os.PathLike[str], *, kernels: bool = True) -> Sessi
     """
     exported, names, saved = files.read(path, kernels)
     inputs, outputs = names.get("inputs"), names.get("outputs")
-    return Session(exported, names.get("arguments", []), inputs, outputs, saved)
+    try:
+        return Session(exported, names.get("arguments", []), inputs, outputs, saved)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise FormatError(f"load_session: the file is damaged: {error}") from error
 
 
 def _listed(names: Any) -> str:

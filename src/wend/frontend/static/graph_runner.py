@@ -17,7 +17,7 @@ from wend.core import _hot, _types
 from wend.core._hot import Tensor, Value
 from wend.core.symbolic import ARG, DIM, Expr, compare, evaluate
 from wend.frontend.autograd.grad_modes import no_grad
-from wend.frontend.static.straight_parts import SizedPart, StraightPart, made_by, parts_of
+from wend.frontend.static.straight_parts import SizedPart, StraightPart, parts_of
 from wend.transforms.exploring import running
 from wend.transforms.exploring.program import Fail, Give, Go, StaticGraph, Stretch
 
@@ -66,14 +66,14 @@ class _Shapes:
 
     __slots__ = ("env",)
 
-    def __init__(self, env: list[Any]) -> None:
+    def __init__(self, env: dict[int, Any]) -> None:
         self.env = env
 
     def __getitem__(self, i: int) -> Any:
         return self.env[i].type.shape
 
 
-def _reader(expr: Expr) -> Callable[[list[Any]], Any]:
+def _reader(expr: Expr) -> Callable[[dict[int, Any]], Any]:
     """Return the function that evaluates an expression in an environment."""
     if type(expr) is not tuple:
         return lambda env: expr
@@ -85,7 +85,7 @@ def _reader(expr: Expr) -> Callable[[list[Any]], Any]:
     return lambda env: evaluate(expr, _Shapes(env), env)
 
 
-def _asker(question: Any) -> Callable[[list[Any]], bool]:
+def _asker(question: Any) -> Callable[[dict[int, Any]], bool]:
     """Return the function that answers a question in an environment."""
     if question[0] == "value":
         i = question[1]
@@ -134,9 +134,6 @@ class GraphRunner:
         ]
         self.state = {c.id: copied(_hot.refreshed(c.tensor)) for c in graph.captured}
         self.lock = threading.RLock()  # held while plans are made
-        ids = {*graph.info, *graph.inputs, *[c.id for c in graph.captured]}
-        ids |= {i for p in self.all_parts() for item in p.items for i in made_by(item)}
-        self.size = 1 + max(ids, default=0)
         self.checked: set[Any] = set()  # types of inputs that the guards allow
         captured = {c.id for c in graph.captured}
         ends = [s.end for _, _, s in graph.stretches()]
@@ -205,13 +202,10 @@ class GraphRunner:
         running.check_guards(self.graph, env)
         self.checked.add(tuple([v.type for v in values]))
 
-    def walk(self, values: Sequence[Value]) -> tuple[Give | Fail, list[Any]]:
+    def walk(self, values: Sequence[Value]) -> tuple[Give | Fail, dict[int, Any]]:
         """Run the parts from the entry to an end; return the end, and the values by id."""
-        env: list[Any] = [None] * self.size
-        for i, value in self.state.items():
-            env[i] = value
-        for i, value in zip(self.graph.inputs, values, strict=True):
-            env[i] = value
+        env: dict[int, Any] = self.state.copy()
+        env.update(zip(self.graph.inputs, values, strict=True))
         lock = self.lock
         way = self.ways[0][0]
         while True:
@@ -224,7 +218,7 @@ class GraphRunner:
                 env[i] = x
             way = self.ways[way.point][way.question(env)]
 
-    def give(self, end: Give, env: list[Any]) -> list[Any]:
+    def give(self, end: Give, env: dict[int, Any]) -> list[Any]:
         """Return the leaves of the result: tensors whose memory nothing else has."""
         kept: dict[int, Tensor] = {}
         found: list[Any] = []
@@ -237,14 +231,14 @@ class GraphRunner:
                 found.append(evaluate(x, _Shapes(env), env) if kind == "number" else x)
         return found
 
-    def parted(self, value: Value, env: list[Any]) -> Value:
+    def parted(self, value: Value, env: dict[int, Any]) -> Value:
         """Return a value, or a copy where an input or the state has the memory."""
         array = value.buffer
         if isinstance(array.base, np.ndarray) or value in [env[i] for i in self.leaves]:
             return copied(value)
         return value
 
-    def write(self, end: Give, env: list[Any], targets: Sequence[Any]) -> None:
+    def write(self, end: Give, env: dict[int, Any], targets: Sequence[Any]) -> None:
         """Put the new values into the state, and into tensors among the inputs."""
         given = dict(zip(self.graph.inputs, targets, strict=True))
         new = {target: self.parted(env[i], env) for target, i in end.writes}

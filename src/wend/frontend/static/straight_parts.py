@@ -30,7 +30,7 @@ from wend.transforms.exploring.program import (
     Stretch,
 )
 
-__all__ = ["SizedPart", "StraightPart", "made_by", "parts_of"]
+__all__ = ["SizedPart", "StraightPart", "parts_of"]
 
 #: The number of sizes, and of patterns, whose plans a part keeps.
 MOST_SIZES, MOST_PATTERNS = 2048, 32
@@ -97,7 +97,7 @@ class SizedPart:
     kernels: list[Any] = field(default_factory=list)
     tried: bool = False
 
-    def run(self, operands: list[Value], env: list[Any]) -> list[Any]:
+    def run(self, operands: list[Value], env: dict[int, Any]) -> list[Any]:
         """Return the results; numbers that the part makes are put into the environment."""
         for i, number in self.made:
             env[i] = number
@@ -166,7 +166,7 @@ class StraightPart:
             tensors, given = _uses(item)
             used.update(dict.fromkeys([i for i in tensors if i not in made]))
             numbers.update(dict.fromkeys([i for i in given if i not in made]))
-            made.update(made_by(item))
+            made.update(_made(item))
             if isinstance(item, Apply):
                 results.update(dict.fromkeys([i for i in item.outputs if i in wanted]))
         self.operands, self.numbers, self.results = tuple(used), tuple(numbers), tuple(results)
@@ -175,8 +175,8 @@ class StraightPart:
         self.sized: dict[Any, SizedPart] = {}
         self.functions: dict[Any, PartFunction] = {}
 
-    def run(self, env: list[Any], lock: Any) -> None:
-        """Compute the results in an environment: a list of values and numbers by id."""
+    def run(self, env: dict[int, Any], lock: Any) -> None:
+        """Compute the results in an environment: values and numbers by id."""
         operands = [env[i] for i in self.operands]
         key: Any = tuple([env[i].type for i in self.varying])
         if self.numbers:
@@ -299,7 +299,7 @@ def _uses(item: Any) -> tuple[list[int], set[int]]:
     return sorted(dims), numbers
 
 
-def made_by(item: Any) -> tuple[int, ...]:
+def _made(item: Any) -> tuple[int, ...]:
     """Return the ids that an item makes."""
     if isinstance(item, Apply):
         return item.outputs
@@ -336,7 +336,7 @@ def _read_before(items: Iterable[Any], after: set[int]) -> set[int]:
     """Return the ids that items, and all behind these, read from before."""
     found = set(after)
     for item in reversed(list(items)):
-        found.difference_update(made_by(item))
+        found.difference_update(_made(item))
         tensors, numbers = _uses(item)
         found.update(tensors, numbers)
     return found
