@@ -170,14 +170,22 @@ def run(program: Program, framework: str, cache: Path) -> Outcome:
 
 
 def run_command(
-    program: Program, framework: str, command: list[str], cache: Path, own: Path, found: Outcome
+    program: Program,
+    framework: str,
+    command: list[str],
+    cache: Path,
+    own: Path,
+    found: Outcome,
+    script: str = "serve_program.py",
+    to: Path | None = None,
 ) -> None:
     """Run a command and add its time and its counts to the outcome.
 
     own: a folder for the files of this run: it is the program's home, too
+    script: runs the command, given the file `to` for its findings; by default counts
     """
     through = ["-m", "wend", "run"] if framework == "wend" else []
-    arguments = [sys.executable, *through, str(HERE / "serve_program.py"), str(own / "counts")]
+    arguments = [sys.executable, *through, str(HERE / script), str(to or own / "counts")]
     paths = [program.environment.get("PYTHONPATH", ""), python_path()]
     environment = {**os.environ, **ONE_THREAD, "COMPAT_THREADS": "1", "MPLBACKEND": "Agg"}
     environment |= {"PYTHONWARNINGS": "ignore", "HOME": str(own), **program.environment}

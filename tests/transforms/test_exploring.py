@@ -180,16 +180,45 @@ def test_lists_that_grow_in_a_loop_are_tensors(function):
     assert len(program.points) <= 3
 
 
-def test_a_list_used_in_another_order_is_unrolled_for_its_size():
-    def turned(x):
+def turned(x):
+    out = []
+    for row in x:
+        out.append(torch.tanh(row))
+    return torch.stack(out[::-1])
+
+
+def turned_twice(x):
+    out = []
+    for row in x:
+        out.append(torch.tanh(row))
+    out.reverse()
+    more = []
+    for row in x:
+        more.append(row * 2)
+    out = out + more[::-1]
+    return torch.cat(out[::-1]) * len(out)
+
+
+@pytest.mark.parametrize("function", [turned, turned_twice])
+def test_a_list_in_reverse_order_is_a_flipped_tensor(function):
+    program = checked(function, torch.randn(4, 3), torch.randn(7, 2))
+    assert not program.guards
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [lambda out: out[1:], lambda out: out[:-1], lambda out: out[::2], lambda out: out[-1:]],
+)
+def test_a_part_of_a_list_is_unrolled_for_its_size(choose):
+    def part(x):
         out = []
         for row in x:
             out.append(torch.tanh(row))
-        return torch.stack(out[::-1])
+        return torch.stack(choose(out))
 
     x = torch.randn(4, 3)
-    program = explore(turned, (x,))
-    same(call(program, x), turned(x))
+    program = explore(part, (x,))
+    same(call(program, x), part(x))
     with pytest.raises(SizesDiffer, match=r"test_exploring\.py"):
         call(program, torch.randn(5, 3))
 

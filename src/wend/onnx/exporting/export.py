@@ -35,12 +35,20 @@ class ONNXProgram:
     """An ONNX model and the program behind.
 
     model_proto: the model     report: assumptions, and errors left out, as text
+    compared: the shapes of the inputs at which onnxruntime has computed what the program computes
     """
 
-    def __init__(self, model: Any, exported: ExportedProgram, report: str) -> None:
+    def __init__(
+        self,
+        model: Any,
+        exported: ExportedProgram,
+        report: str,
+        compared: list[list[tuple[int, ...]]],
+    ) -> None:
         self.model_proto = model
         self.exported_program = exported
         self.report = report
+        self.compared = compared
 
     def save(self, destination: str | os.PathLike[str], *, external_data: bool = False) -> None:
         """Write the model to a file; external_data: weights in a second file, NAME.data."""
@@ -147,9 +155,10 @@ def export(
     proto = writer.model()
     onnx.checker.check_model(proto, full_check=True)
     text = _report(exported, writer, proto)
+    compared: list[list[tuple[int, ...]]] = []
     if verify and not isinstance(model, ExportedProgram):
-        _verify(proto, exported, tree.leaves((given, kwargs)))
-    made = ONNXProgram(proto, exported, text)
+        compared = _verify(proto, exported, tree.leaves((given, kwargs)))
+    made = ONNXProgram(proto, exported, text, compared)
     if f is not None:
         made.save(f, external_data=external_data)
         if report:
@@ -212,16 +221,22 @@ def _from_axes(
     return tuple(shapes)
 
 
-def _verify(proto: Any, exported: ExportedProgram, leaves: list[Any]) -> None:
-    """Compare the model with the program at three sizes, 1 included, where onnxruntime is there."""
+def _verify(
+    proto: Any, exported: ExportedProgram, leaves: list[Any]
+) -> list[list[tuple[int, ...]]]:
+    """Compare the model with the program at three sizes, 1 included, where onnxruntime is there.
+
+    Returns the shapes of the inputs that were compared.
+    """
     try:
         session = _Session(proto)
     except ImportError:
-        return
+        return []
     program = exported.program
     captured = {c.id: c.tensor for c in program.captured}
     if any(isinstance(i, Draw) for _, _, s in program.stretches() for i in s.items):
-        return  # streams of random numbers differ
+        return []  # streams of random numbers differ
+    shapes: list[list[tuple[int, ...]]] = []
 
     def compared(given: list[Any]) -> str | None:
         tensors = [x for x in given if isinstance(x, Tensor)]
@@ -233,17 +248,19 @@ def _verify(proto: Any, exported: ExportedProgram, leaves: list[Any]) -> None:
             b = np.asarray(_hot.ensure(_hot.refreshed(x)) if isinstance(x, Tensor) else x)
             if a.shape != b.shape or not close(np.asarray(a), b):
                 return f"result {k}, for sizes {[tuple(x.shape) for x in tensors]}"
+        shapes.append([tuple(x.shape) for x in tensors])
         return None
 
     try:
         difference = compared(leaves)
     except Refused:
-        return  # the program raises an error for the example
+        return []  # the program raises an error for the example
     difference = difference or first_difference(program, leaves, (1, None), compared)
     if difference is not None:
         raise OnnxExporterError(
             f"onnx.export: {program.name} computes another value in onnxruntime: {difference}"
         )
+    return shapes
 
 
 def _report(exported: ExportedProgram, writer: ProgramWriter, proto: Any) -> str:

@@ -192,6 +192,7 @@ class Run:
         self.given: list[Tensor] = []
         self.inputs: list[tuple[Value, int]] = []
         self.sequences: dict[int, Value] = {}  # by id(), the values of items that stand for many
+        self.ends: set[int] = set()  # id() of the second handle of each of these values
         self.stepped = False  # whether a loop over an extent has begun
         self.n_ops = 0
         self.error = Asked(self.fill)
@@ -755,22 +756,33 @@ class Run:
             raise Again
 
     def shorten(self, items: list[Any], info: Info) -> None:
-        """Replace the items by a single tensor."""
-        if len(items) == 1 and self.is_sequence(items[0]):
+        """Replace the items by a tensor of all, between whose two handles the items are.
+
+        The order of the handles tells whether the list has been reversed.
+        """
+        if len(items) == 2 and self.is_sequence(items[0]) and id(items[1]) in self.ends:
             return
-        whole = self.whole(items, info)
-        self.sequences[id(_hot.refreshed(whole))] = _hot.refreshed(whole)
-        items[:] = [whole]
+        begin = self.whole(items, info)
+        value = _hot.refreshed(begin)
+        end: Tensor = _hot.wrap(value)
+        self.sequences[id(value)] = value
+        self.ends.add(id(end))
+        items[:] = [begin, end]
 
     def whole(self, items: list[Any], info: Info) -> Tensor:
         """A tensor of all items, along a new dim 0."""
         parts = []
-        for x in items:
-            value = _hot.refreshed(x)
-            if self.is_sequence(x):
-                parts.append(self.twin(value))
-            else:
+        rest = iter(items)
+        for x in rest:
+            if not self.is_sequence(x):
                 parts.append(ops.unsqueeze(x, 0))
+                continue
+            value = _hot.refreshed(x)
+            other = next(rest, None)
+            reverse = id(x) in self.ends
+            if other is None or other.value is not value or (id(other) in self.ends) is reverse:
+                raise Unroll  # a part of a list
+            parts.append(ops.flip(self.twin(value), (0,)) if reverse else self.twin(value))
         if not parts:
             assert info.extents is not None
             if any(n for e in info.extents for n in ids_of(e) if n not in self.known_ids()):
@@ -807,7 +819,10 @@ class Run:
         """The length of a list with such items."""
         n: Any = 0
         for x in items:
-            n = n + (x.shape[0] if self.is_sequence(x) else 1)
+            if not self.is_sequence(x):
+                n = n + 1
+            elif id(x) not in self.ends:
+                n = n + x.shape[0]
         return n
 
     def joined(self, prim: Any, tensors: list[Tensor]) -> Any:
