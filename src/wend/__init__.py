@@ -36,6 +36,7 @@ from wend.frontend.methods import allclose, equal, is_nonzero, is_same_size, pos
 from wend.frontend.functions import *
 from wend.frontend.random import *
 from wend.frontend.api import *
+from wend.frontend import linalg as _linalg
 from wend.frontend import overrides as _overrides
 from wend.frontend.storage import TypedStorage, UntypedStorage
 from wend.frontend.autograd.backward import (

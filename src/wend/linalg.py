@@ -1,14 +1,46 @@
-"""torch.linalg: norms and products; of the decompositions, Cholesky's so far."""
+"""torch.linalg: factorisations, systems of equations, functions of matrices, norms and products."""
 
 from wend.base.errors import LinAlgError
 from wend.core.primitive import ops as _ops
-from wend.frontend.linalg import cholesky, solve
+from wend.frontend.linalg import (
+    cholesky,
+    cholesky_ex,
+    cond,
+    det,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    householder_product,
+    inv,
+    inv_ex,
+    ldl_factor,
+    ldl_factor_ex,
+    ldl_solve,
+    lstsq,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+    matrix_exp,
+    matrix_power,
+    matrix_rank,
+    pinv,
+    qr,
+    slogdet,
+    solve,
+    solve_ex,
+    solve_triangular,
+    svd,
+    svdvals,
+    tensorinv,
+    tensorsolve,
+)
 
 cross = _ops.cross_along
 diagonal = _ops.linalg_diagonal
 matmul = _ops.matmul
 matrix_norm = _ops.matrix_norm
-matrix_power = _ops.matrix_power
 multi_dot = _ops.multi_dot
 norm = _ops.linalg_norm
 vander = _ops.linalg_vander
@@ -18,14 +50,43 @@ vector_norm = _ops.vector_norm
 __all__ = [
     "LinAlgError",
     "cholesky",
+    "cholesky_ex",
+    "cond",
     "cross",
+    "det",
     "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "householder_product",
+    "inv",
+    "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
+    "matrix_rank",
     "multi_dot",
     "norm",
+    "pinv",
+    "qr",
+    "slogdet",
     "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensorinv",
+    "tensorsolve",
     "vander",
     "vecdot",
     "vector_norm",

@@ -55,8 +55,8 @@ def test_norms_of_matrices_and_vectors():
     both(lambda t, x: t.linalg.norm(x, 1), MATRICES[0])
     with pytest.raises(RuntimeError, match="1D or 2D"):
         wend.linalg.norm(wend.tensor(MATRICES), 1)
-    with pytest.raises(ValueError, match="'fro', 1, -1"):
-        wend.linalg.matrix_norm(wend.tensor(MATRICES), 2)
+    with pytest.raises(RuntimeError, match="Order 5 not supported"):
+        wend.linalg.matrix_norm(wend.tensor(MATRICES), 5)
 
 
 def test_products():
@@ -107,7 +107,7 @@ def test_a_singular_matrix_is_refused_at_once():
     assert issubclass(wend.linalg.LinAlgError, RuntimeError)
     with pytest.raises(RuntimeError, match="square"):
         wend.linalg.solve(wend.zeros(2, 3), wend.ones(2, 1))
-    with pytest.raises(RuntimeError, match="do not make a system"):
+    with pytest.raises(RuntimeError, match="Incompatible shapes of A and B"):
         wend.linalg.solve(wend.eye(2), wend.ones(3, 1))
     with pytest.raises(RuntimeError, match="same dtype"):
         wend.linalg.solve(wend.eye(2), wend.ones(2, 1).double())

@@ -25,7 +25,6 @@ NO_RULE = {
     "attend_dropout": TRAINING,
     "attend_dropout_backward": GRADIENT,
     "attention_dropout": TRAINING,
-    "cholesky_lower": NO_SOLVER,
     "convolve_weight": GRADIENT,
     "digamma": NO_FUNCTION,
     "embedding_adjoint": GRADIENT,
@@ -47,9 +46,16 @@ NO_RULE = {
     "random_bits": DRAW,
     "random_order": DRAW,
     "reinterpret": "operators that keep the bits come with opset 26",
-    "solve_matrix": NO_SOLVER,
     "standard_gamma": DRAW,
     "user_function": "Python of the user's own",
+    **dict.fromkeys(
+        "cholesky_factor cholesky_inverse cholesky_solve cofactors cofactors_along geqrf "
+        "householder_product inv_ex ldl_factor_ex ldl_solve least_squares linalg_completed "
+        "linalg_eigh linalg_eigvalsh linalg_lu_solve linalg_pinv linalg_pinv_hermitian linalg_qr "
+        "linalg_slogdet linalg_svd linalg_svdvals logdet lu_factor_ex matrix_exp ormqr "
+        "pivots_order solve_matrix triangular_solve_matrix".split(),
+        NO_SOLVER,
+    ),
 }
 #: Element types of Wend's ops that the operators of ONNX do not take.
 INTS = frozenset({"uint8", "int8", "int16", "int32", "int64"})

@@ -427,7 +427,7 @@ def norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | None) -> An
         if len(axes) != 2:
             raise ArgumentTypeError(f"norm: 'nuc' is for two dims, not {len(axes)}")
         front = tuple(i for i in range(len(x.shape)) if i not in axes)
-        y = ops.sum(ops.svdvals(ops.permute(x, front + axes)), -1)
+        y = ops.sum(ops.linalg_svdvals(ops.permute(x, front + axes)), -1)
         return restore(y, axes, False) if keepdim else y
     return norm_of("norm", input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype)
 

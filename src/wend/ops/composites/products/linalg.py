@@ -9,12 +9,19 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import FLOAT, DType, get_default_dtype
-from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from wend.base.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    ShapeError,
+    ValueRefused,
+)
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.reduce import norm_of
 from wend.ops.numeric import INEXACT, NUMERIC
+from wend.ops.reduce import restore
 from wend.ops.sugar import sugar
 
 # -- products ------------------------------------------------------------------------------------
@@ -103,6 +110,9 @@ def _matrix_norm_samples(rng: Any) -> Iterator[Sample]:
 
 
 def _matrix_norm_nodes(n: Any, x: Any, ord: Any, *_: Any) -> Any:
+    if ord in (2, -2, "nuc"):
+        values = n.LinalgSvd(x)
+        return n.Sum1(values) if ord == "nuc" else (n.Amin if ord < 0 else n.Amax)(values)
     norms = n.LinalgVectorNorm(x)
     return norms if ord == "fro" else (n.Amin if ord < 0 else n.Amax)(norms)
 
@@ -116,11 +126,11 @@ def _matrix_norm_nodes(n: Any, x: Any, ord: Any, *_: Any) -> Any:
     grad_nodes=_matrix_norm_nodes,
 )
 def matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
-    """The norm of the matrices in the two dims: 'fro', or 1, -1, inf, -inf.
+    """The norm of the matrices in the two dims: 'fro', 'nuc', or 1, -1, 2, -2, inf, -inf.
 
-    1: the largest sum of |entries| of a column   inf: of a row   negative: the smallest
-    Raises ShapeError unless there are two dims, ArgumentError for an order that is not available
-    (2, -2 and 'nuc' need singular values).
+    1: the largest sum of |entries| of a column   inf: of a row   2: the largest singular value
+    negative: the smallest   'nuc': the sum of the singular values
+    Raises ShapeError unless there are two dims, ValueRefused for any other order.
     """
     rank = len(A.shape)
     if rank < 2 or len(dim) != 2:
@@ -132,10 +142,10 @@ def matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) 
         raise ShapeError(f"linalg.matrix_norm: dims must be different. Got {dim}")
     if ord == "fro":
         return norm_of("linalg.matrix_norm", A, 2, (rows, columns), keepdim, dtype)
-    if ord not in (1, -1, math.inf, -math.inf) or isinstance(ord, bool):
-        raise ArgumentError(
-            f"linalg.matrix_norm: order {ord!r} is not available; 'fro', 1, -1, inf and -inf are"
-        )
+    if ord not in (1, -1, 2, -2, math.inf, -math.inf, "nuc") or isinstance(ord, bool):
+        raise ValueRefused(f"linalg.matrix_norm: Order {ord} not supported.")
+    if ord in (2, -2, "nuc"):
+        return _norm_by_values(A, ord, (rows, columns), keepdim, dtype)
     inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = norm_of("linalg.matrix_norm", A, 1, (inner,), True, dtype)
     fold = ops.amax if ord > 0 else ops.amin
@@ -144,6 +154,21 @@ def matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) 
     if keepdim:
         return found
     return ops.squeeze(found, axes)
+
+
+def _norm_by_values(A: Any, ord: Any, axes: tuple[int, int], keepdim: bool, dtype: Any) -> Any:
+    """The largest, least or sum of the singular values of the matrices in two dims."""
+    if A.dtype.category < FLOAT:
+        raise DTypeError(
+            f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got "
+            f"{A.dtype}"
+        )
+    x = A if dtype is None else ops.cast(A, dtype)
+    front = tuple(d for d in range(len(A.shape)) if d not in axes)
+    values = ops.linalg_svdvals(ops.permute(x, (*front, *axes)))
+    fold = ops.sum if ord == "nuc" else ops.amax if ord > 0 else ops.amin
+    found = fold(values, (len(front),))
+    return restore(found, tuple(sorted(axes)), False) if keepdim else found
 
 
 @sugar(name="linalg_norm")
@@ -258,7 +283,10 @@ def cov(input: Any, correction: int, fweights: Any, aweights: Any) -> Any:
     if x.dtype.category < FLOAT:
         x = ops.cast(x, get_default_dtype())
     weights = _weights(x, fweights, aweights)
+    # The sum of weights is taken in their own type.
     total: Any = x.shape[1] if weights is None else ops.sum(weights)
+    if weights is not None:
+        weights = ops.cast(weights, x.dtype)
     if weights is None:
         centred = x - ops.sum(x, 1, True) / total
         scaled = centred
@@ -297,7 +325,7 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
         if name == "fweights" and given.dtype.category >= FLOAT:
             raise ArgumentTypeError("cov: expected fweights to have integral dtype")
         found = given if found is None else found * given
-    return None if found is None else ops.cast(found, x.dtype)
+    return found
 
 
 @composite(

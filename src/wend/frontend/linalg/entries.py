@@ -1,0 +1,92 @@
+"""Shared by the functions of linear algebra: their calls, and failures told at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from wend.base.errors import ArgumentTypeError
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.core.primitive import ops, publish, return_type
+from wend.frontend.interop.exchange import array_of
+from wend.ops.linalg.family import raise_where
+
+__all__ = ["at_once", "completed", "entry", "named", "pending"]
+
+
+def entry(
+    *names: str, functions: tuple[str, ...] = (), methods: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], Any]:
+    """Make a public function: an overriding class is asked first, and `out=` is written.
+
+    names: of parameters that must be tensors, the first ones
+    """
+
+    def make(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def public(*args: Any, **kwargs: Any) -> Any:
+            for position, name in enumerate(names):
+                if position < len(args):
+                    _require_tensor(public.__name__, name, args[position])
+                elif name in kwargs:
+                    _require_tensor(public.__name__, name, kwargs[name])
+            if any(map(_hot.has_override, (*args, *kwargs.values()))):
+                return _hot.slot("torch_function")(public, args, kwargs)
+            if kwargs.get("out") is None:
+                return function(*args, **kwargs)
+            out = kwargs.pop("out")
+            made = function(*args, **kwargs)
+            return _hot.slot("call_out")(named(public.__name__, made), (), {"out": out})
+
+        publish(public, functions, methods)
+        return public
+
+    return make
+
+
+def named(name: str, result: Any) -> Callable[[], Any]:
+    """A function that gives a result, called by the name that errors are to begin with."""
+
+    def give() -> Any:
+        return result
+
+    give.__name__ = name
+    return give
+
+
+def _require_tensor(function: str, name: str, value: Any) -> None:
+    if not isinstance(value, Tensor):
+        raise ArgumentTypeError(
+            f"{function}(): argument '{name}' must be Tensor, not {type(value).__name__}"
+        )
+
+
+def pending() -> bool:
+    """Whether ops have no values yet: inside of vmap, of a rule, or of a graph being explored."""
+    return _hot.current_trace().symbolic is not None
+
+
+def completed(op: str, x: Tensor, info: Tensor, fault: str) -> Tensor:
+    """x, an algorithm's result; LinAlgError if a code in `info` is not 0.
+
+    fault: the text of the error, in which {0} stands for the code
+    """
+    if pending():
+        return ops.linalg_completed(x, info, op=op, fault=fault)  # type: ignore[no-any-return]
+    raise_where(op, array_of(info), fault)
+    return x
+
+
+def at_once(result: Any) -> Any:
+    """The result of an op that may fail, computed."""
+    if not pending():
+        array_of(result[0] if isinstance(result, tuple) else result)
+    return result
+
+
+@functools.cache
+def results(name: str, fields: str) -> Any:
+    """The named tuple of a function's results, which prints as PyTorch's."""
+    return return_type(name, tuple(fields.split()))

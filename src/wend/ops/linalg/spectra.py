@@ -1,0 +1,221 @@
+"""Eigenvalues of symmetric matrices, and singular values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend.base.errors import ShapeError
+from wend.core.primitive import Sample, Spec, ops
+from wend.ops.linalg.family import (
+    OfMatrices,
+    column,
+    each,
+    floating,
+    lesser,
+    matrix,
+    narrow,
+    raise_where,
+    row,
+    square,
+    turned,
+    wide,
+    with_diagonal,
+)
+from wend.ops.numeric import Array
+
+_EIGEN = (
+    "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+    "repeated eigenvalues (error code: {0})."
+)
+_SINGULAR = (
+    "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
+    "repeated singular values (error code: {0})."
+)
+_FINITE = "The algorithm failed to converge because the input matrix contained non-finite values."
+
+
+class _Symmetric(OfMatrices, abstract=True):
+    signature = "A, UPLO: str = 'L'"
+    UPLO: str
+    fallible = True
+
+    def checked_type(self, a: Spec) -> Any:
+        """Raise the user's error for what is no batch of square matrices."""
+        floating("linalg.eigh", a.dtype)
+        square("linalg.eigh", a)
+        if self.UPLO.upper() not in ("L", "U"):
+            raise ShapeError(f"Expected UPLO argument to be 'L' or 'U', but got {self.UPLO}")
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        a = rng.normal(size=(2, 4, 4))
+        a = a + np.swapaxes(a, -1, -2)
+        yield Sample(a)
+        yield Sample(a[0], "U")
+        yield Sample(a[:, :1, :1])
+        yield Sample(a[:, :0, :0])
+
+
+def _decomposed(op: str, fault: str, routine: Any, a: Array, *how: Any) -> Any:
+    """routine(matrices, *how); LinAlgError names the first matrix for which it fails."""
+    finite = np.isfinite(a).all((-2, -1))
+    if not finite.all():
+        raise_where(op, np.where(finite, 0, 1).astype(np.int32), fault)
+    try:
+        return routine(a, *how)
+    except np.linalg.LinAlgError:
+        info = np.zeros(a.shape[:-2], np.int32)
+    for place, one in each(a):
+        try:
+            routine(one, *how)
+        except np.linalg.LinAlgError:
+            info[place] = 1
+    raise_where(op, info, _SINGULAR if op == "linalg.svd" else _EIGEN)
+
+
+class LinalgEigh(_Symmetric):
+    """(eigenvalues, eigenvectors) of symmetric matrices, in ascending order; A = V diag(L) V^T.
+
+    A: (..., n, n); UPLO 'L' reads the lower triangle, 'U' the upper. The sign of an eigenvector is
+    a choice, and its gradient asks for eigenvalues that differ. Raises LinAlgError (when the value
+    is computed) for inf and NaN.
+    """
+
+    result = ("eigenvalues", "eigenvectors")
+    grad_name = "LinalgEighBackward0"
+    formal_gradient = True  # of symmetric matrices, though a single triangle is read
+
+    def infer(self, a: Spec) -> Any:
+        self.checked_type(a)
+        return Spec(a.shape[:-1], a.dtype), a
+
+    def reference(self, a: Array) -> Any:
+        found = _decomposed("linalg.eigh", _EIGEN, np.linalg.eigh, wide(a), self.UPLO.upper())
+        return narrow(found[0], a), narrow(found[1], a)
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        values, vectors = y
+        inner = ops.matmul(turned(vectors), g[1])
+        inner = (inner - turned(inner)) * 0.5  # so that the gradient is symmetric
+        n = a.shape[-1]
+        inner = _quotient(inner, row(values, n) - column(values, n))
+        return (ops.matmul(vectors, ops.matmul(with_diagonal(inner, g[0]), turned(vectors))),)
+
+
+class LinalgEigvalsh(_Symmetric):
+    """y = the eigenvalues of symmetric matrices, in ascending order. See linalg_eigh."""
+
+    grad_name = "LinalgEighBackward0"
+    formal_gradient = True
+
+    def infer(self, a: Spec) -> Any:
+        self.checked_type(a)
+        return Spec(a.shape[:-1], a.dtype)
+
+    def reference(self, a: Array) -> Any:
+        how = self.UPLO.upper()
+        return narrow(_decomposed("linalg.eigh", _EIGEN, np.linalg.eigvalsh, wide(a), how), a)
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        vectors = ops.linalg_eigh(a, self.UPLO)[1]
+        return (ops.matmul(vectors * row(g, a.shape[-1]), turned(vectors)),)
+
+
+class _Singular(OfMatrices, abstract=True):
+    fallible = True
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        a = rng.normal(size=(2, 4, 3))
+        yield Sample(a)
+        yield Sample(a[0].T)
+        yield Sample(a[:, :3])
+        yield Sample(a[:, :1, :1])
+        yield Sample(a[:, :0])
+
+
+class LinalgSvd(_Singular):
+    """(U, S, Vh): A = U diag(S) Vh, S descending, columns of U and rows of Vh orthonormal.
+
+    A: (..., m, n)   U: (..., m, k)   S: (..., k)   Vh: (..., k, n), k = min(m, n)
+    full_matrices: U and Vh are square. The signs of singular vectors are a choice, and their
+    gradient asks for singular values that differ. Raises LinAlgError (when the value is computed)
+    for inf and NaN.
+    """
+
+    signature = "A, full_matrices: bool = True"
+    result = ("U", "S", "Vh")
+    grad_name = "LinalgSvdBackward0"
+    full_matrices: bool
+
+    def infer(self, a: Spec) -> Any:
+        floating("linalg.svd", a.dtype)
+        matrix("linalg.svd", a)
+        front, (m, n) = a.shape[:-2], a.shape[-2:]
+        k = lesser(m, n)
+        left, right = (m, n) if self.full_matrices else (k, k)
+        shapes = ((*front, m, left), (*front, k), (*front, right, n))
+        return tuple(Spec(shape, a.dtype) for shape in shapes)
+
+    def reference(self, a: Array) -> Any:
+        routine = np.linalg.svd
+        found = _decomposed("linalg.svd", _FINITE, routine, wide(a), self.full_matrices)
+        return tuple(narrow(x, a) for x in found)
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        m, n = a.shape[-2:]
+        k = lesser(m, n)
+        (u, s, vh), (seed_u, seed_s, seed_vh) = y, g
+        if self.full_matrices:  # further vectors are any that are orthogonal to these
+            u, seed_u = ops.narrow(u, -1, 0, k), ops.narrow(seed_u, -1, 0, k)
+            vh, seed_vh = ops.narrow(vh, -2, 0, k), ops.narrow(seed_vh, -2, 0, k)
+        left, right = ops.matmul(turned(u), seed_u), ops.matmul(seed_vh, turned(vh))
+        squares = ops.mul(s, s)
+        inner = (left - turned(left)) * row(s, k) + column(s, k) * (turned(right) - right)
+        inner = _quotient(inner, row(squares, k) - column(squares, k))
+        grad = ops.matmul(u, with_diagonal(inner, seed_s))
+        if m > n:
+            grad = grad + _quotient(seed_u - ops.matmul(u, left), row(s, m))
+        grad = ops.matmul(grad, vh)
+        if m < n:
+            rest = _quotient(seed_vh - ops.matmul(right, vh), column(s, n))
+            grad = grad + ops.matmul(u, rest)
+        return (grad,)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for sample in super().samples(rng):
+            yield Sample(*sample.args, full_matrices=False)
+        yield Sample(rng.normal(size=(3, 3)))
+
+
+class LinalgSvdvals(_Singular):
+    """y = the singular values, descending. See linalg_svd."""
+
+    signature = "A"
+    grad_name = "LinalgSvdBackward0"
+
+    def infer(self, a: Spec) -> Any:
+        floating("linalg.svd", a.dtype)
+        matrix("linalg.svd", a)
+        return Spec((*a.shape[:-2], lesser(*a.shape[-2:])), a.dtype)
+
+    def reference(self, a: Array) -> Any:
+        full = wide(a)
+        if not full.size:
+            return np.zeros((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
+        return narrow(_decomposed("linalg.svd", _FINITE, _values_alone, full), a)
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        u, _, vh = ops.linalg_svd(a, False)
+        return (ops.matmul(u * row(g, a.shape[-2]), vh),)
+
+
+def _values_alone(a: Array) -> Array:
+    return np.linalg.svd(a, compute_uv=False)
+
+
+def _quotient(x: Any, y: Any) -> Any:
+    """x / y; 0 for 0 / 0, where no gradient came in: nothing is said about equal values."""
+    nothing = ops.logical_and(ops.eq(x, 0), ops.eq(y, 0))
+    return x / ops.where(nothing, 1, y)
