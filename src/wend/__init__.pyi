@@ -216,6 +216,10 @@ long: _dtype
 short: _dtype
 uint8: _dtype
 
+class _a_tau(NamedTuple):
+    a: Tensor
+    tau: Tensor
+
 class _min_max(NamedTuple):
     min: Tensor
     max: Tensor
@@ -407,6 +411,10 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """y = the product of matrices, in the order that multiplies least; a single matrix gives"""
 def channel_shuffle(input: Tensor, groups: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with channel (g, c) at (c, g): the channels of `groups` groups interleaved."""
+def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """The inverse of A, of its Cholesky factor: L L^T = A, or with `upper` U^T U = A."""
+def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """X such that A X = B, of the Cholesky factor of A: L L^T = A, or with `upper` U^T U = A."""
 @overload
 def clamp(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = min(max(input, min), max) for tensors; either bound may be None."""
@@ -541,6 +549,8 @@ def deg2rad(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input * pi / 180."""
 def deg2rad_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input * pi / 180."""
+def det(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the determinant of square matrices; 1 for 0 x 0. Its gradient exists everywhere."""
 def detach(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = x, as a separate variable: no gradient passes."""
 def diag(input: Tensor, diagonal: _int = 0, *, out: Tensor | None = None) -> Tensor:
@@ -667,6 +677,8 @@ def ge(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> 
     """y = input >= other."""
 def ge_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input >= other."""
+def geqrf(input: Tensor) -> _a_tau:
+    """(a, tau): the factors of a QR decomposition as reflections: R above, vectors below."""
 def ger(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
 def greater(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
@@ -801,6 +813,8 @@ def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Te
     """y = log2(2 ** input + 2 ** other), without overflow in between."""
 def logcumsumexp(input: Tensor, dim: _int | None, *, out: Tensor | None = None) -> Tensor:
     """y[i] = log(exp(x[0]) + ... + exp(x[i])) along `dim`, without overflow."""
+def logdet(A: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The logarithm of the determinant: -inf if it is 0, NaN if negative."""
 def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input != 0 and other != 0."""
 def logical_and_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -949,6 +963,8 @@ def not_equal(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = No
     """y = input != other."""
 def not_equal_(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input != other."""
+def ormqr(input: Tensor, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False, *, out: Tensor | None = None) -> Tensor:
+    """Q C (left) or C Q, Q the product of the reflections, or its transpose."""
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
 def pairwise_distance(x1: Tensor, x2: Tensor, p: Any = ..., eps: Tensor | _Number = ..., keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:

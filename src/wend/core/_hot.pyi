@@ -21,6 +21,10 @@ _dtype: TypeAlias = DType
 _Number: TypeAlias = _builtins.bool | _builtins.int | _builtins.float | _builtins.complex
 _Size: TypeAlias = Size
 
+class _a_tau(NamedTuple):
+    a: Tensor
+    tau: Tensor
+
 class _min_max(NamedTuple):
     min: Tensor
     max: Tensor
@@ -465,6 +469,12 @@ class Tensor:
         """y = the smallest integer that is not below input."""
     def char(self) -> Tensor:
         """This tensor as torch.int8."""
+    def cholesky(self, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
+        """linalg.cholesky."""
+    def cholesky_inverse(self, upper: _bool = False) -> Tensor:
+        """The inverse of A, of its Cholesky factor: L L^T = A, or with `upper` U^T U = A."""
+    def cholesky_solve(self, input2: Tensor, upper: _bool = False) -> Tensor:
+        """X such that A X = B, of the Cholesky factor of A: L L^T = A, or with `upper` U^T U = A."""
     def chunk(self, chunks: _int, dim: _int = 0) -> Any:
         """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
     @overload
@@ -585,6 +595,8 @@ class Tensor:
         """y = input * pi / 180."""
     def deg2rad_(self) -> Tensor:
         """y = input * pi / 180."""
+    def det(self) -> Tensor:
+        """y = the determinant of square matrices; 1 for 0 x 0. Its gradient exists everywhere."""
     def detach(self) -> Tensor:
         """y = x, as a separate variable: no gradient passes."""
     def detach_(self) -> Tensor:
@@ -737,6 +749,8 @@ class Tensor:
         """y = input >= other."""
     def geometric_(self, p: _float, *, generator: Any = None) -> Tensor:
         """Fill with the number of trials up to the first success."""
+    def geqrf(self) -> _a_tau:
+        """(a, tau): the factors of a QR decomposition as reflections: R above, vectors below."""
     def ger(self, vec2: Tensor) -> Tensor:
         """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
     def get_device(self) -> _int:
@@ -811,6 +825,8 @@ class Tensor:
         """y = sum over the last dims of both; plain multiplication if either is 0-d."""
     def int(self) -> Tensor:
         """This tensor as torch.int32."""
+    def inverse(self, *, out: Tensor | None = None) -> Tensor:
+        """linalg.inv."""
     def is_coalesced(self) -> _bool:
         """False: there are no such tensors here."""
     def is_complex(self) -> _bool:
@@ -947,6 +963,8 @@ class Tensor:
         """y = log2(2 ** input + 2 ** other), without overflow in between."""
     def logcumsumexp(self, dim: _int | None) -> Tensor:
         """y[i] = log(exp(x[0]) + ... + exp(x[i])) along `dim`, without overflow."""
+    def logdet(self) -> Tensor:
+        """The logarithm of the determinant: -inf if it is 0, NaN if negative."""
     def logical_and(self, other: Tensor) -> Tensor:
         """y = input != 0 and other != 0."""
     def logical_and_(self, other: Tensor) -> Tensor:
@@ -975,6 +993,10 @@ class Tensor:
         """y = input < other."""
     def lt_(self, other: Tensor | _Number) -> Tensor:
         """y = input < other."""
+    def lu(self, pivot: _bool = True, get_infos: _bool = False, out: Any = None) -> Any:
+        """linalg.lu_factor_ex: (LU, pivots), and with `get_infos` info."""
+    def lu_solve(self, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """X such that A X = input, of the factors of A."""
     @property
     def mH(self) -> Tensor: ...
     @property
@@ -993,6 +1015,8 @@ class Tensor:
         """(count,): the elements of input where mask is True, in row-major order."""
     def matmul(self, other: Tensor) -> Tensor:
         """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector."""
+    def matrix_exp(self) -> Tensor:
+        """The exponential of square matrices: I + A + A^2 / 2 + A^3 / 6 + ..."""
     def matrix_power(self, n: _int) -> Tensor:
         """y = x @ x @ ... @ x (n times); the identity for 0, powers of the inverse below 0."""
     @overload
@@ -1131,6 +1155,10 @@ class Tensor:
         """Number of elements."""
     def numpy(self, *, force: _bool = False) -> Any:
         """The array that shares this tensor's memory: writes to either show in both."""
+    def orgqr(self, input2: Tensor, *, out: Tensor | None = None) -> Tensor:
+        """linalg.householder_product."""
+    def ormqr(self, input2: Tensor, input3: Tensor, left: _bool = True, transpose: _bool = False) -> Tensor:
+        """Q C (left) or C Q, Q the product of the reflections, or its transpose."""
     def outer(self, vec2: Tensor) -> Tensor:
         """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
     @property
@@ -1143,6 +1171,8 @@ class Tensor:
         """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x."""
     def pin_memory(self, device: Any = None) -> Tensor:
         """There is no accelerator to pin memory for: this tensor."""
+    def pinverse(self, rcond: _float = 1e-15) -> Tensor:
+        """linalg.pinv with singular values up to rcond times the largest taken for 0."""
     def positive(self) -> Tensor:
         """The tensor itself.  Raises DTypeError for bool."""
     @overload
@@ -1165,6 +1195,8 @@ class Tensor:
         """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
     def put_(self, index: Tensor, source: Tensor, accumulate: _bool = False) -> Tensor:
         """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
+    def qr(self, some: _bool = True, *, out: Any = None) -> Any:
+        """linalg.qr, 'complete' unless `some`."""
     def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> Any:
         """The q-th quantiles along `dim`, or of all elements; see `quantiles`."""
     def rad2deg(self) -> Tensor:
@@ -1319,6 +1351,8 @@ class Tensor:
         """y = sinh(input)."""
     def slice_scatter(self, src: Tensor, dim: _int = 0, start: _int | None = None, end: _int | None = None, step: _int = 1) -> Tensor:
         """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
+    def slogdet(self, *, out: Any = None) -> Any:
+        """linalg.slogdet."""
     def softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
         """y = exp(x) / sum of exp(x) along dim."""
     def sort(self, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
@@ -1379,6 +1413,8 @@ class Tensor:
         """y = sum of x over `dim`."""
     def sum_to_size(self, *size: Any) -> Any:
         """self summed over the dims that broadcasting `size` to self's shape would repeat."""
+    def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> Any:
+        """(U, S, V): input = U diag(S) V^T; without `compute_uv`, U and V are zeros."""
     def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
         """y = x with dims axis0 and axis1 swapped (NumPy's name of `transpose`)."""
     def swapaxes_(self, *args: Any, **kwargs: Any) -> Tensor:
@@ -1425,6 +1461,8 @@ class Tensor:
         """y = x with dims dim0 and dim1 swapped."""
     def transpose_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
+    def triangular_solve(self, A: Tensor, upper: _bool = True, transpose: _bool = False, unitriangular: _bool = False, *, out: Any = None) -> Any:
+        """(solution, cloned_coefficient): X such that A X = input, and a copy of A."""
     def tril(self, diagonal: _int = 0) -> Tensor:
         """y = input on and below a diagonal of the last two dims, zero above."""
     def tril_(self, diagonal: _int = 0) -> Tensor:

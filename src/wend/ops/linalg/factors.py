@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import INT, int32, int64
-from wend.base.errors import DTypeError, GraphError, ShapeError
+from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import NO_GRADIENT, Sample, Spec, ops
 from wend.core.symbolic import broadcast_shapes, sym_min
 from wend.ops.linalg.family import (
@@ -318,8 +318,8 @@ class LinalgQr(OfMatrices):
     """(Q, R): orthonormal columns Q and upper triangular R such that A = Q R.
 
     A: (..., m, n)   mode: 'reduced' (Q of min(m, n) columns), 'complete' (m columns), or 'r' (R
-    alone; Q is empty). The gradient of 'reduced' asks for independent leading columns. Raises
-    GraphError for gradients of 'r', and of 'complete' with m > n.
+    alone; Q is empty). The gradient of 'reduced' asks for independent leading columns. Gradients of
+    'r', and of 'complete' with m > n, raise LinAlgError when they are computed.
     """
 
     signature = "A, mode: str = 'reduced'"
@@ -356,15 +356,9 @@ class LinalgQr(OfMatrices):
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         m, n = a.shape[-2:]
         if self.mode == "r":
-            raise GraphError(
-                "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. "
-                "Please use linalg.qr(A, mode='reduced') if you are going to differentiate through "
-                "linalg.qr."
-            )
+            return (_refused(a, _WITHOUT_Q),)
         if self.mode == "complete" and m > n:
-            raise GraphError(
-                "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
-            )
+            return (_refused(a, _COMPLETE),)
         (seed_q, seed_r), (q, r) = g, y
         if m >= n:
             return (_qr_gradient(q, r, seed_q, seed_r),)
@@ -385,6 +379,19 @@ class LinalgQr(OfMatrices):
         yield Sample(a[:, :3], "complete")
         yield Sample(a[:, :1, :1])
         yield Sample(a[:, :0])
+
+
+_WITHOUT_Q = (
+    "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
+    "linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr."
+)
+_COMPLETE = "The QR decomposition is not differentiable when mode='complete' and nrows > ncols."
+
+
+def _refused(a: Any, reason: str) -> Any:
+    """A gradient that raises when it is computed: rules are also asked what they would read."""
+    nothing = ops.full(a.shape, 0, dtype=a.dtype)
+    return ops.linalg_completed(nothing, ops.full((), 1), op="linalg.qr", fault=reason)
 
 
 def _qr_gradient(q: Any, r: Any, seed_q: Any, seed_r: Any) -> Any:
