@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -164,6 +165,33 @@ def test_programs(function, tmp_path):
     model = NativeModel(aot.compile(function, example, directory=tmp_path))
     compare(model, function, [example, *others])
     model.free()
+
+
+@needs_cc
+def test_lists_grow_in_place(tmp_path):
+    made = aot.compile(recurrent, torch.randn(6, 3, 4), directory=tmp_path)
+    assert made.source.read_text().count("grow(&") == 1  # of the only loop
+    model = NativeModel(made)
+    times = []
+    for n in (1000, 8000):
+        x = np.ones((n, 16, 4), np.float32)
+        start = time.thread_time()
+        model(x, outputs=2)
+        times.append(time.thread_time() - start)
+    assert times[1] < 25 * times[0]  # 64 times as long with a copy of the list in each turn
+
+
+@needs_cc
+def test_a_list_that_is_read_in_the_loop_is_kept(tmp_path):
+    def function(x):
+        h = x
+        while h.sum() < 50:
+            longer = torch.cat([h, x + 1])
+            h = torch.cat([longer, h * 0.5])
+        return h
+
+    model = NativeModel(aot.compile(function, torch.rand(3, 4), directory=tmp_path))
+    compare(model, function, [torch.rand(3, 4), torch.rand(1, 2), torch.rand(5, 9)])
 
 
 @needs_cc

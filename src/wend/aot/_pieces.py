@@ -6,7 +6,7 @@ exploring, and from walks through the graph with the types of the examples.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +14,7 @@ from wend.aot._refusals import check
 from wend.aot._weights import LibraryWeights
 from wend.base.devices import CPU
 from wend.compiler.aot.recorded_path import (
+    Growth,
     Output,
     Piece,
     RecordedGraph,
@@ -121,24 +122,52 @@ class GraphRecorder:
     def __init__(self, program: StaticGraph, weights: LibraryWeights) -> None:
         self.program, self.all_weights = program, weights
         self.captured = {c.id: c for c in program.captured}
+        self.fixed = {*program.inputs, *self.captured}
         self.weights: dict[int, int] = {}
         self.live = _live(program)
+        self.growths = {
+            (point, answer): self._growths(stretch)
+            for point, answer, stretch in program.stretches()
+        }
         self.cuts = {
-            (point, answer): self._cut(stretch) for point, answer, stretch in program.stretches()
+            (point, answer): self._cut(stretch, self.growths[point, answer])
+            for point, answer, stretch in program.stretches()
         }
 
-    def _cut(self, stretch: Stretch) -> list[_Cut]:
-        """Return the pieces of a stretch."""
+    def _growths(self, stretch: Stretch) -> list[Growth]:
+        """Return the lists that a stretch makes longer and that nobody else reads."""
+        if not isinstance(stretch.end, Go):
+            return []
+        target = stretch.end.point
+        later = self.live[target] - set(self.program.points[target].params)
+        uses = Counter(i for part in (*stretch.items, stretch.end) for i in used_by(part))
+        found = []
+        for item in stretch.items:
+            if not isinstance(item, Apply) or item.prim.name != "cat" or len(item.inputs) != 2:
+                continue
+            (output,), (rows, more) = item.outputs, item.inputs
+            kinds = {self.program.info[i].dtype for i in (output, rows, more)}
+            handed = output in stretch.end.args and uses[output] == stretch.end.args.count(output)
+            alone = uses[rows] == 1 and rows not in later and rows not in self.fixed
+            if item.prim.dim == 0 and len(kinds) == 1 and handed and alone:
+                found.append(Growth(output, rows, more))
+        return found
+
+    def _cut(self, stretch: Stretch, growths: list[Growth]) -> list[_Cut]:
+        """Return the pieces of a stretch, without the ops that make lists longer."""
         cuts = []
         items: list[Item] = []
+        longer = {growth.output for growth in growths}
         for item in stretch.items:
+            if longer.intersection(made_by(item)):
+                continue
             if isinstance(item, ReadNumber):
                 cuts.append(_Cut(items, item))
                 items = []
             else:
                 items.append(item)
         cuts.append(_Cut(items, None))
-        wanted = set(used_by(stretch.end))
+        wanted = set(used_by(stretch.end)) | {growth.item for growth in growths}
         if isinstance(stretch.end, Go):
             wanted |= self.live[stretch.end.point]
         for cut in reversed(cuts):
@@ -212,6 +241,9 @@ class GraphRecorder:
             if cut.read is not None:
                 number = cut.read.output
                 hints.numbers[number] = _USUAL[self.program.info[number].dtype]
+        for growth in self.growths[point, answer]:
+            (n, *rest), (more, *_) = hints.shapes[growth.rows], hints.shapes[growth.item]
+            hints.shapes[growth.output] = (n + more, *rest)
         if not isinstance(stretch.end, Go):
             return None
         target = stretch.end.point
@@ -309,13 +341,14 @@ class GraphRecorder:
             for item in stretch.items
             if isinstance(item, ReadNumber)
         }
+        outside |= {growth.item for growths in self.growths.values() for growth in growths}
         for i in sorted(outside & self.captured.keys()):
             self.weight(i)
         pieces = {
             key: [Piece(list(cut.paths.values()), cut.site, cut.read) for cut in cuts]
             for key, cuts in self.cuts.items()
         }
-        return RecordedGraph(program, self.weights, pieces, self.live)
+        return RecordedGraph(program, self.weights, pieces, self.growths, self.live)
 
 
 class _PieceRun:

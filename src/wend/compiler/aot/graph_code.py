@@ -159,6 +159,13 @@ class GraphCode:
                 yield f"if ((failed = {name}(c))) return failed;"
             if piece.read is not None:
                 yield self.read(piece.read)
+        for growth in self.graph.growths[k, answer]:
+            info = self.program.info[growth.rows]
+            places = [self.value(i) for i in (growth.output, growth.rows, growth.item)]
+            yield (
+                f"if ((failed = grow({', '.join(f'&{place}' for place in places)}, "
+                f"{info.dtype.itemsize}, {len(info.extents or ())}))) return failed;"
+            )
         end = stretch.end
         if isinstance(end, Go):
             yield from self.go(k, stretch, end)

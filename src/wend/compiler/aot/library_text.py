@@ -132,9 +132,9 @@ struct NAME_model {
   Arena *spare;
 };
 
-/* Memory with a count of the values that show it; the bytes begin behind it. */
+/* Memory with a count of the values that show it; so many bytes begin behind it. */
 typedef struct {
-  int64_t users;
+  int64_t users, room;
 } Bytes;
 
 /* A tensor; bytes is NULL where the memory is a caller's, or a weight. */
@@ -233,6 +233,12 @@ static int64_t bytes_of(int size, int ndim, const int64_t *shape) {
   return nbytes;
 }
 
+static Bytes *bytes_with(int64_t room) {
+  Bytes *bytes = memory_of(room);
+  if (bytes) *bytes = (Bytes){.users = 1, .room = room};
+  return bytes;
+}
+
 static void drop(VALUE *v) {
   if (v->bytes && !--v->bytes->users) free(v->bytes);
   v->bytes = NULL;
@@ -253,9 +259,8 @@ static inline void share(VALUE *v, const VALUE *other) {
 /* Memory for a new tensor; NULL if there is none. */
 static inline char *fresh(VALUE *v, int size, int ndim, const int64_t *shape) {
   drop(v);
-  v->bytes = memory_of(bytes_of(size, ndim, shape));
+  v->bytes = bytes_with(bytes_of(size, ndim, shape));
   if (!v->bytes) return NULL;
-  v->bytes->users = 1;
   v->data = (char *)v->bytes + ALIGNMENT;
   for (int k = 0; k < ndim; k++) v->shape[k] = shape[k];
   return v->data;
@@ -278,6 +283,30 @@ static inline int64_t place_blocks(Block *blocks, int n) {
     total = greatest(total, at + size);
   }
   return total;
+}
+
+/* Appends rows to those of a list, which is empty then: in place, where nobody else has them. */
+static inline int grow(VALUE *to, VALUE *list, const VALUE *item, int size, int ndim) {
+  for (int k = 1; k < ndim; k++)
+    if (list->shape[k] != item->shape[k])
+      return refuse(CODE(WRONG_SIZES), "tensors of unlike sizes are joined");
+  VALUE made = *list;
+  made.shape[0] += item->shape[0];
+  int64_t old = bytes_of(size, ndim, list->shape), all = bytes_of(size, ndim, made.shape);
+  if (all < 0 || all > INT64_MAX / 4) return refuse_memory();
+  if (!list->bytes || list->bytes->users > 1 || list->bytes->room < all) {
+    made.bytes = bytes_with(2 * all);
+    if (!made.bytes) made.bytes = bytes_with(all);
+    if (!made.bytes) return refuse_memory();
+    made.data = (char *)made.bytes + ALIGNMENT;
+    if (old) memcpy(made.data, list->data, (size_t)old);
+    drop(list);
+  }
+  if (all > old) memcpy(made.data + old, item->data, (size_t)(all - old));
+  list->bytes = NULL;
+  drop(to);
+  *to = made;
+  return 0;
 }
 
 static inline char *arena_of(CALL *c, int64_t bytes) {

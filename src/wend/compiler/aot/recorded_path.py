@@ -10,7 +10,7 @@ from wend.core.provenance import Site
 from wend.core.symbolic import ARG, Expr, args_in
 from wend.transforms.exploring.program import ReadNumber, StaticGraph
 
-__all__ = ["LibraryWeight", "Output", "Piece", "RecordedGraph", "RecordedPath"]
+__all__ = ["Growth", "LibraryWeight", "Output", "Piece", "RecordedGraph", "RecordedPath"]
 
 
 class LibraryWeight(Record):
@@ -95,15 +95,30 @@ class Piece(Record):
     read: ReadNumber | None
 
 
+class Growth(Record):
+    """The end of a stretch appends to a list that nobody else reads: rows are added in place.
+
+    output: the id of the longer list
+    rows: the id of the list, whose dim 0 counts the items
+    item: the id of the rows to append
+    """
+
+    output: int
+    rows: int
+    item: int
+
+
 class RecordedGraph(Record):
     """An explored graph, ready to become code.
 
     weights: id of a captured tensor -> number of the weight
     pieces: by point and answer, the pieces of the stretch
+    growths: by point and answer, the lists that are longer after the stretch
     live: by point, the ids whose values are still read there
     """
 
     program: StaticGraph
     weights: dict[int, int]
     pieces: dict[tuple[int, int], list[Piece]]
+    growths: dict[tuple[int, int], list[Growth]]
     live: list[set[int]]
