@@ -104,6 +104,11 @@ def reads_numbers(x):
     return y, n, mean, n > 3
 
 
+def plain_numbers(x):
+    n, scale = int(x.sum() * 3), float(x[0])
+    return x * n + scale, n
+
+
 def raises(x):
     if x.sum() > 100:
         raise ValueError("too much")
@@ -141,6 +146,7 @@ PROGRAMS = {
     grows: [torch.rand(3, 4), torch.rand(1, 2), torch.rand(5, 9)],
     swaps: [torch.rand(3, 4), torch.rand(1, 2) * 9, torch.rand(5, 9) - 1],
     reads_numbers: normal((5,), (2,), (11,)),
+    plain_numbers: normal((5,), (2,), (11,), (1,)),
     raises: normal((2, 3), (1, 3), (4, 4)),
     looks_up: [torch.tensor([0, 1]), torch.tensor([3]), torch.tensor([5, 2, 2])],
     weights_as_state: normal((5, 4), (1, 4), (9, 4)),
