@@ -66,6 +66,8 @@ TITLES = {
     "wend.amp": "automatic precision",
     "wend.jit": "scripts and traces",
     "wend.export": "static graphs",
+    "wend.fx": "calls of a module as a graph",
+    "wend.fx.passes.shape_prop": "shapes in such graphs",
     "wend._higher_order_ops": "branches and loops as functions",
     "wend._compiler": "questions to the compiler",
     "wend._dynamo": "compiled functions",

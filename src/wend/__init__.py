@@ -76,7 +76,7 @@ _ELSEWHERE = {
 _LAZY = frozenset(
     "nn optim utils autograd func nested export jit onnx linalg fft cuda backends random special "
     "testing distributed distributions multiprocessing amp serialization types version overrides "
-    "hub sparse accelerator mps xpu return_types debug aot _dynamo _inductor "
+    "hub sparse accelerator mps xpu return_types debug aot fx _dynamo _inductor "
     "_higher_order_ops".split()
 )
 

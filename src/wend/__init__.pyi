@@ -169,6 +169,7 @@ from wend import distributed as distributed
 from wend import distributions as distributions
 from wend import export as export
 from wend import func as func
+from wend import fx as fx
 from wend import jit as jit
 from wend import linalg as linalg
 from wend import multiprocessing as multiprocessing

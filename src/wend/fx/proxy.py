@@ -1,0 +1,162 @@
+"""torch.fx.proxy: stands for a value while a function is traced; each use becomes a node."""
+
+from __future__ import annotations
+
+import dis
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from wend.base.errors import ArgumentError
+from wend.core.provenance import current_site
+from wend.fx.node import Node, map_aggregate
+
+if TYPE_CHECKING:
+    from wend.fx._symbolic_trace import Tracer
+
+__all__ = ["Attribute", "Proxy", "TraceError"]
+
+REMEDY = (
+    "Give the argument in concrete_args, make the module a leaf (Tracer.is_leaf_module), or use "
+    "torch.export.export with example inputs, which keeps branches and loops"
+)
+
+
+class TraceError(ArgumentError):
+    """A function cannot be traced without values: the message names the user's line."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.site = current_site()
+
+
+#: Ops that stand for operators, where a tensor is the left operand.
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "div": operator.truediv,
+    "matmul": operator.matmul,
+    "pow": operator.pow,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+}
+
+
+class Proxy:
+    """A value that is not known.  Operators, functions, methods and attributes become nodes.
+
+    A question about the value (`if`, `int`, a loop) raises TraceError.
+    """
+
+    def __init__(self, node: Node, tracer: Any = None) -> None:
+        if tracer is None:
+            from wend.fx._symbolic_trace import GraphAppendingTracer
+
+            tracer = GraphAppendingTracer(node.graph)
+        self.tracer: Tracer = tracer
+        self.node = node
+
+    def __repr__(self) -> str:
+        return f"Proxy({self.node.name})"
+
+    def __getattr__(self, name: str) -> Attribute:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        return Attribute(self, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.tracer.create_proxy("call_method", "__call__", (self, *args), kwargs)
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        tracer = _tracer_of((args, kwargs or {}))
+        name = getattr(func, "__name__", "")
+        if name in _OPERATORS and len(args) == 2 and not kwargs:
+            func = _OPERATORS[name]
+        return tracer.create_proxy("call_function", func, args, dict(kwargs or {}))
+
+    def __iter__(self) -> Iterator[Any]:
+        count = _unpacked(sys._getframe(1))
+        if count is None:
+            return self.tracer.iter(self)
+        return iter([self[i] for i in range(count)])
+
+    def __bool__(self) -> bool:
+        return self.tracer.to_bool(self)
+
+    def keys(self) -> Any:
+        """Asked for by `**`: raises TraceError unless the tracer overrides `keys`."""
+        return self.tracer.keys(self)
+
+    def __len__(self) -> int:
+        raise TraceError(
+            "torch.fx: 'len' is not supported in symbolic tracing by default. If you want this "
+            "call to be recorded, please call torch.fx.wrap('len') at module scope, or use "
+            "x.shape[0]"
+        )
+
+    def _asked(self, *args: Any) -> NoReturn:
+        raise TraceError(f"torch.fx: the value of {self.node} is not known while tracing. {REMEDY}")
+
+    __int__ = __float__ = __complex__ = __index__ = __contains__ = __array__ = _asked
+    __hash__ = object.__hash__
+
+
+class Attribute(Proxy):
+    """An attribute of a proxy: a method to call, or a value, whose node is made when needed."""
+
+    def __init__(self, root: Proxy, attr: str) -> None:
+        self.root = root
+        self.attr = attr
+        self.tracer = root.tracer
+        self._made: Node | None = None
+
+    @property
+    def node(self) -> Node:  # type: ignore[override]
+        """The node of the value."""
+        if self._made is None:
+            made = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
+            self._made = made.node
+        return self._made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.tracer.create_proxy("call_method", self.attr, (self.root, *args), kwargs)
+
+
+def _tracer_of(a: Any) -> Any:
+    """The tracer of the first proxy among arguments."""
+    found: list[Any] = []
+    map_aggregate(a, lambda x: found.append(x.tracer) if isinstance(x, Proxy) else None)
+    return found[0]
+
+
+def _unpacked(frame: Any) -> int | None:
+    """How many names a line assigns to, where the frame is about to unpack a value."""
+    for instruction in dis.get_instructions(frame.f_code):
+        if instruction.offset == frame.f_lasti and instruction.opname == "UNPACK_SEQUENCE":
+            return instruction.argval
+    return None
+
+
+def _through(function: Callable[..., Any], swaps: bool = False) -> Any:
+    def method(self: Proxy, *args: Any) -> Any:
+        operands = (*args, self) if swaps else (self, *args)
+        return self.tracer.create_proxy("call_function", function, operands, {})
+
+    return method
+
+
+for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
+    _function = getattr(operator, f"__{_name}__")
+    setattr(Proxy, f"__{_name}__", _through(_function))
+    setattr(Proxy, f"__r{_name}__", _through(_function, True))
+for _name in "eq ne lt le gt ge neg pos invert abs getitem setitem".split():
+    setattr(Proxy, f"__{_name}__", _through(getattr(operator, f"__{_name}__")))
