@@ -318,7 +318,7 @@ def _without_stars(function: Any) -> Any:
 
     Their lengths are not known while tracing: the function gets a proxy for each.
     """
-    code = getattr(function, "__code__", None)
+    code: Any = getattr(function, "__code__", None)
     stars = (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS)
     count = sum(bool(code.co_flags & flag) for flag in stars) if code is not None else 0
     if not count or code.co_kwonlyargcount:
@@ -345,6 +345,9 @@ class GraphAppendingTracer(Tracer):
     def __init__(self, graph: Graph) -> None:
         super().__init__()
         self.graph = graph
+
+
+Proxy._tracer_of_graph = GraphAppendingTracer
 
 
 def symbolic_trace(

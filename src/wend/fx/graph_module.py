@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from wend.fx._running import Interpreter, bound_arguments
 from wend.fx.graph import Graph, PythonCode
 from wend.fx.node import refuse_edit
 from wend.nn.modules.module import Module
@@ -71,8 +72,6 @@ class GraphModule(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the graph."""
-        from wend.fx.interpreter import Interpreter, bound_arguments
-
         return Interpreter(self).run(*bound_arguments(self._graph, args, kwargs))
 
     def print_readable(

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from wend.base.errors import NotImplementedInWend
-
-if TYPE_CHECKING:
-    from wend.fx.graph import Graph
 
 __all__ = [
     "Argument",
@@ -59,15 +56,15 @@ def target_text(target: Any) -> str:
     """The name of a target, as a program would write it."""
     if isinstance(target, str):
         return target
-    name = getattr(target, "__qualname__", None) or getattr(target, "__name__", repr(target))
+    name = str(getattr(target, "__qualname__", "") or getattr(target, "__name__", repr(target)))
     module = str(getattr(target, "__module__", "") or "")
     if module == "builtins" or getattr(builtins, name, None) is target:
-        return str(name)
+        return name
     if module in ("_operator", "operator"):
         return f"operator.{name}"
     if module.split(".")[0] == __name__.split(".")[0]:
         return f"torch.{_home(target, name)}"
-    return f"{module}.{name}" if module else str(name)
+    return f"{module}.{name}" if module else name
 
 
 def _home(target: Any, name: str) -> str:
@@ -94,7 +91,7 @@ class Node:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Any,
         name: str,
         op: str,
         target: Target,

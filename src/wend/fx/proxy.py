@@ -6,14 +6,11 @@ import dis
 import operator
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from wend.base.errors import ArgumentError
 from wend.core.provenance import current_site
 from wend.fx.node import Node, map_aggregate
-
-if TYPE_CHECKING:
-    from wend.fx._symbolic_trace import Tracer
 
 __all__ = ["Attribute", "Proxy", "TraceError"]
 
@@ -54,12 +51,12 @@ class Proxy:
     A question about the value (`if`, `int`, a loop) raises TraceError.
     """
 
+    _tracer_of_graph: Callable[[Any], Any]  # the tracer that appends to a graph
+
     def __init__(self, node: Node, tracer: Any = None) -> None:
         if tracer is None:
-            from wend.fx._symbolic_trace import GraphAppendingTracer
-
-            tracer = GraphAppendingTracer(node.graph)
-        self.tracer: Tracer = tracer
+            tracer = type(self)._tracer_of_graph(node.graph)
+        self.tracer = tracer
         self.node = node
 
     def __repr__(self) -> str:
@@ -87,7 +84,7 @@ class Proxy:
         count = _unpacked(sys._getframe(1))
         if count is None:
             return self.tracer.iter(self)
-        return iter([self[i] for i in range(count)])
+        return iter([operator.getitem(self, i) for i in range(count)])  # type: ignore[call-overload]
 
     def __bool__(self) -> bool:
         return self.tracer.to_bool(self)
