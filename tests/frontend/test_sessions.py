@@ -361,6 +361,20 @@ def test_a_reopened_session_goes_on_with_its_state(tmp_path):
     same(wend.load_session(tmp_path / "again.wend")(x=wend.ones(2)), wend.full((2,), 6.0))
 
 
+def test_kernels_of_loops_over_a_size_are_made_ahead(tmp_path):
+    wend.manual_seed(0)
+    model = nn.LSTM(4, 6, bidirectional=True).eval()
+    session = wend.session(model, wend.randn(5, 3, 4))
+    session.save(tmp_path / "lstm.wend")
+    again = wend.load_session(tmp_path / "lstm.wend")
+    for n in (5, 2, 8):
+        x = wend.randn(n, 3, 4)
+        wanted, (h, c) = model(x)
+        for found in (session(x), again(x)):
+            for a, b in zip((found[0], *found[1]), (wanted, h, c), strict=True):
+                same(a, b)
+
+
 def test_kernels_can_be_left_aside(saved):
     model, path = saved
     session = wend.load_session(path, kernels=False)

@@ -64,7 +64,7 @@ def compiled_parts(runner: GraphRunner) -> list[Any]:
     """Return the compiled plans of all parts, made if need be."""
     from wend.compiler.llvm_ir import jit
 
-    plans = [p.function.plan for p in runner.sized_parts()]
+    plans = [function.plan for function in runner.functions()]
     plans = [plan for plan in plans if hasattr(plan, "advance")]
     for plan in plans:
         while plan.compiled is None and not plan.hopeless:

@@ -12,12 +12,13 @@ import numpy as np
 from wend.base import defects, tree
 from wend.base.devices import CPU
 from wend.base.dtypes import from_numpy
+from wend.base.errors import WendError
 from wend.base.interrupts import is_interrupt
 from wend.core import _hot, _types
 from wend.core._hot import Tensor, Value
 from wend.core.symbolic import ARG, DIM, Expr, compare, evaluate
 from wend.frontend.autograd.grad_modes import no_grad
-from wend.frontend.static.straight_parts import SizedPart, StraightPart, parts_of
+from wend.frontend.static.straight_parts import PartFunction, StraightPart, parts_of
 from wend.transforms.exploring import running
 from wend.transforms.exploring.program import Fail, Give, Go, StaticGraph, Stretch
 
@@ -26,6 +27,8 @@ __all__ = ["GraphRunner", "copied", "fed_value", "is_array"]
 
 #: The number of types of inputs that are known to fit.
 MOST_CHECKED = 1024
+#: The number of stretches that a rehearsal goes through.
+MOST_REHEARSED = 4096
 
 
 def copied(value: Value) -> Value:
@@ -147,15 +150,43 @@ class GraphRunner:
         """All straight parts."""
         return (part for answers in self.parts for row in answers for part in row)
 
-    def sized_parts(self) -> list[SizedPart]:
-        """A part for each pattern of ops that is known: of the example, and of the calls so far."""
-        found: dict[int, SizedPart] = {}
+    def functions(self) -> list[PartFunction]:
+        """The functions of all parts that are known: by a rehearsal, and by the calls so far."""
         with self.lock, no_grad():
-            for part in self.all_parts():
-                if part.results:
-                    part.at_hints(self.graph.info)
-                    found.update({id(p.function): p for p in part.sized.values()})
-        return list(found.values())
+            self.rehearse()
+            return [f for part in self.all_parts() for f in part.functions.values()]
+
+    def rehearse(self) -> None:
+        """Walk through the graph without data, at the sizes of the example.
+
+        Comparisons of sizes decide where to go on; questions for values are answered both ways.
+        """
+        graph, info = self.graph, self.graph.info
+        env: dict[int, Any] = self.state.copy()
+        for i in graph.inputs:
+            env[i] = _hot.held(_types.intern_type(info[i].hint, info[i].dtype, CPU), None)
+        left = [(self.ways[0][0], env)]
+        seen: set[Any] = set()
+        for _ in range(MOST_REHEARSED):
+            if not left:
+                return
+            way, env = left.pop()
+            try:
+                for part in way.parts:
+                    part.rehearse(env, info)
+            except WendError:  # no run goes here with these sizes
+                continue
+            if way.end is not None:
+                continue
+            env.update(zip(way.params, [env[i] for i in way.args], strict=True))
+            point = graph.points[way.point]
+            assert point.question is not None
+            given = [x.type if type(x) is Value else x for x in map(env.get, point.params)]
+            for k in (0, 1) if point.question[0] == "value" else (int(way.question(env)),):
+                key = way.point, k, repr(given)
+                if key not in seen:
+                    seen.add(key)
+                    left.append((self.ways[way.point][k], env.copy()))
 
     def set_state(self, tensors: Mapping[int, Tensor]) -> None:
         """Put copies of tensors in the places of captured tensors; a call sees all or none."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wend.base import config, random_state
-from wend.base.devices import CPU
-from wend.core import _hot, _types
+from wend.core import _hot
 from wend.core._hot import FlushJob, Value
 from wend.core.symbolic import ARG, DIM, Expr, args_in, evaluate
 from wend.runtime.batching.calls import kernel_if_ready
@@ -30,7 +29,7 @@ from wend.transforms.exploring.program import (
     Stretch,
 )
 
-__all__ = ["SizedPart", "StraightPart", "parts_of"]
+__all__ = ["PartFunction", "StraightPart", "parts_of"]
 
 #: The number of sizes, and of patterns, whose plans a part keeps.
 MOST_SIZES, MOST_PATTERNS = 2048, 32
@@ -192,16 +191,25 @@ class StraightPart:
         for number, value in self.reads:
             env[number] = _hot.wrap(env[value]).item()
 
-    def at_hints(self, info: dict[int, Info]) -> SizedPart:
-        """Return the part for the sizes that the graph was explored with."""
-        types = [_types.intern_type(info[i].hint, info[i].dtype, CPU) for i in self.operands]
-        numbers: list[Any] = [info[i].hint[0] if info[i].hint else 2 for i in self.numbers]
-        key: Any = tuple(
-            [t for i, t in zip(self.operands, types, strict=True) if i in self.varying]
-        )
-        if self.numbers:
+    def rehearse(self, env: dict[int, Any], info: dict[int, Info]) -> None:
+        """Do as `run` does, with values that have types and no data.
+
+        info: numbers that a run would read are as while exploring
+        """
+        types = [env[i].type for i in self.operands]
+        numbers = [env[i] for i in self.numbers]
+        key: Any = tuple([env[i].type for i in self.varying])
+        if numbers:
             key = _with_numbers(key, numbers)
-        return self.for_sizes(key, types, numbers)
+        part = self.sized.get(key) or self.for_sizes(key, types, numbers)
+        env.update(part.made)
+        for seed, offset, _ in part.draws:
+            env[seed] = env[offset] = 0
+        for i, type_ in zip(self.results, part.results, strict=True):
+            env[i] = _hot.held(type_, None)
+        for number, _ in self.reads:
+            hint = info[number].hint
+            env[number] = hint[0] if hint else 2
 
     def for_sizes(self, key: Any, given: list[Any], numbers: list[Any]) -> SizedPart:
         """Return the part for operands of these types, made if need be.
