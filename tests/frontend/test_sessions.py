@@ -126,6 +126,18 @@ def test_the_state_is_the_sessions_own():
         session.load_state_dict({"total": wend.ones(3)})
 
 
+def test_buffers_that_hold_equal_numbers_are_not_mistaken_for_each_other():
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.Tanh(), nn.BatchNorm1d(3))
+    session = wend.session(model, wend.randn(4, 3))
+    for n in (4, 6, 5):
+        x = wend.randn(n, 3)
+        same(session(x), model(x))
+    state = session.state_dict()
+    assert state.keys() == model.state_dict().keys()
+    for name, wanted in model.state_dict().items():
+        same(state[name], wanted)
+
+
 def test_results_share_memory_with_nothing():
     weight = wend.arange(6.0).reshape(2, 3)
 

@@ -235,16 +235,20 @@ class Run:
             if value.index == NOT_RECORDED:
                 self.record_part(value)
             return int(value.index)
-        key = self.outside_key(value)
+        key = self.outside_key(value, handle)
         found = self.shared.captured.get(key)
         if found is None:
             found = self.shared.captured[key] = self.capture(value, handle)
         return found.id
 
-    def outside_key(self, value: Value) -> Any:
-        """A key for a tensor from outside; the content of a small constant, which each run may make
-        anew."""
-        if value.leaf is None and value.buffer is not None and value.buffer.nbytes <= SMALL:
+    def outside_key(self, value: Value, handle: Tensor) -> Any:
+        """A key for a tensor from outside.
+
+        This is the content of a small constant, which each run may make anew. Buffers that hold
+        equal numbers differ: each may be written to.
+        """
+        held = value.leaf is None and value.buffer is not None
+        if held and value.buffer.nbytes <= SMALL and id(handle) not in self.shared.names:
             shape = tuple(value.type.shape)
             return shape, value.type.dtype, value.buffer.tobytes()
         self.shared.kept.append(value)

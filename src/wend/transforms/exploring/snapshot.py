@@ -78,7 +78,7 @@ class _Walker:
     def __init__(
         self,
         is_slot: Callable[[Value], bool],
-        outside_key: Callable[[Value], Any],
+        outside_key: Callable[[Value, Tensor], Any],
         is_number: Callable[[Any], bool],
         loose: bool,
     ) -> None:
@@ -154,7 +154,7 @@ class _Walker:
         """A handle."""
         value = _hot.refreshed(x)
         if not self.is_slot(value):
-            self.tokens.append(("outside", type(x), self.outside_key(value)))
+            self.tokens.append(("outside", type(x), self.outside_key(value, x)))
             self.kept.append(value)
             return None
         known = self.seen.get(id(value))
@@ -231,7 +231,7 @@ def take(
     frames: list[types.FrameType],
     also: list[Any],
     is_slot: Callable[[Value], bool],
-    outside_key: Callable[[Value], Any],
+    outside_key: Callable[[Value, Tensor], Any],
     is_number: Callable[[Any], bool],
     hidden: Callable[[set[int]], list[Value]],
     iterators: list[Any],
