@@ -145,6 +145,12 @@ def write_outside(x):
     return x + WEIGHT
 
 
+def selects(x):
+    mask = torch.zeros_like(x)
+    mask[:, 1] = 1
+    return x[mask.bool()].view(x.size(0))
+
+
 def raises(x):
     if x.sum() > 0:
         raise ValueError("positive")
@@ -157,6 +163,7 @@ REFUSED = {
     "unknown size": (lambda x: x[x > 0], "nonzero_static: .*NumPy is not there at run time"),
     "random": (lambda x: x + torch.randn(3), "draws random numbers"),
     "no kernel": (lambda x: torch.sort(x)[0], "sort: .*NumPy is not there at run time"),
+    "a known size": (selects, "nonzero_static|sizes follow from values"),
     "an argument": (lambda x: x.add_(1), r"writes into an argument.*x\.clone\(\)"),
     "unlike results": (lambda x: (x, x) if x.sum() > 0 else x, "unlike numbers of tensors"),
     "only raises": (raises, "only raises"),

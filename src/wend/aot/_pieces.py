@@ -10,9 +10,10 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
-from wend.aot._refusals import check
+from wend.aot._refusals import check, refuse
 from wend.aot._weights import LibraryWeights
 from wend.base.devices import CPU
+from wend.base.errors import ShapeError
 from wend.compiler.aot.recorded_path import (
     Growth,
     Output,
@@ -102,6 +103,7 @@ class _Cut:
         self.reads = sorted(used - made)
         self.paths: dict[Any, RecordedPath] = {}
         self.seen: dict[Any, _Made] = {}
+        self.error: ShapeError | None = None
 
     @property
     def site(self) -> Site | None:
@@ -197,7 +199,11 @@ class GraphRecorder:
                 hints.shapes[i] = tuple(info.hint)
         for cuts in self.cuts.values():
             for cut in cuts:
-                made = self._record(cut, hints)
+                try:
+                    made = self._record(cut, hints)
+                except ShapeError as error:  # a walk may find sizes that fit each other
+                    cut.error = error
+                    continue
                 hints.numbers |= made.numbers
 
     def walk(self, shapes: Sequence[tuple[int, ...]]) -> None:
@@ -344,6 +350,13 @@ class GraphRecorder:
         outside |= {growth.item for growths in self.growths.values() for growth in growths}
         for i in sorted(outside & self.captured.keys()):
             self.weight(i)
+        for cut in [cut for cuts in self.cuts.values() for cut in cuts]:
+            if cut.error is not None and not cut.paths:
+                raise refuse(
+                    f"sizes follow from values, and no usual values fit ({cut.error.args[0]}); "
+                    "give the size as an input, or use ops such as where",
+                    cut.site,
+                ) from cut.error
         pieces = {
             key: [Piece(list(cut.paths.values()), cut.site, cut.read) for cut in cuts]
             for key, cuts in self.cuts.items()
