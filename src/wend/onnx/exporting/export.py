@@ -69,6 +69,7 @@ class ONNXProgram:
             all_tensors_to_one_file=True,
             location=data,
             size_threshold=1024,
+            convert_attribute=True,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:

@@ -104,6 +104,8 @@ class ProgramWriter:
         self.numbers: dict[int, Any] = {}  # by id(), the SymInt or SymNumber of a 0-d tensor
         self.captured = {c.id: c for c in program.captured}
         self.initializers: dict[int, Value] = {}
+        self.outputs += [f"output_{k}" for k in range(len(outputs), self.n_outputs)]
+        self.writer.model.taken.update(names, self.outputs, (c.name for c in program.captured))
 
     def model(self) -> Any:
         """The ModelProto."""
@@ -122,17 +124,20 @@ class ProgramWriter:
         found = []
         for k, i in enumerate(results):
             assert i is not None
-            name = self.outputs[k] if k < len(self.outputs) else f"output_{k}"
-            found.append((name, self.value(scope, i)))
+            found.append((self.outputs[k], self.value(scope, i)))
         model = self.writer.finish(found, self.program.name)
         self.name_dims(model)
         return model
 
     @property
+    def n_outputs(self) -> int:
+        """The number of results, and of new values of buffers."""
+        return len(self.region.outcome.values.get(END, ()))
+
+    @property
     def n_results(self) -> int:
         """The number of results, without new values of buffers."""
-        values = self.region.outcome.values.get(END, ())
-        return len(values) - len(writes_of(self.program))
+        return self.n_outputs - len(writes_of(self.program))
 
     def name_dims(self, model: Any) -> None:
         """Give free dims of inputs the names that the caller wants."""
@@ -151,7 +156,7 @@ class ProgramWriter:
     # -- values and numbers -----------------------------------------------------------------
 
     def value(self, scope: Scope, i: int) -> Value:
-        """The tensor of an id; tensors from outside become initializers when first used."""
+        """The tensor of an id; parameters and buffers become initializers when first used."""
         found = scope.values.get(i)
         if found is not None:
             return found
@@ -159,7 +164,10 @@ class ProgramWriter:
         if known is None:
             captured = self.captured[i]
             array = _hot.ensure(_hot.refreshed(captured.tensor))
-            known = self.writer.initializer(captured.name, array)
+            if captured.kind == "constant":
+                known = self.writer.constant(array, self.program.info[i].dtype)
+            else:
+                known = self.writer.initializer(captured.name, array)
             self.initializers[i] = known
         return known
 

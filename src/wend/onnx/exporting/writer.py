@@ -44,6 +44,7 @@ class Model:
     """The part that all scopes of a model share.
 
     leaves: the tensors whose dims are the leaves of extents     scalars: run-time numbers
+    taken: names that the caller gives to inputs, outputs and tensors
     guards: the comparisons of extents on which the text of the model depends
     """
 
@@ -59,11 +60,14 @@ class Model:
         self.scalars: list[Value] = []
         self.guards = Guards()
         self.names = 0
+        self.taken: set[str] = set()
         self.functions: list[Any] = []
 
     def name(self, stem: str) -> str:
         """A name that nothing in the model has."""
         self.names += 1
+        while f"{stem}_{self.names}" in self.taken:
+            self.names += 1
         return f"{stem}_{self.names}"
 
 
@@ -93,6 +97,7 @@ class GraphWriter:
         self.home: GraphWriter = self if outer is None else outer.home  # where constants are kept
         self.inputs: list[Value] = []
         self.nodes: list[Any] = []
+        self.constants: list[Any] = []  # nodes: an importer would take initializers for weights
         self.initializers: dict[str, Any] = {}
         self.function_name: str | None = None
         self.out: list[Any] = []  # Specs of the results of the op whose rule runs
@@ -307,15 +312,11 @@ class GraphWriter:
         key = ("constant", dtype.name, array.shape, digest)
         found = self.home._known.get(key)
         if found is None:
-            home = self.home
             name = self.model.name("constant")
             tensor = self.model.protos.tensor(name, array, dtype)
-            if home.function_name is None:
-                home.initializers[name] = tensor
-            else:
-                node = self.model.protos.node("Constant", [], [name], "", {"value": tensor})
-                home.nodes.insert(0, node)
-            found = home._known[key] = Value(name, dtype, tuple(array.shape))
+            node = self.model.protos.node("Constant", [], [name], "", {"value": tensor})
+            self.home.constants.append(node)
+            found = self.home._known[key] = Value(name, dtype, tuple(array.shape))
         return found
 
     def number(self, n: Any, dtype: DType) -> Value:
@@ -511,7 +512,8 @@ class GraphWriter:
 
     def _closed(self, outputs: Sequence[tuple[str, Value]]) -> tuple[list[Any], list[str]]:
         """(nodes that the outputs depend on, names of the outputs), renamed as asked."""
-        own = {name for node in self.nodes for name in node.output}
+        made = [*self.constants, *self.nodes]
+        own = {name for node in made for name in node.output}
         new: dict[str, str] = {}
         copies = []
         for name, value in outputs:
@@ -521,7 +523,7 @@ class GraphWriter:
                 source = new.get(value.name, value.name)
                 copies.append(self.model.protos.node("Identity", [source], [name], "", {}))
         names = [name for name, _ in outputs]
-        nodes = [*renamed(self.nodes, new), *copies]
+        nodes = [*renamed(made, new), *copies]
         return used_nodes(nodes, names), names
 
     def close(self, outputs: Sequence[Value]) -> None:
