@@ -39,6 +39,8 @@ class OnnxBuilder(Protocol):
     def size(self, n: Size) -> Value: ...                        # 0-d, of int64
     def shape_of(self, x: Value) -> Value: ...                   # 1-D, of int64
     def reshape(self, x: Value, shape: Sequence[Size]) -> Value: ...
+    def with_axes(  # Unsqueeze or Squeeze, which gives this shape
+        self, op: str, x: Value, axes: Sequence[int], shape: Sequence[Size]) -> Value: ...
     def fixed(self, n: Size) -> int | None: ...                  # None if sizes change it
 
     # parts that several rules need; `shaped` and `retyped` say the facts that a rule knows

@@ -51,6 +51,8 @@ from wend.transforms.exploring.structure import (
     writes_of,
 )
 
+from wend.transforms.exploring.turns import rolled
+
 __all__ = ["ProgramWriter"]
 
 _COMPARISONS = {
@@ -95,8 +97,8 @@ class ProgramWriter:
         outputs: Sequence[str],
         dims: dict[tuple[int, int], str],
     ) -> None:
-        self.program = program
-        self.region = structured(program)
+        self.program = rolled(program)
+        self.region = structured(self.program)
         self.writer = GraphWriter(opset)
         self.names = list(names)
         self.outputs = list(outputs)

@@ -66,7 +66,7 @@ class Protos:
         self, name: str, nodes: list[Any], inputs: list[Any], outputs: list[Any], tensors: list[Any]
     ) -> Any:
         """A GraphProto, without tensors that no node reads."""
-        read = names_read(nodes) | {info.name for info in outputs}
+        read = {*names_read(nodes), *(info.name for info in outputs)}
         kept = [tensor for tensor in tensors if tensor.name in read]
         return self.helper.make_graph(nodes, name, inputs, outputs, initializer=kept)
 
@@ -98,15 +98,15 @@ class Protos:
         )
 
 
-def names_read(nodes: Any) -> set[str]:
-    """The names that nodes read, those in graphs inside nodes included."""
-    found: set[str] = set()
+def names_read(nodes: Any) -> dict[str, None]:
+    """The names that nodes read, in order, those in graphs inside nodes included."""
+    found: dict[str, None] = {}
     for node in nodes:
-        found.update(node.input)
+        found.update(dict.fromkeys(node.input))
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 found |= names_read(attribute.g.node)
-                found.update(info.name for info in attribute.g.output)
+                found.update(dict.fromkeys(info.name for info in attribute.g.output))
     return found
 
 
@@ -117,7 +117,7 @@ def used_nodes(nodes: list[Any], outputs: list[str]) -> list[Any]:
     for node in reversed(nodes):
         if not needed.isdisjoint(node.output):
             kept.append(node)
-            needed |= names_read([node])
+            needed.update(names_read([node]))
     kept.reverse()
     return kept
 

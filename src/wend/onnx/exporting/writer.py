@@ -18,6 +18,7 @@ import numpy as np
 from wend.base import dtypes
 from wend.base.dtypes import DType, int64
 from wend.core.symbolic import (
+    ARG,
     DIM,
     Guards,
     SymInt,
@@ -31,7 +32,7 @@ from wend.core.types import Spec
 from wend.onnx.exporting import extents
 from wend.onnx.exporting.elements import Elements
 from wend.onnx.exporting.kernels import computed_in
-from wend.onnx.exporting.protos import Protos, renamed, used_nodes
+from wend.onnx.exporting.protos import Protos, names_read, renamed, used_nodes
 from wend.onnx.exporting.values import UnsupportedOperatorError, Value
 
 __all__ = ["OPSETS", "GraphWriter"]
@@ -328,6 +329,8 @@ class GraphWriter:
         expr = expr_of(n)
         if type(expr) is not tuple:
             return self.constant(expr, dtype)
+        if expr[0] == ARG:
+            return self.cast(self.model.scalars[expr[1]], dtype)
         is_float = isinstance(n, SymNumber) and n.category >= dtypes.FLOAT
         found = extents.write(self, expr, is_float)
         return self.cast(self.reshape(found, ()), dtype)
@@ -365,8 +368,26 @@ class GraphWriter:
     def reshape(self, x: Value, shape: Sequence[Any]) -> Value:
         """x in another shape; written without computing extents where 0 and -1 suffice."""
         wanted = tuple(shape)
-        made = self._reshaped(x, wanted)
-        return Value(made.name, x.dtype, wanted)
+        before = self._before(x, wanted)
+        return before or self._noted(x, self._reshaped(x, wanted), wanted)
+
+    def with_axes(self, op: str, x: Value, axes: Sequence[int], shape: Sequence[Any]) -> Value:
+        """Unsqueeze or Squeeze of x, which gives this shape."""
+        before = self._before(x, shape)
+        return before or self._noted(x, self.node(op, x, self.sizes(axes)), shape)
+
+    def _before(self, x: Value, shape: Sequence[Any]) -> Value | None:
+        """The value of this shape that x was made of, if the elements are the same in order."""
+        before = self.known(("reshaped", x.name))
+        if before is None or [expr_of(n) for n in before.shape or ()] != list(map(expr_of, shape)):
+            return None
+        return before
+
+    def _noted(self, x: Value, made: Value, shape: Sequence[Any]) -> Value:
+        """The result of a node that has the elements of x in order."""
+        if x.shape is not None and made.name != x.name:
+            self.remember(("reshaped", made.name), self.known(("reshaped", x.name)) or x)
+        return Value(made.name, x.dtype, tuple(shape))
 
     def _reshaped(self, x: Value, wanted: tuple[Any, ...]) -> Value:
         exprs = [expr_of(n) for n in wanted]
@@ -512,8 +533,7 @@ class GraphWriter:
 
     def _closed(self, outputs: Sequence[tuple[str, Value]]) -> tuple[list[Any], list[str]]:
         """(nodes that the outputs depend on, names of the outputs), renamed as asked."""
-        made = [*self.constants, *self.nodes]
-        own = {name for node in made for name in node.output}
+        own = {name for node in (*self.constants, *self.nodes) for name in node.output}
         new: dict[str, str] = {}
         copies = []
         for name, value in outputs:
@@ -523,8 +543,11 @@ class GraphWriter:
                 source = new.get(value.name, value.name)
                 copies.append(self.model.protos.node("Identity", [source], [name], "", {}))
         names = [name for name, _ in outputs]
-        nodes = [*renamed(made, new), *copies]
-        return used_nodes(nodes, names), names
+        nodes = used_nodes([*renamed(self.nodes, new), *copies], names)
+        place = {name: k for k, name in enumerate(names_read(nodes))}
+        place.update({name: len(place) for name in names if name not in place})
+        constants = [n for n in renamed(self.constants, new) if n.output[0] in place]
+        return [*sorted(constants, key=lambda n: place[n.output[0]]), *nodes], names
 
     def close(self, outputs: Sequence[Value]) -> None:
         """End a local function with these results."""

@@ -279,6 +279,9 @@ class Importer:
         if absent and whole:
             raise FormatError(f"onnx.load: nothing makes the output {absent[0]!r} of a graph")
         constants = {n.outputs[0]: read_constant(n.handler(n)) for n in nodes if is_constant(n)}
+        read = {*outputs, *constants}.union(*uses)
+        for node in nodes:  # a handler computes no output that nobody reads
+            node.outputs = [name if name in read else "" for name in node.outputs]
         kept = {*outputs, *constants}
         for node, used in zip(reversed(nodes), reversed(uses)):
             dead = {name for name in (*used, *node.outputs) if name in made and name not in kept}

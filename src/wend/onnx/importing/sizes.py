@@ -12,6 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import wend
+from wend.core import _hot
+from wend.core.symbolic import MOD, SUB, SymInt, expr_of, hint_of
 
 MOST_KNOWN = 64  # numbers of a tensor that are followed
 _LARGEST = 1 << 62
@@ -28,6 +30,22 @@ def remember(tensor: Any, numbers: list[Any]) -> Any:
 def known_of(value: Any) -> list[Any] | None:
     """The numbers of a tensor, if Python knows them."""
     return getattr(value, "known", None)
+
+
+def is_explored(tensor: Any) -> bool:
+    """Whether the tensor has no data, as a result of a function that is being explored."""
+    run = _hot.current_trace().symbolic
+    return run is not None and hasattr(run, "explores") and run.explores(tensor)
+
+
+def whole(n: Any) -> Any:
+    """A size as an int; an extent of a function that is being explored stays a symbol."""
+    return n if isinstance(n, SymInt) else int(n)
+
+
+def is_int(n: Any, value: int) -> bool:
+    """Whether a number is this int, and no symbol: extents are compared by no guard."""
+    return not isinstance(n, SymInt) and bool(n == value)
 
 
 def _pairs(function: Callable[[Any, Any], Any]) -> Rule:
@@ -66,24 +84,52 @@ def _same(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any]:
 
 
 def _divided(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
-    """Quotients and remainders of numbers that have the same sign: no rule of rounding matters."""
-    if any(n < 0 for n in numbers[0]) or any(n <= 0 for n in numbers[1]):
+    """Quotients of numbers that have the same sign, or leave no rest: no rule of rounding matters."""
+    a, b = numbers
+    if len(a) == len(b) and all(map(_without_rest, a, b)):
+        return [_numerator(x) // y for x, y in zip(a, b)]
+    if any(n < 0 for n in a) or any(n <= 0 for n in b):
         return None
-    function = operator.floordiv if node.op_type == "Div" else operator.mod
-    return _pairs(function)(node, inputs, numbers)
+    return _pairs(operator.floordiv)(node, inputs, numbers)
+
+
+def _without_rest(x: Any, y: Any) -> bool:
+    """Whether x is written as a - a % y."""
+    expr = expr_of(x)
+    if type(expr) is not tuple or expr[0] != SUB:
+        return False
+    rest = expr[2]
+    return type(rest) is tuple and rest == (MOD, expr[1], expr_of(y))
+
+
+def _numerator(x: Any) -> Any:
+    """The a of a - a % y."""
+    return type(x)(expr_of(x)[1], hint_of(x), x.guards)
+
+
+def _remainders(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
+    """Remainders, which have the sign of the divisor, as Python's have."""
+    return None if node.get("fmod") else _pairs(operator.mod)(node, inputs, numbers)
 
 
 RULES: dict[str, Rule] = {
     "Add": _pairs(operator.add),
+    "And": _pairs(operator.and_),
     "Cast": _same,
     "Concat": lambda node, inputs, numbers: [n for part in numbers for n in part],
     "Div": _divided,
     "Equal": _pairs(operator.eq),
     "Gather": _gather,
     "Greater": _pairs(operator.gt),
+    "GreaterOrEqual": _pairs(operator.ge),
+    "Identity": _same,
     "Less": _pairs(operator.lt),
-    "Mod": _divided,
+    "LessOrEqual": _pairs(operator.le),
+    "Mod": _remainders,
     "Mul": _pairs(operator.mul),
+    "Neg": lambda node, inputs, numbers: [-n for n in numbers[0]],
+    "Not": lambda node, inputs, numbers: [not n for n in numbers[0]],
+    "Or": _pairs(operator.or_),
     "ReduceProd": lambda node, inputs, numbers: [math.prod(numbers[0])],
     "Reshape": _same,
     "Slice": _slice,
@@ -106,6 +152,6 @@ def follow(node: Any, inputs: list[Any], result: Any) -> None:
     found = RULES[node.op_type](node, inputs, numbers)  # type: ignore[arg-type]
     if found is None or len(found) != result.numel() or len(found) > MOST_KNOWN:
         return
-    found = [(bool if result.dtype is wend.bool else int)(n) for n in found]
-    if all(-_LARGEST < n < _LARGEST for n in found):
+    found = [(bool if result.dtype is wend.bool else whole)(n) for n in found]
+    if all(isinstance(n, SymInt) or -_LARGEST < n < _LARGEST for n in found):
         remember(result, found)

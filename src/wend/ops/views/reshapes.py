@@ -203,7 +203,7 @@ class Unsqueeze(Reshaping):
 
     def onnx(self, g: Any, x: Any) -> Any:
         dim = normalize_dim(self.dim, x.rank + 1, "unsqueeze")
-        return g.node("Unsqueeze", x, g.sizes((dim,)))
+        return g.with_axes("Unsqueeze", x, (dim,), g.out[0].shape)
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         return ops.unsqueeze(x, normalize_dim(self.dim, len(x.shape), "unsqueeze") + 1)
@@ -246,7 +246,7 @@ class Squeeze(Reshaping):
     def onnx(self, g: Any, x: Any) -> Any:
         kept = self.kept(x.shape)
         gone = tuple(d for d in range(x.rank) if d not in kept)
-        return g.node("Squeeze", x, g.sizes(gone)) if gone else x
+        return g.with_axes("Squeeze", x, gone, g.out[0].shape) if gone else x
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(1, 3, 1)))

@@ -23,7 +23,7 @@ from wend.transforms.exploring.program import (
     Stretch,
 )
 
-__all__ = ["made_by", "simplify", "used_by"]
+__all__ = ["drop_points", "made_by", "renamed", "simplify", "used_by"]
 
 MOST_ROUNDS = 200
 
@@ -78,7 +78,7 @@ def simplify(program: StaticGraph) -> StaticGraph:
         # Points that differ in arguments alone merge before these arguments are constants.
         if not _merge_points(program) and not _drop_constant_params(program):
             break
-    _drop_points(program)
+    drop_points(program)
     return program
 
 
@@ -274,7 +274,7 @@ def _merge_points(program: StaticGraph) -> bool:
                 pairs = zip(orders[target], orders[end.point], strict=True)
                 theirs = {mine: given[other] for mine, other in pairs}
                 stretch.end = Go(target, tuple([theirs[p] for p in points[target].params]))
-    _drop_points(program)
+    drop_points(program)
     return True
 
 
@@ -335,7 +335,7 @@ def _extents(program: StaticGraph, i: int, name: Callable[[int], int]) -> Any:
     return info.dtype, tuple([renamed(e, known_name) for e in info.extents])
 
 
-def _drop_points(program: StaticGraph) -> None:
+def drop_points(program: StaticGraph) -> None:
     """Remove points that no way leads to."""
     reached = [0]
     seen = {0}

@@ -20,9 +20,7 @@ def counted_from_start(index: Any, size: int) -> Any:
 def gather(node: Any, x: Any, index: Any) -> Any:
     """Slices of x along an axis, at indices of any shape."""
     axis = node.get("axis", 0) % x.ndim
-    flat = counted_from_start(index, x.shape[axis]).reshape(-1)
-    shape = tuple(x.shape)
-    return x.index_select(axis, flat).reshape(shape[:axis] + tuple(index.shape) + shape[axis + 1 :])
+    return x[(slice(None),) * axis + (index.to(wend.int64),)]
 
 
 @op("GatherElements")

@@ -8,7 +8,8 @@ import wend
 import wend.nn.functional as F
 from wend.onnx.importing.ops.support import axes_of, ints, number, pad_argument
 from wend.onnx.importing.registry import op
-from wend.onnx.importing.types import element_of, plain, with_element
+from wend.onnx.importing.sizes import is_int
+from wend.onnx.importing.types import MOST_DIM, element_of, plain, with_element
 
 
 @op("Transpose")
@@ -37,18 +38,17 @@ def split(node: Any, x: Any, sizes: Any = None) -> Any:
 
 def take_slice(x: Any, axis: int, start: int, end: int, step: int) -> Any:
     """Elements from start to before end by step, of either sign, clamped to the size."""
+    if step > 0:  # as Python's
+        return x[(slice(None),) * axis + (slice(start, end, step),)]
+    if step == -1 and is_int(start, -1) and end <= -MOST_DIM:  # all, for any size
+        return x.flip(axis)
     n = x.shape[axis]
     start, end = (i + n if i < 0 else i for i in (start, end))
-    if step > 0:
-        places = range(min(max(start, 0), n), min(max(end, 0), n), step)
-    else:
-        places = range(min(max(start, -1), n - 1), min(max(end, -1), n - 1), step)
+    places = range(min(max(start, -1), n - 1), min(max(end, -1), n - 1), step)
     if not places:
         return x.narrow(axis, 0, 0)
-    first, last = min(places[0], places[-1]), max(places[0], places[-1])
-    index = [slice(None)] * axis + [slice(first, last + 1, abs(step))]
-    found = x[tuple(index)]
-    return found.flip(axis) if step < 0 else found
+    index = [slice(None)] * axis + [slice(places[-1], places[0] + 1, -step)]
+    return x[tuple(index)].flip(axis)
 
 
 @op("Slice")

@@ -73,9 +73,38 @@ class Windows:
         return functools.reduce(wend.mul, vectors)
 
 
+def is_plain(node: Any) -> bool:
+    """Whether a pooling node asks for windows that `nn.functional` makes: equal pads, and small."""
+    kernel = node.get("kernel_shape")
+    rank = len(kernel)
+    pads = node.get("pads", (0,) * 2 * rank)
+    small = all(2 * p <= k for p, k in zip(pads, kernel))
+    return (
+        rank in _MAX
+        and node.get("auto_pad", "NOTSET") == "NOTSET"
+        and small
+        and pads[:rank] == pads[rank:]
+    )
+
+
+def plain_windows(node: Any) -> tuple[Any, ...]:
+    """Kernel, strides and padding of a plain node."""
+    kernel = node.get("kernel_shape")
+    rank = len(kernel)
+    pads = node.get("pads", (0,) * 2 * rank)
+    return kernel, node.get("strides", (1,) * rank), pads[:rank]
+
+
+def ceiling(node: Any) -> dict[str, bool]:
+    """Whether windows may end behind the padding."""
+    return {"ceil_mode": bool(node.get("ceil_mode"))}
+
+
 @op("MaxPool")
 def max_pool(node: Any, x: Any) -> Any:
     """The largest element of each window, and the index of that."""
+    if is_plain(node) and not node.wants(1) and is_float(x):
+        return _MAX[x.ndim - 2](x, *plain_windows(node), node.get("dilations", 1), **ceiling(node))
     windows = Windows(node, x.shape[2:])
     least = _bound(x.dtype, -1)
     full = windows.pad(x, least)
@@ -101,6 +130,10 @@ def max_pool(node: Any, x: Any) -> Any:
 @op("AveragePool")
 def average_pool(node: Any, x: Any) -> Any:
     """The mean of each window."""
+    if is_plain(node) and all(d == 1 for d in node.get("dilations", ())):
+        whole = bool(node.get("count_include_pad"))
+        function = _MEAN[x.ndim - 2]
+        return function(x, *plain_windows(node), count_include_pad=whole, **ceiling(node))
     windows = Windows(node, x.shape[2:])
     full = windows.pad(x, 0)
     function = _MEAN.get(windows.rank)

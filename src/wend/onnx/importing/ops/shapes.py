@@ -10,7 +10,7 @@ from wend.base.errors import FormatError, ShapeError
 from wend.onnx.importing.carried import aware
 from wend.onnx.importing.ops.support import axes_of, ints, number, size_tensor
 from wend.onnx.importing.registry import op
-from wend.onnx.importing.sizes import MOST_KNOWN, remember
+from wend.onnx.importing.sizes import MOST_KNOWN, is_int, remember
 from wend.onnx.importing.types import Text, dtype_of, element_of, plain, with_element
 
 
@@ -25,7 +25,8 @@ def shape(node: Any, x: Any) -> Any:
 @op("Size")
 def size(node: Any, x: Any) -> Any:
     """The number of elements."""
-    return wend.tensor(math.prod(x.shape), dtype=wend.int64)
+    count = math.prod(x.shape)
+    return remember(wend.tensor(count, dtype=wend.int64), [count])
 
 
 @op("Constant")
@@ -80,9 +81,10 @@ def reshape(node: Any, x: Any, sizes: Any = None) -> Any:
     """Other dims over the same elements: 0 keeps a dim, -1 is the rest."""
     wanted = ints(node.get("shape") if sizes is None else sizes)
     if not node.get("allowzero"):
-        wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
-    if -1 in wanted and 0 in wanted:
-        wanted[wanted.index(-1)] = 0 if math.prod(x.shape) == 0 else 1
+        wanted = [x.shape[i] if is_int(n, 0) else n for i, n in enumerate(wanted)]
+    rest = [i for i, n in enumerate(wanted) if is_int(n, -1)]
+    if rest and any(is_int(n, 0) for n in wanted):
+        wanted[rest[0]] = 0 if math.prod(x.shape) == 0 else 1
     return x.reshape(wanted)
 
 
@@ -122,7 +124,7 @@ def expand(node: Any, x: Any, sizes: Any) -> Any:
     rank = max(x.ndim, len(wanted))
     have = [1] * (rank - x.ndim) + list(x.shape)
     wanted = [1] * (rank - len(wanted)) + wanted
-    return x.expand([n if w == 1 else w for n, w in zip(have, wanted)])
+    return x.expand([n if is_int(w, 1) else w for n, w in zip(have, wanted)])
 
 
 @op("Optional")

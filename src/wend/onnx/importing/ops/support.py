@@ -5,24 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import wend
-from wend.onnx.importing.sizes import known_of, remember
+from wend.onnx.importing.sizes import is_explored, known_of, remember, whole
 from wend.onnx.importing.types import plain
 
 
-def ints(value: Any) -> list[int]:
+def ints(value: Any) -> list[Any]:
     """The elements of an integer tensor, or of a tuple of ints, as a list."""
     if isinstance(value, list | tuple | range):
         return list(value)
     known = known_of(value)
     if known is not None:
         return list(known)
-    return [int(n) for n in plain(value).reshape(-1).tolist()]
+    flat = plain(value).reshape(-1)
+    if is_explored(flat):  # each element is a number of the graph
+        return [flat[i].item() for i in range(flat.shape[0])]
+    return [int(n) for n in flat.tolist()]
 
 
 def number(value: Any) -> Any:
     """The element of a tensor with a single element."""
     known = known_of(value)
-    return plain(value).reshape(-1).tolist()[0] if known is None else known[0]
+    if known is not None:
+        return known[0]
+    flat = plain(value).reshape(-1)
+    return flat[0].item() if is_explored(flat) else flat.tolist()[0]
 
 
 def axes_of(value: Any, rank: int) -> list[int]:
@@ -32,7 +38,7 @@ def axes_of(value: Any, rank: int) -> list[int]:
 
 def size_tensor(values: Any) -> Any:
     """An int64 vector."""
-    numbers = [int(n) for n in values]
+    numbers = [whole(n) for n in values]
     return remember(wend.tensor(numbers, dtype=wend.int64), numbers)
 
 
