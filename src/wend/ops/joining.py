@@ -127,7 +127,8 @@ class Cat(Primitive):
     def onnx(self, g: Any, tensors: list[Any]) -> Any:
         kept = [tensors[k] for k in self.kept([t.shape for t in tensors])]
         dim = normalize_dim(self.dim, kept[0].rank, "cat")
-        return g.node("Concat", *(g.cast(t, g.out[0].dtype) for t in kept), axis=dim)
+        parts = [g.cast(t, g.out[0].dtype) for t in kept]
+        return g.node("Concat", *parts, axis=dim) if len(parts) > 1 else parts[0]
 
     def batch(self, batched: Any, size: Any, tensors: list[Any]) -> Any:
         flags = batched[0]

@@ -25,7 +25,8 @@ _NAMES = {
 _GROUPS = {
     "f32": "Acos Acosh Asin Asinh Atan Atanh AveragePool Celu Conv ConvTranspose Col2Im Cosh Elu"
     " Erf Gelu HardSigmoid InstanceNormalization LRN LeakyRelu LpPool PRelu Selu Sinh Softplus"
-    " Softsign Tan ThresholdedRelu Mish HardSwish GroupNormalization",
+    " Softsign Tan ThresholdedRelu Mish HardSwish GroupNormalization"
+    " LSTM GRU RNN",
     "f32 f64": "BatchNormalization Ceil Cos Exp Floor Gemm Log LogSoftmax Reciprocal Sigmoid Sin"
     " Softmax Sqrt Tanh",
     "f16 f32": "Attention",

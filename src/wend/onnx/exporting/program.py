@@ -27,8 +27,10 @@ from wend.core.symbolic import (
     hint_of,
     make,
 )
+from wend.onnx.exporting import loops
 from wend.onnx.exporting.values import Value
 from wend.onnx.exporting.writer import GraphWriter
+from wend.transforms.exploring.carried import items_of
 from wend.transforms.exploring.numbers import ids_of
 from wend.transforms.exploring.program import (
     Apply,
@@ -40,6 +42,7 @@ from wend.transforms.exploring.program import (
     number_category,
 )
 from wend.transforms.exploring.running import pattern_of
+from wend.transforms.exploring.simplify import made_by
 from wend.transforms.exploring.structure import (
     END,
     Bind,
@@ -50,7 +53,6 @@ from wend.transforms.exploring.structure import (
     structured,
     writes_of,
 )
-
 from wend.transforms.exploring.turns import rolled
 
 __all__ = ["ProgramWriter"]
@@ -63,6 +65,7 @@ _COMPARISONS = {
     GT: "Greater",
     GE: "GreaterOrEqual",
 }
+_NESTED = (Bind, Branch, Repeat)
 _NUMBERS = (bool_, int64, float64, float64)  # dtypes of numbers, by category
 
 
@@ -105,7 +108,18 @@ class ProgramWriter:
         self.dims = dims
         self.numbers: dict[int, Any] = {}  # by id(), the SymInt or SymNumber of a 0-d tensor
         self.captured = {c.id: c for c in program.captured}
-        self.initializers: dict[int, Value] = {}
+        self.initializers: dict[Any, Value] = {}
+        self.made = {
+            i: x for x in items_of(self.region) if not isinstance(x, _NESTED) for i in made_by(x)
+        }
+        self.renamed = {
+            name: value
+            for x in items_of(self.region)
+            if isinstance(x, Bind)
+            for name, value in zip(x.names, x.values, strict=True)
+        }
+        self.stays: dict[int, int] = {}  # params of loops that were written -> their only value
+        self.carried = {p for x in items_of(self.region) if isinstance(x, Repeat) for p in x.params}
         self.outputs += [f"output_{k}" for k in range(len(outputs), self.n_outputs)]
         self.writer.model.taken.update(names, self.outputs, (c.name for c in program.captured))
 
@@ -173,6 +187,27 @@ class ProgramWriter:
             self.initializers[i] = known
         return known
 
+    def initializer(self, name: str, array: Any) -> Value:
+        """A tensor made of parameters, under a name of its own."""
+        known = self.initializers.get(name)
+        if known is None:
+            self.writer.model.taken.add(name)
+            known = self.initializers[name] = self.writer.initializer(name, array)
+        return known
+
+    def meant(self, i: int) -> int:
+        """The first name of a value."""
+        while True:
+            known = self.stays if i in self.carried else self.renamed
+            if i not in known:
+                return i
+            i = known[i]
+
+    @staticmethod
+    def is_asked(item: Apply) -> bool:
+        """Whether an op has args that are known at run time."""
+        return any(type(e) is tuple for e in item.args)
+
     def number(self, scope: Scope, expr: Expr, category: int = 1) -> Any:
         """An expression as a number for the writer: Python's, a SymInt or a SymNumber."""
         found, hint = self.placed(scope, expr)
@@ -218,7 +253,7 @@ class ProgramWriter:
         return scope.writer.number(self.number(scope, expr, category), dtype)
 
     def named(self, scope: Scope, i: int, value: Value) -> Value:
-        """A value from a branch or a loop, with the extents that the program knows for the id."""
+        """A value under an id: with the extents that the program knows for the id, or its own."""
         info = self.program.info[i]
         if info.extents is None:
             return Value(value.name, value.dtype, ())
@@ -228,7 +263,9 @@ class ProgramWriter:
         for axis, e in enumerate(info.extents):
             own = type(e) is tuple and any(k == i for k in ids_of(e))
             known = not own and all(k in scope.values or k in self.captured for k in ids_of(e))
-            shape.append(self.number(scope, e) if known else fresh.shape[axis])
+            given = None if value.shape is None else value.shape[axis]
+            own_extent = fresh.shape[axis] if given is None else given
+            shape.append(self.number(scope, e) if known else own_extent)
         return Value(value.name, value.dtype, tuple(shape))
 
     # -- statements -------------------------------------------------------------------------
@@ -253,7 +290,7 @@ class ProgramWriter:
             elif isinstance(item, Branch):
                 self.branch(scope, item)
             else:
-                self.repeat(scope, item)
+                loops.write(self, scope, item)
 
     def apply(self, scope: Scope, item: Apply) -> None:
         """An op."""
@@ -302,15 +339,16 @@ class ProgramWriter:
         ids = self.ids(item.outcome)
         if not ids:
             return
-        made = scope.writer.raw_node(
+        made = self.outputs_of(
+            scope,
             "If",
             [condition],
-            self.dtype(ids[0]),
-            outputs=len(ids),
+            [self.dtype(i) for i in ids],
             then_branch=graphs[0],
             else_branch=graphs[1],
         )
-        self.take(scope, ids, made)
+        for i, value in zip(ids, made, strict=True):
+            scope.values[i] = self.named(scope, i, value)
 
     def ids(self, outcome: Outcome) -> list[int]:
         """The ids that a statement makes."""
@@ -324,11 +362,14 @@ class ProgramWriter:
         info = self.program.info[i]
         return _NUMBERS[info.dtype] if info.extents is None else info.dtype
 
-    def take(self, scope: Scope, ids: list[int], made: Any) -> None:
-        """Note the results of a node with graphs inside."""
-        values = [made] if len(ids) == 1 else made
-        for i, value in zip(ids, values, strict=True):
-            scope.values[i] = self.named(scope, i, Value(value.name, self.dtype(i)))
+    def outputs_of(
+        self, scope: Scope, op: str, inputs: list[Any], dtypes: list[Any], **attributes: Any
+    ) -> list[Value]:
+        """The results of a node, in these element types."""
+        count = len(dtypes)
+        made = scope.writer.raw_node(op, inputs, dtypes[0], outputs=count, **attributes)
+        values = [made] if count == 1 else made
+        return [Value(v.name, t) for v, t in zip(values, dtypes, strict=True)]
 
     def results(self, scope: Scope, inner: Outcome, outer: Outcome) -> list[Value]:
         """The values that a region gives for the ids of the statement around."""
@@ -367,68 +408,3 @@ class ProgramWriter:
             assert value.shape is not None, value
             found.append((named("result"), Value(value.name, value.dtype, (None,) * value.rank)))
         return scope.writer.graph(found, named(name))
-
-    def repeat(self, scope: Scope, item: Repeat) -> None:
-        """A Loop node."""
-        start = [self.value(scope, i) for i in item.start]
-        extra = [] if item.outcome is None else self.ids(item.outcome)
-        first = [self.nothing(i) for i in extra]
-        inner = scope.inner()
-        writer = inner.writer
-        name = self.writer.model.name
-        writer.input(name("turn"), int64, ())
-        writer.input(name("goes_on"), bool_, ())
-        for i in [*item.params, *extra]:
-            info = self.program.info[i]
-            rank = 0 if info.extents is None else len(info.extents)
-            given = writer.input(name("carried"), self.dtype(i), (None,) * rank)
-            inner.values[i] = self.named(inner, i, given)
-        held = [inner.values[i] for i in extra]
-        if item.outcome is None:
-            assert item.question is not None
-            condition = self.asked(scope, item, item.start)
-            self.write(inner, item.body)
-            row = item.body.outcome.values.get(item.point)
-            if row is None:
-                raise self.writer.unsupported("a loop always ends in an error")
-            new = [self.value(inner, i) for i in row if i is not None]
-            for p, value in zip(item.params, new, strict=True):
-                inner.values[p] = self.named(inner, p, value)
-            again = self.asked(inner, item, item.params)
-        else:
-            condition = scope.writer.constant(True, bool_)
-            self.write(inner, item.body)
-            outcome = item.body.outcome
-            row = outcome.values.get(item.point) or (None,) * len(item.params)
-            new = [
-                inner.values[p] if i is None else self.value(inner, i)
-                for p, i in zip(item.params, row, strict=True)
-            ]
-            new += self.results(inner, outcome, item.outcome)
-            selector = self.selected(inner, outcome)
-            same = writer.constant(item.point, int64)
-            again = Value(writer.raw_node("Equal", [selector, same], bool_).name, bool_, ())
-        del held
-        body = self.closed(inner, [again, *new], "body")
-        ids = [*item.outputs, *extra]
-        if not ids:
-            return
-        made = scope.writer.raw_node(
-            "Loop",
-            [None, condition, *start, *first],
-            self.dtype(ids[0]),
-            outputs=len(ids),
-            body=body,
-        )
-        self.take(scope, ids, made)
-
-    def asked(self, scope: Scope, item: Repeat, params: Sequence[int]) -> Value:
-        """Whether a loop goes on, with these values of the params."""
-        asking = Scope(scope.writer, scope.values)
-        for p, i in zip(item.params, params, strict=True):
-            asking.values[p] = self.named(asking, p, self.value(scope, i))
-        assert item.question is not None
-        found = self.condition(asking, item.question)
-        if not item.goes_on:
-            found = Value(scope.writer.raw_node("Not", [found], bool_).name, bool_, ())
-        return found

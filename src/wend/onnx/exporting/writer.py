@@ -451,11 +451,16 @@ class GraphWriter:
 
     def slice(self, x: Value, dim: int, start: Any, end: Any, step: Any) -> Value:
         """start:end:step along a dim, with Python's meaning; None for the ends."""
+        whole = (start, end, step) == (-1, -(2**63), -1)
+        before = self.known(("turned", x.name, dim)) if whole else None
+        if before is not None:
+            return before  # turned back
         bounds = (0 if start is None else start, 2**63 - 1 if end is None else end)
         first, last = (self.sizes((n,)) for n in bounds)
-        return self.node(  # type: ignore[no-any-return]
-            "Slice", x, first, last, self.sizes((dim,)), self.sizes((step,))
-        )
+        made: Value = self.node("Slice", x, first, last, self.sizes((dim,)), self.sizes((step,)))
+        if whole:
+            self.remember(("turned", made.name, dim), x)
+        return made
 
     def corner(self, x: Value, shape: Sequence[Any]) -> Value:
         """The first elements of x along each dim, as many as `shape` says."""

@@ -32,10 +32,14 @@ def known_of(value: Any) -> list[Any] | None:
     return getattr(value, "known", None)
 
 
+def is_exploring() -> bool:
+    """Whether the function that runs is being explored."""
+    return hasattr(_hot.current_trace().symbolic, "explores")
+
+
 def is_explored(tensor: Any) -> bool:
     """Whether the tensor has no data, as a result of a function that is being explored."""
-    run = _hot.current_trace().symbolic
-    return run is not None and hasattr(run, "explores") and run.explores(tensor)
+    return is_exploring() and _hot.current_trace().symbolic.explores(tensor)
 
 
 def whole(n: Any) -> Any:
@@ -84,7 +88,7 @@ def _same(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any]:
 
 
 def _divided(node: Any, inputs: list[Any], numbers: list[list[Any]]) -> list[Any] | None:
-    """Quotients of numbers that have the same sign, or leave no rest: no rule of rounding matters."""
+    """Quotients of numbers that have the same sign, or leave no rest: rounding does not matter."""
     a, b = numbers
     if len(a) == len(b) and all(map(_without_rest, a, b)):
         return [_numerator(x) // y for x, y in zip(a, b)]

@@ -23,7 +23,7 @@ from wend.transforms.exploring.program import (
     Stretch,
 )
 
-__all__ = ["drop_points", "made_by", "renamed", "simplify", "used_by"]
+__all__ = ["drop_points", "made_by", "rename_all", "renamed", "simplify", "used_by"]
 
 MOST_ROUNDS = 200
 
@@ -154,7 +154,7 @@ def _drop_constant_params(program: StaticGraph) -> bool:
                 same[p] = only
     if not same:
         return False
-    _rename_all(program, lambda i: same.get(i, i))
+    rename_all(program, lambda i: same.get(i, i))
     for number, point in enumerate(program.points):
         kept = [k for k, p in enumerate(point.params) if p not in same.values()]
         if len(kept) == len(point.params):
@@ -221,7 +221,7 @@ def _renamed_question(question: Any, name: Callable[[int], int]) -> Any:
     return (*question[:2], *[renamed(e, name) for e in question[2:]])
 
 
-def _rename_all(program: StaticGraph, name: Callable[[int], int]) -> None:
+def rename_all(program: StaticGraph, name: Callable[[int], int]) -> None:
     """New ids everywhere."""
     for point in program.points:
         point.params = tuple(map(name, point.params))

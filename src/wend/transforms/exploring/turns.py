@@ -12,7 +12,7 @@ from typing import Any
 
 from wend.core.primitive import REGISTRY
 from wend.core.signature import Binder
-from wend.core.symbolic import ARG, DIM, Expr
+from wend.core.symbolic import ARG, DIM, EQ, NE, Expr
 from wend.transforms.exploring.numbers import ids_of
 from wend.transforms.exploring.program import (
     Apply,
@@ -27,7 +27,7 @@ from wend.transforms.exploring.program import (
     StaticGraph,
     Stretch,
 )
-from wend.transforms.exploring.simplify import drop_points, made_by, renamed
+from wend.transforms.exploring.simplify import drop_points, made_by, rename_all, renamed
 
 __all__ = ["rolled"]
 
@@ -41,7 +41,7 @@ def rolled(program: StaticGraph) -> StaticGraph:
         Point(p.params, p.question, [Stretch(list(s.items), s.end) for s in p.answers], p.site)
         for p in program.points
     ]
-    found = replace(program, points=points, info=dict(program.info))
+    found = replace(program, points=points, info={i: replace(x) for i, x in program.info.items()})
     while any(_roll(found, number) for number in range(1, len(found.points))):
         drop_points(found)
     return found
@@ -61,6 +61,9 @@ def _roll(program: StaticGraph, number: int) -> bool:
         match = _Match(program, first, loop)
         if match.whole(answer):
             _enter(program, number, end.point, match)
+            # Extents may be those of the params of the point that goes.
+            new = match.successors()
+            rename_all(program, lambda i: new.get(i, i))  # noqa: B023
             return True
     return False
 
@@ -107,6 +110,11 @@ class _Match:
         self.program, self.first, self.loop = program, first, loop
         self.known: dict[int, int] = {}
         self.empty: dict[int, Info] = {}
+        self.equal = {
+            a: b
+            for (op, a, b), (outcome, _) in program.guards.items()
+            if (op, outcome) in ((EQ, True), (NE, False)) and type(a) is tuple and a[0] == DIM
+        }
         self.outside = {*program.inputs, *(c.id for c in program.captured), *first.params}
 
     def whole(self, answer: int) -> bool:
@@ -118,6 +126,17 @@ class _Match:
         if not isinstance(out.end, Fail) and not self.stretch(out, leaves, lambda: True):
             return False
         return all(p in self.empty or self.fits(p) for p in self.loop.params)
+
+    def successors(self) -> dict[int, int]:
+        """Per param before the first turn the param of the loop that begins as that value."""
+        found: dict[int, int] = {}
+        for p in self.loop.params:
+            first = self.known.get(p)
+            if first in self.first.params:
+                mine, other = self.program.info[first], self.program.info[p]
+                if mine.extents == other.extents or first not in found:
+                    found[first] = p
+        return found
 
     def question(self) -> bool:
         """Whether both points ask the same."""
@@ -138,7 +157,11 @@ class _Match:
         if mine.dtype is not other.dtype or (mine.extents is None) != (other.extents is None):
             return False
         pairs = enumerate(zip(mine.extents or (), other.extents or (), strict=True))
-        return all(o == (DIM, p, axis) or self.alike(m, o) for axis, (m, o) in pairs)
+        return all(o == (DIM, p, axis) or self.agree(m, o) for axis, (m, o) in pairs)
+
+    def agree(self, mine: Expr, other: Expr) -> bool:
+        """Whether two extents are equal, by a guard if not as expressions."""
+        return self.alike(mine, other) or self.equal.get(mine) == other
 
     def stretch(self, mine: Stretch, other: Stretch, rest: Any) -> bool:
         """Whether two stretches do the same; `rest` is asked before the ends are compared."""
@@ -209,7 +232,7 @@ class _Match:
         return all(m[0] == o[0] and self.same(m[1], o[1]) for m, o in pairs)
 
     def same(self, mine: int, other: int) -> bool:
-        """Whether an id of the loop means an id of the first turn; params take their first value."""
+        """Whether an id of the loop means an id of the first turn; params take the first value."""
         if other in self.empty:
             return False
         if other in self.known:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import wend
 from wend.onnx.importing.ops.support import number
 from wend.onnx.importing.registry import op
+from wend.onnx.importing.sizes import is_exploring, known_of, remember
 from wend.onnx.importing.types import dtype_of, element_of, plain, with_element
 
 
@@ -26,26 +29,35 @@ def loop(node: Any, scope: Any, limit: Any = None, go_on: Any = None, *carried: 
     read = None  # the condition that was read last: a body may hand on the same tensor
     state = list(carried)
     rows: list[list[Any]] = [[] for _ in body.outputs[1 + len(carried) :]]
-    count = 0
-    while most is None or count < most:
+    for given in _turns(most):
         if held is not None and held is not read:
             if not number(held):
                 break
             read = held
-        given = wend.tensor(count, dtype=wend.int64)
-        condition = wend.tensor(True) if held is None else held
+        condition = remember(wend.tensor(True), [True]) if held is None else held
         held, *results = body.within(scope, given, condition, *state)
+        held = None if known_of(held) == [True] else held
         state = results[: len(state)]
         for row, value in zip(rows, results[len(state) :]):
             row.append(value)
-        count += 1
     kinds = body.kinds[1 + len(carried) :]
     return (*state, *[stacked(row, 0, kind) for row, kind in zip(rows, kinds)])
 
 
+def _turns(most: Any) -> Iterator[Any]:
+    """The numbers of the turns, as tensors; without an end where there is no limit."""
+    if most is None and is_exploring():  # Python must not count: its state would never come back
+        number = wend.tensor(0, dtype=wend.int64)
+        while True:
+            yield number
+            number = number + 1
+    for count in itertools.count() if most is None else range(most):
+        yield remember(wend.tensor(count, dtype=wend.int64), [count])
+
+
 def stacked(row: list[Any], axis: int, kind: Any) -> Any:
     """Values of all iterations along a new axis; of none an empty tensor of the declared type."""
-    if row:
+    if row or is_exploring():  # a graph has a single way for any number of values
         values = wend.stack([plain(value) for value in row], axis)
         return with_element(values, element_of(row[0]))
     sizes = list(kind.sizes or ())

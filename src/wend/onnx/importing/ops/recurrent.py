@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM: a loop in Python over the steps, so that each length and activation fits."""
+"""RNN, GRU and LSTM: as layers of `nn`; others as a loop, so that each activation fits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import wend
 import wend.nn.functional as F
+from wend.core.symbolic import SymInt
+from wend.nn._base.recurrence import walk, walk_in_loop
 from wend.onnx.importing.registry import op
 
 ACTIVATIONS = {
@@ -100,11 +102,67 @@ def recurrent(
     return (y, *ends)
 
 
+def as_layer(
+    node: Any, x: Any, weights: list[Any], states: list[Any], mode: str, order: tuple[int, ...]
+) -> Any:
+    """All outputs and the last states of a node that is a layer of `nn`.
+
+    weights: W, R and B of the node, of which the gates get `nn`'s order
+    """
+    if node.get("layout"):
+        x = x.transpose(0, 1)
+        states = [None if s is None else s.transpose(0, 1) for s in states]
+    time, batch, hidden = x.shape[0], x.shape[1], weights[1].shape[-1]
+    outputs, lasts = [], []
+    for d in range(weights[0].shape[0]):
+        w, r, b = [None if a is None else a[d] for a in weights]
+        parts = [w, r, None, None] if b is None else [w, r, *b.chunk(2)]
+        parts = [None if a is None else _in_order(a, order) for a in parts]
+        start = tuple(
+            wend.zeros((batch, hidden), dtype=x.dtype) if s is None else s[d] for s in states
+        )
+        back = node.get("direction") == "reverse" or d == 1
+        if isinstance(time, SymInt):  # a function is being explored
+            output, last = walk_in_loop(mode, x, start, [*parts, None], back)
+        else:
+            rows = x.flatten(0, 1)
+            output, last = walk(mode, rows, [batch] * time, start, [*parts, None], back)
+            output = output.unflatten(0, (time, batch))
+        outputs.append(output)
+        lasts.append(last)
+    y = wend.stack(outputs, 1)
+    ends = [wend.stack(column) for column in zip(*lasts)]
+    if node.get("layout"):
+        y = y.permute(2, 0, 1, 3)
+        ends = [end.transpose(0, 1) for end in ends]
+    return (y, *ends)
+
+
+def _in_order(weight: Any, order: tuple[int, ...]) -> Any:
+    """A weight with its gates in another order."""
+    if len(order) == 1:
+        return weight
+    parts = weight.chunk(len(order))
+    return wend.cat([parts[k] for k in order])
+
+
+def is_layer(node: Any, lengths: Any, count: int) -> bool:
+    """Whether a node has the activations of `nn`'s layers, and no lengths and bounds."""
+    usual = ("Sigmoid", "Tanh", "Tanh")[-count:] if count > 1 else ("Tanh",)
+    lots = 2 if node.get("direction") == "bidirectional" else 1
+    names = tuple(name.capitalize() for name in node.get("activations") or usual * lots)
+    plain = count == 1 and names == ("Relu",) * lots
+    return lengths is None and node.get("clip") is None and (plain or names == usual * lots)
+
+
 @op("RNN")
 def rnn(
     node: Any, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None
 ) -> Any:
     """h = f(x W + h R + b)."""
+    if is_layer(node, lengths, 1):
+        relu = "relu" in [name.lower() for name in node.get("activations", ())]
+        return as_layer(node, x, [w, r, b], [h], "RNN_RELU" if relu else "RNN_TANH", (0,))
 
     def step(cell: Any, x: Any, state: Any) -> Any:
         return [cell.functions[0](cell.gates(x) + wend.matmul(state[0], cell.r) + cell.rb)]
@@ -121,6 +179,8 @@ def gru(
 ) -> Any:
     """A gated recurrent unit; gates in the order update, reset, hidden."""
     n = r.shape[-1]
+    if node.get("linear_before_reset") and is_layer(node, lengths, 2):
+        return as_layer(node, x, [w, r, b], [h], "GRU", (1, 0, 2))
 
     def step(cell: Any, x: Any, state: Any) -> Any:
         (h,), (f, g) = state, cell.functions
@@ -155,6 +215,9 @@ def lstm(
 ) -> Any:
     """Long short-term memory; gates in the order input, output, forget, cell."""
     n = r.shape[-1]
+    unusual = peepholes is not None or node.get("input_forget")
+    if not unusual and is_layer(node, lengths, 3):
+        return as_layer(node, x, [w, r, b], [h, c], "LSTM", (0, 2, 3, 1))
 
     def make(d: int) -> Cell:
         cell = Cell(node, d, w, r, b, ("Sigmoid", "Tanh", "Tanh"))

@@ -104,7 +104,7 @@ def squeeze(node: Any, x: Any, axes: Any = None) -> Any:
     for axis in gone:
         if x.shape[axis] != 1:
             raise ShapeError(f"onnx: Squeeze of dim {axis} of size {x.shape[axis]}")
-    return x.reshape([n for i, n in enumerate(x.shape) if i not in gone])
+    return x.squeeze(tuple(gone)) if gone else x
 
 
 @op("Unsqueeze")

@@ -27,8 +27,7 @@ def number(value: Any) -> Any:
     known = known_of(value)
     if known is not None:
         return known[0]
-    flat = plain(value).reshape(-1)
-    return flat[0].item() if is_explored(flat) else flat.tolist()[0]
+    return plain(value).item()
 
 
 def axes_of(value: Any, rank: int) -> list[int]:
