@@ -242,7 +242,11 @@ def _verify(
     def compared(given: list[Any]) -> str | None:
         tensors = [x for x in given if isinstance(x, Tensor)]
         try:
-            wanted = tree.leaves(running.run(program, [x.clone() for x in tensors], captured))
+            results = tree.leaves(running.run(program, [x.clone() for x in tensors], captured))
+            wanted = [
+                np.asarray(_hot.ensure(_hot.refreshed(x)) if isinstance(x, Tensor) else x)
+                for x in results
+            ]
         except Exception as error:
             raise Refused from error
         for k, (a, x) in enumerate(zip(session.run(tensors), wanted)):

@@ -17,7 +17,7 @@ from wend.transforms.exploring.carried import Carried, carried
 from wend.transforms.exploring.simplify import asked
 from wend.transforms.exploring.structure import Nested, Repeat
 
-__all__ = ["finish", "take_list", "write"]
+__all__ = ["write"]
 
 
 def write(w: Any, scope: Any, item: Repeat) -> None:
@@ -31,9 +31,16 @@ def write(w: Any, scope: Any, item: Repeat) -> None:
     if item.body.outcome.values.get(item.point) is None:
         raise w.writer.unsupported("a loop always ends in an error")
     plan = carried(item, w.made)
-    if not recurrent.write(w, scope, item, plan):
+    layer = recurrent.layer_of(w, item, plan)
+    if layer is None:
         _write_plain(w, scope, item, plan)
-        finish(w, scope, item, plan)
+    else:
+        rows, ends = recurrent.write(w, scope, item, layer)
+        for k in plan.lists:
+            _take_list(w, scope, item, k, rows)
+        for k, end in zip(layer.states, ends, strict=True):
+            scope.values[item.outputs[k]] = w.named(scope, item.outputs[k], end)
+    _finish(w, scope, item, plan)
 
 
 def _inputs(w: Any, inner: Any, ids: Sequence[int]) -> tuple[Value, Value]:
@@ -90,10 +97,10 @@ def _write_plain(w: Any, scope: Any, item: Repeat, plan: Carried) -> None:
         if type(bound) is tuple and bound[0] == DIM:  # as many rows as turns
             rank = len(w.program.info[item.outputs[k]].extents)
             value.shape = (w.number(scope, bound), *[None] * (rank - 1))
-        take_list(w, scope, item, k, value)
+        _take_list(w, scope, item, k, value)
 
 
-def take_list(w: Any, scope: Any, item: Repeat, k: int, rows: Value) -> None:
+def _take_list(w: Any, scope: Any, item: Repeat, k: int, rows: Value) -> None:
     """Note a list after a loop: the items from before, and the rows of all turns."""
     first, i = w.program.info[item.start[k]], item.outputs[k]
     if first.extents[0] != 0:
@@ -102,7 +109,7 @@ def take_list(w: Any, scope: Any, item: Repeat, k: int, rows: Value) -> None:
     scope.values[i] = w.named(scope, i, rows)
 
 
-def finish(w: Any, scope: Any, item: Repeat, plan: Carried) -> None:
+def _finish(w: Any, scope: Any, item: Repeat, plan: Carried) -> None:
     """Note the last values of the params that a loop does not carry."""
     w.stays.update(plan.first)
     for k in plan.same:

@@ -21,7 +21,7 @@ from wend.transforms.exploring.program import Apply, Compute
 from wend.transforms.exploring.running import apply
 from wend.transforms.exploring.structure import Repeat
 
-__all__ = ["write"]
+__all__ = ["layer_of", "write"]
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,8 @@ class Layer:
     name: str
 
 
-def write(w: Any, scope: Any, item: Repeat, plan: Carried) -> bool:
-    """Write a loop as a node, if that says the same; whether that was done."""
-    layer = _layer(w, item, plan)
-    if layer is None:
-        return False
-    # The loops module writes the rest: it imports this.
-    from wend.onnx.exporting.loops import finish, take_list
-
+def write(w: Any, scope: Any, item: Repeat, layer: Layer) -> tuple[Value, list[Value]]:
+    """The node of a layer: (the outputs of the turns, the last states)."""
     writer = scope.writer
     x = w.value(scope, layer.sequence)
     if layer.dim == 1:
@@ -88,16 +82,14 @@ def write(w: Any, scope: Any, item: Repeat, plan: Carried) -> bool:
     rows = writer.with_axes("Squeeze", rows, (1,), (x.shape[0], *shape))
     if layer.reverse:  # the loop has made the last row first
         rows = writer.shaped(writer.slice(rows, 0, -1, -(2**63), -1), rows.shape)
-    for k in plan.lists:
-        take_list(w, scope, item, k, rows)
-    for k, state in zip(layer.states, last, strict=True):
-        end = writer.with_axes("Squeeze", writer.shaped(state, (1, *shape)), (0,), shape)
-        scope.values[item.outputs[k]] = w.named(scope, item.outputs[k], end)
-    finish(w, scope, item, plan)
-    return True
+    ends = [
+        writer.with_axes("Squeeze", writer.shaped(state, (1, *shape)), (0,), shape)
+        for state in last
+    ]
+    return rows, ends
 
 
-def _layer(w: Any, item: Repeat, plan: Carried) -> Layer | None:
+def layer_of(w: Any, item: Repeat, plan: Carried) -> Layer | None:
     """The loop as a layer, or None."""
     joins = {id(join) for join, _ in plan.lists.values()}
     items = [x for x in item.body.items if not isinstance(x, Compute) and id(x) not in joins]

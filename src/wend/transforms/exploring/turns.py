@@ -228,8 +228,10 @@ class _Match:
                     return False
             elif not (self.same(m, o) if kind == "value" else self.alike(m, o)):
                 return False
-        pairs = zip(mine.writes, other.writes, strict=True)
-        return all(m[0] == o[0] and self.same(m[1], o[1]) for m, o in pairs)
+        return all(
+            m[0] == o[0] and self.same(m[1], o[1])
+            for m, o in zip(mine.writes, other.writes, strict=True)
+        )
 
     def same(self, mine: int, other: int) -> bool:
         """Whether an id of the loop means an id of the first turn; params take the first value."""
