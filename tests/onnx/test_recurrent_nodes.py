@@ -42,7 +42,7 @@ def sequences(features):
 
 LAYERS = {
     "lstm": (lambda: nn.LSTM(4, 6), "LSTM", 1),
-    "gru": (lambda: nn.GRU(4, 6, 2, batch_first=True, bidirectional=True), "GRU", 4),
+    "gru": (lambda: nn.GRU(4, 6, 2, batch_first=True), "GRU", 2),
     "tanh": (lambda: nn.RNN(4, 6, 2, bias=False), "RNN", 2),
     "relu": (lambda: nn.RNN(4, 6, nonlinearity="relu", bidirectional=True), "RNN", 2),
     "dropout": (lambda: nn.LSTM(4, 6, 2, dropout=0.5), "LSTM", 2),

@@ -249,8 +249,7 @@ def _verify(
             ]
         except Exception as error:
             raise Refused from error
-        for k, (a, x) in enumerate(zip(session.run(tensors), wanted)):
-            b = np.asarray(_hot.ensure(_hot.refreshed(x)) if isinstance(x, Tensor) else x)
+        for k, (a, b) in enumerate(zip(session.run(tensors), wanted)):
             if a.shape != b.shape or not close(np.asarray(a), b):
                 return f"result {k}, for sizes {[tuple(x.shape) for x in tensors]}"
         shapes.append([tuple(x.shape) for x in tensors])

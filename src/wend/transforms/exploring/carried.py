@@ -51,10 +51,12 @@ class Carried:
         if type(expr) is not tuple:
             return expr
         if expr[0] == ARG:
-            number = self.first.get(expr[1], expr[1])
+            first: Any = expr[1]
+            number = self.first.get(first, first)
             item = self.made.get(number)
-            stays = expr[1] in self.first and isinstance(item, Compute)
-            return item.expr if stays else (ARG, number)  # type: ignore[union-attr]
+            if first in self.first and isinstance(item, Compute):
+                return item.expr
+            return (ARG, number)
         if expr[0] == DIM:
             return (DIM, self.first.get(expr[1], expr[1]), expr[2])
         return (expr[0], *map(self.settled, expr[1:]))
@@ -119,7 +121,7 @@ def carried(loop: Repeat, made: dict[int, Any]) -> Carried:
         elif _counts(made, p, first, last):
             found.counts.add(k)
         else:
-            join = made.get(last)
+            join: Any = made.get(last)
             item = _item(made, p, join, uses) if last in inside else None
             if item is not None and item in inside:
                 found.lists[k] = (join, item)
