@@ -87,6 +87,74 @@ def test_nodes_equal_pytorchs():
     np.testing.assert_allclose(found[0].numpy(), wanted[0].numpy(), rtol=1e-5)
 
 
+MODELS = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 3, 1, 1, bias=False)
+        self.norm = nn.BatchNorm2d(4)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        out = self.norm(self.conv(x))
+        out += x
+        return self.relu(out)
+
+
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 4, 3)
+        self.blocks = nn.Sequential(Block(), Block())
+        self.pool = nn.AdaptiveAvgPool2d(1)
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, x):
+        x = self.blocks(F.max_pool2d(F.relu(self.stem(x)), 2))
+        x = F.interpolate(x, scale_factor=2, mode="nearest")
+        return F.log_softmax(self.head(torch.flatten(self.pool(x), 1)), dim=1)
+
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4, batch_first=True)
+        self.bias = nn.Parameter(torch.zeros(4))
+
+    def forward(self, x):
+        y, (h, _) = self.lstm(x)
+        q, k, v = [t.unsqueeze(1) for t in (y, y + self.bias, y)]
+        a = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+        a = a.masked_fill(a > 5, float("-inf"))
+        return F.softmax(a, dim=-1) @ v, h.squeeze(0), torch.einsum("bij,bkj->bik", y, y)
+
+
+class Functions(nn.Module):
+    def forward(self, x, y):
+        a = torch.where(x > 0, x, torch.zeros_like(x)), torch.add(x, y, alpha=2)
+        b = torch.clamp(x, min=0.0, max=1.0), x.mean(dim=(0, 1), keepdim=True).expand_as(x)
+        c = F.cross_entropy(x, y.argmax(1)), x[..., None].squeeze(-1), x // y, abs(x) % 3
+        d = torch.arange(x.shape[1]), torch.max(x, dim=1)[0], x.new_zeros(x.shape), x.t().detach()
+        return a, b, c, d, F.dropout(x, p=0.1, training=self.training), torch.cat([x, y], dim=1)
+"""
+
+
+@pytest.mark.parametrize("name", ["Images", "Words", "Functions"])
+def test_models_have_the_nodes_of_pytorch(name):
+    real = pytest.importorskip("torch")
+    import torch.fx as real_fx
+
+    def rows(module, layers, tracing):
+        space = {"torch": module, "nn": layers, "F": layers.functional, "math": math}
+        space["__name__"] = "models"
+        exec(MODELS, space)
+        graph = tracing.symbolic_trace(space[name]()).graph
+        targets = [getattr(n.target, "__name__", n.target) for n in graph.nodes]
+        return list(zip(rows_of(graph), targets, strict=True))
+
+    assert rows(torch, nn, fx) == rows(real, real.nn, real_fx)
+
+
 def test_nodes():
     graph = fx.symbolic_trace(Net()).graph
     ops = {n.op for n in graph.nodes}
@@ -106,6 +174,8 @@ def test_nodes():
     assert first.prev is graph.nodes[2]
     assert first.prev.next is first
     assert "test_fx.py" in first.stack_trace
+    (inner,) = graph.find_nodes(op="call_module", target="rest.1")
+    assert [kind for _, kind in inner.meta["nn_module_stack"].values()] == [nn.Sequential, nn.ReLU]
     assert graph.output_node() is graph.nodes[-1]
     softmax = graph.find_nodes(op="call_function", target=F.softmax)[0]
     assert softmax.kwargs == {"dim": -1}
@@ -306,6 +376,17 @@ def test_leaves_and_wrapped_functions():
     assert [n.name for n in wrapped.graph.nodes] == ["x", "len_1", "helper", "output"]
     assert wrapped(x).tolist() == (x * 3).tolist()
     assert len([1]) == 1
+
+
+def test_functions_that_a_module_has_imported_by_name():
+    space = {"dropout": F.dropout, "pad": F.pad, "group_norm": F.group_norm}
+    exec("def f(x):\n    return group_norm(pad(dropout(x, 0.5, False), (1, 1)), 1)", space)
+    traced = fx.symbolic_trace(space["f"])
+    names = [n.target.__name__ for n in traced.graph.nodes if n.op == "call_function"]
+    assert names == ["dropout", "pad", "group_norm"]
+    assert space["pad"] is F.pad
+    x = torch.randn(2, 3, 4)
+    assert torch.equal(traced(x), space["f"](x))
 
 
 def test_names_under_the_alias(tmp_path):

@@ -78,6 +78,8 @@ class Tracer:
         self.root: Module = Module()
         self._paths: dict[int, str] = {}
         self._tensors: dict[int, str] = {}
+        self._function: Any = None  # that is traced
+        self._stack: dict[str, Any] = {}  # modules that are being called: path, class
 
     # -- to be overridden ---------------------------------------------------------------------
 
@@ -91,9 +93,14 @@ class Tracer:
     ) -> Any:
         """The result of a module's call while tracing: a node for a leaf, else forward's result."""
         path = self.path_of_module(m)
-        if not self.is_leaf_module(m, path):
-            return forward(*args, **kwargs)
-        return self.create_proxy("call_module", path, args, kwargs)
+        before = self._stack
+        self._stack = {**before, path: (path, type(m))}
+        try:
+            if not self.is_leaf_module(m, path):
+                return forward(*args, **kwargs)
+            return self.create_proxy("call_module", path, args, kwargs)
+        finally:
+            self._stack = before
 
     def create_node(
         self,
@@ -108,6 +115,8 @@ class Tracer:
         made = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         if self.record_stack_traces and kind.startswith("call"):
             made.meta["stack_trace"] = str(current_site())
+        if self._stack:
+            made.meta["nn_module_stack"] = dict(self._stack)
         return made
 
     def proxy(self, node: Node) -> Proxy:
@@ -196,6 +205,7 @@ class Tracer:
         else:
             self.root, function, bound = Module(), root, ()
         self.graph = Graph(tracer_cls=type(self))
+        self._function = function
         self._paths = {id(m): path for path, m in self.root.named_modules()}
         tensors = [*self.root.named_parameters(), *self.root.named_buffers()]
         self._tensors = {id(x): path for path, x in tensors}
@@ -281,15 +291,34 @@ class Tracer:
     def _recorded(self) -> Iterator[tuple[dict[str, Any], str]]:
         """The places of functions that are recorded by name."""
         spaces = [sys.modules.get(_PACKAGE + path) for path in _FUNCTIONS]
+        known = set()
         for module in [*spaces, *self._modules]:
             for name, value in list(vars(module).items()) if module is not None else ():
                 if name.startswith("_") or name in _ASKED_OF_PROXIES:
                     continue
                 if callable(value) and not isinstance(value, type):
+                    known.add(id(value))
                     yield vars(module), name
+        for space in self._users_globals():
+            for name, value in list(space.items()):
+                if id(value) in known:  # from torch.nn.functional import dropout
+                    yield space, name
         yield from _wrapped
         for function in self._functions:
             yield function.__globals__, function.__name__
+
+    def _users_globals(self) -> Iterator[dict[str, Any]]:
+        """The globals of the code that is traced."""
+        functions = [self._function]
+        for path, m in self.root.named_modules():
+            if m is self.root or not self.is_leaf_module(m, path):
+                functions.append(type(m).forward)
+        seen = {id(vars(m)) for p in _FUNCTIONS if (m := sys.modules.get(_PACKAGE + p)) is not None}
+        for function in functions:
+            space = getattr(inspect.unwrap(function), "__globals__", None)
+            if space is not None and id(space) not in seen:
+                seen.add(id(space))
+                yield space
 
     def _recording(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def recorded(*args: Any, **kwargs: Any) -> Any:
