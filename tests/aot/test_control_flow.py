@@ -57,6 +57,17 @@ def layer(x):
     return LSTM(x)[0]
 
 
+def both_directions(x):
+    ways = []
+    for order in (range(x.size(0)), reversed(range(x.size(0)))):
+        h, states = x.new_zeros(1, 3), []
+        for t in order:
+            h = torch.tanh(h + x[t])
+            states.append(h)
+        ways.append(states)
+    return torch.cat([torch.cat(ways[0]), torch.cat(ways[1][::-1])], dim=1)
+
+
 def stops(x):
     h = x.new_zeros(x.size(1))
     for row in x:
@@ -140,6 +151,7 @@ PROGRAMS = {
     early_exit: [torch.randn(4, 8), torch.randn(1, 8) * 5, torch.zeros(2, 8)],
     recurrent: normal((6, 3, 4), (1, 3, 4), (2, 1, 4), (40, 2, 4)),
     layer: normal((6, 3, 4), (1, 3, 4), (2, 1, 4), (2, 40, 4)),
+    both_directions: normal((6, 1, 3), (1, 1, 3), (2, 1, 3), (40, 1, 3)),
     stops: [*normal((5, 4), (1, 4)), torch.randn(9, 4) * 2],
     counted: normal((5, 4), (1, 3), (9, 1)),
     nested: normal((4, 3), (1, 2), (7, 3)),

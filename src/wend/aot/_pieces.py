@@ -25,6 +25,8 @@ from wend.core import _hot, _types
 from wend.core.provenance import Site
 from wend.core.symbolic import (
     ARG,
+    DIM,
+    EQ,
     Expr,
     Guards,
     SymInt,
@@ -299,6 +301,7 @@ class GraphRecorder:
         for k, i in enumerate(inputs):
             type_ = _types.intern_type(hints.shapes[i], self.program.info[i].dtype, CPU)
             tensors[i] = recorder.tensor(symbolic_shape(k, type_, guards), type_)
+        self._tell_sizes(inputs, guards)
         weights = {}
         for i in cut.reads:
             if i in self.captured:
@@ -329,6 +332,17 @@ class GraphRecorder:
             if i in tensors
         }
         return path, _Made(shapes, {i: hint for i, (_, hint) in run.numbers.items()})
+
+    def _tell_sizes(self, inputs: list[int], guards: Guards) -> None:
+        """Add the sizes of a piece's inputs that are constants, or equal to others, as guards."""
+        first: dict[Expr, Expr] = {}
+        for k, i in enumerate(inputs):
+            for axis, extent in enumerate(self.program.info[i].extents or ()):
+                here = (DIM, k, axis)
+                if type(extent) is not tuple:
+                    guards.add(EQ, here, extent, True)
+                elif first.setdefault(extent, here) != here:
+                    guards.add(EQ, here, first[extent], True)
 
     def weight(self, i: int) -> int:
         """Return the number of the weight that a captured tensor is."""
