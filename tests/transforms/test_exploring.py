@@ -180,6 +180,12 @@ def test_lists_that_grow_in_a_loop_are_tensors(function):
     assert len(program.points) <= 3
 
 
+def test_layers_of_recurrence_in_both_directions_stay_loops():
+    layers = nn.LSTM(4, 6, 2, bidirectional=True).eval()
+    program = checked(layers, torch.randn(5, 2, 4), torch.randn(2, 3, 4))
+    assert len(program.points) == 9
+
+
 def turned(x):
     out = []
     for row in x:

@@ -249,8 +249,9 @@ class _ExploredRange(metaclass=_RangeKind):
 
 
 def _explored_len(x: Any, /) -> Any:
-    if isinstance(x, (_Range, PartsAlong)):
-        return x.length()
+    kind = type(x)
+    if kind is not list and not issubclass(kind, Tensor):
+        return x.length() if kind is _Range or kind is PartsAlong else _len(x)
     run = _run()
     if run is None and isinstance(x, Tensor) and x.dim() > 0:
         n = x.shape[0]  # values decide it: no number of turns can be fixed

@@ -192,7 +192,7 @@ class Run:
         self.given: list[Tensor] = []
         self.inputs: list[tuple[Value, int]] = []
         self.sequences: dict[int, Value] = {}  # by id(), the values of items that stand for many
-        self.ends: set[int] = set()  # id() of the second handle of each of these values
+        self.ends: dict[int, int] = {}  # by id() of such a value, id() of its second handle
         self.stepped = False  # whether a loop over an extent has begun
         self.n_ops = 0
         self.error = Asked(self.fill)
@@ -764,13 +764,13 @@ class Run:
 
         The order of the handles tells whether the list has been reversed.
         """
-        if len(items) == 2 and self.is_sequence(items[0]) and id(items[1]) in self.ends:
+        if len(items) == 2 and self.is_sequence(items[0]) and self.is_end(items[1]):
             return
         begin = self.whole(items, info)
         value = _hot.refreshed(begin)
         end: Tensor = _hot.wrap(value)
         self.sequences[id(value)] = value
-        self.ends.add(id(end))
+        self.ends[id(value)] = id(end)
         items[:] = [begin, end]
 
     def whole(self, items: list[Any], info: Info) -> Tensor:
@@ -783,8 +783,8 @@ class Run:
                 continue
             value = _hot.refreshed(x)
             other = next(rest, None)
-            reverse = id(x) in self.ends
-            if other is None or other.value is not value or (id(other) in self.ends) is reverse:
+            reverse = self.is_end(x)
+            if other is None or other.value is not value or self.is_end(other) is reverse:
                 raise Unroll  # a part of a list
             parts.append(ops.flip(self.twin(value), (0,)) if reverse else self.twin(value))
         if not parts:
@@ -819,13 +819,17 @@ class Run:
         """Whether an item of a list stands for many."""
         return bool(self.sequences) and type(x) is Tensor and id(x.value) in self.sequences
 
+    def is_end(self, x: Any) -> bool:
+        """Whether an item is the second handle on a value that stands for many."""
+        return type(x) is Tensor and self.ends.get(id(x.value)) == id(x)
+
     def length_of(self, items: list[Any]) -> Any:
         """The length of a list with such items."""
         n: Any = 0
         for x in items:
             if not self.is_sequence(x):
                 n = n + 1
-            elif id(x) not in self.ends:
+            elif not self.is_end(x):
                 n = n + x.shape[0]
         return n
 

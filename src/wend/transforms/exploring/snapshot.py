@@ -22,6 +22,7 @@ from wend.transforms.exploring.loops import STEPPING, PartsAlong
 
 __all__ = ["Snapshot", "TooMuch", "hidden_iterators", "hidden_lists", "take"]
 
+_len = len  # while a function is explored, the builtin is a slower one
 MOST_OBJECTS = 200_000
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, DType)
 _BY_IDENTITY = (type, types.ModuleType, types.BuiltinFunctionType)
@@ -100,7 +101,7 @@ class _Walker:
             more = self.token(stack.pop())
             if more:
                 stack.extend(reversed(more))
-            if len(self.tokens) > MOST_OBJECTS:
+            if _len(self.tokens) > MOST_OBJECTS:
                 raise TooMuch
 
     def token(self, x: Any) -> Any:
@@ -116,7 +117,7 @@ class _Walker:
         if known is not None:
             tokens.append(("again", known))
             return None
-        self.seen[id(x)] = len(self.seen)
+        self.seen[id(x)] = _len(self.seen)
         self.kept.append(x)
         if isinstance(x, Tensor):
             return self.tensor(x)
@@ -128,10 +129,10 @@ class _Walker:
             tokens.append((kind, x.dim, x.keeps_dim))
             return [x.tensor]
         if kind in (list, tuple, deque) or (isinstance(x, tuple) and hasattr(x, "_fields")):
-            tokens.append((kind, len(x)))
+            tokens.append((kind, _len(x)))
             return list(x)
         if isinstance(x, dict):
-            tokens.append((kind, len(x)))
+            tokens.append((kind, _len(x)))
             return [part for pair in x.items() for part in pair]
         if kind in (set, frozenset):
             tokens.append((kind, tuple(sorted(map(repr, x)))))
@@ -159,7 +160,7 @@ class _Walker:
             return None
         known = self.seen.get(id(value))
         if known is None:
-            self.seen[id(value)] = len(self.seen)
+            self.seen[id(value)] = _len(self.seen)
             self.kept.append(value)
             self.slots.append(value)
             self.tokens.append(("slot", type(x), value.type.dtype, value.type.rank))
