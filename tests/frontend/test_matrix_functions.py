@@ -242,6 +242,24 @@ def test_vmap_and_errors_inside():
         vmap(wend.linalg.inv)(wend.zeros(2, 3, 3)).tolist()
 
 
+def test_many_small_matrices_are_factored_together():
+    a = rng.normal(size=(50, 2, 3, 3))
+    a[7, 1], a[9, 0, 1] = 0, a[9, 0, 0]
+    tensor, theirs = wend.tensor(a), torch.linalg.lu_factor_ex(torch.tensor(a))
+    found = wend.linalg.lu_factor_ex(tensor)
+    np.testing.assert_allclose(found.LU.numpy(), theirs.LU.numpy(), atol=1e-12)
+    assert found.pivots.tolist() == theirs.pivots.tolist()
+    assert found.info.tolist() == theirs.info.tolist()
+    a += 4 * np.eye(3)
+    right = rng.normal(size=(2, 3, 4))
+    for upper, ones in itertools.product((True, False), (True, False)):
+        calls = [
+            t.linalg.solve_triangular(t.tensor(a), t.tensor(right), upper=upper, unitriangular=ones)
+            for t in (wend, torch)
+        ]
+        np.testing.assert_allclose(calls[0].numpy(), calls[1].numpy())
+
+
 # -- refusals --------------------------------------------------------------------------------------
 
 ZERO, HALF_ZERO = np.zeros((3, 3)), np.stack([np.eye(3), np.zeros((3, 3))])

@@ -1,4 +1,4 @@
-"""Weight norm and spectral norm as parametrizations."""
+"""Weight norm, spectral norm and orthogonal weights as parametrizations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from wend.frontend.toolkit import Tensor, no_grad, ops
 from wend.nn.modules.module import Module
+from wend.nn.utils._orthogonal import MAPS, Orthogonal
 from wend.nn.utils._renormalized import (
     except_dim,
     normalized_vector,
@@ -15,7 +16,7 @@ from wend.nn.utils._renormalized import (
 )
 from wend.nn.utils.parametrize import register_parametrization
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 class _WeightNorm(Module):
@@ -108,3 +109,35 @@ def spectral_norm(
         dim = spectral_dim(module)
     parametrization = _SpectralNorm(weight, n_power_iterations, dim, eps)
     return register_parametrization(module, name, parametrization)
+
+
+def orthogonal(
+    module: Module,
+    name: str = "weight",
+    orthogonal_map: str | None = None,
+    *,
+    use_trivialization: bool = True,
+) -> Module:
+    """Keep a weight orthogonal: its columns are orthonormal, or its rows if these are fewer.
+
+    orthogonal_map: 'matrix_exp' (by default for square matrices), 'cayley', or 'householder'
+    use_trivialization: assigning to the weight moves the base point of the map
+    Raises ValueError for a missing weight, fewer than two dims, and an unknown map.
+    """
+    weight: Any = getattr(module, name, None)
+    if not isinstance(weight, Tensor):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if weight.ndim < 2:
+        raise ValueError(
+            f"Expected a matrix or batch of matrices. Got a tensor of {weight.ndim} dimensions."
+        )
+    if orthogonal_map is None:
+        square = weight.shape[-2] == weight.shape[-1]
+        orthogonal_map = "matrix_exp" if square else "householder"
+    if orthogonal_map not in MAPS:
+        raise ValueError(
+            'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". '
+            f"Got: {orthogonal_map}"
+        )
+    parametrization = Orthogonal(weight, orthogonal_map, use_trivialization)
+    return register_parametrization(module, name, parametrization, unsafe=True)

@@ -18,6 +18,7 @@ from wend.ops.linalg.family import (
     floating,
     lapack,
     lesser,
+    many_small,
     matrix,
     narrow,
     same_type,
@@ -101,7 +102,13 @@ class LuFactorEx(OfMatrices):
         full, front = wide(a), a.shape[:-2]
         found, info = np.empty_like(full), np.zeros(front, np.int32)
         pivots = np.zeros((*front, min(a.shape[-2:])), np.int32)
-        if full.size:
+        if full.size and many_small(full, 8):
+            found = np.ascontiguousarray(full).copy()
+            count = volume(front)
+            _eliminate(
+                found.reshape(count, *a.shape[-2:]), pivots.reshape(count, -1), info.reshape(-1)
+            )
+        elif full.size:
             getrf = lapack("getrf", full.dtype)
             for place, one in each(full):
                 found[place], pivots[place], info[place] = getrf(one)
@@ -143,6 +150,20 @@ class LuFactorEx(OfMatrices):
         yield Sample(a[:, :3] + 2 * np.eye(3))
         yield Sample(a[:, :1, :1])
         yield Sample(a[:, :0])
+
+
+def _eliminate(a: Array, pivots: Array, info: Array) -> None:
+    """LU with exchanges of rows in place, as getrf: each column for all matrices at once."""
+    every = np.arange(len(a))
+    for i in range(pivots.shape[1]):
+        place = i + np.abs(a[:, i:, i]).argmax(1)
+        pivots[:, i] = place + 1
+        a[every, i], a[every, place] = a[every, place], a[every, i]
+        pivot = a[:, i, i]
+        info[(info == 0) & (pivot == 0)] = i + 1
+        below = a[:, i + 1 :, i]
+        np.divide(below, pivot[:, None], out=below, where=pivot[:, None] != 0)
+        a[:, i + 1 :, i + 1 :] -= below[:, :, None] * a[:, i, None, i + 1 :]
 
 
 _ONES = {"upper": True, "unitriangular": True}

@@ -11,7 +11,6 @@ import numpy as np
 from wend.base.dtypes import FLOAT, DType, get_default_dtype
 from wend.base.errors import (
     ArgumentError,
-    ArgumentTypeError,
     DTypeError,
     ShapeError,
     ValueRefused,
@@ -323,7 +322,7 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
                 f"{hints(given.shape)}"
             )
         if name == "fweights" and given.dtype.category >= FLOAT:
-            raise ArgumentTypeError("cov: expected fweights to have integral dtype")
+            raise DTypeError("cov: expected fweights to have integral dtype")
         found = given if found is None else found * given
     return found
 
