@@ -25,6 +25,7 @@ from wend.frontend.linalg import (
     matrix_exp,
     matrix_power,
     matrix_rank,
+    norm,
     pinv,
     qr,
     slogdet,
@@ -42,7 +43,6 @@ diagonal = _ops.linalg_diagonal
 matmul = _ops.matmul
 matrix_norm = _ops.matrix_norm
 multi_dot = _ops.multi_dot
-norm = _ops.linalg_norm
 vander = _ops.linalg_vander
 vecdot = _ops.vecdot
 vector_norm = _ops.vector_norm

@@ -362,5 +362,18 @@ def test_factors_of_low_rank():
     _, s, v = wend.pca_lowrank(wend.tensor(low), q=2)
     centred = low - low.mean(0)
     np.testing.assert_allclose(s.numpy(), np.linalg.svd(centred)[1][:2])
+    symmetric = wend.tensor(rng.normal(size=(9, 9)))
+    symmetric = symmetric + symmetric.mT
+    weight = symmetric @ symmetric + 3 * wend.eye(9)
+    for how in ({}, {"largest": False}, {"B": weight}):
+        values, vectors = wend.lobpcg(symmetric, k=2, **how)
+        right = how["B"] @ vectors if "B" in how else vectors
+        assert float((symmetric @ vectors - right * values).abs().max()) < 1e-9
+        assert float((vectors.mT @ right - wend.eye(2)).abs().max()) < 1e-9
+        assert (values[0] > values[1]).item() is how.get("largest", True)
+    with pytest.raises(ValueError, match="not applicable"):
+        wend.lobpcg(symmetric, k=4)
+    with pytest.raises(RuntimeError, match=r"torch\.linalg\.eigh"):
+        wend.symeig(symmetric)
     with pytest.raises(ValueError, match="not greater than"):
         wend.pca_lowrank(wend.tensor(low), q=9)

@@ -649,6 +649,8 @@ class Tensor:
         """This tensor as torch.float64."""
     def dsplit(self, indices_or_sections: Any) -> Any:
         """Views of parts along dim 2."""
+    def eig(*args: Any, **kwargs: Any) -> Any:
+        """Removed from PyTorch: raises, and names linalg.eig."""
     def element_size(self) -> _int:
         """Bytes of an element."""
     def eq(self, other: Tensor | _Number) -> Tensor:
@@ -989,6 +991,8 @@ class Tensor:
         """y = log(sum of exp(x) over `dim`), without overflow; -inf over nothing."""
     def long(self) -> Tensor:
         """This tensor as torch.int64."""
+    def lstsq(*args: Any, **kwargs: Any) -> Any:
+        """Removed from PyTorch: raises, and names linalg.lstsq."""
     def lt(self, other: Tensor | _Number) -> Tensor:
         """y = input < other."""
     def lt_(self, other: Tensor | _Number) -> Tensor:
@@ -1423,6 +1427,8 @@ class Tensor:
         """y = x with dims dim0 and dim1 swapped."""
     def swapdims_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x with dims dim0 and dim1 swapped."""
+    def symeig(*args: Any, **kwargs: Any) -> Any:
+        """Removed from PyTorch: raises, and names linalg.eigh."""
     def t(self) -> Tensor:
         """y = x.T of a tensor of at most 2 dims. Raises ShapeError beyond."""
     def t_(self, *args: Any, **kwargs: Any) -> Tensor:

@@ -3,6 +3,7 @@
 Functions that may fail tell at once: programs catch LinAlgError, a RuntimeError.
 """
 
+from wend.frontend.linalg import former
 from wend.frontend.linalg.factors import (
     cholesky,
     cholesky_ex,
@@ -22,13 +23,14 @@ from wend.frontend.linalg.factors import (
     svd,
     svdvals,
 )
-from wend.frontend.linalg.lowrank import pca_lowrank, svd_lowrank
+from wend.frontend.linalg.lowrank import lobpcg, pca_lowrank, svd_lowrank
 from wend.frontend.linalg.measures import (
     cond,
     det,
     matrix_exp,
     matrix_power,
     matrix_rank,
+    norm,
     slogdet,
 )
 from wend.frontend.linalg.systems import (
@@ -52,12 +54,14 @@ __all__ = [
     "eigh",
     "eigvals",
     "eigvalsh",
+    "former",
     "householder_product",
     "inv",
     "inv_ex",
     "ldl_factor",
     "ldl_factor_ex",
     "ldl_solve",
+    "lobpcg",
     "lstsq",
     "lu",
     "lu_factor",
@@ -66,6 +70,7 @@ __all__ = [
     "matrix_exp",
     "matrix_power",
     "matrix_rank",
+    "norm",
     "pca_lowrank",
     "pinv",
     "qr",

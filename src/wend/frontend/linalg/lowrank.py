@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import ArgumentError
+from wend.base.errors import ArgumentError, ShapeError
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.linalg.entries import entry
-from wend.frontend.linalg.factors import qr, svd
+from wend.frontend.linalg.factors import cholesky, eigh, qr, svd
 from wend.frontend.random import randn
 from wend.ops.linalg.family import turned
 
-__all__ = ["pca_lowrank", "svd_lowrank"]
+__all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
 
 
 def _range(apply: Any, applied_back: Any, start: Tensor, niter: int) -> Tensor:
@@ -65,3 +65,50 @@ def pca_lowrank(
         raise ArgumentError(f"niter(={niter}) must be non-negative integer")
     mean = ops.mean(A, -2, True) if center else None
     return svd_lowrank(A, q, niter, mean)  # type: ignore[no-any-return]
+
+
+@entry("A", functions=("lobpcg",))
+def lobpcg(
+    A: Tensor,
+    k: int | None = None,
+    B: Tensor | None = None,
+    X: Tensor | None = None,
+    n: int | None = None,
+    iK: Tensor | None = None,
+    niter: int | None = None,
+    tol: float | None = None,
+    largest: bool | None = None,
+    method: str | None = None,
+    tracker: Any = None,
+    ortho_iparams: Any = None,
+    ortho_fparams: Any = None,
+    ortho_bparams: Any = None,
+) -> tuple[Tensor, Tensor]:
+    """(E, X): the k largest (or smallest) eigenvalues of A X = B X diag(E), and their vectors.
+
+    A, B: (..., m, m), symmetric, B positive definite   k: 1 by default, or the columns of X
+    Matrices are dense here, so that all eigenvectors are found, exactly: iterations, tolerance,
+    start, preconditioner and tracker are accepted and not needed.
+    """
+    if A.dim() < 2 or A.shape[-2] != A.shape[-1]:
+        raise ShapeError(f"lobpcg: A must be square, got shape {A.shape}")
+    m = A.shape[-1]
+    k = k or (1 if X is None else X.shape[-1])
+    if m < 3 * (n or (k if X is None else X.shape[-1])):
+        raise ArgumentError(
+            f"LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than "
+            f"3 x the number of requested eigenpairs (={n or k})"
+        )
+    matrix = A
+    if B is not None:  # B = L L^T: the matrix L^-1 A L^-T has the same eigenvalues
+        factor = cholesky(B)
+        half = ops.solve_triangular(factor, A, upper=False)
+        matrix = ops.solve_triangular(factor, turned(half), upper=False)
+    values, vectors = eigh(matrix)
+    if largest is None or largest:
+        values, vectors = ops.flip(values[..., -k:], (-1,)), ops.flip(vectors[..., -k:], (-1,))
+    else:
+        values, vectors = values[..., :k], vectors[..., :k]
+    if B is not None:
+        vectors = ops.solve_triangular(turned(factor), vectors, upper=True)
+    return values, vectors

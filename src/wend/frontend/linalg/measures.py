@@ -19,6 +19,7 @@ __all__ = [
     "matrix_exp",
     "matrix_power",
     "matrix_rank",
+    "norm",
     "nuclear_norm",
     "slogdet",
 ]
@@ -52,6 +53,24 @@ def matrix_exp(input: Tensor) -> Tensor:
 def matrix_power(input: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     """The n-th power of square matrices; of the inverse for n < 0."""
     return at_once(PUBLIC["matrix_power"](input, n))  # type: ignore[no-any-return]
+
+
+@entry("input")
+def norm(
+    input: Tensor,
+    ord: Any = None,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    out: Tensor | None = None,
+    dtype: Any = None,
+) -> Tensor:
+    """The norm of vectors, or of matrices where `ord` is for two dims.
+
+    Without ord: the 2-norm of all elements (of `dim`). With ord: of a vector for a single dim, of a
+    matrix for two dims.
+    """
+    return ops.linalg_norm(input, ord, dim, keepdim, dtype=dtype)  # type: ignore[no-any-return]
 
 
 @entry("input")

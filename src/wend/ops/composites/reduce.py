@@ -394,18 +394,18 @@ def _norm_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "x, ord: attr = 2, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
+    "input, ord: attr = 2, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
     samples=_norm_samples,
     supports=INEXACT,
     grad_name="LinalgVectorNormBackward0",
 )
-def vector_norm(x: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
+def vector_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
     """y = (sum of |x|**ord over `dim`) ** (1/ord); max, min for +-inf; how many are not 0 for 0.
 
     The gradient is 0 where the norm has a kink. Raises DTypeError for bool and ints; DimError or
     ShapeError for a negative or infinite order over an empty dim.
     """
-    return norm_of("vector_norm", x, ord, dim, keepdim, dtype)
+    return norm_of("vector_norm", input, ord, dim, keepdim, dtype)
 
 
 @composite(

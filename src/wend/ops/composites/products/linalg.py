@@ -117,36 +117,37 @@ def _matrix_norm_nodes(n: Any, x: Any, ord: Any, *_: Any) -> Any:
 
 
 @composite(
-    "A, ord: attr = 'fro', dim: ints = (-2, -1), keepdim: bool = False, *, dtype: dtype = None",
+    "input, ord: attr = 'fro', dim: ints = (-2, -1), keepdim: bool = False, *, dtype: dtype = None",
     name="matrix_norm",
     grad_name="LinalgMatrixNormBackward0",
     samples=_matrix_norm_samples,
     supports=INEXACT,
     grad_nodes=_matrix_norm_nodes,
 )
-def matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
+def matrix_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
     """The norm of the matrices in the two dims: 'fro', 'nuc', or 1, -1, 2, -2, inf, -inf.
 
     1: the largest sum of |entries| of a column   inf: of a row   2: the largest singular value
     negative: the smallest   'nuc': the sum of the singular values
     Raises ShapeError unless there are two dims, ValueRefused for any other order.
     """
-    rank = len(A.shape)
+    rank = len(input.shape)
     if rank < 2 or len(dim) != 2:
         raise ShapeError(
-            f"linalg.matrix_norm: expected a matrix and two dims, got {hints(A.shape)} and {dim}"
+            f"linalg.matrix_norm: expected a matrix and two dims, got {hints(input.shape)} and "
+            f"{dim}"
         )
     rows, columns = (normalize_dim(d, rank, "linalg.matrix_norm") for d in dim)
     if rows == columns:
         raise ShapeError(f"linalg.matrix_norm: dims must be different. Got {dim}")
     if ord == "fro":
-        return norm_of("linalg.matrix_norm", A, 2, (rows, columns), keepdim, dtype)
+        return norm_of("linalg.matrix_norm", input, 2, (rows, columns), keepdim, dtype)
     if ord not in (1, -1, 2, -2, math.inf, -math.inf, "nuc") or isinstance(ord, bool):
         raise ValueRefused(f"linalg.matrix_norm: Order {ord} not supported.")
     if ord in (2, -2, "nuc"):
-        return _norm_by_values(A, ord, (rows, columns), keepdim, dtype)
+        return _norm_by_values(input, ord, (rows, columns), keepdim, dtype)
     inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
-    sums = norm_of("linalg.matrix_norm", A, 1, (inner,), True, dtype)
+    sums = norm_of("linalg.matrix_norm", input, 1, (inner,), True, dtype)
     fold = ops.amax if ord > 0 else ops.amin
     found = fold(sums, (outer,), True)
     axes = tuple(sorted((rows, columns)))
@@ -172,7 +173,7 @@ def _norm_by_values(A: Any, ord: Any, axes: tuple[int, int], keepdim: bool, dtyp
 
 @sugar(name="linalg_norm")
 def linalg_norm(
-    A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+    input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
     """torch.linalg.norm: of vectors, or of matrices where `ord` is for two dims.
 
@@ -182,11 +183,11 @@ def linalg_norm(
     if dim is not None and not isinstance(dim, int):
         dim = tuple(dim)
     if ord is None:
-        return ops.vector_norm(A, 2, dim, keepdim, dtype=dtype)
-    count = len(A.shape) if dim is None else 1 if isinstance(dim, int) else len(dim)
+        return ops.vector_norm(input, 2, dim, keepdim, dtype=dtype)
+    count = len(input.shape) if dim is None else 1 if isinstance(dim, int) else len(dim)
     if count == 2:
         dims = (-2, -1) if dim is None else dim
-        return ops.matrix_norm(A, ord, dims, keepdim, dtype=dtype)
+        return ops.matrix_norm(input, ord, dims, keepdim, dtype=dtype)
     if isinstance(ord, str):
         raise ShapeError(f"linalg.norm: the order {ord!r} is for matrices, not {count} dims")
     if dim is None and count != 1:
@@ -194,7 +195,7 @@ def linalg_norm(
             f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
             f"{count}D."
         )
-    return ops.vector_norm(A, ord, dim, keepdim, dtype=dtype)
+    return ops.vector_norm(input, ord, dim, keepdim, dtype=dtype)
 
 
 def _renorm_samples(rng: Any) -> Iterator[Sample]:
