@@ -226,6 +226,14 @@ def test_a_module_is_exported_as_it_evaluates_and_keeps_its_mode():
     assert model[1].training
 
 
+def test_nodes_are_named_by_the_modules_path():
+    model = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 2), nn.Tanh()))
+    nodes = torch.onnx.export(model, (randn(2, 4),)).model_proto.graph.node
+    scopes = {node.op_type: node.name.rpartition("/")[0] for node in nodes}
+    assert scopes["Tanh"] == "/1/1"
+    assert {"/0", "/1/0"} <= {node.name.rpartition("/")[0] for node in nodes}
+
+
 def test_names_sizes_opsets_and_files(tmp_path):
     model = nn.Linear(4, 3)
     path = tmp_path / "linear.onnx"

@@ -300,7 +300,11 @@ class ProgramWriter:
             category = 1 if prim.size_mask[k] else prim.categories[k]
             args.append(self.number(scope, e, category))
         operands = [self.value(scope, i) for i in item.inputs]
+        written = len(scope.writer.nodes)
         results = scope.writer.emit(prim, pattern_of(self.program, item), operands, args)
+        if item.site.module:  # viewers group nodes by the parts of their names
+            for node in scope.writer.nodes[written:]:
+                node.name = "/".join(["", *item.site.module.split("."), node.output[0]])
         scope.values.update(zip(item.outputs, results, strict=True))
 
     def read(self, scope: Scope, item: ReadNumber) -> None:
