@@ -470,6 +470,20 @@ def test_int_and_float_of_values_are_numbers_of_the_graph(function):
     assert "float" not in globals()
 
 
+def held(x):
+    return x * (x.sum().item() * (2 if x[0] > 0 else 3)), x.mean().item(), x.max() > x.mean() + 1
+
+
+def listed(x):
+    return [x.sum().item() + k for k in range(3) if x[k] > 0]
+
+
+@pytest.mark.parametrize("function", [held, listed])
+def test_numbers_that_expressions_hold_while_a_question_is_asked(function):
+    generator = torch.Generator().manual_seed(2)
+    checked(function, *[torch.randn(n, generator=generator) for n in (5, 3, 8, 4)])
+
+
 def test_the_rounded_half_of_a_size_stays_a_size():
     program = checked(lambda x: x[: int(x.size(0) / 2)], torch.randn(5), torch.randn(9))
     assert len(program.points) == 1

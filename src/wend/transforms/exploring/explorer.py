@@ -54,7 +54,7 @@ def _entered(run: Run) -> Iterator[None]:
     collecting = gc.isenabled()
     gc.disable()
     gc.collect(0)  # snapshots look through the objects that are younger than this
-    own = [*hidden_iterators({}), run.live, run.given]
+    own = [*hidden_iterators({}), run.live, run.given, run.numbers]
     run.before = {id(x): x for x in own}
     stream = random_state.swap(Draws(run))
     try:

@@ -24,7 +24,7 @@ from wend.core.symbolic import (
     make,
 )
 
-__all__ = ["AskedNumber", "Extent", "ids_of"]
+__all__ = ["AskedNumber", "Extent", "ids_of", "noted"]
 
 
 def ids_of(expr: Expr) -> Iterator[int]:
@@ -35,6 +35,12 @@ def ids_of(expr: Expr) -> Iterator[int]:
         else:
             for part in expr[1:]:
                 yield from ids_of(part)
+
+
+def noted(number: Any) -> Any:
+    """The number, which the run now knows: an expression may hold it while a question is asked."""
+    number.guards.numbers.append(number)
+    return number
 
 
 class Extent(SymInt):
@@ -53,13 +59,13 @@ class Extent(SymInt):
     def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
         found = super()._binary(op, other, swap)
         if isinstance(found, SymInt) and not isinstance(found, Extent):
-            return Extent(found.expr, found.hint, self.guards)
+            return noted(Extent(found.expr, found.hint, self.guards))
         if isinstance(found, SymNumber) and not isinstance(found, AskedNumber):
-            return AskedNumber(found.expr, found.category, found.hint, self.guards)
+            return noted(AskedNumber(found.expr, found.category, found.hint, self.guards))
         return found
 
     def __neg__(self) -> Any:
-        return Extent(make_negative(self.expr), -self.hint, self.guards)
+        return noted(Extent(make_negative(self.expr), -self.hint, self.guards))
 
     def __pos__(self) -> Any:
         return self
@@ -139,11 +145,11 @@ class AskedNumber(SymNumber):
     def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
         found = super()._binary(op, other, swap)
         if isinstance(found, SymNumber):
-            return AskedNumber(found.expr, found.category, found.hint, self.guards)
+            return noted(AskedNumber(found.expr, found.category, found.hint, self.guards))
         return found
 
-    def __neg__(self) -> AskedNumber:
-        return AskedNumber(make_negative(self.expr), self.category, -self.hint, self.guards)
+    def __neg__(self) -> Any:
+        return noted(AskedNumber(make_negative(self.expr), self.category, -self.hint, self.guards))
 
     def _compare(self, op: int, other: Any) -> Any:
         if not isinstance(other, (int, float, SymInt, SymNumber)):

@@ -37,7 +37,7 @@ from wend.core.symbolic import (
 from wend.core.symtrace import over_rule
 from wend.transforms.exploring.conversions import module_that_converts
 from wend.transforms.exploring.loops import PartsAlong, Steps, asked_by_user
-from wend.transforms.exploring.numbers import AskedNumber, Extent, ids_of
+from wend.transforms.exploring.numbers import AskedNumber, Extent, ids_of, noted
 from wend.transforms.exploring.program import (
     Apply,
     Captured,
@@ -189,6 +189,7 @@ class Run:
         self.trace = _hot.current_trace()
         self.stretch = Stretch()  # thrown away, unless the script is at the end
         self.live: list[Value] = []
+        self.numbers: list[Any] = []  # those that may be in use
         self.given: list[Tensor] = []
         self.inputs: list[tuple[Value, int]] = []
         self.sequences: dict[int, Value] = {}  # by id(), the values of items that stand for many
@@ -364,7 +365,9 @@ class Run:
         ):
             self.fixed.update(dict.fromkeys(outputs, item))
         if prim.is_view and tensors:
-            _note_view(handles[0], tensors[0], prim, args)
+            # Numbers of the view's own: those of the program stay known by who else refers to them.
+            own = [Extent(a.expr, a.hint, self) if isinstance(a, Extent) else a for a in args]
+            _note_view(handles[0], tensors[0], prim, own)
         wrap = prim.result_wrap()
         return handles[0] if wrap is None else wrap(handles)
 
@@ -468,9 +471,9 @@ class Run:
             place = _place(current_site())
             self.read_at[ARG, number] = place
             hint = self.shared.int_hints.get(place, INT_HINT)
-            return Extent((ARG, number), hint, self)
+            return noted(Extent((ARG, number), hint, self))
         if category == 2:
-            return AskedNumber((ARG, number), 2, FLOAT_HINT, self)
+            return noted(AskedNumber((ARG, number), 2, FLOAT_HINT, self))
         raise ExploreError("explore: a complex number was read from a tensor")
 
     def convert(self, name: str) -> None:
@@ -709,6 +712,8 @@ class Run:
                 value.index = first
             mine.add(id(value))
         self.live = [v for v in self.live if id(v) in mine]
+        used = {id(s) for s in slots if type(s) is not Value}
+        self.numbers[:] = [n for n in self.numbers if id(n) in used]
 
     def as_number(self, expr: Expr) -> Expr:
         """An expression of numbers as a single number; extents stay."""
@@ -872,10 +877,14 @@ class Run:
                 if id(v) not in seen and sys.getrefcount(v) > _ALONE + (id(v) in lists)
             ]
 
+        def hidden_numbers(seen: set[int]) -> list[Any]:
+            return [n for n in self.numbers if id(n) not in seen and sys.getrefcount(n) > _ALONE]
+
         asked = [("question", *question[:2])] if question[0] == "compare" else []
         numbers = [e for e in question[2:] if type(e) is tuple and e[0] == ARG]
         wrapped = [_Holder(e) for e in numbers]
-        lists = hidden_lists(self.before, self.is_computed)
+        noted_ids = {id(n) for n in self.numbers if not self.is_of_inputs(n.expr)}
+        lists = hidden_lists(self.before, self.is_computed, lambda x: id(x) in noted_ids)
         values = [v for v in self.live if question[0] == "value" and v.index == question[1]]
         handles = [_hot.wrap(v) for v in values]
         also = [asked, id(trace.mode), [id(m) for m in trace.modules], wrapped, handles]
@@ -888,6 +897,7 @@ class Run:
                 self.outside_key,
                 self.is_number,
                 hidden,
+                hidden_numbers,
                 [*hidden_iterators(self.before), *lists],
                 self,
                 loose,

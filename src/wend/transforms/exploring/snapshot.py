@@ -235,6 +235,7 @@ def take(
     outside_key: Callable[[Value, Tensor], Any],
     is_number: Callable[[Any], bool],
     hidden: Callable[[set[int]], list[Value]],
+    hidden_numbers: Callable[[set[int]], list[Any]],
     iterators: list[Any],
     but: Any,
     loose: bool = False,
@@ -243,6 +244,7 @@ def take(
 
     also: further roots, such as settings     but: an object that is no part of the function
     hidden(ids): the live values of the run but for these; temporaries of expressions
+    hidden_numbers(ids): likewise, the numbers
     iterators: those of loops that are running
     loose: whether lists of computed tensors are alike, whatever their lengths
     """
@@ -262,16 +264,25 @@ def take(
         for value in hidden(set(walker.seen)):
             walker.tokens.append(("hidden", value.type.dtype, value.type.rank))
             walker.slots.append(value)
+        for number in hidden_numbers({id(s) for s in walker.slots}):
+            walker.number(number)
     return Snapshot(tuple(walker.tokens), walker.slots, walker.lists)
 
 
-def hidden_lists(before: dict[int, Any], is_computed: Callable[[Any], bool]) -> list[Any]:
-    """Lists of computed tensors made since, among them those of comprehensions, which have no
-    name."""
+def hidden_lists(
+    before: dict[int, Any], is_computed: Callable[[Any], bool], is_value: Callable[[Any], bool]
+) -> list[Any]:
+    """Lists made since of computed tensors, or of numbers that follow from values.
+
+    Among these are the lists of comprehensions, which have no name.
+    """
     return [
         x
         for x in gc.get_objects(generation=0)
-        if type(x) is list and x and all(map(is_computed, x)) and id(x) not in before
+        if type(x) is list
+        and x
+        and id(x) not in before
+        and (all(map(is_computed, x)) or all(map(is_value, x)))
     ]
 
 
