@@ -106,7 +106,8 @@ def resizings(program: StaticGraph, leaves: list[Any], more: int | None) -> Iter
 
 def free_dims(program: StaticGraph, number: int) -> list[int]:
     """The axes of an input that guards do not fix."""
-    fixed = {a for (op, a, _), (outcome, _) in program.guards.items() if op == EQ and outcome}
+    guards = program.guards.items()
+    fixed = {a for (op, a, b), (holds, _) in guards if op == EQ and holds and type(b) is int}
     extents = program.info[number].extents or ()
     return [axis for axis, e in enumerate(extents) if type(e) is tuple and e not in fixed]
 
