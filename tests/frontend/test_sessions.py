@@ -450,3 +450,31 @@ def test_later_versions_and_damage_are_refused(saved):
     rewritten(path, lambda document, tensors: document.update(version=9))
     with pytest.raises(FormatError, match="version 9 of the format, and this is a Wend that reads"):
         wend.load_session(path)
+
+
+class Rounded(wend.autograd.Function):
+    """Rounds; the gradient passes straight through."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def test_functions_with_gradients_of_their_own_become_their_forward():
+    layer = nn.Linear(4, 4)
+
+    def quantized(x):
+        y = Rounded.apply(layer(x) * 3)
+        return y if y.sum() > 0 else Rounded.apply(y - 0.4)
+
+    session = wend.session(quantized, wend.randn(3, 4))
+    for rows in (1, 3, 6):
+        x = wend.randn(rows, 4)
+        assert wend.equal(session(x), quantized(x))
+    with pytest.warns(UserWarning, match=r"not Rounded\.backward"):
+        module = wend.export.export(quantized, (wend.randn(3, 4),)).module()
+    assert wend.equal(module(x), quantized(x))

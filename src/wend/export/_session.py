@@ -14,6 +14,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor, Value
 from wend.export import _session_files as files
 from wend.export._program import ExportedProgram, GraphText, check_inputs, export
+from wend.frontend.autograd.grad_modes import no_grad
 from wend.frontend.static.graph_runner import GraphRunner, copied, fed_value, is_array
 from wend.transforms.exploring.program import Give, StaticGraph
 
@@ -281,7 +282,8 @@ def session(
         if example_inputs or example_kwargs or dynamic_shapes is not None:
             raise ArgumentError("session: an ExportedProgram takes no examples and dynamic_shapes")
         return Session(fn, [], input_names, output_names)
-    exported = export(fn, example_inputs, example_kwargs, dynamic_shapes=dynamic_shapes)
+    with no_grad():
+        exported = export(fn, example_inputs, example_kwargs, dynamic_shapes=dynamic_shapes)
     try:
         parameters = inspect.signature(getattr(fn, "forward", fn)).parameters
     except (TypeError, ValueError):

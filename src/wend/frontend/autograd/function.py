@@ -306,7 +306,11 @@ class Function(metaclass=_FunctionMeta):
             return mapped_function.by_rule(level, cls, args)
         ctx = cls._backward_cls()
         ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        recording = _hot.current_trace().mode.grad and True in ctx.needs_input_grad
+        trace = _hot.current_trace()
+        recording = trace.mode.grad and True in ctx.needs_input_grad
+        if trace.mode.grad and hasattr(trace.symbolic, "warn_of_backward"):
+            trace.symbolic.warn_of_backward(cls.__name__)
+            recording = False
         record = Record(cls, ctx, args)
         before = [
             _identified(_hot.value_of(a))

@@ -15,6 +15,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.export import ExportedProgram
 from wend.export import export as explore
+from wend.frontend.autograd.grad_modes import no_grad
 from wend.frontend.static.proof import Refused, close, first_difference
 from wend.onnx.exporting.program import ProgramWriter
 from wend.onnx.exporting.values import UnsupportedOperatorError
@@ -176,7 +177,8 @@ def _explored(model: Any, args: Any, kwargs: dict[str, Any], shapes: Any) -> Exp
     for module in training:
         module.training = False
     try:
-        return explore(model, args, kwargs, dynamic_shapes=shapes)
+        with no_grad():
+            return explore(model, args, kwargs, dynamic_shapes=shapes)
     finally:
         for module in training:
             module.training = True

@@ -29,6 +29,7 @@ from wend.ops.linalg.family import (
 )
 from wend.ops.numeric import Array
 
+NOT_FINITE = -1_000  # no code of LAPACK's
 SINGULAR = "The solver failed because the input matrix is singular."
 
 
@@ -393,12 +394,21 @@ class LeastSquares(OfMatrices):
         if a.size and b.size:
             bound = np.broadcast_to(np.asarray(rcond), a.shape[:-2])
             for place, one, right in each(a, b):
+                if not (np.isfinite(one).all() and np.isfinite(right).all()):
+                    info[place] = NOT_FINITE  # LAPACK may write beyond its arrays, or not end
+                    continue
                 tall = np.zeros((max(m, n), b.shape[-1]), a.dtype)
                 tall[:m] = right
                 solved = self._solve(one, tall, float(bound[place]))
                 x[place], rank[place], info[place] = solved[0][:n], solved[1], solved[3]
                 if solved[2] is not None:
                     values[place] = solved[2]
+        raise_where(
+            "torch.linalg.lstsq",
+            info == NOT_FINITE,
+            "The least squares solution could not be computed because the input has elements that "
+            "are not finite.",
+        )
         raise_where(
             "torch.linalg.lstsq",
             info,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from wend.base.shapes import Size
 from wend.core import _hot, _types
 from wend.core._hot import Tensor, Value
 from wend.core.primitive import ops
-from wend.core.provenance import Site, current_site
+from wend.core.provenance import Site, current_site, user_level
 from wend.core.symbolic import (
     ARG,
     DIM,
@@ -147,6 +148,7 @@ class Exploration:
         self.lengths: dict[Any, list[int]] = {}
         self.kinds: dict[int, str] = {}  # of captured tensors
         self.growing = growing
+        self.warned_of: set[str] = set()
 
     def new_id(self, info: Info) -> int:
         """The next id."""
@@ -288,6 +290,17 @@ class Run:
 
     # -- recording --------------------------------------------------------------------------
 
+    def warn_of_backward(self, name: str) -> None:
+        """Warn that the graph has the ops of a function's forward, and not its backward."""
+        if name not in self.shared.warned_of:
+            self.shared.warned_of.add(name)
+            warnings.warn(
+                f"explore: the graph has the ops of {name}.forward, and not {name}.backward: "
+                "gradients through the graph are those of the ops. Make the graph under "
+                "torch.no_grad() if no gradients are wanted",
+                stacklevel=user_level(),
+            )
+
     def no_gradients(self, name: str) -> None:
         """Raise ExploreError: the function itself asks for gradients."""
         raise ExploreError(
@@ -328,8 +341,8 @@ class Run:
         """Record an op of the function (called by the core)."""
         if prim.calls_user:
             raise ExploreError(
-                "explore: an autograd.Function has no static graph; call its parts, or mark the "
-                "function with a composite"
+                f"explore: {prim.name} calls the user's code, and has no static graph; make the "
+                "graph under torch.no_grad()"
             )
         if self.sequences and any(map(self.is_sequence, tensors)):
             return self.joined(prim, tensors)

@@ -17,6 +17,7 @@ from typing import Any
 from wend.base.dtypes import DType
 from wend.core import _hot
 from wend.core._hot import Tensor, Value
+from wend.core._types import TensorType
 from wend.core.symbolic import SymInt, SymNumber
 from wend.transforms.exploring.loops import STEPPING, PartsAlong
 
@@ -172,6 +173,9 @@ class _Walker:
     def other(self, x: Any, kind: type) -> Any:
         """Functions, iterators, instances."""
         tokens = self.tokens
+        if kind is TensorType:  # each run makes types of its own
+            tokens.append((kind, x.dtype, x.rank))
+            return None
         if isinstance(x, _BY_IDENTITY) or kind.__module__.startswith(_CORE):
             tokens.append((kind, id(x)))
             return None
