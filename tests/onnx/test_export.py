@@ -290,3 +290,60 @@ def test_a_number_is_compared_with_a_quotient_of_sizes():
 
     half = torch.tensor([1.0, -1.0, -1.0])  # 1 is below 1.5, and not below 1
     checked(below, torch.ones(3), half, torch.tensor([1.0, 1.0, -1.0]), torch.ones(5))
+
+
+class Residual(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer, self.norm = nn.Linear(width, width), nn.LayerNorm(width)
+
+    def forward(self, x):
+        return self.norm(x + torch.relu(self.layer(x)))
+
+
+class Blocks(nn.Module):
+    """Equal blocks, a recurrent layer, and a head behind a branch."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Residual(8) for _ in range(3)])
+        self.rnn = nn.GRU(8, 8, batch_first=True)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        y, _ = self.rnn(x)
+        return self.head(y[:, -1]) if y.mean() > 0 else y[:, 0, :3]
+
+
+def calls_of(model):
+    return [node.op_type for node in model.graph.node if node.domain]
+
+
+def test_modules_become_functions_that_equal_modules_share():
+    model, x = Blocks().eval(), torch.randn(2, 5, 8)
+    made = torch.onnx.export(model, (x,), export_modules_as_functions=True)
+    proto = made.model_proto
+    assert calls_of(proto) == ["Residual", "Residual", "Residual", "GRU"]
+    assert [f.name for f in proto.functions] == ["Linear", "LayerNorm", "Residual", "GRU"]
+    assert [f.domain for f in proto.functions][2] == __name__
+    (block,) = [f for f in proto.functions if f.name == "Residual"]
+    assert [n.op_type for n in block.node] == ["Linear", "Relu", "Add", "LayerNorm"]
+    assert {"/blocks/0", "/blocks/1", "/rnn"} <= {n.name for n in proto.graph.node}
+    again = torch.onnx.load(proto.SerializeToString())
+    for shape in ((2, 5, 8), (1, 5, 8), (3, 2, 8)):
+        x = torch.randn(*shape)
+        np.testing.assert_allclose(
+            again(x).detach().numpy(), model(x).detach().numpy(), rtol=1e-4, atol=1e-5
+        )
+
+
+def test_chosen_classes_become_functions():
+    made = torch.onnx.export(
+        Blocks().eval(), (torch.randn(2, 5, 8),), export_modules_as_functions={nn.LayerNorm}
+    )
+    assert calls_of(made.model_proto) == ["LayerNorm"] * 3
+    assert len(made.model_proto.functions) == 1
+    plain = torch.onnx.export(Blocks().eval(), (torch.randn(2, 5, 8),))
+    assert not plain.model_proto.functions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from wend.export import ExportedProgram
 from wend.export import export as explore
 from wend.frontend.autograd.grad_modes import no_grad
 from wend.frontend.static.proof import Refused, close, first_difference
+from wend.nn.modules.container import ModuleDict, ModuleList
+from wend.onnx.exporting.functions import fold_modules
 from wend.onnx.exporting.program import ProgramWriter
 from wend.onnx.exporting.values import UnsupportedOperatorError
 from wend.transforms.exploring import running
@@ -118,6 +120,7 @@ def export(
     external_data: bool = False,
     dynamic_shapes: Any = None,
     dynamic_axes: Mapping[str, Any] | None = None,
+    export_modules_as_functions: bool | Collection[type] = False,
     report: bool = False,
     verify: bool = True,
     **options: Any,
@@ -129,6 +132,8 @@ def export(
     opset_version: 18 to 24, by default 21
     dynamic_shapes: as in `torch.export.export`     dynamic_axes: as in PyTorch, by names of inputs
     external_data: weights in a second file
+    export_modules_as_functions: make each module's call a call of a function, which modules of a
+    class with equal bodies share; or the classes whose calls are to be functions
     report: write the report beside the model, as NAME.md
     verify: run the model in onnxruntime, if that is installed, at three sizes, and compare
 
@@ -155,6 +160,8 @@ def export(
     names += _argument_names(model, given, kwargs, program)[len(names) :]
     writer = ProgramWriter(program, opset, names, list(output_names or []), exported.named_dims())
     proto = writer.model()
+    if export_modules_as_functions and hasattr(model, "named_modules"):
+        fold_modules(proto, _kinds(model, export_modules_as_functions))
     onnx.checker.check_model(proto, full_check=True)
     text = _report(exported, writer, proto)
     compared: list[list[tuple[int, ...]]] = []
@@ -182,6 +189,16 @@ def _explored(model: Any, args: Any, kwargs: dict[str, Any], shapes: Any) -> Exp
     finally:
         for module in training:
             module.training = True
+
+
+def _kinds(model: Any, chosen: bool | Collection[type]) -> dict[str, tuple[str, str]]:
+    """By path, the domain and name of the function of a module: its class's module and name."""
+    return {
+        path: (type(module).__module__, type(module).__qualname__.replace(".<locals>", ""))
+        for path, module in model.named_modules()
+        if (chosen is True or type(module) in chosen)  # type: ignore[operator]
+        and not isinstance(module, (ModuleDict, ModuleList))
+    }
 
 
 def _argument_names(model: Any, args: Any, kwargs: dict[str, Any], program: Any) -> list[str]:
