@@ -24,7 +24,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 import words
-from digits import CNN, load
+from aot_digits import train as train_digits
 from torch import nn
 
 Example = tuple[torch.Tensor, torch.Tensor]
@@ -82,20 +82,6 @@ class Tagger(nn.Module):
             h = h + self.read(cell, h)
             total = total + F.cross_entropy(way_out(h), tags, weight=weights, reduction="sum")
         return total
-
-
-def train_digits(epochs: int) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
-    """Return a trained CNN, and held-out images and labels."""
-    train, test = load(0, 1797)
-    images, labels = train.tensors
-    model = CNN()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(epochs):
-        for rows in torch.randperm(len(images)).split(32):
-            optimizer.zero_grad()
-            F.cross_entropy(model(images[rows]), labels[rows]).backward()
-            optimizer.step()
-    return model.eval(), *test.tensors
 
 
 def train_tagger(epochs: int, limit: int) -> tuple[Tagger, list[Example], torch.Tensor]:
