@@ -53,12 +53,20 @@ for _name, _dtype in {**NAMES, **ALIASES}.items():
 for _name, _function in _PUBLIC.items():
     globals().setdefault(_name, _function)
 
+_AUTOCAST = (
+    "autocast is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype "
+    "is_autocast_cache_enabled set_autocast_cache_enabled clear_autocast_cache "
+    "autocast_increment_nesting autocast_decrement_nesting is_autocast_cpu_enabled "
+    "set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype "
+    "get_autocast_gpu_dtype set_autocast_gpu_dtype"
+).split()
+
 #: Names that load with their module, when first used.
 _ELSEWHERE = {
     "compile": "wend._dynamo",
     "cond": "wend._higher_order_ops.cond",
     "while_loop": "wend._higher_order_ops.while_loop",
-    "autocast": "wend.frontend.platform",
+    **dict.fromkeys(_AUTOCAST, "wend.amp.autocast_mode"),
     "load": "wend.serialization",
     "save": "wend.serialization",
     "session": "wend.export",
@@ -74,9 +82,9 @@ _ELSEWHERE = {
 
 #: Submodules that load when first used.
 _LAZY = frozenset(
-    "nn optim utils autograd func nested export jit onnx linalg fft cuda backends random special "
-    "testing distributed distributions multiprocessing amp serialization types version overrides "
-    "hub sparse accelerator mps xpu return_types debug aot fx _dynamo _inductor "
+    "nn optim utils autograd func nested export jit onnx linalg fft cuda cpu backends random "
+    "special testing distributed distributions multiprocessing amp serialization types version "
+    "overrides hub sparse accelerator mps xpu return_types debug aot fx _dynamo _inductor "
     "_higher_order_ops".split()
 )
 

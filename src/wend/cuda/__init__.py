@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from wend.cuda import amp
 from wend.frontend import platform as _platform
-from wend.frontend.platform import GradScaler, device_count, is_available
+from wend.frontend.platform import device_count, is_available
 
 manual_seed = manual_seed_all = seed = seed_all = _platform.nothing
 synchronize = empty_cache = ipc_collect = reset_peak_memory_stats = _platform.nothing
@@ -14,15 +13,4 @@ get_device_properties = mem_get_info = set_device = init = _platform.refuse
 memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = device_count
 is_bf16_supported = is_initialized = is_available
 
-__all__ = ["GradScaler", "amp", "device_count", "is_available", "manual_seed", "manual_seed_all"]
-
-
-class amp:
-    """torch.cuda.amp."""
-
-    GradScaler = GradScaler
-
-    @staticmethod
-    def autocast(enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> Any:
-        """autocast for CUDA, which is not there."""
-        return _platform.autocast("cuda", dtype, enabled)
+__all__ = ["amp", "device_count", "is_available", "manual_seed", "manual_seed_all"]

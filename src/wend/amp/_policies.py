@@ -1,0 +1,230 @@
+"""Which ops autocast computes in which type: PyTorch's lists for the CPU.
+
+While some thread is inside of `autocast`, the ops listed here ask about their operands; at all
+other times they are as without it, so that recording costs the same. A twin of each op keeps the
+forms of call that it knows, and does the work.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import wend
+from wend.base.dtypes import DType, bfloat16, float16, float32
+from wend.core import _hot
+from wend.core._hot import OpFunction, Tensor
+from wend.core.primitive import ops
+from wend.nn import functional as F
+
+#: Computed in the lower type.
+LOWER = frozenset(
+    "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d conv_tbc bmm mm "
+    "matmul baddbmm addmm addbmm linear linalg.vecdot prelu scaled_dot_product_attention "
+    "tensordot chain_matmul linalg.multi_dot matrix_power lstm_step rnn_tanh_step "
+    "rnn_relu_step".split()
+)
+#: Computed in float32.
+SINGLE = frozenset(
+    "avg_pool3d binary_cross_entropy grid_sample polar prod quantile nanquantile stft cdist trace "
+    "view_as_complex cholesky cholesky_inverse cholesky_solve inverse lu_solve orgqr ormqr "
+    "pinverse reflection_pad replication_pad max_pool3d max_unpool1d max_unpool2d max_unpool3d "
+    "adaptive_avg_pool3d adaptive_max_pool3d "
+    "mse_loss cosine_embedding_loss nll_loss hinge_embedding_loss poisson_nll_loss "
+    "smooth_l1_loss cross_entropy l1_loss huber_loss margin_ranking_loss soft_margin_loss "
+    "triplet_margin_loss multi_margin_loss ctc_loss kl_div multilabel_margin_loss "
+    "binary_cross_entropy_with_logits fractional_max_pool2d fractional_max_pool3d "
+    "linalg.cholesky linalg.cholesky_ex linalg.cond linalg.eig linalg.eigh linalg.eigvals "
+    "linalg.eigvalsh linalg.householder_product linalg.inv linalg.inv_ex linalg.lstsq "
+    "linalg.matrix_rank linalg.qr linalg.solve linalg.svd linalg.svdvals linalg.tensorinv "
+    "linalg.tensorsolve fft.fft fft.ifft fft.fft2 fft.ifft2 fft.fftn fft.ifftn fft.rfft fft.irfft "
+    "fft.rfft2 fft.irfft2 fft.rfftn fft.irfftn fft.hfft fft.ihfft qr svd triangular_solve geqrf "
+    "fake_quantize_per_tensor_affine".split()
+)
+#: Computed in the widest type of the operands.
+WIDEST = frozenset({"cat", "stack", "index_copy"})
+
+
+class State(threading.local):
+    """A thread's autocast: per device whether it is on, and to which type."""
+
+    def __init__(self) -> None:
+        self.enabled: dict[str, bool] = {}
+        self.dtypes: dict[str, DType] = {"cpu": bfloat16}
+        self.cpu = False  # enabled["cpu"], for the ops
+        self.cache_enabled = True
+        self.nesting = 0
+        self.cache: dict[int, tuple[Any, Any, Any, DType]] = {}
+
+
+STATE = State()
+Policy = Callable[[tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
+
+
+def converted(value: Any, dtype: DType) -> Any:
+    """A tensor, or the tensors of a list, in this type; float64 and what is no float stay."""
+    if isinstance(value, Tensor):
+        have = value.dtype
+        if have is dtype or have not in (float32, bfloat16, float16):
+            return value
+        if dtype is not float32 and value.leaf is not None and STATE.cache_enabled:
+            return _of_cache(value, dtype)
+        return ops.cast(value, dtype)
+    if type(value) is list or type(value) is tuple:
+        return type(value)([converted(v, dtype) for v in value])
+    return value
+
+
+def _of_cache(weight: Tensor, dtype: DType) -> Any:
+    """A weight in the lower type, converted once as long as nobody writes to it.
+
+    A conversion that has been computed is not used again: its gradient may have been taken.
+    """
+    key = id(weight)
+    value = _hot.refreshed(weight)
+    found = STATE.cache.get(key)
+    if found is not None:
+        kept, source, made, to = found
+        usable = made.requires_grad or not wend.is_grad_enabled()
+        if kept is weight and source is value and to is dtype and usable and _pending(made):
+            return made
+    made = ops.cast(weight, dtype)
+    STATE.cache[key] = (weight, value, made, dtype)
+    return made
+
+
+def _pending(x: Tensor) -> bool:
+    return x.value.buffer is None and x.value.error is None
+
+
+def _in(dtype: DType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if kwargs:
+        kwargs = {name: converted(value, dtype) for name, value in kwargs.items()}
+    return tuple([converted(a, dtype) for a in args]), kwargs
+
+
+def _lower(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _in(STATE.dtypes["cpu"], args, kwargs)
+
+
+def _single(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return _in(float32, args, kwargs)
+
+
+def _floats(values: Any) -> set[DType]:
+    found: set[DType] = set()
+    for value in values:
+        if isinstance(value, Tensor):
+            found.add(value.dtype)
+        elif type(value) is list or type(value) is tuple:
+            found |= _floats(value)
+    return found & {float32, bfloat16, float16}
+
+
+def _widest(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    found = _floats((*args, *kwargs.values()))
+    return _in(float32, args, kwargs) if len(found) > 1 else (args, kwargs)
+
+
+def _einsum(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Lower where the equation sums over a letter that operands share; else no product is due."""
+    equation = args[0] if args else kwargs.get("equation")
+    if isinstance(equation, str):
+        left, _, out = equation.replace(" ", "").partition("->")
+        shared = {c for c in left if c.isalpha() and sum(c in t for t in left.split(",")) > 1}
+        if "->" in equation and shared <= set(out):
+            return args, kwargs
+        if not shared:
+            return args, kwargs
+    return _lower(args, kwargs)
+
+
+def _inner(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Lower unless a scalar is multiplied."""
+    numbers = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor) and x.dim() == 0]
+    return (args, kwargs) if numbers else _lower(args, kwargs)
+
+
+_POLICIES: tuple[tuple[frozenset[str], Policy], ...] = (
+    (LOWER, _lower),
+    (SINGLE, _single),
+    (WIDEST, _widest),
+    (frozenset({"einsum"}), _einsum),
+    (frozenset({"inner"}), _inner),
+)
+
+
+# -- ops that ask ---------------------------------------------------------------------------
+
+
+class Asking:
+    """An op that converts its operands where the thread asks for that."""
+
+    def __init__(self, function: OpFunction, policy: Policy) -> None:
+        self.function, self.policy = function, policy
+        self.twin = OpFunction(function.__name__, function.binder, function.inplace)
+        for name in ("overloads", "primitive", "general"):
+            setattr(self.twin, name, getattr(function, name))
+
+    def call(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """The call with converted operands; those of rules have their types already."""
+        if STATE.cpu and _hot.current_trace().symbolic is None:
+            positional, keywords = self.policy(positional, keywords)
+        return self.twin(*positional, **keywords)
+
+    def switch(self, on: bool) -> None:
+        """Forget the known forms of call, so that each call asks, or does not ask any more."""
+        function, twin = self.function, self.twin
+        function.__init__(function.__name__, function.binder, function.inplace)  # type: ignore[misc]
+        function.overloads, function.primitive = twin.overloads, twin.primitive
+        function.general = self.call if on else twin.general
+
+
+def _in_python(function: Callable[..., Any], policy: Policy) -> Callable[..., Any]:
+    """A function that Wend composes in Python, as an op that asks."""
+
+    @functools.wraps(function)
+    def asking(*args: Any, **kwargs: Any) -> Any:
+        if not STATE.cpu:
+            return function(*args, **kwargs)
+        args, kwargs = policy(args, kwargs)
+        STATE.cpu = False
+        try:
+            return function(*args, **kwargs)
+        finally:
+            STATE.cpu = STATE.enabled["cpu"]
+
+    return asking
+
+
+@functools.cache
+def _asking_ops() -> list[Asking]:
+    """All ops of the lists; functions composed in Python are replaced here, once."""
+    found: dict[int, Asking] = {}
+    for names, policy in _POLICIES:
+        for full in names:
+            family, _, name = full.rpartition(".")
+            places = [getattr(wend, family, None)] if family else [wend, Tensor, F, ops]
+            for place in filter(None, places):
+                function = getattr(place, name, None)
+                if isinstance(function, OpFunction):
+                    found.setdefault(id(function), Asking(function, policy))
+                elif function is not None:
+                    setattr(place, name, _in_python(function, policy))
+    return list(found.values())
+
+
+_LOCK = threading.Lock()
+_INSIDE = [0]  # threads that are inside of autocast
+
+
+def enter(inside: bool) -> None:
+    """Count a thread that enters or leaves autocast; the ops ask while there is any."""
+    with _LOCK:
+        before = _INSIDE[0]
+        _INSIDE[0] += 1 if inside else -1
+        if (before == 0) is inside:
+            for op in _asking_ops():
+                op.switch(inside)

@@ -1,0 +1,7 @@
+"""torch.cuda.amp: autocast and scaling for a device that is not there."""
+
+from wend.cuda.amp.autocast_mode import autocast, custom_bwd, custom_fwd
+from wend.cuda.amp.common import amp_definitely_not_available
+from wend.cuda.amp.grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
