@@ -34,6 +34,7 @@ from wend.frontend.creation import *
 from wend.frontend.typed import *
 from wend.frontend.methods import allclose, equal, is_nonzero, is_same_size, positive, typename
 from wend.frontend.functions import *
+from wend.frontend.complexes import *
 from wend.frontend.random import *
 from wend.frontend.api import *
 from wend.frontend import linalg as _linalg

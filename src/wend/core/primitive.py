@@ -109,6 +109,8 @@ class Primitive(PrimitiveBase):
     heavy: ClassVar[bool] = False  # worth a kernel of its own, which light work then joins
     ready: ClassVar[bool] = False  # an installation brings machine code, for any sizes
     smooth: ClassVar[bool] = False  # finite operands have finite derivatives
+    holomorphic: ClassVar[bool] = False  # the gradient rule is written for real numbers, and
+    # serves complex ones too: the result has a complex derivative by each operand
     rises: ClassVar[bool] = False  # the result never falls where operands rise, as rounded
     checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it
     picks_rows: ClassVar[bool] = False  # all that `checked` asks: operand 1 names rows of operand 0

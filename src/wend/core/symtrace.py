@@ -198,9 +198,14 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
             for y, on in zip(results, given, strict=True)
         ]
         single = prim.result_wrap() is None
+        turned = prim.holomorphic and gs[0].dtype.is_complex
+        if turned:
+            gs = [ops.conj(gs[0])]
         g, y = (gs[0], results[0]) if single else (tuple(gs), tuple(results))
         grads = prim.vjp(g, y, *prim.arrange(tensors, args))
         flat = align_gradients(prim, grads, len(tensors))
+        if turned:
+            flat = [conjugated(grad, x) for grad, x in zip(flat, tensors, strict=True)]
         return [
             undo_broadcast(prim, grad, x) if need and grad is not None else None
             for grad, x, need in zip(flat, tensors, needs, strict=True)
@@ -212,6 +217,16 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
     n_values = len(tensors) + len(results)
     graph.saved = tuple(sorted(i for i in graph.used if i < n_values))
     return graph
+
+
+def conjugated(grad: Any, x: Any) -> Any:
+    """The conjugate of a gradient for a complex operand; for a real operand the imaginary part
+    is dropped anyway.
+
+    A gradient is the conjugate derivative. So a rule that multiplies by the derivative is right for
+    conjugates: conj(rule(conj(g))).
+    """
+    return grad if grad is None or not x.dtype.is_complex else ops.conj(grad)
 
 
 def align_gradients(prim: Any, grads: Any, n: int) -> list[Any]:

@@ -12,7 +12,6 @@ from wend.frontend import creation
 from wend.frontend.aliasing import rebinding as aliasing
 
 __all__ = [
-    "conj",
     "detach_",
     "e",
     "fill",
@@ -30,7 +29,6 @@ __all__ = [
     "nan",
     "newaxis",
     "pi",
-    "real",
     "resize_as_",
     "resolve_conj",
     "resolve_neg",
@@ -59,12 +57,12 @@ def _as_function(name: str) -> Any:
 
 
 (
-    conj, detach_, fill_, get_device, index_put_, is_conj, is_distributed, is_inference, is_neg,
+    detach_, fill_, get_device, index_put_, is_conj, is_distributed, is_inference, is_neg,
     is_signed, resize_as_, resolve_conj, resolve_neg, zero_,
 ) = (
     _as_function(name)
     for name in (
-        "conj", "detach_", "fill_", "get_device", "index_put_", "is_conj", "is_distributed",
+        "detach_", "fill_", "get_device", "index_put_", "is_conj", "is_distributed",
         "is_inference", "is_neg", "is_signed", "resize_as_", "resolve_conj", "resolve_neg", "zero_",
     )
 )  # fmt: skip
@@ -76,11 +74,6 @@ def fill(input: Tensor, value: Any) -> Tensor:
     Gradients flow to a tensor `value`. Raises ShapeError for a value of more dims.
     """
     return ops.clone(input).fill_(value)  # type: ignore[no-any-return]
-
-
-def real(input: Tensor) -> Tensor:
-    """The real part of the elements: the tensor itself unless complex."""
-    return input.real  # type: ignore[no-any-return]
 
 
 # -- calls of known functions that do not come down to one op -------------------------------

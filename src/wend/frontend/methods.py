@@ -399,7 +399,7 @@ def positive(input: Tensor) -> Tensor:
 
 
 def _itself(self: Tensor, *args: Any) -> Tensor:
-    """This tensor: real and dense, with nothing put off."""
+    """This tensor: dense, with nothing put off."""
     return self
 
 
@@ -433,13 +433,6 @@ def _named(name: str, function: Any) -> FunctionType:
 def ndimension(self: Tensor) -> int:
     """Number of dims."""
     return int(self.dim())
-
-
-def adjoint(self: Tensor) -> Tensor:
-    """The last two dims swapped.  Raises ShapeError for less than 2 dims."""
-    if self.dim() < 2:
-        raise ShapeError(f"adjoint: expects a matrix or a batch of matrices, got {self.dim()}-d")
-    return ops.matrix_transpose(self)  # type: ignore[no-any-return]
 
 
 def torch_function(
@@ -545,7 +538,7 @@ _hot.set_slot("override_enabled", lambda: _STATE.disabled == 0)
 _CASTS = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
     "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8",
-    "bool": "bool",
+    "bool": "bool", "cfloat": "complex64", "cdouble": "complex128",
 }  # fmt: skip
 for _name, _dtype in _CASTS.items():
     setattr(Tensor, _name, _conversion(_name, dtypes.NAMES[_dtype]))
@@ -554,7 +547,7 @@ for _function in (
     type_as, cpu, cuda, copy_, fill_, zero_, index_put_, fill_diagonal_, set_, resize_,
     resize_as_, apply_, map_, view_as, is_same_size, equal, allclose, element_size, get_device,
     data_ptr, new, as_subclass, is_shared, share_memory_, pin_memory, is_nonzero, ndimension,
-    adjoint, is_floating_point, is_complex, is_signed, is_inference,
+    is_floating_point, is_complex, is_signed, is_inference,
 ):  # fmt: skip
     setattr(Tensor, _function.__name__, _function)
 Tensor.type = type_
@@ -566,13 +559,10 @@ for _name in ("__div__", "__rdiv__", "__idiv__"):  # Python 2's names, which PyT
     setattr(Tensor, _name, getattr(Tensor, _name.replace("div", "truediv")))
 Tensor.__torch_function__ = default_torch_function
 _hot.set_operator("__pos__", ops.positive)
-for _name in ("resolve_conj", "resolve_neg", "conj", "to_dense", "coalesce"):
+for _name in ("resolve_conj", "resolve_neg", "to_dense", "coalesce"):
     setattr(Tensor, _name, _named(_name, _itself))
 Tensor.T = _indexing.OpProperty(ops.reverse_dims)
-Tensor.mT = property(adjoint)
-Tensor.H = property(adjoint)
-Tensor.mH = property(adjoint)
-Tensor.real = property(_itself)
+Tensor.mT = _indexing.OpProperty(ops.matrix_transpose)
 Tensor.itemsize = property(element_size)
 Tensor.nbytes = property(lambda self: self.numel() * self.dtype.itemsize, doc="Bytes in all.")
 Tensor.layout = property(lambda self: formats.strided, doc="torch.strided.")

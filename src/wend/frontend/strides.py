@@ -9,7 +9,7 @@ from wend.base.shapes import contiguous_strides
 from wend.core import _types
 from wend.core._hot import Alias, Tensor
 from wend.core.symbolic import hint_of
-from wend.ops.views.family import Reinterpret
+from wend.ops.views.family import Rescaled
 
 Layout = tuple[tuple[int, ...], int]
 
@@ -62,7 +62,7 @@ def _dense(type_: Any) -> tuple[int, ...]:
 
 @lru_cache(MOST_KEPT)
 def _through(prim: Any, args: Any, type_: Any, strides: Any, offset: int) -> Any:
-    if isinstance(prim, Reinterpret):
+    if isinstance(prim, Rescaled):
         return *prim.rescaled(type_.dtype, strides, offset), prim.typed([type_], [])[1][0]
     arranged = prim.arrange([None], list(args))[1:]
     derived = prim.strides(tuple(type_.shape), strides, *arranged)
@@ -78,7 +78,7 @@ def strides_on(alias: Alias, type_: Any, strides: tuple[int, ...]) -> Layout | N
     offset, type_ = 0, concrete(type_)
     for prim, args in alias.chain:
         args = tuple(map(hint_of, args))
-        if not isinstance(prim, Reinterpret):
+        if not isinstance(prim, Rescaled):
             arranged = prim.arrange([None], list(args))[1:]
             if prim.strides(tuple(type_.shape), strides, *arranged) is None:
                 return None

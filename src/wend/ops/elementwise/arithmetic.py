@@ -13,8 +13,10 @@ from wend.base.errors import DTypeError, ExecutionError
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise.family import (
+    ANY_NUMBER,
     FLOATING,
     NUMERIC,
+    SIGNED_NUMBER,
     Array,
     Elementwise,
     Grads,
@@ -35,6 +37,7 @@ class Add(Elementwise):
     operators = ("__add__",)
     reflected = True
     inplace = ("add_",)
+    supports = ANY_NUMBER
     overwrites = True
     reference = staticmethod(np.add)
 
@@ -52,7 +55,7 @@ class Sub(Elementwise):
     operators = ("__sub__",)
     reflected = True
     inplace = ("sub_",)
-    supports = NUMERIC
+    supports = SIGNED_NUMBER
     overwrites = True
     reference = staticmethod(np.subtract)
 
@@ -86,6 +89,8 @@ class Mul(Elementwise):
     operators = ("__mul__",)
     reflected = True
     inplace = True
+    supports = ANY_NUMBER
+    holomorphic = True
     overwrites = True
     reference = staticmethod(np.multiply)
 
@@ -102,6 +107,8 @@ class Div(Elementwise):
     reflected = True
     inplace = ("div_",)
     kind = "float"
+    supports = ANY_NUMBER
+    holomorphic = True
     domain = ((-3.0, 3.0), (0.5, 3.0))
     overwrites = True
     reference = staticmethod(np.true_divide)
@@ -275,7 +282,7 @@ class Neg(Elementwise):
     functions = methods = ("neg", "negative")
     operators = ("__neg__",)
     inplace = True
-    supports = NUMERIC
+    supports = SIGNED_NUMBER
     overwrites = True
     reference = staticmethod(np.negative)
 
@@ -292,23 +299,30 @@ class Neg(Elementwise):
 
 
 class Abs(Elementwise):
-    """y = |input|; gradient 0 at 0."""
+    """y = |input|, a real number; gradient 0 at 0."""
 
     functions = methods = ("abs", "absolute")
     operators = ("__abs__",)
     inplace = True
-    supports = NUMERIC
+    supports = SIGNED_NUMBER
     overwrites = True
     reference = staticmethod(np.abs)
 
+    def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
+        targets, out = super().dtypes_of(*operands)
+        return targets, out.to_real()
+
     def vjp(self, g: V, y: V, x: V) -> Grads:
-        return (g * ops.sign(x),)
+        return (g * ops.sgn(x),)
 
 
 class Sign(Elementwise):
-    """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+    """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative.
 
-    functions = methods = ("sign", "sgn")
+    Raises DTypeError for complex numbers, which `sgn` takes.
+    """
+
+    functions = methods = ("sign",)
     inplace = True
 
     def reference(self, x: Array) -> Array:
@@ -329,6 +343,27 @@ class Sign(Elementwise):
         return (zeros_like(g),)
 
 
+class Sgn(Sign):
+    """y = input / |input|, and 0 for 0: the sign of real numbers."""
+
+    functions = methods = ("sgn",)
+    supports = ANY_NUMBER
+
+    def reference(self, x: Array) -> Array:
+        if x.dtype.kind != "c":
+            return np.sign(x) if x.dtype.kind in "iu" else Sign.formula[0](self, x)
+        size = np.abs(x)
+        return np.where(size == 0, 0, x / np.where(size == 0, 1, size))
+
+    def vjp(self, g: V, y: V, x: V) -> Grads:
+        if not x.dtype.is_complex:
+            return (zeros_like(g),)
+        # Only the part of g across y turns x; the part along y would change |x|.
+        across = g - y * ops.real(ops.conj(y) * g)
+        size = ops.abs(x)
+        return (ops.where(size == 0, 0, across / size),)
+
+
 class Pow(Elementwise):
     """y = input ** exponent.
 
@@ -340,12 +375,13 @@ class Pow(Elementwise):
     operators = ("__pow__",)
     reflected = True
     inplace = ("pow_",)
-    supports = NUMERIC
+    supports = SIGNED_NUMBER
+    holomorphic = True
     fallible = True
     domain = ((0.2, 3.0), (-2.0, 3.0))
 
     def reference(self, x: Array, exponent: Array) -> Array:
-        if x.dtype.kind != "f":
+        if x.dtype.kind not in "fc":
             return self._int_power(x, exponent)
         if isinstance(exponent, np.generic):  # a number: as in `pow_special`
             if exponent == 2.0:
@@ -404,7 +440,10 @@ class Pow(Elementwise):
         if is_number(exponent):
             return None
         base = _tensor(x, g)
-        flat = ops.logical_and(ops.eq(base, 0), ops.ge(exponent, 0))
+        if g.dtype.is_complex and not base.dtype.is_complex:
+            base = ops.cast(base, g.dtype)
+        height = ops.real(exponent) if exponent.dtype.is_complex else exponent
+        flat = ops.logical_and(ops.eq(base, 0), ops.ge(height, 0))
         return g * ops.where(flat, 0, y * ops.log(base))
 
     @staticmethod
@@ -426,6 +465,8 @@ class Square(Elementwise):
     functions = methods = ("square",)
     inplace = True
     grad_name = "PowBackward0"
+    supports = ANY_NUMBER
+    holomorphic = True
     reference = staticmethod(np.square)
 
     def promote(self, common: DType) -> DType:
@@ -445,6 +486,8 @@ class Reciprocal(Elementwise):
     functions = methods = ("reciprocal",)
     inplace = True
     kind = "float"
+    supports = ANY_NUMBER
+    holomorphic = True
     domain = (0.3, 3.0)
 
     def reference(self, x: Array) -> Array:
@@ -463,6 +506,8 @@ class Sqrt(Elementwise):
     functions = methods = ("sqrt",)
     inplace = True
     kind = "float"
+    supports = ANY_NUMBER
+    holomorphic = True
     domain = (0.1, 4.0)
     overwrites = True
     reference = staticmethod(np.sqrt)
@@ -477,6 +522,8 @@ class Rsqrt(Elementwise):
     functions = methods = ("rsqrt",)
     inplace = True
     kind = "float"
+    supports = ANY_NUMBER
+    holomorphic = True
     domain = (0.1, 4.0)
 
     def reference(self, x: Array) -> Array:

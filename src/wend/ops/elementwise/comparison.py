@@ -10,7 +10,7 @@ from wend.base import dtypes
 from wend.core._hot import Tensor
 from wend.core.primitive import NO_GRADIENT, ops
 from wend.ops.builder import Builder, Value
-from wend.ops.elementwise.family import Array, Elementwise
+from wend.ops.elementwise.family import ANY_NUMBER, REAL, Array, Elementwise
 
 
 class Comparison(Elementwise, abstract=True):
@@ -29,6 +29,7 @@ class Comparison(Elementwise, abstract=True):
 class Eq(Comparison):
     """y = input == other."""
 
+    supports = ANY_NUMBER
     functions = methods = ("eq",)
     operators = ("__eq__",)
     reference = staticmethod(np.equal)
@@ -37,6 +38,7 @@ class Eq(Comparison):
 class Ne(Comparison):
     """y = input != other."""
 
+    supports = ANY_NUMBER
     functions = methods = ("ne", "not_equal")
     operators = ("__ne__",)
     reference = staticmethod(np.not_equal)
@@ -97,6 +99,7 @@ class LogicalAnd(Comparison):
     """y = input != 0 and other != 0."""
 
     signature = "input, other"
+    supports = ANY_NUMBER
     functions = methods = ("logical_and",)
     reference = staticmethod(np.logical_and)
 
@@ -108,6 +111,7 @@ class LogicalOr(Comparison):
     """y = input != 0 or other != 0."""
 
     signature = "input, other"
+    supports = ANY_NUMBER
     functions = methods = ("logical_or",)
     reference = staticmethod(np.logical_or)
 
@@ -119,6 +123,7 @@ class LogicalXor(Comparison):
     """y = either input or other, and not both, is not 0."""
 
     signature = "input, other"
+    supports = ANY_NUMBER
     functions = methods = ("logical_xor",)
     reference = staticmethod(np.logical_xor)
 
@@ -131,9 +136,10 @@ def _truth(b: Builder, x: Value) -> Value:
 
 
 class Predicate(Elementwise, abstract=True):
-    """A test of each element."""
+    """A test of each element; of a complex number, of its parts."""
 
     kind = "bool"
+    supports = ANY_NUMBER
     vjp = NO_GRADIENT
 
 
@@ -168,7 +174,7 @@ class Isinf(Predicate):
     functions = methods = ("isinf",)
 
     def reference(self, x: Array) -> Array:
-        return np.isinf(x) if x.dtype.kind == "f" else np.zeros(x.shape, np.bool_)
+        return np.isinf(x) if x.dtype.kind in "fc" else np.zeros(x.shape, np.bool_)
 
     def emit(self, b: Builder, x: Value) -> Value:
         if not b.dtype(x).is_floating_point:
@@ -182,7 +188,7 @@ class Isfinite(Predicate):
     functions = methods = ("isfinite",)
 
     def reference(self, x: Array) -> Array:
-        return np.isfinite(x) if x.dtype.kind == "f" else np.ones(x.shape, np.bool_)
+        return np.isfinite(x) if x.dtype.kind in "fc" else np.ones(x.shape, np.bool_)
 
     def emit(self, b: Builder, x: Value) -> Value:
         if not b.dtype(x).is_floating_point:
@@ -194,6 +200,7 @@ class Signbit(Predicate):
     """y = input has a minus sign: -0.0 too, unlike input < 0."""
 
     functions = methods = ("signbit",)
+    supports = REAL
 
     def reference(self, x: Array) -> Array:
         return np.signbit(x) if x.dtype.kind == "f" else x < 0

@@ -33,6 +33,8 @@ REAL = frozenset({"bool", "int", "float"})
 NUMERIC = frozenset({"int", "float"})
 FLOATING = frozenset({"float"})
 INTEGRAL = frozenset({"bool", "int"})
+ANY_NUMBER = frozenset({"bool", "int", "float", "complex"})
+SIGNED_NUMBER = frozenset({"int", "float", "complex"})
 
 
 def is_number(operand: V) -> bool:

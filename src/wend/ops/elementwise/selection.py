@@ -12,7 +12,7 @@ from wend.base.dtypes import DType
 from wend.base.errors import DTypeError, ValueRefused
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
-from wend.ops.elementwise.family import NUMERIC, Array, Elementwise, Grads, V, zeros_like
+from wend.ops.elementwise.family import ANY_NUMBER, NUMERIC, Array, Elementwise, Grads, V, zeros_like
 from wend.ops.numeric import choose
 
 
@@ -25,6 +25,7 @@ class Where(Elementwise):
     signature = "condition, input: operand, other: operand"
     functions = ("where",)
     promotes = (False, True, True)
+    supports = ANY_NUMBER
 
     def dtypes_of(self, *operands: Any) -> Any:
         given = operands[0].dtype
@@ -232,7 +233,7 @@ class Cast(Elementwise):
 
     signature = "input, dtype: dtype"
     dtype: DType
-    supports = frozenset({"bool", "int", "float", "complex"})
+    supports = ANY_NUMBER
     widens = False  # a single conversion, a single rounding
     grad_name = "ToCopyBackward0"
 
@@ -241,6 +242,8 @@ class Cast(Elementwise):
 
     def reference(self, x: Array) -> Array:
         # Through int64, as compilers do: a float beyond the range of a small int wraps.
+        if x.dtype.kind == "c" and not self.dtype.is_complex and self.dtype is not dtypes.bool_:
+            x = x.real
         if x.dtype.kind not in "biuc" and self.dtype.category == dtypes.INT:
             x = x.astype(np.int64)
         return x.astype(self.dtype.numpy)

@@ -9,11 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import finfo
+from wend.base.dtypes import DType, finfo
 from wend.base.errors import ExecutionError, ValuesRefused
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
-from wend.ops.elementwise.family import Array, Elementwise, Grads, V, is_number, zeros_like
+from wend.ops.elementwise.family import (
+    ANY_NUMBER,
+    Array,
+    Elementwise,
+    Grads,
+    V,
+    is_number,
+    zeros_like,
+)
 
 
 @functools.cache
@@ -30,11 +38,21 @@ class Special(Elementwise, abstract=True):
 
 
 class Angle(Special):
-    """y = pi where input is negative, else 0; NaN of NaN."""
+    """y = the angle of a complex number, in radians; pi where a real number is negative, else 0.
+
+    NaN of NaN; gradient 0 at 0.
+    """
 
     functions = methods = ("angle",)
+    supports = ANY_NUMBER
+
+    def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
+        targets, out = super().dtypes_of(*operands)
+        return targets, out.to_real()
 
     def reference(self, x: Array) -> Array:
+        if x.dtype.kind == "c":
+            return np.arctan2(x.imag, x.real)
         return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(math.pi), x.dtype.type(0)))
 
     def emit(self, b: Builder, x: Value) -> Value:
@@ -43,7 +61,11 @@ class Angle(Special):
         return b.select(b.ne(x, x), x, side)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
-        return (zeros_like(g),)
+        if not x.dtype.is_complex:
+            return (zeros_like(g),)
+        square = ops.square(ops.real(x)) + ops.square(ops.imag(x))
+        turn = ops.where(square == 0, 0, g / square)
+        return (ops.complex(-turn * ops.imag(x), turn * ops.real(x)),)
 
 
 class Erf(Special):

@@ -9,14 +9,26 @@ import numpy as np
 
 from wend.core.primitive import ops
 from wend.ops.builder import Builder, Value
-from wend.ops.elementwise.family import FLOATING, LN2, LN10, Array, Elementwise, Grads, V
+from wend.ops.elementwise.family import (
+    ANY_NUMBER,
+    FLOATING,
+    LN2,
+    LN10,
+    REAL,
+    Array,
+    Elementwise,
+    Grads,
+    V,
+)
 
 
 class Transcendental(Elementwise, abstract=True):
-    """A function of one float."""
+    """A function of one float, or of a complex number: then with a complex derivative."""
 
     kind = "float"
     inplace = True
+    supports = ANY_NUMBER
+    holomorphic = True
 
 
 class Exp(Transcendental):
@@ -162,6 +174,7 @@ class Atan2(Transcendental):
 
     signature = "input, other"
     functions = methods = ("atan2", "arctan2")
+    supports = REAL
     reference = staticmethod(np.arctan2)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:

@@ -71,7 +71,19 @@ class Detach(Alias):
         return ops.detach(x)
 
 
-class Reinterpret(Primitive):
+class Rescaled(View, abstract=True):
+    """Base of the views whose elements are of another type than the operand's."""
+
+    def strides(self, shape: Any, strides: Any) -> Strides | None:
+        """Follow from the operand's dtype too: see `rescaled`."""
+        return None
+
+    def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
+        """Strides and offset of the result, in its elements, for an operand of `dtype`."""
+        raise NotImplementedError
+
+
+class Reinterpret(Rescaled):
     """y = the bits of x as elements of `dtype`; the last dim grows or shrinks accordingly.
 
     Raises ShapeError if the last dim does not hold a whole number of elements.
@@ -79,8 +91,6 @@ class Reinterpret(Primitive):
 
     signature = "input, dtype: dtype"
     dtype: DType
-    view = True
-    supports = ANY_DTYPE
 
     def infer(self, x: Spec) -> Spec:
         given, wanted = x.dtype.itemsize, self.dtype.itemsize
@@ -113,11 +123,7 @@ class Reinterpret(Primitive):
     def put(self, x: Any, v: Any) -> Any:
         return ops.reinterpret(v, x.dtype)
 
-    def strides(self, shape: Any, strides: Any) -> None:
-        """Follow from the operand's dtype too: see `rescaled`."""
-
     def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
-        """Strides and offset of the result of a view of elements of `dtype`."""
         given, wanted = dtype.itemsize, self.dtype.itemsize
         if given == wanted:
             return tuple(strides), offset
