@@ -67,6 +67,11 @@ from wend.frontend.autograd.backward import no_grad as no_grad
 from wend.frontend.autograd.backward import set_grad_enabled as set_grad_enabled
 from wend.frontend.batching.batched import autobatch as autobatch
 from wend.frontend.batching.batched import batched as batched
+from wend.frontend.complexes import adjoint as adjoint
+from wend.frontend.complexes import conj as conj
+from wend.frontend.complexes import imag as imag
+from wend.frontend.complexes import real as real
+from wend.frontend.complexes import view_as_complex as view_as_complex
 from wend.frontend.creation import arange as arange
 from wend.frontend.creation import as_tensor as as_tensor
 from wend.frontend.creation import asarray as asarray
@@ -101,7 +106,6 @@ from wend.frontend.formats import sparse_coo as sparse_coo
 from wend.frontend.formats import sparse_csc as sparse_csc
 from wend.frontend.formats import sparse_csr as sparse_csr
 from wend.frontend.formats import strided as strided
-from wend.frontend.functions import conj as conj
 from wend.frontend.functions import detach_ as detach_
 from wend.frontend.functions import e as e
 from wend.frontend.functions import fill as fill
@@ -119,7 +123,6 @@ from wend.frontend.functions import is_signed as is_signed
 from wend.frontend.functions import nan as nan
 from wend.frontend.functions import newaxis as newaxis
 from wend.frontend.functions import pi as pi
-from wend.frontend.functions import real as real
 from wend.frontend.functions import resize_as_ as resize_as_
 from wend.frontend.functions import resolve_conj as resolve_conj
 from wend.frontend.functions import resolve_neg as resolve_neg
@@ -246,13 +249,13 @@ class _values_indices(NamedTuple):
     indices: Tensor
 
 def abs(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = |input|; gradient 0 at 0."""
+    """y = |input|, a real number; gradient 0 at 0."""
 def abs_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = |input|; gradient 0 at 0."""
+    """y = |input|, a real number; gradient 0 at 0."""
 def absolute(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = |input|; gradient 0 at 0."""
+    """y = |input|, a real number; gradient 0 at 0."""
 def absolute_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = |input|; gradient 0 at 0."""
+    """y = |input|, a real number; gradient 0 at 0."""
 def acos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = arccos(input), in radians; NaN outside [-1, 1]."""
 def acos_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -307,7 +310,7 @@ def amin(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool
 def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False) -> _min_max:
     """(min, max) of x along `dim`, or of all elements of x."""
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = pi where input is negative, else 0; NaN of NaN."""
+    """y = the angle of a complex number, in radians; pi where a real number is negative, else 0."""
 def any(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = whether any element of x over `dim` is not 0."""
 def arccos(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -496,10 +499,16 @@ def column_stack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Ten
 @overload
 def column_stack(*tensors: Tensor, out: Tensor | None = None) -> Tensor:
     """y = the tensors side by side: along dim 1, vectors and numbers as columns."""
+def complex(real: Tensor, imag: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = real + 1j * imag, of two tensors of equal float type."""
 def concat(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """y = the tensors in a row along dim `dim`."""
 def concatenate(tensors: Sequence[Tensor], dim: _int = 0, *, out: Tensor | None = None) -> Tensor:
     """y = the tensors in a row along dim `dim`."""
+def conj_physical(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the complex conjugate of input, in memory of its own."""
+def conj_physical_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = the complex conjugate of input, in memory of its own."""
 def constant_pad_nd(input: Tensor, pad: Sequence[_int] | _int, value: Tensor | _Number = 0, *, out: Tensor | None = None) -> Tensor:
     """y = x with `value` put around: pad = (before, after) of the last dim, then of the dim before."""
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sequence[_int] | _int = 1, padding: Any = 0, dilation: Sequence[_int] | _int = 1, groups: _int = 1, *, out: Tensor | None = None) -> Tensor:
@@ -996,6 +1005,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: _int, *, out: Tensor | None = N
     """y: (..., C * r * r, H, W) rearranged to (..., C, H * r, W * r)."""
 def pixel_unshuffle(input: Tensor, downscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
     """y: (..., C, H * r, W * r) rearranged to (..., C * r * r, H, W)."""
+def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = abs * cos(angle) + 1j * abs * sin(angle), of two tensors of equal float type."""
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the n-th derivative of digamma at input, n >= 0."""
 @overload
@@ -1108,9 +1119,9 @@ def select_scatter(input: Tensor, src: Tensor, dim: _int, index: _int, *, out: T
 def selu(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = 1.0507 * elu(x, 1.6733) (Klambauer et al., Self-Normalizing Neural Networks, 2017)."""
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+    """y = input / |input|, and 0 for 0: the sign of real numbers."""
 def sgn_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+    """y = input / |input|, and 0 for 0: the sign of real numbers."""
 def sigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = 1 / (1 + exp(-input))."""
 def sigmoid_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1251,6 +1262,8 @@ def var_mean(input: Tensor, dim: Any = None, unbiased: Any = None, keepdim: _boo
     """(var(x), mean(x)) over `dim`."""
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sum of conj(x) * v for two vectors of equal length."""
+def view_as_real(input: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y[..., 0] = the real, y[..., 1] = the imaginary parts of a complex tensor, a view."""
 @overload
 def vstack(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """y = the tensors stacked vertically: along dim 0, vectors as rows."""

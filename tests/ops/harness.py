@@ -45,12 +45,15 @@ TOLERANCE = {  # relative to the magnitude of the expected value, and absolute
     dtypes.float32: 2e-5,
     dtypes.float16: 4e-3,
     dtypes.bfloat16: 3e-2,
+    dtypes.complex64: 2e-5,
+    dtypes.complex128: 1e-9,
 }
 
 
 def supported(op: Any) -> list[DType]:
-    """The dtypes that the op says it takes."""
-    return [dtype for dtype in REAL if CATEGORY_NAMES[dtype.category] in op.supports]
+    """The dtypes that the op says it takes; complex ones if it takes no others."""
+    found = [dtype for dtype in REAL if CATEGORY_NAMES[dtype.category] in op.supports]
+    return found or [dtypes.complex64, dtypes.complex128]
 
 
 def by_dtype(ops: list[Any]) -> list[Any]:
@@ -92,6 +95,8 @@ def _convert(value: Any, dtype: DType) -> Any:
         value = np.asarray(value)
     if isinstance(value, (list, tuple)) and any(isinstance(v, np.ndarray) for v in value):
         return type(value)(_convert(v, dtype) for v in value)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "c" and dtype.is_complex:
+        return np.asarray(value).astype(dtype.numpy)
     if not isinstance(value, np.ndarray) or value.dtype != np.float64:
         return value
     if dtype is dtypes.bool_:
@@ -322,7 +327,8 @@ def difference(got: Any, want: Any, loose: bool = False) -> str:
         bound = TOLERANCE[dtype]
         if loose:
             bound = bound * 4 if dtype.itemsize == 2 else max(bound, 1e-7)
-        a, b = got.astype(np.float64), want.astype(np.float64)
+        exact = np.complex128 if dtype.is_complex else np.float64
+        a, b = got.astype(exact), want.astype(exact)
         floor = 1.0 if bound > 1e-3 else 1e-2  # halves: rounding in between is not ours to match
         with np.errstate(all="ignore"):
             near = np.abs(a - b) <= bound * (np.abs(b) + floor)
@@ -437,7 +443,7 @@ def leaves(sample: Sample) -> list[np.ndarray]:
 
 
 def is_float(array: np.ndarray) -> bool:
-    return dtypes.from_numpy(array.dtype).is_floating_point
+    return dtypes.from_numpy(array.dtype).category >= dtypes.FLOAT
 
 
 def with_leaves(sample: Sample, arrays: list[Any]) -> Sample:
@@ -454,7 +460,7 @@ def call(op: Any, sample: Sample, arrays: list[Any]) -> list[Any]:
 
 
 def floating(results: list[Any]) -> list[Any]:
-    return [r for r in results if r.dtype.is_floating_point]
+    return [r for r in results if r.dtype.category >= dtypes.FLOAT]
 
 
 def forward(op: Any, sample: Sample, arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -464,10 +470,14 @@ def forward(op: Any, sample: Sample, arrays: list[np.ndarray]) -> list[np.ndarra
 def cotangents(results: list[Any], seed: int) -> list[np.ndarray]:
     """Fixed random weights of the results' shapes and dtypes."""
     rng = np.random.default_rng(seed)
-    return [
-        np.asarray(rng.uniform(0.5, 1.5, size=tuple(r.shape))).astype(r.dtype.numpy)
-        for r in results
-    ]
+    return [_weights(rng, tuple(r.shape), r.dtype.numpy) for r in results]
+
+
+def _weights(rng: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    found = np.asarray(rng.uniform(0.5, 1.5, size=shape))
+    if np.dtype(dtype).kind == "c":
+        found = found + 1j * rng.uniform(0.5, 1.5, size=shape)
+    return np.asarray(found).astype(dtype)
 
 
 def computed(op: Any, sample: Sample) -> list[np.ndarray]:
@@ -535,7 +545,11 @@ def torch_gradients(function: Any, sample: Sample, twice: bool = False) -> Any:
 
 def _torch_cotangents(outs: list[Any], seed: int) -> list[Any]:
     rng = np.random.default_rng(seed)
-    return [to_torch(np.asarray(rng.uniform(0.5, 1.5, size=tuple(r.shape)))) for r in outs]
+    found = []
+    for out in outs:
+        dtype = np.complex128 if out.dtype.is_complex else np.float64
+        found.append(to_torch(_weights(rng, tuple(out.shape), dtype)))
+    return found
 
 
 def directional(function: Any, arrays: list[np.ndarray], step: float) -> tuple[float, bool]:
@@ -570,4 +584,4 @@ def dot_direction(found: list[Any], arrays: list[np.ndarray]) -> float:
 def weights_of(arrays: list[np.ndarray], seed: int) -> list[np.ndarray]:
     """`cotangents` for arrays."""
     rng = np.random.default_rng(seed)
-    return [np.asarray(rng.uniform(0.5, 1.5, size=a.shape)).astype(a.dtype) for a in arrays]
+    return [_weights(rng, a.shape, a.dtype) for a in arrays]

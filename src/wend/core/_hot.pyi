@@ -258,13 +258,13 @@ class Tensor:
     def _typed_storage(self) -> Any:
         """The memory of this tensor, as elements of the tensor's dtype."""
     def abs(self) -> Tensor:
-        """y = |input|; gradient 0 at 0."""
+        """y = |input|, a real number; gradient 0 at 0."""
     def abs_(self) -> Tensor:
-        """y = |input|; gradient 0 at 0."""
+        """y = |input|, a real number; gradient 0 at 0."""
     def absolute(self) -> Tensor:
-        """y = |input|; gradient 0 at 0."""
+        """y = |input|, a real number; gradient 0 at 0."""
     def absolute_(self) -> Tensor:
-        """y = |input|; gradient 0 at 0."""
+        """y = |input|, a real number; gradient 0 at 0."""
     def acos(self) -> Tensor:
         """y = arccos(input), in radians; NaN outside [-1, 1]."""
     def acos_(self) -> Tensor:
@@ -332,7 +332,7 @@ class Tensor:
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
         """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
     def adjoint(self) -> Tensor:
-        """The last two dims swapped.  Raises ShapeError for less than 2 dims."""
+        """The last two dims swapped, and conjugated. Raises ShapeError for less than 2 dims."""
     def all(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
         """y = whether all elements of x over `dim` are not 0."""
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
@@ -344,7 +344,7 @@ class Tensor:
     def aminmax(self, *, dim: _int | None = None, keepdim: _bool = False) -> _min_max:
         """(min, max) of x along `dim`, or of all elements of x."""
     def angle(self) -> Tensor:
-        """y = pi where input is negative, else 0; NaN of NaN."""
+        """y = the angle of a complex number, in radians; pi where a real number is negative, else 0."""
     def any(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
         """y = whether any element of x over `dim` is not 0."""
     def apply_(self, callable: Callable[[Any], Any]) -> Tensor:
@@ -463,10 +463,14 @@ class Tensor:
         """This tensor as torch.uint8."""
     def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: Any = None) -> Tensor:
         """Fill with Cauchy numbers. Raises ValueRefused unless sigma > 0."""
+    def cdouble(self) -> Tensor:
+        """This tensor as torch.complex128."""
     def ceil(self) -> Tensor:
         """y = the smallest integer that is not below input."""
     def ceil_(self) -> Tensor:
         """y = the smallest integer that is not below input."""
+    def cfloat(self) -> Tensor:
+        """This tensor as torch.complex64."""
     def char(self) -> Tensor:
         """This tensor as torch.int8."""
     def cholesky(self, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -536,11 +540,15 @@ class Tensor:
     def clone(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x, in new memory."""
     def coalesce(self, *args: Any) -> Tensor:
-        """This tensor: real and dense, with nothing put off."""
+        """This tensor: dense, with nothing put off."""
     def combinations(self, r: _int = 2, with_replacement: _bool = False) -> Any:
         """(count, r): all choices of r elements of a vector, in the order of places."""
-    def conj(self, *args: Any) -> Tensor:
-        """This tensor: real and dense, with nothing put off."""
+    def conj(self) -> Tensor:
+        """The complex conjugate of the elements; a real tensor gives itself."""
+    def conj_physical(self) -> Tensor:
+        """y = the complex conjugate of input, in memory of its own."""
+    def conj_physical_(self) -> Tensor:
+        """y = the complex conjugate of input, in memory of its own."""
     def contiguous(self, memory_format: Any = None) -> Tensor:
         """This tensor if its elements lie in row-major (or the given) order, else a copy that does."""
     def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
@@ -793,6 +801,10 @@ class Tensor:
         """y = I0(input), the modified Bessel function of order 0."""
     def i0_(self) -> Tensor:
         """y = I0(input), the modified Bessel function of order 0."""
+    @property
+    def imag(self) -> Tensor: ...
+    @imag.setter
+    def imag(self, value: Any) -> None: ...
     @overload
     def index_add(self, dim: _int, index: Tensor, source: Tensor) -> Tensor:
         """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`."""
@@ -1003,8 +1015,7 @@ class Tensor:
         """X such that A X = input, of the factors of A."""
     @property
     def mH(self) -> Tensor: ...
-    @property
-    def mT(self) -> Tensor: ...
+    mT: Tensor
     def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
         """Overwrite each element by callable(element, element of `tensor`): Python speed."""
     def masked_fill(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
@@ -1213,6 +1224,8 @@ class Tensor:
         """y = x as one dim, in row-major order."""
     @property
     def real(self) -> Tensor: ...
+    @real.setter
+    def real(self, value: Any) -> None: ...
     def reciprocal(self) -> Tensor:
         """y = 1 / input."""
     def reciprocal_(self) -> Tensor:
@@ -1256,9 +1269,9 @@ class Tensor:
     def resize_as_(self, other: Tensor, memory_format: Any = None) -> Tensor:
         """resize_ to the shape of `other`."""
     def resolve_conj(self, *args: Any) -> Tensor:
-        """This tensor: real and dense, with nothing put off."""
+        """This tensor: dense, with nothing put off."""
     def resolve_neg(self, *args: Any) -> Tensor:
-        """This tensor: real and dense, with nothing put off."""
+        """This tensor: dense, with nothing put off."""
     def retain_grad(self) -> None:
         """Let backward passes set `.grad` of this tensor, although the tensor is no leaf."""
     @property
@@ -1324,9 +1337,9 @@ class Tensor:
     def set_(self, source: Any = None, *unused: Any, **more: Any) -> Tensor:
         """Share the data of `source`; without arguments, become empty."""
     def sgn(self) -> Tensor:
-        """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+        """y = input / |input|, and 0 for 0: the sign of real numbers."""
     def sgn_(self) -> Tensor:
-        """y = 1, 0 or -1, as input is positive, zero (or NaN) or negative."""
+        """y = input / |input|, and 0 for 0: the sign of real numbers."""
     def share_memory_(self) -> Tensor:
         """Sharing between processes is done by the loader; this is a no-op."""
     def short(self) -> Tensor:
@@ -1456,7 +1469,7 @@ class Tensor:
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
     def to_dense(self, *args: Any) -> Tensor:
-        """This tensor: real and dense, with nothing put off."""
+        """This tensor: dense, with nothing put off."""
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; a number for a 0-d tensor."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _values_indices:
@@ -1500,7 +1513,7 @@ class Tensor:
     def unfold(self, dimension: _int, size: _int, step: _int) -> Tensor:
         """y[..., w, ..., k] = x[..., w * step + k, ...]: the windows of `size` elements along a dim."""
     def uniform_(self, from_: _float = 0.0, to: _float = 1.0, *, generator: Any = None, **kw: Any) -> Tensor:
-        """Fill with uniform numbers from..to."""
+        """Fill with uniform numbers from..to; both parts of complex numbers."""
     def unique(self, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:
         """The different elements (or slices along `dim`) in order, each once."""
     def unique_consecutive(self, return_inverse: _bool = False, return_counts: _bool = False, dim: _int | None = None) -> Any:

@@ -109,7 +109,7 @@ def _hermitian(self: Tensor) -> Tensor:
 
 
 Tensor.real = property(_real, _set_real, doc="The real part, a view.")
-Tensor.imag = property(_imag, _set_imag, doc="The imaginary part, a view.")
+Tensor.imag = property(_imag, _set_imag, doc="The imaginary part, a view.")  # type: ignore[attr-defined]
 Tensor.H = property(_hermitian, doc="The matrix transposed and conjugated.")
 Tensor.mH = property(_adjoint, doc="The last two dims swapped, and conjugated.")
 for _name, _method in (("conj", _conj), ("adjoint", _adjoint)):

@@ -22,7 +22,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.aliasing.rebinding import assign
-from wend.frontend.creation import Options, finished, sizes_of, tensor
+from wend.frontend.creation import Options, empty, finished, sizes_of, tensor
 from wend.ops.elementwise.family import FLOATING
 from wend.ops.numeric import require
 
@@ -177,9 +177,22 @@ def _draw(op: str, size: Any, keywords: dict[str, Any]) -> Tensor:
     given = keywords.pop("size", None)
     shape = sizes_of(op, size, given)
     options = Options(op, **keywords)
-    seed, offset = reserve(generator, _count(shape))
     draw = ops.uniform if op == "rand" else ops.standard_normal
-    return finished(_same, draw(shape, seed, offset, dtype=options.dtype), options)
+    return finished(_same, _numbers(draw, shape, options.dtype, generator), options)
+
+
+def _numbers(draw: Any, shape: tuple[Any, ...], dtype: DType | None, generator: Any) -> Tensor:
+    """Uniform or standard normal numbers; both parts of complex numbers are drawn.
+
+    The parts of a complex normal number have variance 1/2, so that the number has variance 1.
+    """
+    if dtype is None or not dtype.is_complex:
+        seed, offset = reserve(generator, _count(shape))
+        return draw(shape, seed, offset, dtype=dtype)  # type: ignore[no-any-return]
+    parts = _numbers(draw, (*shape, 2), dtype.to_real(), generator)
+    if draw is ops.standard_normal:
+        parts = parts * math.sqrt(0.5)
+    return ops.view_as_complex(parts)  # type: ignore[no-any-return]
 
 
 def _same(x: Tensor, **unused: Any) -> Tensor:
@@ -424,17 +437,18 @@ def _unit(self: Tensor, generator: Any) -> Tensor:
 
 
 def _normal(self: Tensor, generator: Any) -> Tensor:
-    shape = tuple(self.shape)
-    seed, offset = reserve(generator, _count(shape))
-    return ops.standard_normal(shape, seed, offset, dtype=self.dtype)  # type: ignore[no-any-return]
+    return _numbers(ops.standard_normal, tuple(self.shape), self.dtype, generator)
 
 
 def uniform_(
     self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **kw: Any
 ) -> Tensor:
-    """Fill with uniform numbers from..to."""
+    """Fill with uniform numbers from..to; both parts of complex numbers."""
     low = kw.pop("from", kw.pop("a", from_))
     to = kw.pop("b", to)
+    if self.dtype.is_complex:
+        parts = empty((*self.shape, 2), dtype=self.dtype.to_real())
+        return _fill(self, ops.view_as_complex(uniform_(parts, low, to, generator=generator)))
     require("uniform_", FLOATING, self.dtype)
     if not low <= to:
         raise ValueRefused(

@@ -43,6 +43,10 @@ __all__ = [
 class VectorBuilder(Instructions):
     """See `wend.ops.builder.Builder`. The constructor is that of `Instructions`."""
 
+    def complex(self, real: SsaValue, imag: SsaValue) -> SsaValue:
+        """Raise CompileError: kernels have no complex elements."""
+        raise CompileError("complex numbers have no machine code")
+
     # -- memory -------------------------------------------------------------------------------
 
     def load(self, pointer: str, dtype: DType) -> SsaValue:

@@ -90,6 +90,11 @@ def _gradient(name: str, k: int, root: Tensor, g: Any) -> Any:
                 f"{name}: grad can be implicitly created only for scalar outputs, and this one "
                 f"has shape {tuple(root.shape)}; pass gradient="
             )
+        if root.dtype.is_complex:
+            raise GraphError(
+                f"{name}: grad can be implicitly created only for real scalar outputs but got "
+                f"{root.dtype}; take .real or .abs(), or pass gradient="
+            )
         return None
     if not isinstance(g, Tensor):
         raise ArgumentTypeError(

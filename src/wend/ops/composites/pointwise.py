@@ -12,8 +12,8 @@ from wend.base import dtypes
 from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.composites.forms import publish
-from wend.ops.elementwise.family import FLOATING, V, is_number, promoted
-from wend.ops.numeric import require
+from wend.ops.elementwise.family import V, is_number, promoted
+from wend.ops.numeric import INEXACT, require
 
 Samples = Iterator[Sample]
 
@@ -84,7 +84,7 @@ def _lerp_samples(rng: np.random.Generator) -> Samples:
 )
 def lerp(input: V, end: V, weight: V) -> V:
     """y = input + weight * (end - input), counted from the end that is nearer."""
-    require("lerp", FLOATING, input.dtype)
+    require("lerp", INEXACT, input.dtype)
     if end.dtype is not input.dtype:
         raise DTypeError(f"lerp: end must be of input's dtype {input.dtype}, not {end.dtype}")
     start, stop = ops.stop_gradient(input), ops.stop_gradient(end)

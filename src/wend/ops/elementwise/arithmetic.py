@@ -9,7 +9,7 @@ import numpy as np
 
 from wend.base import dtypes
 from wend.base.dtypes import DType
-from wend.base.errors import DTypeError, ExecutionError
+from wend.base.errors import DTypeError, DTypeNotImplemented, ExecutionError
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise.family import (
@@ -324,6 +324,14 @@ class Sign(Elementwise):
 
     functions = methods = ("sign",)
     inplace = True
+
+    def check_dtype(self, common: DType) -> None:
+        if common.is_complex and "complex" not in self.supports:
+            raise DTypeNotImplemented(
+                "sign: Unlike NumPy, torch.sign is not intended to support complex numbers. "
+                "Please use torch.sgn instead."
+            )
+        super().check_dtype(common)
 
     def reference(self, x: Array) -> Array:
         if x.dtype.kind == "b":

@@ -11,6 +11,7 @@ from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.base.errors import DTypeError
 from wend.core.primitive import Sample, ops
+from wend.ops.builder import Builder, Value
 from wend.ops.elementwise.family import ANY_NUMBER, FLOATING, Array, Elementwise, Grads, V
 
 
@@ -25,12 +26,11 @@ class Conj(Elementwise):
     overwrites = True
     reference = staticmethod(np.conjugate)
 
+    def emit(self, b: Builder, x: Value) -> Value:
+        return x  # of real numbers: others have no machine code
+
     def vjp(self, g: V, y: V, x: V) -> Grads:
         return (ops.conj(g),)
-
-    def draw(self, rng: np.random.Generator, i: int, shape: tuple[int, ...]) -> np.ndarray:
-        """Complex numbers."""
-        return super().draw(rng, i, shape) + 1j * super().draw(rng, i, shape)
 
 
 class Complex(Elementwise):

@@ -12,7 +12,15 @@ from wend.base.dtypes import DType
 from wend.base.errors import DTypeError, ValueRefused
 from wend.core.primitive import Sample, ops
 from wend.ops.builder import Builder, Value
-from wend.ops.elementwise.family import ANY_NUMBER, NUMERIC, Array, Elementwise, Grads, V, zeros_like
+from wend.ops.elementwise.family import (
+    ANY_NUMBER,
+    NUMERIC,
+    Array,
+    Elementwise,
+    Grads,
+    V,
+    zeros_like,
+)
 from wend.ops.numeric import choose
 
 

@@ -41,6 +41,10 @@ class NumpyBuilder:
         self._same("select", a, b)
         return np.where(condition, a, b)
 
+    def complex(self, real: Array, imag: Array) -> Array:
+        self._same("complex", real, imag)
+        return real + 1j * imag
+
     def require(self, condition: Array, message: str) -> None:
         if not np.all(condition):
             raise ExecutionError(message)

@@ -19,8 +19,9 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.reduce import norm_of
+from wend.ops.linalg.family import turned
 from wend.ops.numeric import INEXACT, NUMERIC
-from wend.ops.reduce import restore
+from wend.ops.reduce import conj, restore
 from wend.ops.sugar import sugar
 
 # -- products ------------------------------------------------------------------------------------
@@ -301,8 +302,9 @@ def cov(input: Any, correction: int, fweights: Any, aweights: Any) -> Any:
         freedom = total - correction
     if rank < 2 or x.shape[0] == 1:
         scaled, centred = scaled[0], centred[0]
-        return ops.sum(scaled * centred) / _at_least_zero(freedom, x.dtype)
-    return ops.matmul(scaled, ops.transpose(centred, 0, 1)) / _at_least_zero(freedom, x.dtype)
+        return ops.sum(scaled * conj(centred)) / _at_least_zero(freedom, x.dtype.to_real())
+    across = turned(centred)
+    return ops.matmul(scaled, across) / _at_least_zero(freedom, x.dtype.to_real())
 
 
 def _at_least_zero(freedom: Any, dtype: DType) -> Any:
@@ -347,6 +349,9 @@ def corrcoef(input: Any) -> Any:
         return found / found
     spread = ops.sqrt(ops.diagonal(found))
     scaled = found / ops.unsqueeze(spread, 1) / spread
+    if scaled.dtype.is_complex:
+        parts = (ops.clamp(ops.real(scaled), -1, 1), ops.clamp(ops.imag(scaled), -1, 1))
+        return ops.complex(*parts)
     return ops.clamp(scaled, min=-1, max=1)
 
 
