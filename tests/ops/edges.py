@@ -367,6 +367,8 @@ KNOWN = (
     Known("conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d group_norm "
           "interpolate", _ALL, not_finite, "sums with infinite parts, taken in another order"),
     Known("polygamma", "result|gradient", not_finite, "at infinity, where PyTorch has NaN"),
+    Known("polar", "gradient|second", anything,
+          "the sign of the largest numbers, whose size overflows in PyTorch; terms that cancel"),
     Known("sinc mvlgamma", "gradient|second", anything, "differences that cancel, in float32"),
 )
 # fmt: on

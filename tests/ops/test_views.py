@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 import wend
 from tries import own_trie
-from wend.base import config
+from wend.base import config, dtypes
 from wend.base.errors import ArgumentError, DimError, DTypeError, IndexOutOfRange, ShapeError
 from wend.core import _hot
 from wend.core.primitive import REGISTRY, Composite, Primitive, ops
 from wend.core.symbolic import Guards, SymInt, evaluate
 from wend.ops.joining import Cat
+from wend.ops.views.family import Rescaled
 from wend.ops.views.reshapes import resolve_shape, view_strides
 
 torch = importlib.import_module("torch") if harness.HAS_TORCH else None
@@ -55,6 +56,7 @@ def viewed(op, x, sample):
     names |= {"alias": torch.ops.aten.alias, "reverse_dims": lambda x: x.permute(_reversed(x))}
     names |= {"reinterpret": lambda x, dtype: x.view(getattr(torch, dtype.name))}
     names |= {"matrix_transpose": lambda x: x.mT, "view": torch.Tensor.view}
+    names |= {"real": torch.real, "imag": torch.imag, "view_as_complex": torch.view_as_complex}
     function = names.get(op.name) or harness.torch_function(op)
     try:
         result = function(x, *sample.args[1:], **sample.kwargs)
@@ -78,8 +80,11 @@ def test_strides_are_pytorchs(op):
             continue
         for x in layouts(sample.args[0]):
             want, shares = viewed(op, x, sample)
-            if op.name == "reinterpret":  # follows from the dtype as well, and shares or raises
-                got = prim.rescaled(wend.float64, x.stride(), 0) if shares else None
+            if isinstance(prim, Rescaled):  # follows from the dtype as well, and shares or raises
+                dtype = dtypes.named(str(x.dtype).removeprefix("torch."))
+                start = x.storage_offset()
+                got = prim.rescaled(dtype, x.stride(), start) if shares else None
+                got = got and (got[0], got[1] - start)
             else:
                 got = prim.strides(tuple(x.shape), x.stride(), *params[1:])
             if got is None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.base.dtypes import float32, float64
 from wend.base.errors import ArgumentTypeError, DTypeError, ShapeError
 from wend.core._hot import Tensor
-from wend.core.primitive import composite, ops
+from wend.core.primitive import ops
 from wend.frontend.strides import layout_of
 
 __all__ = ["adjoint", "conj", "imag", "real", "view_as_complex"]
@@ -50,7 +51,12 @@ def view_as_complex(input: Tensor) -> Tensor:
     input: (..., 2), float32 or float64. Raises DTypeError for other types, ShapeError for other
     sizes, or where the strides of `input` do not leave the two numbers side by side.
     """
-    result = ops.view_as_complex(_tensor("view_as_complex", input))
+    if _tensor("view_as_complex", input).dtype not in (float32, float64):
+        raise DTypeError(
+            "view_as_complex: is only supported for half, float and double tensors, and of these "
+            f"for float32 and float64 here, but got {input.dtype}"
+        )
+    result = ops.view_as_complex(input)
     if hasattr(input, "layout"):
         strides, offset = layout_of(input)
         if strides[-1] != 1:
@@ -61,12 +67,6 @@ def view_as_complex(input: Tensor) -> Tensor:
                 f"dimension, and an even offset; got strides {strides}, offset {offset}"
             )
     return result  # type: ignore[no-any-return]
-
-
-@composite("abs, angle", functions=("polar",))
-def polar(abs: Any, angle: Any) -> Any:
-    """y = abs * cos(angle) + 1j * abs * sin(angle), of two tensors of equal float type."""
-    return ops.complex(abs * ops.cos(angle), abs * ops.sin(angle))
 
 
 # -- members of tensors ----------------------------------------------------------------------

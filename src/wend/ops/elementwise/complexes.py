@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from wend.base import dtypes
 from wend.base.dtypes import DType
 from wend.base.errors import DTypeError
-from wend.core.primitive import Sample, ops
+from wend.core.primitive import ops
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise.family import ANY_NUMBER, FLOATING, Array, Elementwise, Grads, V
 
@@ -33,26 +32,31 @@ class Conj(Elementwise):
         return (ops.conj(g),)
 
 
-class Complex(Elementwise):
-    """y = real + 1j * imag, of two tensors of equal float type.
+class FromParts(Elementwise, abstract=True):
+    """Base: a complex number of two real tensors of equal float type.
 
     Raises DTypeError for operands of other types, or of two types.
     """
 
-    signature = "real, imag"
-    functions = ("complex",)
     supports = FLOATING
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
         """The complex type of the operands' precision."""
         targets, out = super().dtypes_of(*operands)
-        kinds = [o.dtype for o in operands]
-        if kinds[0] != kinds[1]:
+        first, second = (o.dtype for o in operands)
+        if first != second:
             raise DTypeError(
-                "complex: Expected object of the same dtype for both parts, "
-                f"but got {kinds[0]} and {kinds[1]}"
+                f"{self.name}: Expected object of the same dtype for both operands, but got "
+                f"{first} and {second}"
             )
         return targets, dtypes.complex128 if out is dtypes.float64 else dtypes.complex64
+
+
+class Complex(FromParts):
+    """y = real + 1j * imag, of two tensors of equal float type."""
+
+    signature = "real, imag"
+    functions = ("complex",)
 
     def reference(self, real: Array, imag: Array) -> Array:
         wide = np.complex128 if real.dtype == np.float64 else np.complex64
@@ -63,10 +67,25 @@ class Complex(Elementwise):
     def vjp(self, g: V, y: V, real: V, imag: V) -> Grads:
         return ops.real(g), ops.imag(g)
 
-    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
-        for sample in super().samples(rng):
-            if all(isinstance(a, np.ndarray) for a in sample.args):
-                yield sample
+
+class Polar(FromParts):
+    """y = abs * cos(angle) + 1j * abs * sin(angle), angle in radians.
+
+    The gradient by abs is 0 where abs is 0, as PyTorch has it.
+    """
+
+    signature = "abs, angle"
+    functions = ("polar",)
+
+    def reference(self, abs: Array, angle: Array) -> Array:
+        return Complex.formula[0](self, abs * np.cos(angle), abs * np.sin(angle))
+
+    def emit(self, b: Builder, abs: Value, angle: Value) -> Value:
+        return b.complex(b.mul(abs, b.cos(angle)), b.mul(abs, b.sin(angle)))
+
+    def vjp(self, g: V, y: V, abs: V, angle: V) -> Grads:
+        turned = ops.conj(g)
+        return ops.real(turned * ops.sgn(y)), ops.real(turned * y * 1j)
 
 
-__all__ = ["Complex", "Conj"]
+__all__ = ["Complex", "Conj", "Polar"]

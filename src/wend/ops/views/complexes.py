@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import DType, float32, float64
+from wend.base.dtypes import DType
 from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, Spec, ops
 from wend.ops.views.family import Rescaled, Strides
@@ -105,20 +105,15 @@ class ViewAsReal(Rescaled):
 
 
 class ViewAsComplex(Rescaled):
-    """y = x[..., 0] + 1j * x[..., 1] of float32 or float64, a view.
+    """y = x[..., 0] + 1j * x[..., 1], a view; of halves, a copy of type complex64.
 
-    Raises DTypeError for other types, ShapeError unless the last dim has 2 elements.
+    Raises ShapeError unless the last dim has 2 elements.
     """
 
     supports = frozenset({"float"})
     signature = "input"
 
     def infer(self, x: Spec) -> Spec:
-        if x.dtype not in (float32, float64):
-            raise DTypeError(
-                "view_as_complex: is only supported for half, float and double tensors, "
-                f"and of these for float32 and float64 here, but got {x.dtype}"
-            )
         if not len(x.shape):
             raise ShapeError("view_as_complex: Input tensor must have one or more dimensions")
         if x.shape[-1] != 2:
@@ -128,6 +123,8 @@ class ViewAsComplex(Rescaled):
         return Spec(tuple(x.shape[:-1]), x.dtype.to_complex())
 
     def reference(self, x: np.ndarray) -> np.ndarray:
+        if x.dtype.itemsize == 2:
+            x = x.astype(np.float32)
         wide = np.dtype(f"c{2 * x.dtype.itemsize}")
         if any(step % wide.itemsize for step in x.strides[:-1]) or x.strides[-1] != x.itemsize:
             x = np.ascontiguousarray(x)
@@ -140,7 +137,7 @@ class ViewAsComplex(Rescaled):
         return ops.view_as_complex(x)
 
     def put(self, x: Any, v: Any) -> Any:
-        return ops.view_as_real(v)
+        return ops.cast(ops.view_as_real(v), x.dtype)
 
     def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
         return tuple([step // 2 for step in strides[:-1]]), offset // 2

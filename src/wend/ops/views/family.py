@@ -71,8 +71,11 @@ class Detach(Alias):
         return ops.detach(x)
 
 
-class Rescaled(View, abstract=True):
+class Rescaled(Primitive, abstract=True):
     """Base of the views whose elements are of another type than the operand's."""
+
+    view = True
+    supports = ANY_DTYPE
 
     def strides(self, shape: Any, strides: Any) -> Strides | None:
         """Follow from the operand's dtype too: see `rescaled`."""

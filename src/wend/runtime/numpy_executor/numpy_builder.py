@@ -43,7 +43,9 @@ class NumpyBuilder:
 
     def complex(self, real: Array, imag: Array) -> Array:
         self._same("complex", real, imag)
-        return real + 1j * imag
+        found = np.empty(np.broadcast(real, imag).shape, np.result_type(real, np.complex64))
+        found.real, found.imag = real, imag
+        return found
 
     def require(self, condition: Array, message: str) -> None:
         if not np.all(condition):
