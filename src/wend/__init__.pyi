@@ -77,6 +77,7 @@ from wend.frontend.creation import as_tensor as as_tensor
 from wend.frontend.creation import asarray as asarray
 from wend.frontend.creation import empty as empty
 from wend.frontend.creation import empty_like as empty_like
+from wend.frontend.creation import empty_permuted as empty_permuted
 from wend.frontend.creation import empty_strided as empty_strided
 from wend.frontend.creation import eye as eye
 from wend.frontend.creation import from_numpy as from_numpy
@@ -240,6 +241,10 @@ class _a_tau(NamedTuple):
     a: Tensor
     tau: Tensor
 
+class _mantissa_exponent(NamedTuple):
+    mantissa: Tensor
+    exponent: Tensor
+
 class _min_max(NamedTuple):
     min: Tensor
     max: Tensor
@@ -301,6 +306,8 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | 
     """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
 def addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
     """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
+def affine_grid_generator(theta: Tensor, size: Sequence[_int] | _int, align_corners: _bool, *, out: Tensor | None = None) -> Tensor:
+    """The grid of an affine map of places in [-1, 1], for `grid_sampler`."""
 def all(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = whether all elements of x over `dim` are not 0."""
 def amax(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -693,6 +700,8 @@ def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input - trunc(input)."""
 def frac_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input - trunc(input)."""
+def frexp(input: Tensor) -> _mantissa_exponent:
+    """(mantissa, exponent): input = mantissa * 2^exponent, |mantissa| in [1/2, 1) unless 0."""
 def gather(input: Tensor, dim: _int, index: Tensor, *, sparse_grad: _bool = False, out: Tensor | None = None) -> Tensor:
     """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and alike for every dim."""
 def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -745,6 +754,14 @@ def i0(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = I0(input), the modified Bessel function of order 0."""
 def i0_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = I0(input), the modified Bessel function of order 0."""
+def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = P(input, other), the regularised lower incomplete gamma function. NaN below 0."""
+def igamma_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = P(input, other), the regularised lower incomplete gamma function. NaN below 0."""
+def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = Q(input, other), the regularised upper incomplete gamma function. NaN below 0."""
+def igammac_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = Q(input, other), the regularised upper incomplete gamma function. NaN below 0."""
 @overload
 def index_add(input: Tensor, dim: _int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`."""

@@ -328,7 +328,7 @@ KNOWN = (
           "PyTorch multiplies and adds in one instruction, which does not overflow in between"),
     Known("addcdiv addcdiv_value_first cosine_similarity dist norm normalize pairwise_distance "
           "renorm logaddexp logaddexp2 mish rnn_relu_cell sinc hypot digamma polygamma lgamma "
-          "mvlgamma ldexp div_rounded div", "second", not_a_number,
+          "mvlgamma ldexp div_rounded div igamma igammac", "second", not_a_number,
           "the limit is a number where PyTorch multiplies 0 by an infinite slope"),
     Known("digamma polygamma lgamma mvlgamma", _ALL, pole,
           "infinite at the poles, where PyTorch's sine of a multiple of pi is not quite 0"),
@@ -366,6 +366,7 @@ KNOWN = (
     Known("cdist", "gradient", anything, "beside infinite coordinates; ties have their own test"),
     Known("conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d group_norm "
           "interpolate", _ALL, not_finite, "sums with infinite parts, taken in another order"),
+    Known("frexp", "gradient|second", not_finite, "PyTorch takes the powers of two in float32"),
     Known("polygamma", "result|gradient", not_finite, "at infinity, where PyTorch has NaN"),
     Known("polar", "gradient|second", anything,
           "the sign of the largest numbers, whose size overflows in PyTorch; terms that cancel"),

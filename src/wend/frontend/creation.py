@@ -45,6 +45,7 @@ __all__ = [
     "asarray",
     "empty",
     "empty_like",
+    "empty_permuted",
     "empty_strided",
     "eye",
     "from_numpy",
@@ -456,6 +457,33 @@ def empty_strided(size: Any, stride: Any, **keywords: Any) -> Tensor:
     count = 0 if 0 in extents else last + 1
     memory = ops.full((count,), 0, dtype=options.dtype or dtypes.get_default_dtype())
     return finished("empty_strided", ops.as_strided(memory, extents, steps), options)
+
+
+def empty_permuted(size: Any, physical_layout: Any, **keywords: Any) -> Tensor:
+    """A dense tensor of a size, its dims in memory in the order `physical_layout`.
+
+    Raises ValueRefused unless that order names each dim once.
+    """
+    extents, order = sizes_of("empty_permuted", (size,)), tuple(physical_layout)
+    rank = len(extents)
+    if len(order) != rank:
+        raise ValueRefused(
+            "empty_permuted: Number of dimensions in size does not match the length of the "
+            f"physical_layout: {rank} and {len(order)}"
+        )
+    for place, dim in enumerate(order):
+        if not 0 <= dim < rank:
+            raise ValueRefused(
+                f"empty_permuted: Dimension out of range (expected to be between 0 and {rank - 1},"
+                f" but got {dim} at index {place}); negative dims are not taken"
+            )
+        if dim in order[:place]:
+            raise ValueRefused(f"empty_permuted: Duplicate dim not allowed: {dim} in {order}")
+    steps, step = [0] * rank, 1
+    for dim in reversed(order):
+        steps[dim] = step
+        step *= max(extents[dim], 1)
+    return empty_strided(extents, tuple(steps), **keywords)
 
 
 def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:

@@ -1,10 +1,11 @@
-"""Max pooling that also tells where the maxima were, if asked for."""
+"""Max pooling that also tells where the maxima were, if asked for; windows at random places."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from wend.frontend.random import rand
 from wend.frontend.toolkit import Tensor, ops
 from wend.nn.functional._extended import with_indices
 
@@ -12,6 +13,10 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
     "max_pool1d",
     "max_pool1d_with_indices",
     "max_pool2d",
@@ -50,4 +55,46 @@ def _adaptive_max_pool(dims: int) -> Callable[..., Any]:
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
     _adaptive_max_pool(dims) for dims in (1, 2, 3)
+)
+
+
+def _fractional_max_pool(dims: int, always: bool) -> Callable[..., Any]:
+    with_samples = getattr(ops, f"fractional_max_pool{dims}d_with_samples")
+    op = f"fractional_max_pool{dims}d"
+
+    def fractional_max_pool(
+        input: Tensor,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Tensor | None = None,
+    ) -> Any:
+        if output_size is None and output_ratio is None:
+            raise ValueError(f"{op} requires specifying either an output_size or an output_ratio")
+        if output_size is None:
+            ratios = output_ratio if isinstance(output_ratio, tuple) else (output_ratio,) * dims
+            if len(ratios) > dims:
+                raise ValueError(
+                    f"{op} requires output_ratio to either be a single Int or tuple of Ints."
+                )
+            sizes = input.shape[-dims:]
+            output_size = tuple(int(n * r) for n, r in zip(sizes, ratios, strict=True))
+        if _random_samples is None:
+            front = input.shape[:-dims] if input.dim() == dims + 2 else (1, *input.shape[:-dims])
+            _random_samples = rand(*front, dims, dtype=input.dtype)
+        found = with_samples(input, _random_samples, kernel_size, output_size)
+        return found if always or return_indices else found[0]
+
+    fractional_max_pool.__name__ = f"{op}_with_indices" if always else op
+    fractional_max_pool.__doc__ = (
+        f"The greatest elements of windows over {dims} dims that begin at random places.\n\n"
+        "output_size, or output_ratio of the input's size: how many windows"
+    )
+    return fractional_max_pool
+
+
+fractional_max_pool2d, fractional_max_pool3d = (_fractional_max_pool(d, False) for d in (2, 3))
+fractional_max_pool2d_with_indices, fractional_max_pool3d_with_indices = (
+    _fractional_max_pool(d, True) for d in (2, 3)
 )

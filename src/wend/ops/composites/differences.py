@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import FLOAT, bool_, int64
-from wend.base.errors import ShapeError
-from wend.base.shapes import normalize_dim
+from wend.base.dtypes import FLOAT, bool_, int64, uint8
+from wend.base.errors import DTypeError, ShapeError, ValueRefused
+from wend.base.shapes import normalize_dim, normalize_dims
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.elementwise.family import is_number
@@ -224,3 +224,89 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 def adjoint(input: Any) -> Any:
     """A view of the last two dims swapped, conjugated where complex."""
     return input.mH
+
+
+# -- estimates of derivatives ----------------------------------------------------------------------
+
+
+@sugar(functions=("gradient",))
+def gradient(
+    input: Any, *, spacing: Any = None, dim: Any = None, edge_order: int = 1
+) -> tuple[Any, ...]:
+    """Estimates of the derivatives along the dims `dim` (all by default), a tensor for each.
+
+    spacing: the distance of neighbours, or a list: of distances per dim, or of coordinates, a 1-D
+    tensor per dim. Inside central differences, exact to second order; at both ends one-sided
+    ones, exact to order `edge_order` (1 or 2). Raises ShapeError, DTypeError, ValueRefused.
+    """
+    op = "gradient"
+    if input.dtype in (bool_, uint8):
+        raise DTypeError(f"{op}: does not support {input.dtype} input")
+    if edge_order not in (1, 2):
+        raise ValueRefused(f"{op}: only supports edge_order=1 and edge_order=2, not {edge_order}")
+    rank = len(input.shape)
+    listed = range(rank) if dim is None else [dim] if isinstance(dim, int) else dim
+    axes = normalize_dims(tuple(listed), rank, op)
+    several = isinstance(spacing, (list, tuple))
+    steps = list(spacing) if several else [1 if spacing is None else spacing] * len(axes)
+    if len(steps) != len(axes):
+        raise ShapeError(
+            f"{op}: expected spacing to be unspecified, a scalar, or a list of as many entries as "
+            f"dims ({len(axes)}), but got {len(steps)} entries"
+        )
+    for axis in axes:
+        if input.shape[axis] <= edge_order:
+            raise ShapeError(
+                f"{op}: each dimension size must be at least edge_order+1 = {edge_order + 1}, but "
+                f"the input has shape {hints(input.shape)}"
+            )
+    return tuple(
+        _derivative(input, axis, step, edge_order) for axis, step in zip(axes, steps, strict=True)
+    )
+
+
+def _derivative(x: Any, dim: int, step: Any, edge_order: int) -> Any:
+    """The estimate along a dim; step: a number, a 0-d tensor, or coordinates."""
+    n = x.shape[dim]
+    if is_number(step) or not len(step.shape):
+        gaps = None
+    else:
+        if len(step.shape) != 1:
+            raise ShapeError(
+                "gradient: expected each element of spacing to have one dimension, but got an "
+                f"element with {len(step.shape)} dimensions"
+            )
+        if step.shape[0] != n:
+            raise ShapeError(
+                f"gradient: the coordinates of dim {dim} must be {hints((n,))[0]} numbers, not "
+                f"{hints(step.shape)[0]}"
+            )
+        later, earlier = _neighbours(step, 0)
+        behind = (1,) * (len(x.shape) - 1 - dim)
+        gaps = ops.reshape(later - earlier, (n - 1, *behind))
+
+    def at(place: Any) -> Any:
+        return ops.slice(x, dim, place, place + 1)
+
+    def gap(place: Any) -> Any:
+        return step if gaps is None else ops.slice(gaps, 0, place, place + 1)
+
+    if edge_order == 1:
+        left, right = (at(1) - at(0)) / gap(0), (at(n - 1) - at(n - 2)) / gap(n - 2)
+    else:
+        left = _one_sided(at(0), at(1), at(2), gap(0), gap(1))
+        right = _one_sided(at(n - 1), at(n - 2), at(n - 3), -gap(n - 2), -gap(n - 3))
+    before, after = ops.slice(x, dim, 0, n - 2), ops.slice(x, dim, 2, n)
+    if gaps is None:
+        inner = (after - before) / (2 * step)
+    else:
+        low, high = ops.slice(gaps, 0, 0, n - 2), ops.slice(gaps, 0, 1, n - 1)
+        inner = after * (low / (high * (low + high))) - before * (high / (low * (low + high)))
+        inner = inner + ops.slice(x, dim, 1, n - 1) * ((high - low) / (low * high))
+    return ops.cat([left, inner, right], dim)
+
+
+def _one_sided(a: Any, b: Any, c: Any, first: Any, second: Any) -> Any:
+    """The derivative at a, from values in a row; first, second: the ways from a to b, b to c."""
+    slope, further = (b - a) / first, (c - b) / second
+    return slope + (slope - further) * first / (first + second)

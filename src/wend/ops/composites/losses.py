@@ -76,11 +76,11 @@ def loss(
                 legacy = (call.pop("size_average"), call.pop("reduce"), call["reduction"])
                 call["reduction"] = reduction_of(*legacy)
             tensors = [v for v in call.values() if hasattr(v, "shape")]
-            floats = [t for t in tensors if t.dtype.category >= FLOAT]
-            out = promoted(*(floats or tensors))
+            out = promoted(*([t for t in tensors if t.dtype.category >= FLOAT] or tensors))
             values = [widened(v) if hasattr(v, "shape") else v for v in call.values()]
             y = body(*values)
-            return y if y.dtype is out or y.dtype.category < FLOAT else ops.cast(y, out)
+            kept = y.dtype is out or min(y.dtype.category, out.category) < FLOAT
+            return y if kept else ops.cast(y, out)
 
         def grad_nodes(n: Any, *given: Any) -> Any:
             call = dict(zip(names, given, strict=True))

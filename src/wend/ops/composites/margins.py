@@ -38,7 +38,7 @@ def _ranking_samples(rng: np.random.Generator) -> Samples:
 
 
 @loss(
-    f"input1, input2, target, margin: scalar = 0, {LEGACY}",
+    f"input1, input2, target, margin: scalar = 0.0, {LEGACY}",
     _ranking_samples,
     nodes=lambda n, input1, input2, target, reduction, **_: reduced_node(
         n, n.ClampMin(n.Add1(n.Mul(n.Neg(target), n.Sub(input1, input2)))), reduction
@@ -73,7 +73,7 @@ def _embedding_samples(rng: np.random.Generator) -> Samples:
 
 
 @loss(
-    f"input1, input2, target, margin: scalar = 0, {LEGACY}",
+    f"input1, input2, target, margin: scalar = 0.0, {LEGACY}",
     _embedding_samples,
     nodes=lambda n, input1, input2, reduction, **_: _embedding_nodes(n, input1, input2, reduction),
 )

@@ -8,8 +8,8 @@ from collections import namedtuple
 from typing import Any
 
 from wend.base.dtypes import FLOAT, int64
-from wend.base.errors import ArgumentError, ArgumentTypeError, ShapeError
-from wend.core.primitive import ops
+from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeNotImplemented, ShapeError
+from wend.core.primitive import ops, return_type
 from wend.core.symbolic import hints, numel
 from wend.ops.elementwise.family import is_number
 from wend.ops.sugar import same_tensors, sugar
@@ -95,10 +95,7 @@ def histogram(
             f"{hints(weight.shape)} and {hints(input.shape)}"
         )
     flat, count = ops.ravel(input), edges.shape[0] - 1
-    last = ops.select(edges, 0, -1)
-    place = ops.sub(ops.searchsorted(edges, flat, right=True), 1)
-    place = ops.where(ops.eq(flat, last), count - 1, place)
-    inside = ops.logical_and(ops.ge(place, 0), ops.lt(place, count))
+    place, inside = _bins_of(flat, edges)
     mass = ops.full(flat.shape, 1, dtype=input.dtype) if weight is None else ops.ravel(weight)
     zero = ops.full((), 0, dtype=input.dtype)
     mass = ops.where(inside, ops.cast(mass, input.dtype), zero)
@@ -108,6 +105,75 @@ def histogram(
         widths = ops.sub(ops.slice(edges, 0, 1), ops.slice(edges, 0, 0, count))
         hist = hist / (ops.sum(hist) * widths)
     return Histogram(hist, edges)
+
+
+def _bins_of(values: Any, edges: Any) -> tuple[Any, Any]:
+    """(the bin of each value, whether that is a bin); the last bin holds its right edge."""
+    count = edges.shape[0] - 1
+    place = ops.sub(ops.searchsorted(edges, values, right=True), 1)
+    place = ops.where(ops.eq(values, ops.select(edges, 0, -1)), count - 1, place)
+    return place, ops.logical_and(ops.ge(place, 0), ops.lt(place, count))
+
+
+_Grid: Any = return_type("histogramdd", ("hist", "bin_edges"))
+
+
+@sugar(functions=("histogramdd",))
+def histogramdd(
+    input: Any, bins: Any, range: Any = None, weight: Any = None, density: bool = False
+) -> Any:
+    """(hist, bin_edges): the number of points (or the sum of their weights) in each cell of a grid.
+
+    input: (..., d), points of d numbers   bins: a number of bins, one per dim, or edges per dim
+    range: (low, high, low, high, ...), a pair per dim; by default the range of the data
+    density: divide by the total and by the volume of the cells
+    Raises ShapeError, ArgumentError, DTypeNotImplemented.
+    """
+    op = "histogramdd"
+    if len(input.shape) < 2:
+        raise ShapeError(f"{op}: input tensor should have at least 2 dimensions")
+    if not input.dtype.is_floating_point:
+        raise DTypeNotImplemented(f"{op}: not implemented for {input.dtype}")
+    nd = hints(input.shape)[-1]
+    listed = [bins] * nd if is_number(bins) else list(bins)
+    if len(listed) != nd:
+        raise ShapeError(
+            f"{op}: The size of bins must be equal to the innermost dimension of the input"
+        )
+    if range is not None and len(range) != 2 * nd:
+        raise ShapeError(
+            f"{op}: for a {nd}-dimensional histogram range should have {2 * nd} elements, but got "
+            f"{len(range)}"
+        )
+    if weight is not None and hints(weight.shape) != hints(input.shape)[:-1]:
+        raise ShapeError(
+            f"{op}: the weight must have the shape of the input without its last dim: "
+            f"{hints(weight.shape)} and {hints(input.shape)}"
+        )
+    points = ops.detach(ops.reshape(input, (-1, nd)))
+    edges = []
+    for d, given in enumerate(listed):
+        ends = None if range is None else range[2 * d : 2 * d + 2]
+        made = _bin_edges(ops.select(points, 1, d), given, ends) if is_number(given) else given
+        edges.append(made)
+    place = inside = None
+    for d, along in enumerate(edges):
+        mine, within = _bins_of(ops.select(points, 1, d), along)
+        place = mine if place is None else place * (along.shape[0] - 1) + mine
+        inside = within if inside is None else ops.logical_and(inside, within)
+    counts = tuple(along.shape[0] - 1 for along in edges)
+    ones = ops.full((points.shape[0],), 1, dtype=input.dtype)
+    mass = ones if weight is None else ops.cast(ops.ravel(weight), input.dtype)
+    mass = ops.where(inside, mass, ops.full((), 0, dtype=input.dtype))
+    empty = ops.full((math.prod(counts),), 0, dtype=input.dtype)
+    hist = ops.reshape(ops.index_add(empty, 0, ops.where(inside, place, 0), mass), counts)
+    if density:
+        total = ops.sum(hist)
+        for d, along in enumerate(edges):
+            widths = ops.sub(ops.slice(along, 0, 1), ops.slice(along, 0, 0, counts[d]))
+            hist = hist / ops.reshape(widths, (counts[d], *(1,) * (nd - 1 - d)))
+        hist = hist / total
+    return _Grid(hist, tuple(edges))
 
 
 def _bin_edges(input: Any, bins: int, range: Any) -> Any:
@@ -126,4 +192,6 @@ def _bin_edges(input: Any, bins: int, range: Any) -> Any:
     low, high = ops.amin(input), ops.amax(input)
     half = ops.cast(ops.eq(low, high), input.dtype) * 0.5
     low, high = low - half, high + half
-    return low + (high - low) * ops.linspace(0.0, 1.0, bins + 1, dtype=input.dtype)
+    share = ops.linspace(0.0, 1.0, bins + 1, dtype=input.dtype)
+    rise, fall = (high - low) * share, (high - low) * (1 - share)
+    return ops.where(share < 0.5, low + rise, high - fall)  # both ends are exact

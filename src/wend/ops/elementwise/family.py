@@ -182,7 +182,7 @@ class Elementwise(Primitive, abstract=True):
     def trace_rule(self, types: list[Any], args: list[Any]) -> Program:
         """As for any op; for a single tensor, the result has the tensor's extents, whatever they
         are."""
-        if len(types) > 1 or self.sized or type(self).infer is not Elementwise.infer:
+        if len(types) != 1 or self.sized or type(self).infer is not Elementwise.infer:
             return super().trace_rule(types, args)
         (x,) = types
         numbers = [Number(category) for category in self.categories]
