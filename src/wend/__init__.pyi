@@ -1023,7 +1023,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: _int, *, out: Tensor | None = N
 def pixel_unshuffle(input: Tensor, downscale_factor: _int, *, out: Tensor | None = None) -> Tensor:
     """y: (..., C, H * r, W * r) rearranged to (..., C * r * r, H, W)."""
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = abs * cos(angle) + 1j * abs * sin(angle), of two tensors of equal float type."""
+    """y = abs * cos(angle) + 1j * abs * sin(angle), angle in radians."""
 def polygamma(n: _int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the n-th derivative of digamma at input, n >= 0."""
 @overload

@@ -25,6 +25,10 @@ class _a_tau(NamedTuple):
     a: Tensor
     tau: Tensor
 
+class _mantissa_exponent(NamedTuple):
+    mantissa: Tensor
+    exponent: Tensor
+
 class _min_max(NamedTuple):
     min: Tensor
     max: Tensor
@@ -747,6 +751,8 @@ class Tensor:
         """y = input - trunc(input)."""
     def frac_(self) -> Tensor:
         """y = input - trunc(input)."""
+    def frexp(self) -> _mantissa_exponent:
+        """(mantissa, exponent): input = mantissa * 2^exponent, |mantissa| in [1/2, 1) unless 0."""
     def gather(self, dim: _int, index: Tensor, *, sparse_grad: _bool = False) -> Tensor:
         """y[i, j, k] = input[index[i, j, k], j, k] for dim 0, and alike for every dim."""
     def gcd(self, other: Tensor) -> Tensor:
@@ -801,6 +807,14 @@ class Tensor:
         """y = I0(input), the modified Bessel function of order 0."""
     def i0_(self) -> Tensor:
         """y = I0(input), the modified Bessel function of order 0."""
+    def igamma(self, other: Tensor) -> Tensor:
+        """y = P(input, other), the regularised lower incomplete gamma function. NaN below 0."""
+    def igamma_(self, other: Tensor) -> Tensor:
+        """y = P(input, other), the regularised lower incomplete gamma function. NaN below 0."""
+    def igammac(self, other: Tensor) -> Tensor:
+        """y = Q(input, other), the regularised upper incomplete gamma function. NaN below 0."""
+    def igammac_(self, other: Tensor) -> Tensor:
+        """y = Q(input, other), the regularised upper incomplete gamma function. NaN below 0."""
     @property
     def imag(self) -> Tensor: ...
     @imag.setter
