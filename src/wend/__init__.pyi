@@ -1200,10 +1200,16 @@ def sub(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None 
 def sub(input: Tensor | _Number, other: Tensor | _Number, *, alpha: Tensor | _Number, out: Tensor | None = None) -> Tensor:
     """y = input - other. Raises DTypeError for bools."""
 @overload
+def sub(input: Tensor, alpha: Tensor | _Number, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """y = input - other. Raises DTypeError for bools."""
+@overload
 def subtract(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input - other. Raises DTypeError for bools."""
 @overload
 def subtract(input: Tensor | _Number, other: Tensor | _Number, *, alpha: Tensor | _Number, out: Tensor | None = None) -> Tensor:
+    """y = input - other. Raises DTypeError for bools."""
+@overload
+def subtract(input: Tensor | _Number, other: Tensor | _Number, alpha: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
     """y = input - other. Raises DTypeError for bools."""
 def sum(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None, out: Tensor | None = None) -> Tensor:
     """y = sum of x over `dim`."""

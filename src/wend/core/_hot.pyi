@@ -340,7 +340,7 @@ class Tensor:
     def all(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
         """y = whether all elements of x over `dim` are not 0."""
     def allclose(self, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-        """Whether |self - other| <= atol + rtol * |other| everywhere."""
+        """Whether |input - other| <= atol + rtol * |other| everywhere."""
     def amax(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
         """y = max of x over `dim`. Ties share the gradient evenly; NaN wins."""
     def amin(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
@@ -543,7 +543,7 @@ class Tensor:
         """y = min(max(input, min), max) for tensors; either bound may be None."""
     def clone(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x, in new memory."""
-    def coalesce(self, *args: Any) -> Tensor:
+    def coalesce(self) -> Tensor:
         """This tensor: dense, with nothing put off."""
     def combinations(self, r: _int = 2, with_replacement: _bool = False) -> Any:
         """(count, r): all choices of r elements of a vector, in the order of places."""
@@ -555,8 +555,8 @@ class Tensor:
         """y = the complex conjugate of input, in memory of its own."""
     def contiguous(self, memory_format: Any = None) -> Tensor:
         """This tensor if its elements lie in row-major (or the given) order, else a copy that does."""
-    def copy_(self, src: Any, non_blocking: _bool = False) -> Tensor:
-        """Overwrite this tensor by `src`, broadcast and cast.  Gradients flow to `src`."""
+    def copy_(self, other: Any, non_blocking: _bool = False) -> Tensor:
+        """Overwrite this tensor by `other`, broadcast and cast.  Gradients flow to `other`."""
     def copysign(self, other: Tensor | _Number) -> Tensor:
         """y = |input| with the sign of other; gradient 0 where input is 0, NaN where infinite."""
     def copysign_(self, other: Tensor | _Number) -> Tensor:
@@ -581,9 +581,9 @@ class Tensor:
         """y[i, j] = the covariance of rows i and j over the observations, given by columns."""
     def cpu(self, memory_format: Any = None) -> Tensor:
         """This tensor: already on the CPU."""
-    def cross(self, other: Any, dim: _int | None = None) -> Any:
+    def cross(self, other: Any, dim: _int | None = None, *, out: Any = None) -> Any:
         """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
-    def cuda(self, device: Any = None, non_blocking: _bool = False) -> Tensor:
+    def cuda(self, device: Any = None, non_blocking: _bool = False, memory_format: Any = None) -> Tensor:
         """Raises DeviceError: no CUDA device is available."""
     def cummax(self, dim: _int | None) -> _values_indices:
         """(values, indices): greatest element so far along `dim`, and the last place of that value."""
@@ -795,7 +795,7 @@ class Tensor:
         """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
     def histc(self, bins: _int = 100, min: Tensor | _Number = 0, max: Tensor | _Number = 0) -> Tensor:
         """y[b] = how many elements fall into the b-th of `bins` equal parts of [min, max]."""
-    def histogram(self, bins: Any, *, range: Any = None, weight: Any = None, density: _bool = False) -> Any:
+    def histogram(self, bins: Any = 100, *, range: Any = None, weight: Any = None, density: _bool = False, out: Any = None) -> Any:
         """(hist, bin_edges): the number of elements (or the sum of their weights) in each bin."""
     def hsplit(self, indices_or_sections: Any) -> Any:
         """Views of parts along dim 1 (of a vector along dim 0)."""
@@ -891,8 +891,8 @@ class Tensor:
     def is_nested(self) -> _bool: ...
     def is_nonzero(self) -> _bool:
         """Truth of a one-element tensor."""
-    def is_pinned(self) -> _bool:
-        """False: there are no such tensors here."""
+    def is_pinned(self, device: Any = None) -> _bool:
+        """False: there is no accelerator to pin memory for."""
     @property
     def is_quantized(self) -> _bool: ...
     def is_same_size(self, other: Tensor) -> _bool:
@@ -915,7 +915,7 @@ class Tensor:
         """y = |input - other| <= atol + rtol * |other|; equal infinities are close."""
     def isfinite(self) -> Tensor:
         """y = input is neither infinite nor NaN."""
-    def isin(self, test_elements: Any, *, assume_unique: _bool = False, invert: _bool = False) -> Any:
+    def isin(self, test_elements: Any, *, assume_unique: _bool = False, invert: _bool = False, out: Any = None) -> Any:
         """y = whether each element is among test_elements (invert: is not). Either may be a number."""
     def isinf(self) -> Tensor:
         """y = input is infinite."""
@@ -1030,8 +1030,8 @@ class Tensor:
     @property
     def mH(self) -> Tensor: ...
     mT: Tensor
-    def map_(self, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-        """Overwrite each element by callable(element, element of `tensor`): Python speed."""
+    def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+        """Overwrite each element by callable(element, element of `other`): Python speed."""
     def masked_fill(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
         """y = value where mask is True, else input; mask and input broadcast together."""
     def masked_fill_(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
@@ -1040,11 +1040,11 @@ class Tensor:
         """y = input, with elements where mask is True replaced by those of source, in order."""
     def masked_scatter_(self, mask: Tensor, source: Tensor) -> Tensor:
         """y = input, with elements where mask is True replaced by those of source, in order."""
-    def masked_select(self, mask: Any) -> Any:
+    def masked_select(self, mask: Any, *, out: Any = None) -> Any:
         """(count,): the elements of input where mask is True, in row-major order."""
     def matmul(self, other: Tensor) -> Tensor:
         """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector."""
-    def matrix_exp(self) -> Tensor:
+    def matrix_exp(self, *, out: Any = None) -> Tensor:
         """The exponential of square matrices: I + A + A^2 / 2 + A^3 / 6 + ..."""
     def matrix_power(self, n: _int) -> Tensor:
         """y = x @ x @ ... @ x (n times); the identity for 0, powers of the inverse below 0."""
@@ -1124,7 +1124,7 @@ class Tensor:
     @overload
     def nanmedian(self, dim: _int, keepdim: _bool = False) -> _values_indices:
         """y = the median of all elements that are not NaN, the lower of the two in the middle."""
-    def nanquantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> Any:
+    def nanquantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Any:
         """The q-th quantiles of the elements that are not NaN; see `quantiles`."""
     def nansum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """y = sum of x over `dim`, NaN counted as 0. Raises DTypeError for complex."""
@@ -1168,7 +1168,7 @@ class Tensor:
         """y = the next number that the dtype has after input, towards other."""
     def nextafter_(self, other: Tensor) -> Tensor:
         """y = the next number that the dtype has after input, towards other."""
-    def nonzero(self, *, as_tuple: _bool = False) -> Any:
+    def nonzero(self, *, as_tuple: _bool = False, out: Any = None) -> Any:
         """(count, rank) of int64: the positions of the elements that are not zero, in order."""
     def nonzero_static(self, *, size: _int, fill_value: Tensor | _Number = -1) -> Tensor:
         """y[k, :] = the position of the k-th element that is not zero, in row-major order."""
@@ -1200,7 +1200,7 @@ class Tensor:
         """y = x with dims in the order `dims`: dim k of y is dim dims[k] of x."""
     def pin_memory(self, device: Any = None) -> Tensor:
         """There is no accelerator to pin memory for: this tensor."""
-    def pinverse(self, rcond: _float = 1e-15) -> Tensor:
+    def pinverse(self, rcond: _float = 1e-15, *, out: Any = None) -> Tensor:
         """linalg.pinv with singular values up to rcond times the largest taken for 0."""
     def positive(self) -> Tensor:
         """The tensor itself.  Raises DTypeError for bool."""
@@ -1226,7 +1226,7 @@ class Tensor:
         """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`."""
     def qr(self, some: _bool = True, *, out: Any = None) -> Any:
         """linalg.qr, 'complete' unless `some`."""
-    def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear') -> Any:
+    def quantile(self, q: Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: Any = None) -> Any:
         """The q-th quantiles along `dim`, or of all elements; see `quantiles`."""
     def rad2deg(self) -> Tensor:
         """y = input * 180 / pi."""
@@ -1266,7 +1266,7 @@ class Tensor:
     @overload
     def repeat(self, *repeats: _int) -> Tensor:
         """y = input, repeats[d] times over along dim d; there may be more repeats than dims."""
-    def repeat_interleave(self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None) -> Any:
+    def repeat_interleave(self = None, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None) -> Any:
         """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements)."""
     def requires_grad_(self, requires_grad: _bool = True) -> Tensor:
         """Make this leaf require grad, or not.  Raises GraphError for a tensor with a history."""
@@ -1278,13 +1278,13 @@ class Tensor:
         """y = x in the given shape; an extent may be -1: it follows from the rest."""
     def reshape_as(self, other: Any) -> Any:
         """self in the shape of other."""
-    def resize_(self, *sizes: Any, memory_format: Any = None) -> Tensor:
+    def resize_(self, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
         """Give this tensor a new shape; elements are kept in row-major order, new elements are 0."""
-    def resize_as_(self, other: Tensor, memory_format: Any = None) -> Tensor:
-        """resize_ to the shape of `other`."""
-    def resolve_conj(self, *args: Any) -> Tensor:
+    def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+        """resize_ to the shape of `the_template`."""
+    def resolve_conj(self) -> Tensor:
         """This tensor: dense, with nothing put off."""
-    def resolve_neg(self, *args: Any) -> Tensor:
+    def resolve_neg(self) -> Tensor:
         """This tensor: dense, with nothing put off."""
     def retain_grad(self) -> None:
         """Let backward passes set `.grad` of this tensor, although the tensor is no leaf."""
@@ -1423,10 +1423,16 @@ class Tensor:
     def sub(self, other: Tensor | _Number, *, alpha: Tensor | _Number) -> Tensor:
         """y = input - other. Raises DTypeError for bools."""
     @overload
+    def sub(self, alpha: Tensor | _Number, other: Tensor) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    @overload
     def sub_(self, other: Tensor | _Number) -> Tensor:
         """y = input - other. Raises DTypeError for bools."""
     @overload
     def sub_(self, other: Tensor | _Number, *, alpha: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    @overload
+    def sub_(self, alpha: Tensor | _Number, other: Tensor) -> Tensor:
         """y = input - other. Raises DTypeError for bools."""
     @overload
     def subtract(self, other: Tensor | _Number) -> Tensor:
@@ -1435,15 +1441,21 @@ class Tensor:
     def subtract(self, other: Tensor | _Number, *, alpha: Tensor | _Number) -> Tensor:
         """y = input - other. Raises DTypeError for bools."""
     @overload
+    def subtract(self, other: Tensor | _Number, alpha: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
+    @overload
     def subtract_(self, other: Tensor | _Number) -> Tensor:
         """y = input - other. Raises DTypeError for bools."""
     @overload
     def subtract_(self, other: Tensor | _Number, *, alpha: Tensor | _Number) -> Tensor:
         """y = input - other. Raises DTypeError for bools."""
+    @overload
+    def subtract_(self, other: Tensor | _Number, alpha: Tensor | _Number) -> Tensor:
+        """y = input - other. Raises DTypeError for bools."""
     def sum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """y = sum of x over `dim`."""
-    def sum_to_size(self, *size: Any) -> Any:
-        """self summed over the dims that broadcasting `size` to self's shape would repeat."""
+    def sum_to_size(self, *sizes: Any, size: Any = None) -> Any:
+        """self summed over the dims that broadcasting the size to self's shape would repeat."""
     def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: Any = None) -> Any:
         """(U, S, V): input = U diag(S) V^T; without `compute_uv`, U and V are zeros."""
     def swapaxes(self, axis0: _int, axis1: _int) -> Tensor:
@@ -1482,8 +1494,8 @@ class Tensor:
         """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
     def to(self, *args: Any, **kwargs: Any) -> Tensor:
         """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
-    def to_dense(self, *args: Any) -> Tensor:
-        """This tensor: dense, with nothing put off."""
+    def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
+        """This tensor, dense already, in that dtype."""
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; a number for a 0-d tensor."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _values_indices:
@@ -1536,7 +1548,7 @@ class Tensor:
         """As `chunk`."""
     def unsafe_split(self, split_size: Any, dim: _int = 0) -> Any:
         """As `split`."""
-    def unsafe_split_with_sizes(self, split_sizes: Sequence[Any], dim: _int = 0) -> Any:
+    def unsafe_split_with_sizes(self, split_sizes: Sequence[Any], dim: _int = 0, *, out: Any = None) -> Any:
         """split_with_sizes whose parts may be written to without gradients noticing; here they do."""
     def unsqueeze(self, dim: _int) -> Tensor:
         """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
@@ -1554,8 +1566,8 @@ class Tensor:
         """This tensor viewed in the shape of `other`."""
     def vsplit(self, indices_or_sections: Any) -> Any:
         """Views of parts along dim 0."""
-    def where(self, condition: Tensor, y: Any) -> Tensor:
-        """self where condition holds, else y."""
+    def where(self, condition: Tensor, other: Any) -> Tensor:
+        """self where condition holds, else other."""
     def xlogy(self, other: Tensor | _Number) -> Tensor:
         """y = input * log(other); 0 where input is 0, unless other is NaN."""
     def xlogy_(self, other: Tensor | _Number) -> Tensor:

@@ -98,6 +98,7 @@ class Primitive(PrimitiveBase):
     abstract: ClassVar[bool] = True
     signature: ClassVar[str] = "input"
     params: ClassVar[Any] = _Params()
+    spellings: ClassVar[dict[str, str]] = {}  # parameters by further keywords that PyTorch has
     elementwise: ClassVar[bool] = False
     view: ClassVar[bool] = False
     pure: ClassVar[bool] = True

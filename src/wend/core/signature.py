@@ -244,7 +244,8 @@ class Binder:
         for j, (key, value) in enumerate(kwargs.items()):
             index = self.by_name.get(key)
             if index is None:
-                index = self.by_name.get(KEYWORD_ALIASES.get(key, ""))
+                word = self.cls.spellings.get(key) or KEYWORD_ALIASES.get(key, "")
+                index = self.by_name.get(word)
             if index is None:
                 raise ArgumentTypeError(f"{self.name}() got an unexpected argument '{key}'")
             if slots[index] is not None:

@@ -85,8 +85,11 @@ class ExportedProgram:
         """Per (id of an input, axis) the name of the dim."""
         return named_dims(self.program.inputs, self.dims)
 
-    def module(self) -> Module:
-        """The program as a module, which trains and runs at all sizes that the program allows."""
+    def module(self, check_guards: bool = True) -> Module:
+        """The program as a module, which trains and runs at all sizes that the program allows.
+
+        check_guards: makes no difference; sizes that the program does not allow are refused
+        """
         return ProgramModule(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -67,16 +67,19 @@ class SavedSite(Site):
 
 
 def save(
-    program: ExportedProgram,
+    ep: ExportedProgram,
     f: str | os.PathLike[str] | IO[bytes],
+    *,
     extra_files: Mapping[str, str] | None = None,
+    opset_version: dict[str, int] | None = None,
+    pickle_protocol: int = 2,
 ) -> None:
     """Write a program with its tensors to a file.
 
-    extra_files: further texts, by name
+    extra_files: further texts, by name     opset_version, pickle_protocol: the file needs neither
     Raises FormatError for constants that no file can hold, such as objects among the arguments.
     """
-    write(program, f, {EXTRA + name: x for name, x in (extra_files or {}).items()}, {})
+    write(ep, f, {EXTRA + name: x for name, x in (extra_files or {}).items()}, {})
 
 
 def write(
@@ -245,11 +248,14 @@ def _end(end: Any) -> Any:
 
 
 def load(
-    f: str | os.PathLike[str] | IO[bytes], extra_files: dict[str, str] | None = None
+    f: str | os.PathLike[str] | IO[bytes],
+    *,
+    extra_files: dict[str, str] | None = None,
+    expected_opset_version: dict[str, int] | None = None,
 ) -> ExportedProgram:
     """The program in a file.
 
-    extra_files: gets the further texts of the file
+    extra_files: gets the further texts of the file     expected_opset_version: makes no difference
     Raises FormatError for a file that is no program.
     """
     program, metadata, _ = read(f)

@@ -146,10 +146,19 @@ def can_cast(from_: DType, to: DType) -> bool:
     return dtypes.can_cast(from_, to)
 
 
-def result_type(tensor1: Any, tensor2: Any) -> DType:
-    """The dtype of an arithmetic op on these tensors or numbers."""
+def result_type(*operands: Any, **named: Any) -> DType:
+    """result_type(tensor, other): the dtype of an arithmetic op on two tensors or numbers.
+
+    named: as in PyTorch, `tensor` and `other`, `scalar` and `tensor`, or `scalar1` and `scalar2`
+    """
+    given = (*operands, *named.values())
+    if len(given) != 2 or not named.keys() <= {"tensor", "other", "scalar", "scalar1", "scalar2"}:
+        raise ArgumentTypeError(
+            "result_type() takes two tensors or numbers, and not "
+            f"{len(operands)} by position and {sorted(named)} by keyword"
+        )
     rows = []
-    for x in (tensor1, tensor2):
+    for x in given:
         if isinstance(x, Tensor):
             rows.append((x.dtype, x.dim() == 0, False))
         else:

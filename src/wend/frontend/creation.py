@@ -251,14 +251,14 @@ def asarray(
     dtype: Any = None,
     device: Any = None,
     copy: bool | None = None,
-    requires_grad: bool = False,
+    requires_grad: bool | None = None,
 ) -> Tensor:
     """A tensor of any data, an array, or an object with DLPack or the buffer protocol.
 
     copy: True always copies, False raises ArgumentError if a copy cannot be avoided, None copies
     where needed.
     """
-    options = Options("asarray", dtype, device, None, requires_grad)
+    options = Options("asarray", dtype, device, None, bool(requires_grad))
     given = obj
     if hasattr(obj, "__dlpack__") and not isinstance(obj, Tensor) and not is_array(obj):
         obj = array_from_dlpack(obj)
@@ -528,14 +528,16 @@ def full_like(input: Tensor, fill_value: Any, **keywords: Any) -> Tensor:
 # --- of ranges ------------------------------------------------------------------------------------
 
 
-def arange(start: Any, end: Any = None, step: Any = 1, **keywords: Any) -> Tensor:
+def arange(start: Any = None, end: Any = None, step: Any = 1, **keywords: Any) -> Tensor:
     """start, start + step, ... below end. `arange(end)` begins at 0.
 
     dtype: int64 if all three are ints, else the default float type.
     Raises ArgumentError for a step of 0, or a step that leads away from the end.
     """
-    if end is None:
-        start, end = 0, start
+    if start is None or end is None:
+        if start is None and end is None:
+            raise ArgumentTypeError("arange() missing 1 required argument: 'end'")
+        start, end = 0, end if start is None else start
     options = Options("arange", **checked_keywords("arange", keywords))
     start, end, step = (_number("arange", n) for n in (start, end, step))
     if any(isinstance(n, complex) for n in (start, end, step)):

@@ -8,7 +8,7 @@ rule from input strides to output strides.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError, ShapeError
@@ -34,6 +34,7 @@ class View(Reshape):
     grad_name = "ViewBackward0"
     grad_nodes = None
     must_view = True
+    spellings: ClassVar[dict[str, str]] = {"size": "shape"}
 
 
 def viewable(prim: Any, x: Tensor, args: Any) -> bool:

@@ -24,6 +24,7 @@ from wend.frontend.aliasing.outside_memory import expose
 from wend.frontend.aliasing.versions import base_now, count_write, keep_count, leave_memory
 from wend.frontend.autograd.grad_modes import is_inference
 from wend.ops.indexing import subscript
+from wend.ops.sugar import spelled
 
 # -- conversions ----------------------------------------------------------------------------
 
@@ -49,6 +50,9 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """
     dtype = kwargs.pop("dtype", None)
     place = kwargs.pop("device", None)
+    for word in ("other", "tensor"):
+        if word in kwargs:
+            args = (kwargs.pop(word), *args)
     copy = bool(kwargs.pop("copy", False))
     memory_format = kwargs.pop("memory_format", None)
     kwargs.pop("non_blocking", None)
@@ -147,7 +151,9 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
     return self
 
 
-def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
+def cuda(
+    self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None
+) -> Tensor:
     """Raises DeviceError: no CUDA device is available."""
     usable(Device("cuda") if device is None else device, "cuda")
     return self
@@ -156,10 +162,10 @@ def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor
 # -- in-place -------------------------------------------------------------------------------
 
 
-def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Overwrite this tensor by `src`, broadcast and cast.  Gradients flow to `src`."""
-    if not isinstance(src, Tensor):
-        src = creation.as_tensor(src)
+@spelled(src="other")
+def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
+    """Overwrite this tensor by `other`, broadcast and cast.  Gradients flow to `other`."""
+    src = other if isinstance(other, Tensor) else creation.as_tensor(other)
     aliasing.check_writable(self, "copy_")
     if tuple(src.shape) != tuple(self.shape):
         try:
@@ -225,12 +231,12 @@ def set_(self: Tensor, source: Any = None, *unused: Any, **more: Any) -> Tensor:
     return self
 
 
-def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
+def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
     """Give this tensor a new shape; elements are kept in row-major order, new elements are 0.
 
     The tensor keeps its memory, and shares it with the same tensors, unless more is needed.
     """
-    shape = creation.sizes_of("resize_", sizes)
+    shape = creation.sizes_of("resize_", sizes, size)
     if self.requires_grad:
         raise GraphError("resize_: cannot resize variables that require grad")
     count = 1
@@ -262,9 +268,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     return self
 
 
-def resize_as_(self: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
-    """resize_ to the shape of `other`."""
-    return resize_(self, tuple(other.shape))
+def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
+    """resize_ to the shape of `the_template`."""
+    return resize_(self, tuple(the_template.shape))
 
 
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
@@ -275,10 +281,11 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     return self
 
 
-def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Overwrite each element by callable(element, element of `tensor`): Python speed."""
-    other = ops.expand(tensor, tuple(self.shape))
-    pairs = zip(ops.reshape(self, (-1,)).tolist(), ops.reshape(other, (-1,)).tolist(), strict=True)
+@spelled(tensor="other")
+def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+    """Overwrite each element by callable(element, element of `other`): Python speed."""
+    wide = ops.expand(other, tuple(self.shape))
+    pairs = zip(ops.reshape(self, (-1,)).tolist(), ops.reshape(wide, (-1,)).tolist(), strict=True)
     made = creation.tensor([callable(a, b) for a, b in pairs], dtype=self.dtype)
     aliasing.assign(self, ops.reshape(made, tuple(self.shape)), map_)
     return self
@@ -292,25 +299,25 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
     return ops.view(self, tuple(other.shape))  # type: ignore[no-any-return]
 
 
-def is_same_size(self: Tensor, other: Tensor) -> bool:
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether the shapes are equal."""
-    return tuple(self.shape) == tuple(other.shape)
+    return tuple(input.shape) == tuple(other.shape)
 
 
-def equal(self: Tensor, other: Tensor) -> bool:
+def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shape and all elements are equal."""
-    if tuple(self.shape) != tuple(other.shape):
+    if tuple(input.shape) != tuple(other.shape):
         return False
-    if self.dtype is not other.dtype:
-        raise DTypeError(f"equal: expected tensors of one dtype, got {self.dtype}, {other.dtype}")
-    return bool(ops.all(ops.eq(self, other)))
+    if input.dtype is not other.dtype:
+        raise DTypeError(f"equal: expected tensors of one dtype, got {input.dtype}, {other.dtype}")
+    return bool(ops.all(ops.eq(input, other)))
 
 
 def allclose(
-    self: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+    input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
-    """Whether |self - other| <= atol + rtol * |other| everywhere."""
-    return bool(ops.all(ops.isclose(self, other, rtol=rtol, atol=atol, equal_nan=equal_nan)))
+    """Whether |input - other| <= atol + rtol * |other| everywhere."""
+    return bool(ops.all(ops.isclose(input, other, rtol=rtol, atol=atol, equal_nan=equal_nan)))
 
 
 def element_size(self: Tensor) -> int:
@@ -336,9 +343,10 @@ def new(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return creation.zeros(*args, dtype=self.dtype) if args else creation.empty(0, dtype=self.dtype)
 
 
-def where_method(self: Tensor, condition: Tensor, y: Any) -> Tensor:
-    """self where condition holds, else y."""
-    return ops.where(condition, self, y)  # type: ignore[no-any-return]
+@spelled(y="other")
+def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """self where condition holds, else other."""
+    return ops.where(condition, self, other)  # type: ignore[no-any-return]
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:
@@ -377,9 +385,21 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     return self
 
 
-def is_nonzero(self: Tensor) -> bool:
+def is_pinned(self: Tensor, device: Any = None) -> bool:
+    """False: there is no accelerator to pin memory for."""
+    return False
+
+
+def to_dense(
+    self: Tensor, dtype: DType | None = None, *, masked_grad: bool | None = None
+) -> Tensor:
+    """This tensor, dense already, in that dtype."""
+    return _converted(self, creation.checked_dtype("to_dense", dtype), False)
+
+
+def is_nonzero(input: Tensor) -> bool:
     """Truth of a one-element tensor."""
-    return bool(self)
+    return bool(input)
 
 
 def typename(obj: Any) -> str:
@@ -398,7 +418,7 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
-def _itself(self: Tensor, *args: Any) -> Tensor:
+def _itself(self: Tensor) -> Tensor:
     """This tensor: dense, with nothing put off."""
     return self
 
@@ -547,7 +567,7 @@ for _function in (
     type_as, cpu, cuda, copy_, fill_, zero_, index_put_, fill_diagonal_, set_, resize_,
     resize_as_, apply_, map_, view_as, is_same_size, equal, allclose, element_size, get_device,
     data_ptr, new, as_subclass, is_shared, share_memory_, pin_memory, is_nonzero, ndimension,
-    is_floating_point, is_complex, is_signed, is_inference,
+    is_pinned, to_dense, is_floating_point, is_complex, is_signed, is_inference,
 ):  # fmt: skip
     setattr(Tensor, _function.__name__, _function)
 Tensor.type = type_
@@ -559,7 +579,7 @@ for _name in ("__div__", "__rdiv__", "__idiv__"):  # Python 2's names, which PyT
     setattr(Tensor, _name, getattr(Tensor, _name.replace("div", "truediv")))
 Tensor.__torch_function__ = default_torch_function
 _hot.set_operator("__pos__", ops.positive)
-for _name in ("resolve_conj", "resolve_neg", "to_dense", "coalesce"):
+for _name in ("resolve_conj", "resolve_neg", "coalesce"):
     setattr(Tensor, _name, _named(_name, _itself))
 Tensor.T = _indexing.OpProperty(ops.reverse_dims)
 Tensor.mT = _indexing.OpProperty(ops.matrix_transpose)
@@ -572,5 +592,5 @@ for _name in (
     "is_xla", "is_mkldnn", "is_nested", "is_vulkan", "is_ipu", "is_mtia", "is_maia",
 ):  # fmt: skip
     setattr(Tensor, _name, property(_never))
-for _name in ("is_conj", "is_neg", "is_pinned", "is_coalesced", "is_distributed"):
+for _name in ("is_conj", "is_neg", "is_coalesced", "is_distributed"):
     setattr(Tensor, _name, _named(_name, _never))

@@ -221,6 +221,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         """All is done in `__new__`."""
 
 
-def is_lazy(tensor: Any) -> bool:
-    """Whether the tensor still waits for a shape."""
-    return isinstance(tensor, UninitializedTensorMixin)
+def is_lazy(param: Any) -> bool:
+    """Whether the parameter still waits for a shape."""
+    return isinstance(param, UninitializedTensorMixin)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core.primitive import ops, publish
 
@@ -35,6 +37,41 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     return asking
+
+
+def spelled(
+    *, out: bool = False, **names: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let calls give parameters by the further keywords that PyTorch has for them.
+
+    names: of parameters, by the other keyword     out: whether calls may ask for `out=`
+    """
+
+    def make(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def public(*args: Any, **kwargs: Any) -> Any:
+            if kwargs:
+                for word in kwargs.keys() & names.keys():
+                    if names[word] in kwargs:
+                        raise ArgumentTypeError(
+                            f"{function.__name__}() got multiple values for '{names[word]}'"
+                        )
+                    kwargs[names[word]] = kwargs.pop(word)
+                if out and "out" in kwargs:
+                    return _hot.slot("call_out")(function, args, kwargs)
+            return function(*args, **kwargs)
+
+        shown = inspect.signature(function)
+        rows = list(shown.parameters.values())
+        if out and rows[-1].kind is not inspect.Parameter.VAR_KEYWORD:
+            rows.append(inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None))
+            shown = shown.replace(parameters=rows)
+        facts: Any = public
+        facts.__signature__ = shown
+        facts.spellings = names
+        return public
+
+    return make
 
 
 def same_tensors(tensors: tuple[Any, ...]) -> tuple[Any, ...]:

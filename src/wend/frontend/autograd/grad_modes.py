@@ -79,8 +79,8 @@ class no_grad(_Switch):
 class enable_grad(_Switch):
     """Gradients are recorded inside."""
 
-    def __new__(cls, function: Any = None) -> Any:
-        return super().__new__(cls) if function is None else _without_call(cls, function)
+    def __new__(cls, orig_func: Any = None) -> Any:
+        return super().__new__(cls) if orig_func is None else _without_call(cls, orig_func)
 
     def _mode(self, mode: Any) -> Any:
         return with_grad(mode, True)

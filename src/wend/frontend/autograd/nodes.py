@@ -221,17 +221,17 @@ class Node:
         assert hooks is not None
         return hooks.metadata
 
-    def register_hook(self, hook: Any) -> RemovableHandle:
-        """Call `hook(grad_inputs, grad_outputs)` after the node; a result replaces grad_inputs."""
+    def register_hook(self, fn: Any) -> RemovableHandle:
+        """Call `fn(grad_inputs, grad_outputs)` after the node; a result replaces grad_inputs."""
         hooks = self._hooks()
         assert hooks is not None
-        return RemovableHandle.add(hooks.after, hook)
+        return RemovableHandle.add(hooks.after, fn)
 
-    def register_prehook(self, hook: Any) -> RemovableHandle:
-        """Call `hook(grad_outputs)` before the node; a result replaces grad_outputs."""
+    def register_prehook(self, fn: Any) -> RemovableHandle:
+        """Call `fn(grad_outputs)` before the node; a result replaces grad_outputs."""
         hooks = self._hooks()
         assert hooks is not None
-        return RemovableHandle.add(hooks.before, hook)
+        return RemovableHandle.add(hooks.before, fn)
 
     def _sequence_nr(self) -> int:
         return self._low
@@ -279,6 +279,7 @@ class GradientEdge(NamedTuple):
 
     node: Node
     output_nr: int
+    ownership_token: Any = None
 
 
 def _class_of(name: str) -> type[Node]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +41,11 @@ def entry(
             made = function(*args, **kwargs)
             return _hot.slot("call_out")(named(public.__name__, made), (), {"out": out})
 
+        shown = inspect.signature(function)
+        if "out" not in shown.parameters:
+            last = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+            facts: Any = public
+            facts.__signature__ = shown.replace(parameters=[*shown.parameters.values(), last])
         publish(public, functions, methods)
         return public
 

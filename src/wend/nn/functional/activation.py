@@ -92,9 +92,12 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     return input.copy_(ops.leaky_relu(input, negative_slope))
 
 
-def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """`elu` in place."""
-    return input.copy_(ops.elu(input, alpha))
+def elu_(input: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
+    """`elu` in place, times `scale`, of an input whose negative part is multiplied first."""
+    if scale == input_scale == 1:
+        return input.copy_(ops.elu(input, alpha))
+    falling = (ops.exp(input * input_scale) - 1) * (alpha * scale)
+    return input.copy_(ops.where(input > 0, input * scale, falling))
 
 
 def selu_(input: Tensor) -> Tensor:

@@ -11,8 +11,11 @@ from wend.nn.functional._extended import with_indices
 
 __all__ = [
     "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
     "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "fractional_max_pool2d",
     "fractional_max_pool2d_with_indices",
     "fractional_max_pool3d",
@@ -41,12 +44,12 @@ max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = (
 )
 
 
-def _adaptive_max_pool(dims: int) -> Callable[..., Any]:
+def _adaptive_max_pool(dims: int, always: bool = False) -> Callable[..., Any]:
     with_indices = getattr(ops, f"adaptive_max_pool{dims}d")
 
     def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         found = with_indices(input, output_size)
-        return found if return_indices else found[0]
+        return found if return_indices or always else found[0]
 
     adaptive_max_pool.__name__ = f"adaptive_max_pool{dims}d"
     adaptive_max_pool.__doc__ = with_indices.__doc__
@@ -56,6 +59,11 @@ def _adaptive_max_pool(dims: int) -> Callable[..., Any]:
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
     _adaptive_max_pool(dims) for dims in (1, 2, 3)
 )
+(
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d_with_indices,
+) = (_adaptive_max_pool(dims, always=True) for dims in (1, 2, 3))
 
 
 def _fractional_max_pool(dims: int, always: bool) -> Callable[..., Any]:

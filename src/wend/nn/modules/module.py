@@ -199,9 +199,9 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
                 seen.add(module)
                 yield name, module
 
-    def modules(self) -> Iterator[Module]:
-        """This module and all modules below, each once."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
+        """This module and all modules below, each once unless duplicates are to be kept."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_modules(

@@ -8,10 +8,12 @@ from typing import Any
 
 from wend.frontend.toolkit import Tensor
 from wend.nn.modules.module import Module
+from wend.ops.sugar import spelled
 
 __all__ = ["functional_call"]
 
 
+@spelled(parameter_and_buffer_dicts="parameters_and_buffers")
 def functional_call(
     module: Module,
     parameters_and_buffers: Any,

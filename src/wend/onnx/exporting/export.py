@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import tree
-from wend.base.errors import ArgumentError
+from wend.base.errors import ArgumentError, NotImplementedInWend
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.export import ExportedProgram
@@ -53,8 +53,23 @@ class ONNXProgram:
         self.report = report
         self.compared = compared
 
-    def save(self, destination: str | os.PathLike[str], *, external_data: bool = False) -> None:
-        """Write the model to a file; external_data: weights in a second file, NAME.data."""
+    def save(
+        self,
+        destination: str | os.PathLike[str],
+        *,
+        include_initializers: bool = True,
+        keep_initializers_as_inputs: bool = False,
+        external_data: bool | None = None,
+    ) -> None:
+        """Write the model to a file; external_data: weights in a second file, NAME.data.
+
+        Raises NotImplementedInWend for a model without its weights, or with weights as inputs.
+        """
+        if not include_initializers or keep_initializers_as_inputs:
+            raise NotImplementedInWend(
+                "onnx.ONNXProgram.save: weights are always part of the model, and no inputs; leave "
+                "include_initializers and keep_initializers_as_inputs out"
+            )
         import onnx
 
         path = os.fspath(destination)

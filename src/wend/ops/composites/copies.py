@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend.core.primitive import PUBLIC, ops
-from wend.ops.sugar import sugar
+from wend.ops.sugar import spelled, sugar
 
 #: View ops (by name) that have a public copying twin.
 VIEWS = (
@@ -32,6 +32,7 @@ VIEWS = (
 
 def _copying(view: str) -> Callable[..., Any]:
     def copy(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("implicit", None)  # says where `expand` comes from
         result = (PUBLIC.get(view) or getattr(ops, view))(*args, **kwargs)
         if isinstance(result, tuple):
             return tuple(map(ops.clone, result))
@@ -39,7 +40,7 @@ def _copying(view: str) -> Callable[..., Any]:
 
     copy.__name__ = copy.__qualname__ = f"{view}_copy"
     copy.__doc__ = f"As `{view}`, in memory of its own."
-    return copy
+    return spelled(out=True)(copy)
 
 
 for _view in VIEWS:

@@ -15,7 +15,7 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import category_of, hints, numel
 from wend.ops.numeric import require
-from wend.ops.sugar import sugar
+from wend.ops.sugar import spelled, sugar
 from wend.ops.views.family import ANY_DTYPE
 from wend.ops.views.strided import arange
 
@@ -214,10 +214,13 @@ def tril_indices(
     dtype: Any = int64,
     device: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """(2, count): rows and columns of the elements on and below a diagonal, row by row."""
     usable(device, "tril_indices")
-    return ops.cast(_triangle_indices("tril_indices", row, col, offset, True), dtype)
+    made = ops.cast(_triangle_indices("tril_indices", row, col, offset, True), dtype)
+    return made.requires_grad_() if requires_grad else made
 
 
 @sugar(functions=("triu_indices",))
@@ -229,10 +232,13 @@ def triu_indices(
     dtype: Any = int64,
     device: Any = None,
     layout: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Any:
     """(2, count): rows and columns of the elements on and above a diagonal, row by row."""
     usable(device, "triu_indices")
-    return ops.cast(_triangle_indices("triu_indices", row, col, offset, False), dtype)
+    made = ops.cast(_triangle_indices("triu_indices", row, col, offset, False), dtype)
+    return made.requires_grad_() if requires_grad else made
 
 
 # --- diagonals ------------------------------------------------------------------
@@ -367,6 +373,7 @@ def one_hot_known(input: Any, num_classes: Any) -> Any:
 
 
 @sugar()
+@spelled(input="tensor")
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """(*tensor.shape, num_classes) of int64: 1 at the class of each element, 0 elsewhere.
 

@@ -87,6 +87,26 @@ def add_alpha_first(input: V, alpha: V, other: V) -> V:
     return ops.add(input, _scaled("add", input, other, alpha))
 
 
+@composite("input, alpha: scalar, other", grad_name="SubBackward0", samples=_scale_first_samples)
+def sub_alpha_first(input: V, alpha: V, other: V) -> V:
+    """y = input - alpha * other, in the order of arguments of old PyTorch programs."""
+    return ops.sub(input, _scaled("sub", input, other, alpha))
+
+
+def _subtract_samples(rng: np.random.Generator) -> Samples:
+    yield Sample(rng.normal(size=(3, 4)), 3, 2)
+
+
+@composite(
+    "input: operand, other: scalar, alpha: scalar",
+    grad_name="SubBackward1",
+    samples=_subtract_samples,
+)
+def subtract_scaled(input: V, other: V, alpha: V) -> V:
+    """y = input - alpha * other for numbers, which `subtract` takes by position."""
+    return ops.sub(input, _scaled("subtract", input, other, alpha))
+
+
 def _rsub_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(4,)))
     yield Sample(rng.normal(size=(3, 4)), 2, alpha=3)
@@ -105,8 +125,8 @@ def rsub(input: V, other: V, alpha: V) -> V:
 
 
 publish("add", arithmetic.Add, add_scaled, add_alpha_first)
-publish("sub", arithmetic.Sub, sub_scaled)
-publish("subtract", arithmetic.Sub, sub_scaled)
+publish("sub", arithmetic.Sub, sub_scaled, sub_alpha_first)
+publish("subtract", arithmetic.Sub, sub_scaled, subtract_scaled)
 
 # -- division with a rounding mode ---------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from wend.core.primitive import ops
 from wend.core.symbolic import broadcast_shapes, hints, numel
 from wend.ops.elementwise.family import is_number
 from wend.ops.numeric import require
-from wend.ops.sugar import sugar
+from wend.ops.sugar import spelled, sugar
 
 
 def _count(mask: Any) -> int:
@@ -23,6 +23,7 @@ def _count(mask: Any) -> int:
 
 
 @sugar(functions=("nonzero",), methods=("nonzero",))
+@spelled(out=True)
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """(count, rank) of int64: the positions of the elements that are not zero, in order.
 
@@ -43,6 +44,7 @@ def argwhere(input: Any) -> Any:
 
 
 @sugar(functions=("masked_select",), methods=("masked_select",))
+@spelled(out=True)
 def masked_select(input: Any, mask: Any) -> Any:
     """(count,): the elements of input where mask is True, in row-major order.
 
@@ -189,6 +191,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 
 @sugar(functions=("isin",), methods=("isin",))
+@spelled(out=True, element="elements", test_element="test_elements")
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
 ) -> Any:
@@ -209,7 +212,11 @@ def isin(
 
 @sugar(functions=("repeat_interleave",), methods=("repeat_interleave",))
 def repeat_interleave(
-    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+    input: Any = None,
+    repeats: Any = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
 ) -> Any:
     """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements).
 
@@ -217,6 +224,8 @@ def repeat_interleave(
     k each place shows     output_size: the sum of repeats, if known: then nothing waits
     Raises ShapeError, DTypeError.
     """
+    if input is None:
+        input, repeats = repeats, None
     if repeats is None:
         return _repeated_places(input, output_size)
     if isinstance(repeats, int):

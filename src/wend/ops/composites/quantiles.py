@@ -13,7 +13,7 @@ from wend.base.shapes import normalize_dim
 from wend.core._hot import Tensor, value_of
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
-from wend.ops.sugar import sugar
+from wend.ops.sugar import spelled, sugar
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
@@ -127,6 +127,7 @@ def _quantile(op: str, input: Any, q: Any, rest: Any, skip_nan: bool) -> Any:
 
 
 @sugar(functions=("quantile",), methods=("quantile",))
+@spelled(out=True)
 def quantile(
     input: Any,
     q: Any,
@@ -140,6 +141,7 @@ def quantile(
 
 
 @sugar(functions=("nanquantile",), methods=("nanquantile",))
+@spelled(out=True)
 def nanquantile(
     input: Any,
     q: Any,

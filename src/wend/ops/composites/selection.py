@@ -224,6 +224,7 @@ def _scatter_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input, dim: int, index, src: operand, *, reduce: str",
     name="scatter_with",
+    spellings={"value": "src"},
     grad_name="ScatterBackward2",
     samples=_scatter_samples,
     fallible=True,

@@ -18,9 +18,10 @@ from wend.core import _hot, _indexing
 from wend.core.primitive import Composite, Sample, ops
 from wend.core.symbolic import broadcast_shapes, hints
 from wend.ops.composites.shape import with_rank
-from wend.ops.sugar import overridable, same_tensors, sugar
+from wend.ops.sugar import overridable, same_tensors, spelled, sugar
 
 Parts = tuple[Any, ...]
+_CUTS = {"sections": "indices_or_sections", "indices": "indices_or_sections"}
 
 
 class EvenParts(Composite):
@@ -91,6 +92,7 @@ def _explored_parts(x: Any, dim: int, keeps_dim: bool) -> Parts | None:
 @sugar(functions=("split",), methods=("split",))
 @_indexing.PartsFunction
 @overridable
+@spelled(input="tensor", split_size="split_size_or_sections", split_sizes="split_size_or_sections")
 def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
     """Views of parts along `dim`: of equal size (the last may be smaller), or of the sizes given.
 
@@ -126,6 +128,7 @@ def _split(name: str, tensor: Any, size: Any, dim: int) -> Parts:
 
 
 @sugar(functions=("split_with_sizes",), methods=("split_with_sizes",))
+@spelled(tensor="input", split_size_or_sections="split_sizes")
 def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
     """Views of parts of the given sizes along `dim`. Raises ShapeError for sizes of another sum."""
     dim = normalize_dim(dim, len(input.shape), "split_with_sizes")
@@ -174,15 +177,17 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
 
 
 @sugar(functions=("unsafe_split",), methods=("unsafe_split",))
-def unsafe_split(tensor: Any, split_size: Any, dim: int = 0) -> Parts:
+@spelled(tensor="input", split_size_or_sections="split_size")
+def unsafe_split(input: Any, split_size: Any, dim: int = 0) -> Parts:
     """As `split`."""
-    if _in_rules(tensor) or not tensor.shape or isinstance(split_size, (list, tuple)):
-        return ops.split(tensor, split_size, dim)  # type: ignore[no-any-return]
-    dim = normalize_dim(dim, len(tensor.shape), "split")
-    return _split("UnsafeSplitBackward0", tensor, split_size, dim)
+    if _in_rules(input) or not input.shape or isinstance(split_size, (list, tuple)):
+        return ops.split(input, split_size, dim)  # type: ignore[no-any-return]
+    dim = normalize_dim(dim, len(input.shape), "split")
+    return _split("UnsafeSplitBackward0", input, split_size, dim)
 
 
 @sugar(functions=("unsafe_split_with_sizes",), methods=("unsafe_split_with_sizes",))
+@spelled(out=True, tensor="input", split_size_or_sections="split_sizes")
 def unsafe_split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Parts:
     """split_with_sizes whose parts may be written to without gradients noticing; here they do."""
     return split_with_sizes(input, split_sizes, dim)
@@ -204,6 +209,7 @@ def unbind(input: Any, dim: int = 0) -> Parts:
 
 
 @sugar(functions=("tensor_split",), methods=("tensor_split",))
+@spelled(tensor_indices_or_sections="indices_or_sections", **_CUTS)
 def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Parts:
     """Views of parts along `dim`: so many of nearly equal size, or cut at the given places.
 
@@ -250,18 +256,21 @@ def _split_at(op: str, input: Any, indices_or_sections: Any, dim: int, rank: int
 
 
 @sugar(functions=("hsplit",), methods=("hsplit",))
+@spelled(**_CUTS)
 def hsplit(input: Any, indices_or_sections: Any) -> Parts:
     """Views of parts along dim 1 (of a vector along dim 0)."""
     return _split_at("hsplit", input, indices_or_sections, 0 if len(input.shape) == 1 else 1, 1)
 
 
 @sugar(functions=("vsplit",), methods=("vsplit",))
+@spelled(**_CUTS)
 def vsplit(input: Any, indices_or_sections: Any) -> Parts:
     """Views of parts along dim 0."""
     return _split_at("vsplit", input, indices_or_sections, 0, 2)
 
 
 @sugar(functions=("dsplit",), methods=("dsplit",))
+@spelled(**_CUTS)
 def dsplit(input: Any, indices_or_sections: Any) -> Parts:
     """Views of parts along dim 2."""
     return _split_at("dsplit", input, indices_or_sections, 2, 3)
@@ -331,9 +340,10 @@ def expand_as(self: Any, other: Any) -> Any:
 
 
 @sugar(methods=("sum_to_size",))
-def sum_to_size(self: Any, *size: Any) -> Any:
-    """self summed over the dims that broadcasting `size` to self's shape would repeat."""
-    target = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+def sum_to_size(self: Any, *sizes: Any, size: Any = None) -> Any:
+    """self summed over the dims that broadcasting the size to self's shape would repeat."""
+    sizes = sizes if size is None else (size,)
+    target = tuple(sizes[0]) if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes
     shape = tuple(self.shape)
     lead = len(shape) - len(target)
     if lead < 0 or any(n not in (1, m) for n, m in zip(target, shape[max(lead, 0) :], strict=True)):

@@ -12,7 +12,7 @@ from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeNotImplement
 from wend.core.primitive import ops, return_type
 from wend.core.symbolic import hints, numel
 from wend.ops.elementwise.family import is_number
-from wend.ops.sugar import same_tensors, sugar
+from wend.ops.sugar import same_tensors, spelled, sugar
 
 
 @sugar(functions=("cartesian_prod",))
@@ -74,8 +74,9 @@ Histogram = namedtuple("Histogram", ("hist", "bin_edges"))
 
 
 @sugar(functions=("histogram",), methods=("histogram",))
+@spelled(out=True)
 def histogram(
-    input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False
+    input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False
 ) -> Any:
     """(hist, bin_edges): the number of elements (or the sum of their weights) in each bin.
 

@@ -246,6 +246,7 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool, transpose: bool) -> 
     "A",
     functions=("logdet",),
     methods=("logdet",),
+    spellings={"input": "A"},
     samples=lambda rng: iter([Sample(rng.normal(size=(2, 3, 3))), Sample(np.eye(2))]),
     supports=FLOATING,
 )

@@ -22,7 +22,7 @@ from wend.ops.composites.reduce import norm_of
 from wend.ops.linalg.family import turned
 from wend.ops.numeric import INEXACT, NUMERIC
 from wend.ops.reduce import conj, restore
-from wend.ops.sugar import sugar
+from wend.ops.sugar import spelled, sugar
 
 # -- products ------------------------------------------------------------------------------------
 
@@ -65,6 +65,7 @@ def cross_along(input: Any, other: Any, dim: int) -> Any:
 
 
 @sugar(functions=("cross",), methods=("cross",))
+@spelled(out=True)
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
     if dim is None:
