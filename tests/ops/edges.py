@@ -324,7 +324,7 @@ KNOWN = (
     Known("mode", "result 0", not_finite, "PyTorch sorts by <, which gives NaN no place"),
     Known("adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
           "result 1|gradient|second", anything, "of several NaN the first is chosen, not the last"),
-    Known("add_scaled sub_scaled add_alpha_first lerp", "result", not_finite,
+    Known("add_scaled sub_scaled add_alpha_first sub_alpha_first lerp", "result", not_finite,
           "PyTorch multiplies and adds in one instruction, which does not overflow in between"),
     Known("addcdiv addcdiv_value_first cosine_similarity dist norm normalize pairwise_distance "
           "renorm logaddexp logaddexp2 mish rnn_relu_cell sinc hypot digamma polygamma lgamma "

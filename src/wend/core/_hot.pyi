@@ -1266,7 +1266,7 @@ class Tensor:
     @overload
     def repeat(self, *repeats: _int) -> Tensor:
         """y = input, repeats[d] times over along dim d; there may be more repeats than dims."""
-    def repeat_interleave(self = None, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None) -> Any:
+    def repeat_interleave(self, repeats: Any = None, dim: _int | None = None, *, output_size: _int | None = None) -> Any:
         """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements)."""
     def requires_grad_(self, requires_grad: _bool = True) -> Tensor:
         """Make this leaf require grad, or not.  Raises GraphError for a tensor with a history."""

@@ -315,7 +315,7 @@ def save(
     extra = {}
     for name, content in (_extra_files or {}).items():
         extra[name] = content.decode("latin-1") if isinstance(content, bytes) else str(content)
-    save_program(program, f, extra)
+    save_program(program, f, extra_files=extra)
 
 
 class Loaded(ProgramModule, ScriptModule):
@@ -345,7 +345,7 @@ def load(
     if not isinstance(f, (str, os.PathLike)):
         f.seek(0)
     extra: dict[str, str] = {}
-    made = Loaded(load_program(f, extra))
+    made = Loaded(load_program(f, extra_files=extra))
     for name in _extra_files or {}:
         if name in extra:
             _extra_files[name] = extra[name].encode("latin-1")  # type: ignore[index]

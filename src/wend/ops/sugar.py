@@ -39,15 +39,13 @@ def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
     return asking
 
 
-def spelled(
-    *, out: bool = False, **names: str
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def spelled(*, out: bool = False, **names: str) -> Callable[[Function], Function]:
     """Let calls give parameters by the further keywords that PyTorch has for them.
 
     names: of parameters, by the other keyword     out: whether calls may ask for `out=`
     """
 
-    def make(function: Callable[..., Any]) -> Callable[..., Any]:
+    def make(function: Function) -> Function:
         @functools.wraps(function)
         def public(*args: Any, **kwargs: Any) -> Any:
             if kwargs:
@@ -69,7 +67,7 @@ def spelled(
         facts: Any = public
         facts.__signature__ = shown
         facts.spellings = names
-        return public
+        return facts  # type: ignore[no-any-return]
 
     return make
 

@@ -152,7 +152,7 @@ def _python_function(name: str, function: Any, owner: str = "self") -> Iterator[
         stars = "*" if p.kind is p.VAR_POSITIONAL else "**" if p.kind is p.VAR_KEYWORD else ""
         first = not parts and not stars
         text = owner if first else f"{stars}{p.name}: {_annotation(p.annotation)}"
-        if p.default is not p.empty:
+        if p.default is not p.empty and not first:
             simple = type(p.default) in (bool, int, float, str, type(None))
             text += f" = {p.default!r}" if simple else " = ..."
         parts.append(text)

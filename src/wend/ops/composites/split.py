@@ -21,7 +21,7 @@ from wend.ops.composites.shape import with_rank
 from wend.ops.sugar import overridable, same_tensors, spelled, sugar
 
 Parts = tuple[Any, ...]
-_CUTS = {"sections": "indices_or_sections", "indices": "indices_or_sections"}
+_CUTS: dict[str, Any] = {"sections": "indices_or_sections", "indices": "indices_or_sections"}
 
 
 class EvenParts(Composite):
