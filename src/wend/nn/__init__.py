@@ -3,6 +3,7 @@
 
 from wend.nn import functional, init, modules, parallel, parameter, utils
 from wend.nn.modules import *
+from wend.nn.modules.utils import factory_kwargs
 from wend.nn.parallel import DataParallel
 from wend.nn.parameter import (
     Buffer,

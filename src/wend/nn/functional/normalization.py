@@ -70,7 +70,8 @@ def batch_norm(
             f"Expected more than 1 value per channel when training, got input size {sizes}"
         )
     result, mean, var = _batch_norm_train(input, weight, bias, eps)
-    update_running(running_mean, running_var, mean, var, momentum, count)
+    if count > 0:
+        update_running(running_mean, running_var, mean, var, momentum, count)
     return result
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, empty
+from wend.frontend.toolkit import Tensor, empty, ops
 from wend.nn import functional as F
 from wend.nn import init
 from wend.nn.modules.module import Module
 from wend.nn.parameter import fresh_parameter
 
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 def _shape_of(normalized_shape: Any) -> tuple[int, ...]:
@@ -159,6 +159,32 @@ class LocalResponseNorm(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """LocalResponseNorm of images (N, C, H, W), by PyTorch's sums.
+
+    These keep the first channel, once it has been added: so do its weights expect.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        count, reach = input.shape[1], int((self.size - 1) / 2) + 1
+        sums = (input * input).cumsum(1)
+        padded = ops.cat([sums, sums[:, -1:].expand(-1, reach - 1, -1, -1)], 1)
+        total = padded[:, reach - 1 : reach - 1 + count]
+        if count > reach:
+            left = sums[:, : count - reach] - sums[:, :1]
+            total = total - F.pad(left, (0, 0, 0, 0, reach, 0))
+        return input * (self.k + self.alpha / self.size * total) ** -self.beta
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

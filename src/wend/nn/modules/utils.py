@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["consume_prefix_in_state_dict_if_present"]
+__all__ = ["consume_prefix_in_state_dict_if_present", "factory_kwargs"]
 
 
 def _ntuple(value: Any, count: int) -> tuple[Any, ...]:
@@ -49,3 +49,24 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
             metadata[""] = metadata.pop(key)
         elif key.startswith(prefix):
             metadata[key[len(prefix) :]] = metadata.pop(key)
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """The keywords device, dtype and memory_format, also from a keyword `factory_kwargs`.
+
+    Raises TypeError for any other keyword, and for one that is given twice.
+    """
+    if kwargs is None:
+        return {}
+    names = {"device", "dtype", "memory_format"}
+    unknown = kwargs.keys() - names - {"factory_kwargs"}
+    if unknown:
+        raise TypeError(f"unexpected kwargs {unknown}")
+    made = dict(kwargs.get("factory_kwargs", {}))
+    if made.keys() - names:
+        raise TypeError(f"unexpected factory_kwargs {made.keys() - names}")
+    for name in names & kwargs.keys():
+        if name in made:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+        made[name] = kwargs[name]
+    return made
