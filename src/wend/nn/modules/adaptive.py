@@ -67,9 +67,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     def reset_parameters(self) -> None:
         """New random weights."""
         self.head.reset_parameters()
-        for first, second in self.tail:
-            first.reset_parameters()
-            second.reset_parameters()
+        for part in self.tail.modules():
+            if isinstance(part, Linear):
+                part.reset_parameters()
 
     def forward(self, input: Tensor, target: Tensor) -> Any:
         self._check(input, target)

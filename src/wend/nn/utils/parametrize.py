@@ -18,6 +18,7 @@ __all__ = [
     "is_parametrized",
     "register_parametrization",
     "remove_parametrizations",
+    "transfer_parametrizations_and_params",
     "type_before_parametrizations",
 ]
 
@@ -234,3 +235,28 @@ def remove_parametrizations(
 def type_before_parametrizations(module: Module) -> type:
     """The class of a module before parametrization."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
+
+
+def transfer_parametrizations_and_params(
+    from_module: Module, to_module: Module, tensor_name: str | None = None
+) -> Module:
+    """Give `to_module` the parametrizations of the other module, and what they parametrize.
+
+    tensor_name: of this tensor alone
+    """
+    if not is_parametrized(from_module):
+        return to_module
+    names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]
+    for name in names:
+        chain = from_module.parametrizations[name]
+        if not hasattr(to_module, name):
+            setattr(to_module, name, Parameter(getattr(from_module, name).detach().clone()))
+        for function in chain:
+            register_parametrization(to_module, name, function)
+        made = to_module.parametrizations[name]
+        if chain.is_tensor:
+            made.original = chain.original
+        else:
+            for i in range(chain.ntensors):
+                setattr(made, f"original{i}", getattr(chain, f"original{i}"))
+    return to_module
