@@ -16,10 +16,6 @@ from torch.testing._internal.common_modules import module_db  # noqa: E402
 DRAWN = ("Dropout", "RReLU", "FractionalMaxPool")
 
 
-#: Modules whose functions are still to come.
-LATER = ("nn_FractionalMaxPool2d", "nn_FractionalMaxPool3d")
-
-
 def twin(x: Any) -> Any:
     """An argument for Wend."""
     if isinstance(x, torch.nn.TransformerEncoderLayer):
@@ -110,7 +106,7 @@ def compared(info: Any) -> None:
 @pytest.mark.parametrize("family", sorted({i.module_cls.__module__ for i in module_db}))
 def test_modules_are_those_of_torch(family):
     for info in module_db:
-        if info.module_cls.__module__ == family and info.formatted_name not in LATER:
+        if info.module_cls.__module__ == family:
             try:
                 compared(info)
             except Exception as error:

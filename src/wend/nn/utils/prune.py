@@ -6,7 +6,6 @@ A pruned parameter `weight` becomes `weight_orig`, a buffer `weight_mask`, and a
 
 from __future__ import annotations
 
-import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -213,27 +212,27 @@ class Identity(BasePruningMethod):
 class _Amount(BasePruningMethod):
     """Prunes a number of entries, or a part of all."""
 
-    def __init__(self, amount: Any) -> None:
-        if not isinstance(amount, numbers.Real):
+    def __init__(self, amount: int | float) -> None:
+        if not isinstance(amount, int | float):
             raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
-        whole = isinstance(amount, numbers.Integral)
-        if (whole and amount < 0) or (not whole and not 0.0 <= float(amount) <= 1.0):
+        whole = isinstance(amount, int)
+        if (whole and amount < 0) or (not whole and not 0.0 <= amount <= 1.0):
             raise ValueError(
                 f"amount={amount} should either be a float in the range [0, 1] or a "
                 "non-negative integer"
             )
-        self.amount: Any = amount
+        self.amount = amount
 
     def _count(self, size: int) -> int:
         """How many of `size` to prune."""
-        if not isinstance(self.amount, numbers.Integral):
+        if isinstance(self.amount, float):
             return round(self.amount * size)
         if self.amount > size:
             raise ValueError(
                 f"amount={self.amount} should be smaller than the number of parameters to "
                 f"prune={size}"
             )
-        return int(self.amount)
+        return self.amount
 
 
 class _Unstructured(_Amount):
