@@ -66,11 +66,7 @@ def compared(info: Any) -> None:
     made, called = given.constructor_input, given.forward_input
     torch.manual_seed(1)
     theirs = info.module_cls(*made.args, **made.kwargs).double().train()
-    path = info.module_cls.__module__.split(".")[1:]
-    holder: Any = wend
-    for part in path:
-        holder = getattr(holder, part)
-    ours = getattr(holder, info.module_cls.__name__)(*twin(made.args), **twin(made.kwargs))
+    ours = getattr(wend.nn, info.module_cls.__name__)(*twin(made.args), **twin(made.kwargs))
     ours = ours.double().train()
     assert repr(ours) == repr(theirs)
     if isinstance(theirs, torch.nn.modules.lazy.LazyModuleMixin):

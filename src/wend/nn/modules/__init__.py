@@ -3,7 +3,6 @@
 
 from wend.nn.modules import lazy, utils
 from wend.nn.modules.activation import *
-from wend.nn.modules.adaptive import *
 from wend.nn.modules.batchnorm import *
 from wend.nn.modules.channelshuffle import *
 from wend.nn.modules.container import *
@@ -14,7 +13,6 @@ from wend.nn.modules.flatten import *
 from wend.nn.modules.fold import *
 from wend.nn.modules.instancenorm import *
 from wend.nn.modules.linear import *
-from wend.nn.modules.linear_cross_entropy_options import *
 from wend.nn.modules.loss import *
 from wend.nn.modules.module import *
 from wend.nn.modules.normalization import *

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Callable
@@ -25,6 +26,7 @@ __all__ = [
     "KLDivLoss",
     "L1Loss",
     "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "MSELoss",
     "MarginRankingLoss",
     "MultiLabelMarginLoss",
@@ -458,6 +460,17 @@ class CTCLoss(_Loss):
             self.reduction,
             self.zero_infinity,
         )
+
+
+@dataclasses.dataclass
+class LinearCrossEntropyOptions:
+    """Choices of PyTorch's computation by chunks; Wend's fusion needs none, and takes them all."""
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: Any = None
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):

@@ -54,7 +54,7 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """The keywords device, dtype and memory_format, also from a keyword `factory_kwargs`.
 
-    Raises TypeError for any other keyword, and for one that is given twice.
+    Raises TypeError for further keywords, and for a keyword given twice.
     """
     if kwargs is None:
         return {}

@@ -240,7 +240,7 @@ def type_before_parametrizations(module: Module) -> type:
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give `to_module` the parametrizations of the other module, and what they parametrize.
+    """Give `to_module` the parametrizations of `from_module`, with the tensors behind them.
 
     tensor_name: of this tensor alone
     """

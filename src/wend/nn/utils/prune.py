@@ -77,7 +77,7 @@ class BasePruningMethod(ABC):
         method._tensor_name = name
         earlier = _hooks_of(module, name)
         if len(earlier) > 1:
-            raise AssertionError(f"more than one pruning hook on {name}: {earlier}")
+            raise AssertionError(f"several pruning hooks on {name}: {earlier}")
         for key, hook in earlier:
             container = hook
             if not isinstance(hook, PruningContainer):
@@ -419,7 +419,7 @@ def ln_structured(
 def global_unstructured(
     parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any
 ) -> None:
-    """Prune entries of several parameters as if they were one.
+    """Prune entries of several parameters together, by a common order.
 
     parameters: pairs (module, name)
     importance_scores: tensors by such pairs
@@ -473,7 +473,7 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether a parameter of the module or of one inside is pruned."""
+    """Whether a parameter of the module, or of a module inside, is pruned."""
     return any(
         isinstance(hook, BasePruningMethod)
         for inner in module.modules()
