@@ -13,7 +13,7 @@ from wend.base import dtypes
 from wend.base.dtypes import BOOL, FLOAT, INT, DType
 from wend.base.errors import CompileError
 from wend.compiler import mathlib
-from wend.compiler.llvm_ir import half_floats
+from wend.compiler.llvm_ir import complex_numbers, half_floats
 from wend.compiler.llvm_ir.error_flags import Faults
 from wend.compiler.llvm_ir.jit import Target
 from wend.compiler.llvm_ir.masks import store_lanes
@@ -22,6 +22,7 @@ from wend.compiler.llvm_ir.text import Module, Text
 from wend.compiler.llvm_ir.values import (
     HALVES,
     SsaValue,
+    alignment,
     literal,
     memory_type,
     register_type,
@@ -33,6 +34,7 @@ __all__ = [
     "Faults",
     "SsaValue",
     "VectorBuilder",
+    "alignment",
     "literal",
     "memory_type",
     "register_type",
@@ -43,10 +45,6 @@ __all__ = [
 class VectorBuilder(Instructions):
     """See `wend.ops.builder.Builder`. The constructor is that of `Instructions`."""
 
-    def complex(self, real: SsaValue, imag: SsaValue) -> SsaValue:
-        """Raise CompileError: kernels have no complex elements."""
-        raise CompileError("complex numbers have no machine code")
-
     # -- memory -------------------------------------------------------------------------------
 
     def load(self, pointer: str, dtype: DType) -> SsaValue:
@@ -54,11 +52,11 @@ class VectorBuilder(Instructions):
         element = memory_type(dtype)
         kind = vector_type(element, self.lanes)
         if self.mask is None or self.lanes == 1:
-            read = self.text.let(f"load {kind}, ptr {pointer}, align {dtype.itemsize}")
+            read = self.text.let(f"load {kind}, ptr {pointer}, align {alignment(dtype)}")
         else:
             read = self.text.let(
                 f"call {kind} @llvm.masked.load.{self._memory_suffix(element)}.p0(ptr {pointer}, "
-                f"i32 {dtype.itemsize}, {self._mask()}, {kind} zeroinitializer)"
+                f"i32 {alignment(dtype)}, {self._mask()}, {kind} zeroinitializer)"
             )
         return self.from_memory(read, dtype)
 
@@ -71,14 +69,14 @@ class VectorBuilder(Instructions):
         mask = self._mask() if self.mask else f"<{self.lanes} x i1> splat (i1 true)"
         read = self.text.let(
             f"call {kind} @llvm.masked.gather.{self._memory_suffix(element)}.v{self.lanes}p0("
-            f"<{self.lanes} x ptr> {pointers}, i32 {dtype.itemsize}, {mask}, "
+            f"<{self.lanes} x ptr> {pointers}, i32 {alignment(dtype)}, {mask}, "
             f"{kind} zeroinitializer)"
         )
         return self.from_memory(read, dtype)
 
     def store(self, value: SsaValue, pointer: str) -> None:
         """Store neighbouring elements; memory of lanes outside the mask stays as it is."""
-        size = value.dtype.itemsize
+        size = alignment(value.dtype)
         element = memory_type(value.dtype)
         kind = vector_type(element, self.lanes)
         written = self.to_memory(value)
@@ -97,7 +95,7 @@ class VectorBuilder(Instructions):
         self.text.line(
             f"call void @llvm.masked.scatter.{self._memory_suffix(element)}.v{self.lanes}p0("
             f"{kind} {self.to_memory(value)}, <{self.lanes} x ptr> {pointers}, "
-            f"i32 {value.dtype.itemsize}, {mask})"
+            f"i32 {alignment(value.dtype)}, {mask})"
         )
 
     def from_memory(self, name: str, dtype: DType) -> SsaValue:
@@ -133,6 +131,8 @@ class VectorBuilder(Instructions):
         source = x.dtype
         if source is dtype:
             return x
+        if source.is_complex or dtype.is_complex:
+            return complex_numbers.convert(self, x, dtype)
         if dtype.category == BOOL:
             order = "fcmp une" if source.category == FLOAT else "icmp ne"
             zero = self.constant(0, x).name
@@ -203,6 +203,8 @@ class VectorBuilder(Instructions):
         Raises TypeError for a dtype that the function does not take.
         """
         dtype = values[0].dtype
+        if dtype.is_complex and name in complex_numbers.FUNCTIONS:
+            return complex_numbers.FUNCTIONS[name](self, *values)  # type: ignore[no-any-return]
         if dtype.category not in mathlib.TAKES.get(name, (FLOAT,)):
             raise TypeError(f"{name}: the instruction does not take {dtype}")
         for other in values[1:]:

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.compiler.codegen.instructions import SsaValue, VectorBuilder, memory_type, register_type
+from wend.compiler.codegen.instructions import (
+    SsaValue,
+    VectorBuilder,
+    alignment,
+    memory_type,
+    register_type,
+)
 from wend.compiler.codegen.scalar_ops import identity_of
 from wend.compiler.ir.kernel import Slots
 from wend.compiler.ir.loops import FOLD, Function, Op
@@ -42,7 +48,7 @@ def write_clear(
         identity = b.to_memory(b.number(number, dtype))
         with f.loop("0", count) as i:
             place = f.at(base, f.mul(i, str(dtype.itemsize)))
-            f.store(memory_type(dtype), identity, place, dtype.itemsize)
+            f.store(memory_type(dtype), identity, place, alignment(dtype))
     return f.text()
 
 

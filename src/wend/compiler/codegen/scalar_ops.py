@@ -19,7 +19,10 @@ OUT_OF_RANGE = "an index is out of range"
 
 
 def convertible(dtype: DType) -> bool:
-    """Whether kernels can read, compute and write elements of this dtype."""
+    """Whether kernels of any kind can read, compute and write elements of this dtype.
+
+    Loop nests take complex numbers as well, in ops whose rules know them.
+    """
     return dtype.category != dtypes.COMPLEX
 
 
@@ -32,8 +35,6 @@ def elementwise_code(prim: Any, specs: list[Spec]) -> Emit | None:
         return None
     numbers = [Number(category) for category in prim.categories]
     targets, result = prim.dtypes_of(*prim.arrange(specs, numbers))
-    if not all(t is None or convertible(t) for t in targets):
-        return None
     given = tuple([spec.dtype for spec in specs])
     n_numbers = len(prim.size_mask)
     plain = not n_numbers and prim.plain_form  # all operands are tensors

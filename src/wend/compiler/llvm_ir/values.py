@@ -1,7 +1,7 @@
 """Values in LLVM's text: names and constants, and how types are written in registers and memory.
 
 bool is i1 in registers and a byte in memory.  float16 and bfloat16 are kept in registers as the
-equal float32.
+equal float32. Complex numbers are integers that hold both parts, see `complex_numbers`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from wend.base import dtypes
 from wend.base.dtypes import BOOL, FLOAT, INT, DType
-from wend.base.errors import CompileError
-from wend.compiler.llvm_ir import half_floats
+from wend.compiler.llvm_ir import complex_numbers, half_floats
 
 HALVES = (dtypes.float16, dtypes.bfloat16)
 _BITS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
@@ -31,14 +30,14 @@ class SsaValue(NamedTuple):
 
 
 def register_type(dtype: DType) -> str:
-    """LLVM's name of an element in a register. Raises CompileError for complex types."""
+    """LLVM's name of an element in a register."""
     if dtype.category == BOOL:
         return "i1"
     if dtype.category == INT:
         return _BITS[dtype.itemsize]
     if dtype.category == FLOAT:
         return "double" if dtype is dtypes.float64 else "float"
-    raise CompileError(f"no instruction takes {dtype}")
+    return "i64" if dtype is dtypes.complex64 else "i128"
 
 
 def memory_type(dtype: DType) -> str:
@@ -53,8 +52,15 @@ def vector_type(element: str, lanes: int) -> str:
     return element if lanes == 1 else f"<{lanes} x {element}>"
 
 
+def alignment(dtype: DType) -> int:
+    """The multiple of bytes at which elements lie in memory: complex ones as their parts do."""
+    return dtype.to_real().itemsize
+
+
 def literal(value: float, dtype: DType) -> str:
     """A number in LLVM's notation, rounded or wrapped to the dtype."""
+    if dtype.is_complex:
+        return str(complex_numbers.packed(value, dtype))
     if dtype.category == BOOL:
         return "true" if value else "false"
     if dtype.category == INT:

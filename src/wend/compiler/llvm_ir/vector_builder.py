@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wend.base import dtypes
 from wend.base.dtypes import BOOL, FLOAT, INT, DType
+from wend.compiler.llvm_ir import complex_numbers
 from wend.compiler.llvm_ir.error_flags import Faults
 from wend.compiler.llvm_ir.jit import Target
 from wend.compiler.llvm_ir.text import Module, Text
@@ -102,27 +103,50 @@ class Instructions:
         """Return a value for the result of a hand-written instruction."""
         return SsaValue(name, dtype)
 
+    # -- complex numbers ----------------------------------------------------------------------
+
+    def complex(self, real: SsaValue, imag: SsaValue) -> SsaValue:
+        return complex_numbers.joined(self, real, imag)
+
+    def real(self, x: SsaValue) -> SsaValue:
+        return complex_numbers.parts(self, x)[0]
+
+    def imag(self, x: SsaValue) -> SsaValue:
+        return complex_numbers.parts(self, x)[1]
+
     # -- arithmetic ---------------------------------------------------------------------------
 
     def add(self, x: SsaValue, y: SsaValue) -> SsaValue:
+        if x.dtype.is_complex:
+            return complex_numbers.add(self, x, y)
         return self._binary("add", x, y, "or", "add", "fadd")
 
     def sub(self, x: SsaValue, y: SsaValue) -> SsaValue:
+        if x.dtype.is_complex:
+            return complex_numbers.sub(self, x, y)
         return self._binary("sub", x, y, None, "sub", "fsub")
 
     def mul(self, x: SsaValue, y: SsaValue) -> SsaValue:
+        if x.dtype.is_complex:
+            return complex_numbers.mul(self, x, y)
         return self._binary("mul", x, y, "and", "mul", "fmul")
 
     def div(self, x: SsaValue, y: SsaValue) -> SsaValue:
+        if x.dtype.is_complex:
+            return complex_numbers.div(self, x, y)
         return self._binary("div", x, y, None, None, "fdiv")
 
     def neg(self, x: SsaValue) -> SsaValue:
+        if x.dtype.is_complex:
+            return complex_numbers.neg(self, x)
         if x.dtype.category == INT:
             return self.sub(self.constant(0, x), x)
         self._of("neg", x, FLOAT)
         return self._let(f"fneg {self.type_of(x.dtype)} {x.name}", x.dtype)
 
     def abs(self, x: SsaValue) -> SsaValue:
+        if x.dtype.is_complex:
+            return complex_numbers.size(self, x)
         if x.dtype.category == INT:
             if not x.dtype.is_signed:
                 return x
@@ -242,9 +266,13 @@ class Instructions:
         return self.select(broken, x, best)
 
     def eq(self, x: SsaValue, y: SsaValue) -> SsaValue:
+        if x.dtype.is_complex:
+            return complex_numbers.eq(self, x, y)
         return self._order("eq", "oeq", x, y)
 
     def ne(self, x: SsaValue, y: SsaValue) -> SsaValue:
+        if x.dtype.is_complex:
+            return complex_numbers.ne(self, x, y)
         return self._order("ne", "une", x, y)
 
     def lt(self, x: SsaValue, y: SsaValue) -> SsaValue:
@@ -323,6 +351,8 @@ class Instructions:
         return SsaValue(self.text.let(instruction), dtype)
 
     def _same(self, name: str, x: SsaValue, y: SsaValue) -> str:
+        if x.dtype.is_complex and name != "select":
+            raise TypeError(f"{name}: the instruction does not take {x.dtype}")
         if x.dtype is not y.dtype:
             raise TypeError(f"{name}: operands of two types, {x.dtype} and {y.dtype}")
         return self.type_of(x.dtype)
@@ -349,6 +379,8 @@ class Instructions:
 
     def intrinsic(self, name: str, *values: SsaValue) -> SsaValue:
         """A call of an LLVM intrinsic whose operands and result have the same type."""
+        if values[0].dtype.is_complex:
+            raise TypeError(f"{name}: the instruction does not take {values[0].dtype}")
         kind = self.type_of(values[0].dtype)
         arguments = ", ".join(f"{kind} {v.name}" for v in values)
         suffix = self._suffix(values[0].dtype)

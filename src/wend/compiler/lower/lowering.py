@@ -36,6 +36,7 @@ from wend.ops.extremes import Amax
 from wend.ops.joining import Clone, SumTo
 from wend.ops.patches import Patches
 from wend.ops.reduce import Reduction, Sum
+from wend.ops.views.complexes import Part
 from wend.ops.views.family import Alias
 from wend.ops.views.family import View as ViewOp
 from wend.ops.views.reshapes import Reshaping
@@ -200,6 +201,20 @@ class Lowering:
         f = self.function
         return all(convertible(f.dtypes[i]) for i in (*node.inputs, *node.outputs))
 
+    @lowers(Part)
+    def part(self, node: Node) -> bool:
+        """The real or the imaginary part, as an array of its own."""
+        space = self.function.shape(node.inputs[0])
+        dims = tuple(range(len(space)))
+        name = node.prim.name
+
+        def emit(code: Any, operands: list[Any]) -> Any:
+            return getattr(code.b, name)(operands[0])
+
+        reads = [Read(node.inputs[0], dims)]
+        self.function.ops.append(Op(MAP, node, node.outputs, reads, space, dims, emit, cheap=True))
+        return True
+
     def read(self, i: int, shape: tuple[Any, ...]) -> Read | None:
         """Value i broadcast to `shape`, dims aligned at the right."""
         mine = self.function.shape(i)
@@ -219,8 +234,6 @@ class Lowering:
         """An elementwise op."""
         f = self.function
         out = node.outputs[0]
-        if not self.kernel_types(node):
-            return False
         space = f.shape(out)
         reads = [self.read(i, space) for i in node.inputs]
         if any(r is None for r in reads):
@@ -256,8 +269,6 @@ class Lowering:
     @lowers(Clone)
     def clone(self, node: Node) -> bool:
         """A copy in separate memory."""
-        if not self.kernel_types(node):
-            return False
         space = self.function.shape(node.inputs[0])
         dims = tuple(range(len(space)))
         reads = [Read(node.inputs[0], dims)]
@@ -284,8 +295,6 @@ class Lowering:
     def fill(self, node: Node) -> bool:
         """The same number everywhere."""
         out = node.outputs[0]
-        if not convertible(self.function.dtypes[out]):
-            return False
         if node.prim.categories[-1] == dtypes.COMPLEX:
             return False
         self.spread(node, node.args[-1], self.function.dtypes[out], node.prim.categories[-1])
@@ -377,7 +386,7 @@ class Lowering:
         f = self.function
         x, out = node.inputs[0], node.outputs[0]
         prim = node.prim
-        if not self.kernel_types(node) or len(node.outputs) != 1 or prim.identity is None:
+        if len(node.outputs) != 1 or prim.identity is None:
             return False
         rank = len(f.shape(x))
         axes = prim.axes(rank)
@@ -429,7 +438,7 @@ class Lowering:
         f = self.function
         x, out = node.inputs[0], node.outputs[0]
         dtype = f.dtypes[x]
-        if not convertible(dtype) or dtype is dtypes.bool_:
+        if dtype is dtypes.bool_:
             return False
         rank, kept = len(f.shape(x)), len(f.shape(out))
         dims = tuple(-1 if d in node.prim.axes else d for d in range(rank - kept, rank))

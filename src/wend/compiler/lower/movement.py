@@ -29,8 +29,8 @@ def flip(low: Lowering, node: Node) -> bool:
         low.spread(node, *f.uniform[source])
         return True
     shape, layout = f.shape(source), f.layout(source)
-    if not shape or not low.kernel_types(node):
-        return low.alias(node, source) if not shape else False
+    if not shape:
+        return low.alias(node, source)
     strides, offset = list(layout.strides), layout.offset
     for d in normalize_dims(node.prim.dims, len(shape), "flip"):
         last = sub(shape[d], ONE)
@@ -47,7 +47,7 @@ def pad(low: Lowering, node: Node) -> bool:
     f = low.function
     x, out = node.inputs[0], node.outputs[0]
     n = len(node.args) - 1
-    if not low.kernel_types(node) or node.prim.categories[-1] == dtypes.COMPLEX:
+    if node.prim.categories[-1] == dtypes.COMPLEX:
         return False
     shape = f.shape(x)
     rank = len(shape)
@@ -76,7 +76,7 @@ def joined(low: Lowering, node: Node) -> list[int] | None:
     f = low.function
     rank = len(f.shape(node.outputs[0]))
     inputs = [i for i in node.inputs if len(f.shape(i)) == rank]
-    if not low.kernel_types(node) or not inputs:
+    if not inputs:
         return None
     # An operand of another rank has no elements, of which nothing is known here.
     return inputs if len(inputs) == len(node.inputs) else None
@@ -120,8 +120,6 @@ def roll(low: Lowering, node: Node) -> bool:
     if not dims and rank == 1:
         dims = [0]
     if not dims or len(set(dims)) < len(dims) or 2 ** len(dims) > MAX_PARTS:
-        return False
-    if not low.kernel_types(node):
         return False
     choices: list[list[tuple[int, Poly, Poly]]] = []
     for d, expr in zip(dims, node.args, strict=True):

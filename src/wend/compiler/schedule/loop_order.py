@@ -420,7 +420,8 @@ class Nest:
     @property
     def lane_bytes(self) -> int:
         """The bytes of the elements that decide the number of lanes."""
-        sizes = [a.dtype.itemsize for a in self.accesses() if a.dtype.category == dtypes.FLOAT]
+        reals = [a.dtype.to_real() for a in self.accesses()]
+        sizes = [dtype.itemsize for dtype in reals if dtype.category == dtypes.FLOAT]
         return max(4, max(sizes, default=4))
 
     def __repr__(self) -> str:

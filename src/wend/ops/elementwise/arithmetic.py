@@ -363,6 +363,15 @@ class Sgn(Sign):
         size = np.abs(x)
         return np.where(size == 0, 0, x / np.where(size == 0, 1, size))
 
+    def emit(self, b: Builder, x: Value) -> Value:
+        if not b.dtype(x).is_complex:
+            return super().emit(b, x)
+        size = b.abs(x)
+        nothing = b.eq(size, b.constant(0, size))
+        length = b.select(nothing, b.constant(1, size), size)
+        real, imag = (b.div(part, length) for part in (b.real(x), b.imag(x)))
+        return b.complex(b.select(nothing, size, real), b.select(nothing, size, imag))
+
     def vjp(self, g: V, y: V, x: V) -> Grads:
         if not x.dtype.is_complex:
             return (zeros_like(g),)
@@ -424,7 +433,7 @@ class Pow(Elementwise):
             yield Sample(self.draw(rng, 0, (2, 3)), exponent)
 
     def emit(self, b: Builder, x: Value, exponent: Value) -> Value:
-        if not b.dtype(x).is_floating_point and 1 not in self._tensors:  # a number, not a tensor
+        if b.dtype(x).category == dtypes.INT and 1 not in self._tensors:  # a number, not a tensor
             b.require(b.ge(exponent, b.constant(0, exponent)), self.fault)
             exponent = b.convert(exponent, b.dtype(x))
         return b.pow(x, exponent)

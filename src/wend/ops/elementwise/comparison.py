@@ -177,6 +177,8 @@ class Isinf(Predicate):
         return np.isinf(x) if x.dtype.kind in "fc" else np.zeros(x.shape, np.bool_)
 
     def emit(self, b: Builder, x: Value) -> Value:
+        if b.dtype(x).is_complex:
+            return b.bitwise_or(self.emit(b, b.real(x)), self.emit(b, b.imag(x)))
         if not b.dtype(x).is_floating_point:
             return b.ne(x, x)
         return b.eq(b.abs(x), b.constant(float("inf"), x))
@@ -191,6 +193,8 @@ class Isfinite(Predicate):
         return np.isfinite(x) if x.dtype.kind in "fc" else np.ones(x.shape, np.bool_)
 
     def emit(self, b: Builder, x: Value) -> Value:
+        if b.dtype(x).is_complex:
+            return b.bitwise_and(self.emit(b, b.real(x)), self.emit(b, b.imag(x)))
         if not b.dtype(x).is_floating_point:
             return b.eq(x, x)
         return b.lt(b.abs(x), b.constant(float("inf"), x))

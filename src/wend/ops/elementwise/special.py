@@ -56,6 +56,8 @@ class Angle(Special):
         return np.where(np.isnan(x), x, np.where(x < 0, x.dtype.type(math.pi), x.dtype.type(0)))
 
     def emit(self, b: Builder, x: Value) -> Value:
+        if b.dtype(x).is_complex:
+            return b.atan2(b.imag(x), b.real(x))
         zero = b.constant(0, x)
         side = b.select(b.lt(x, zero), b.constant(math.pi, x), zero)
         return b.select(b.ne(x, x), x, side)

@@ -47,6 +47,14 @@ class NumpyBuilder:
         found.real, found.imag = real, imag
         return found
 
+    def real(self, x: Array) -> Array:
+        self._check(x.dtype.kind == "c", "real", x)
+        return x.real
+
+    def imag(self, x: Array) -> Array:
+        self._check(x.dtype.kind == "c", "imag", x)
+        return x.imag
+
     def require(self, condition: Array, message: str) -> None:
         if not np.all(condition):
             raise ExecutionError(message)
