@@ -56,6 +56,7 @@ TITLES = {
     "wend.debug": "what the engine did",
     "wend.serialization": "saving and loading",
     "wend.special": "special functions",
+    "wend.masked": "reductions that leave elements out",
     "wend.linalg": "linear algebra",
     "wend.distributions": "probability distributions",
     "wend.distributions.constraints": "what values distributions take",

@@ -84,8 +84,8 @@ _ELSEWHERE = {
 #: Submodules that load when first used.
 _LAZY = frozenset(
     "nn optim utils autograd func nested export jit onnx linalg fft cuda cpu backends random "
-    "special testing distributed distributions multiprocessing amp serialization types version "
-    "overrides hub sparse accelerator mps xpu return_types debug aot fx _dynamo _inductor "
+    "special masked testing distributed distributions multiprocessing amp serialization types "
+    "version overrides hub sparse accelerator mps xpu return_types debug aot fx _dynamo _inductor "
     "_higher_order_ops".split()
 )
 
