@@ -395,7 +395,7 @@ def overload(
     Alternatives are Primitive classes or op callables.
     """
     classes = [a.primitive if isinstance(a, OpFunction) else a for a in alternatives]
-    binders = [Binder(name, c) for c in classes]
+    binders = [Binder(name, c, tensors_only=c.numbers_inside) for c in classes]
     function = make_function(name, OverloadBinder(name, binders), classes[0])
     if doc is not None:
         function.__doc__ = doc

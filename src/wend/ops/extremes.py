@@ -333,8 +333,8 @@ class MinDim(_ExtremeDim):
 overload(
     "max",
     MaxAll,
+    Maximum,  # before the dim: a 0-d tensor of ints is the other operand
     MaxDim,
-    Maximum,
     functions=("max",),
     methods=("max",),
     doc="max(input): the greatest element; max(input, dim): (values, indices) along dim; "
@@ -343,8 +343,8 @@ overload(
 overload(
     "min",
     MinAll,
+    Minimum,  # before the dim: a 0-d tensor of ints is the other operand
     MinDim,
-    Minimum,
     functions=("min",),
     methods=("min",),
     doc="min(input): the least element; min(input, dim): (values, indices) along dim; "
