@@ -150,3 +150,34 @@ def test_losses_of_whole_numbers_are_floats():
     a, b, sign = wend.tensor([1, 2]), wend.tensor([3, 1]), wend.tensor([1, -1])
     assert F.margin_ranking_loss(a, b, sign, margin=0.5).item() == 2.0
     assert F.margin_ranking_loss(a, b, sign, reduction="none").dtype is wend.float32
+
+
+def test_a_tensor_of_an_int_is_the_other_operand_of_max():
+    x = wend.tensor([3, 1])
+    assert wend.max(x, wend.tensor(2)).tolist() == [3, 2]
+    assert x.min(wend.tensor(2)).tolist() == [2, 1]
+    assert x.max(0).values.item() == 3
+
+
+def test_whole_numbers_and_bools():
+    assert wend.logspace(1.9, 2.9, 2, dtype=wend.int64).tolist() == [10, 100]
+    yes, no = wend.tensor([True, False]), wend.tensor([[False, False], [False, True]])
+    assert wend.addr(no, yes, yes).tolist() == [[True, False], [False, True]]
+    assert wend.addr(no, yes, yes, beta=False).tolist() == [[True, False], [False, False]]
+    assert wend.tensor(True).sum_to_size(()).dtype is wend.int64
+    assert F.local_response_norm(wend.zeros((0, 1, 2), dtype=wend.int64), 1).dtype is wend.int64
+
+
+def test_refusals_of_pytorchs_kinds():
+    x = wend.ones(2, 2)
+    for call, error, fault in (
+        (lambda: wend.hstack(()), RuntimeError, "non-empty"),
+        (lambda: F.adaptive_avg_pool2d(x, 2), ValueError, "expected 3D"),
+        (lambda: F.gelu(x, "x"), RuntimeError, "approximate"),
+        (lambda: wend.tensor(1.0).narrow(0, 0, 1), RuntimeError, "0-dim"),
+        (lambda: F.rrelu(x, 1.0, 0.0), RuntimeError, "Lower bound"),
+        (lambda: F.embedding(wend.tensor([0]), x[0]), RuntimeError, "2-D"),
+        (lambda: F.multi_margin_loss(x, x, reduction="x"), ValueError, "reduction"),
+    ):
+        with pytest.raises(error, match=fault):
+            call()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import math
 import re
 import struct
 from functools import cache, cached_property
@@ -218,20 +217,6 @@ class Binder:
         plain = all(p.kind in ("tensor", "tensor?", "operand") for p in self.positional)
         return len(self.params) if plain and len(self.params) == len(self.positional) else -1
 
-    @cached_property
-    def most_positional(self) -> float:
-        """How many arguments a call may give by position."""
-        last = self.positional[-1].kind if self.positional else ""
-        endless = last in ("sizes", "ints", "dims", "tensors")
-        return math.inf if endless else len(self.positional)
-
-    def too_many(self, given: int) -> ArgumentTypeError:
-        """The error for more arguments by position than there are parameters."""
-        n = len(self.positional)
-        return ArgumentTypeError(
-            f"{self.name}() takes {n} positional arguments but {given} were given"
-        )
-
     # -- arguments to parameters ------------------------------------------------------------
 
     def match(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
@@ -253,7 +238,9 @@ class Binder:
             slots[i] = (args[taken], taken)
             taken += 1
         if taken < len(args):
-            raise self.too_many(len(args))
+            raise ArgumentTypeError(
+                f"{self.name}() takes {n} positional arguments but {len(args)} were given"
+            )
         for j, (key, value) in enumerate(kwargs.items()):
             index = self.by_name.get(key)
             if index is None:
@@ -491,20 +478,13 @@ class OverloadBinder:
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As Binder.bind.  Raises ArgumentTypeError that lists all signatures if none fits."""
-        failures: list[Any] = []
+        failures = []
         for binder in self.binders:
-            if len(args) > binder.most_positional:
-                failures.append(None)
-                continue
             try:
                 return binder.bind(args, kwargs)
             except (ArgumentTypeError, ArgumentError) as error:
                 # A traceback would keep all frames of the caller until cycles are collected.
                 failures.append(error.with_traceback(None))
-        failures = [
-            binder.too_many(len(args)) if failure is None else failure
-            for binder, failure in zip(self.binders, failures, strict=True)
-        ]
         if len(failures) == 1:
             raise failures[0]
         words = [type(a).__name__ for a in args]

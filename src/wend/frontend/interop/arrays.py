@@ -286,6 +286,8 @@ def spaced(
         dtype = dtypes.dtype_of_scalar_category(COMPLEX if is_complex else FLOAT)
     elif is_complex and not dtype.is_complex:
         raise ArgumentTypeError(f"{op}: complex bounds cannot be converted to {dtype}")
+    if dtype.category < FLOAT:
+        start, end = int(start), int(end)
     wide = np.complex128 if dtype.is_complex else np.float64
     step = (wide(end) - wide(start)) / max(count - 1, 1)
     index = np.arange(count)

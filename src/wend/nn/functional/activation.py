@@ -128,6 +128,8 @@ def rrelu(
     inplace: bool = False,
 ) -> Tensor:
     """`leaky_relu` whose slope, in training, is drawn from U(lower, upper) for each element."""
+    if lower > upper:
+        raise RuntimeError("rrelu: Lower bound should be less than or equal to the upper bound")
     if training:
         slope = empty_like(input).uniform_(lower, upper)
         result = ops.where(input < 0, input * slope, input)

@@ -38,6 +38,8 @@ def embedding(
     scale_grad_by_freq: gradients are divided by the number of lookups of the row
     sparse: accepted; gradients are dense
     """
+    if weight.dim() != 2:
+        raise RuntimeError(f"embedding: 'weight' must be 2-D, but has {weight.dim()} dims")
     if padding_idx is not None:
         rows = weight.size(0)
         if not -rows <= padding_idx < rows:

@@ -22,6 +22,8 @@ from wend.ops.elementwise.family import FLOATING, V, is_number, promoted
 from wend.ops.numeric import require
 
 Samples = Iterator[Sample]
+#: `batchmean` is refused by the losses that have none.
+REDUCTIONS = ("mean", "sum", "none", "batchmean")
 LEGACY = "size_average: attr = None, reduce: attr = None, reduction: str = 'mean'"
 
 
@@ -75,6 +77,10 @@ def loss(
             if "reduce" in call:
                 legacy = (call.pop("size_average"), call.pop("reduce"), call["reduction"])
                 call["reduction"] = reduction_of(*legacy)
+            if call.get("reduction", "mean") not in REDUCTIONS:
+                raise ArgumentError(
+                    f"{name}: {call['reduction']} is not a valid value for reduction"
+                )
             tensors = [v for v in call.values() if hasattr(v, "shape")]
             out = promoted(*([t for t in tensors if t.dtype.category >= FLOAT] or tensors))
             values = [widened(v) if hasattr(v, "shape") else v for v in call.values()]

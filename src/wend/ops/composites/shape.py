@@ -54,6 +54,11 @@ def stack(tensors: Any, dim: int) -> Any:
     return ops.cat([ops.unsqueeze(t, dim) for t in tensors], dim)
 
 
+def _require_some(op: str, tensors: Any) -> None:
+    if not tensors:
+        raise ShapeError(f"{op}: expects a non-empty list of tensors")
+
+
 def _rows_samples(rng: Any) -> Iterator[Sample]:
     yield Sample((rng.normal(size=(2, 3)), rng.normal(size=(2, 3))))
     yield Sample((rng.normal(size=(3,)), rng.normal(size=(3,))))
@@ -69,6 +74,7 @@ def _rows_samples(rng: Any) -> Iterator[Sample]:
 )
 def hstack(tensors: Any) -> Any:
     """y = the tensors side by side: along dim 1, vectors along the only dim."""
+    _require_some("hstack", tensors)
     at_least = [with_rank(t, 1) for t in tensors]
     return ops.cat(at_least, 0 if len(at_least[0].shape) == 1 else 1)
 
@@ -83,6 +89,7 @@ def hstack(tensors: Any) -> Any:
 )
 def vstack(tensors: Any) -> Any:
     """y = the tensors stacked vertically: along dim 0, vectors as rows."""
+    _require_some("vstack", tensors)
     return ops.cat([with_rank(t, 2) for t in tensors], 0)
 
 
@@ -98,6 +105,7 @@ def vstack(tensors: Any) -> Any:
 )
 def dstack(tensors: Any) -> Any:
     """y = the tensors stacked in depth: along dim 2."""
+    _require_some("dstack", tensors)
     return ops.cat([with_rank(t, 3) for t in tensors], 2)
 
 

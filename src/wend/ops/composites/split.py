@@ -352,10 +352,12 @@ def sum_to_size(self: Any, *sizes: Any, size: Any = None) -> Any:
         )
     axes = [*range(lead)]
     axes += [lead + i for i, n in enumerate(target) if n == 1 and shape[lead + i] != 1]
-    if not axes:
+    if not axes and shape:
         return self
     if self.dtype.category < FLOAT:
         self = ops.cast(self, int64)  # as every sum of integers
+    if not axes:
+        return self
     return ops.sum_to(self, target, tuple(axes))
 
 

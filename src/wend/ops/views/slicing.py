@@ -163,6 +163,11 @@ class Narrow(Slicing):
     methods = ("narrow",)
     grad_name = "SliceBackward0"
 
+    def infer(self, x: Spec, *sizes: Any) -> Spec:
+        if not x.shape:
+            raise ShapeError("narrow: cannot be applied to a 0-dim tensor")
+        return super().infer(x, *sizes)
+
     def bounds(self, n: Any, start: Any, length: Any) -> tuple[Any, Any, Any, Any]:
         if length < 0:
             raise ShapeError(f"narrow: length must be non-negative, and is {length}")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import FLOAT, INT, float32, get_default_dtype, uint8
-from wend.base.errors import ArgumentError, DTypeError, DTypeNotImplemented, ShapeError
+from wend.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
@@ -124,12 +124,12 @@ def gelu(input: V, approximate: str) -> V:
     """y = x * Phi(x), Phi the normal distribution's cumulative function.
 
     approximate: "none", or "tanh": 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
-    (Hendrycks and Gimpel, Gaussian Error Linear Units, 2016). Raises ArgumentError for others.
+    (Hendrycks and Gimpel, Gaussian Error Linear Units, 2016). Raises ValueRefused for others.
     """
     if approximate == "none":
         return ops.normal_gate(input)
     if approximate != "tanh":
-        raise ArgumentError(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
+        raise ValueRefused(f"gelu: approximate must be 'none' or 'tanh', not {approximate!r}")
     inner = math.sqrt(2 / math.pi) * (input + 0.044715 * (input * input * input))
     return 0.5 * input * (1 + ops.tanh(inner))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import int64
-from wend.base.errors import ShapeError
+from wend.base.errors import ShapeError, ValueRefused
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.composites.layers.conv import as_batch
@@ -87,7 +87,8 @@ def adaptive_average(x: Any, out: tuple[Any, ...]) -> Any:
 
 def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Any:
     require(op, FLOATING, x.dtype)
-    x, batched = as_batch(op, x, nd)
+    refusal = ShapeError if nd == 1 else ValueRefused  # as in PyTorch
+    x, batched = as_batch(op, x, nd, refusal=refusal)
     _require_content(op, x)
     y = adaptive_average(x, output_sizes(op, output_size, x.shape[2:]))
     return y if batched else ops.squeeze(y, 0)
@@ -95,7 +96,8 @@ def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Any:
 
 def _adaptive_max(op: str, nd: int, x: Any, output_size: Any) -> Any:
     require(op, FLOATING, x.dtype)
-    x, batched = as_batch(op, x, nd)
+    refusal = ShapeError if nd == 1 else ValueRefused  # as in PyTorch
+    x, batched = as_batch(op, x, nd, refusal=refusal)
     _require_content(op, x)
     size = x.shape[2:]
     out = output_sizes(op, output_size, size)

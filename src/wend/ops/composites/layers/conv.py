@@ -28,14 +28,16 @@ def per_dim(op: str, name: str, given: Any, nd: int) -> tuple[Any, ...]:
     return entries
 
 
-def as_batch(op: str, x: Any, nd: int, channels: bool = True) -> tuple[Any, bool]:
-    """(x with a batch dim, whether x had a batch dim). Raises ShapeError for any other rank."""
+def as_batch(
+    op: str, x: Any, nd: int, channels: bool = True, refusal: type[Exception] = ShapeError
+) -> tuple[Any, bool]:
+    """(x with a batch dim, whether x had a batch dim). Raises `refusal` for any other rank."""
     rank = nd + channels
     if len(x.shape) == rank + 1:
         return x, True
     if len(x.shape) == rank:
         return ops.unsqueeze(x, 0), False
-    raise ShapeError(
+    raise refusal(
         f"{op}: expected {rank}D (unbatched) or {rank + 1}D (batched) input, but got input of "
         f"shape {hints(x.shape)}"
     )

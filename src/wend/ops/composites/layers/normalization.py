@@ -416,6 +416,8 @@ def local_response_norm(input: Any, size: Any, alpha: Any, beta: Any, k: Any) ->
     ImageNet classification with deep convolutional neural networks (2012).
     """
     _require_rank("local_response_norm", input, 3)
+    if any(n == 0 for n in input.shape):
+        return ops.clone(input)
     x = widened(input)
     rank = len(x.shape)
     around = (*(0,) * (2 * (rank - 2)), size // 2, (size - 1) // 2)

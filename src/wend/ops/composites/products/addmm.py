@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from wend.base.dtypes import bool_
 from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes, category_of, hints
@@ -132,11 +133,11 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
     functions=("addr",),
     methods=("addr",),
     inplace=True,
-    supports=NUMERIC,
+    supports=NUMERIC | {"bool"},
     samples=_scaled_samples((2, 3), (2,), (3,)),
 )
 def addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> Any:
-    """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j].
+    """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]; of bool, `or` and `and`.
 
     input: broadcasts to (n, m)   vec1: (n,)   vec2: (m,)   ->   (n, m)
     """
@@ -148,4 +149,9 @@ def addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> Any:
                 "or complex number"
             )
     outer_product = ops.mul(ops.unsqueeze(vec1, 1), ops.unsqueeze(vec2, 0))
+    if input.dtype is bool_ and outer_product.dtype is bool_:
+        kept = input if beta is None else ops.logical_and(input, ops.full((), beta, dtype=bool_))
+        if alpha is not None:
+            outer_product = ops.logical_and(outer_product, ops.full((), alpha, dtype=bool_))
+        return ops.logical_or(kept, outer_product)
     return scaled_sum("addr", input, outer_product, beta, alpha)
