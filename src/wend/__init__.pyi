@@ -192,6 +192,7 @@ from wend import func as func
 from wend import fx as fx
 from wend import jit as jit
 from wend import linalg as linalg
+from wend import masked as masked
 from wend import multiprocessing as multiprocessing
 from wend import nested as nested
 from wend import nn as nn
@@ -303,9 +304,9 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Tensor | _Number | N
 def addmv_(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
     """y = beta * input + alpha * (mat @ vec)."""
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
-    """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
+    """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]; of bool, `or` and `and`."""
 def addr_(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
-    """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
+    """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]; of bool, `or` and `and`."""
 def affine_grid_generator(theta: Tensor, size: Sequence[_int] | _int, align_corners: _bool, *, out: Tensor | None = None) -> Tensor:
     """The grid of an affine map of places in [-1, 1], for `grid_sampler`."""
 def all(input: Tensor, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -902,10 +903,10 @@ def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor
 def max(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
 @overload
-def max(input: Tensor, dim: _int | None, keepdim: _bool = False) -> _values_indices:
+def max(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
 @overload
-def max(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+def max(input: Tensor, dim: _int | None, keepdim: _bool = False) -> _values_indices:
     """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
 def max_pool1d(input: Tensor, kernel_size: Sequence[_int] | _int, stride: Sequence[_int] | _int | None = None, padding: Sequence[_int] | _int = ..., dilation: Sequence[_int] | _int = ..., ceil_mode: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = the greatest element of each window."""
@@ -927,10 +928,10 @@ def median(input: Tensor, dim: _int, keepdim: _bool = False) -> _values_indices:
 def min(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
 @overload
-def min(input: Tensor, dim: _int | None, keepdim: _bool = False) -> _values_indices:
+def min(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
 @overload
-def min(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
+def min(input: Tensor, dim: _int | None, keepdim: _bool = False) -> _values_indices:
     """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
 def minimum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the smaller of input and other; NaN if either is."""

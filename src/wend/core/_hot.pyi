@@ -332,9 +332,9 @@ class Tensor:
     def addmv_(self, mat: Tensor, vec: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
         """y = beta * input + alpha * (mat @ vec)."""
     def addr(self, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
-        """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
+        """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]; of bool, `or` and `and`."""
     def addr_(self, vec1: Tensor, vec2: Tensor, *, beta: Tensor | _Number | None = None, alpha: Tensor | _Number | None = None) -> Tensor:
-        """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]."""
+        """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]; of bool, `or` and `and`."""
     def adjoint(self) -> Tensor:
         """The last two dims swapped, and conjugated. Raises ShapeError for less than 2 dims."""
     def all(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False) -> Tensor:
@@ -1052,10 +1052,10 @@ class Tensor:
     def max(self) -> Tensor:
         """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
     @overload
-    def max(self, dim: _int | None, keepdim: _bool = False) -> _values_indices:
+    def max(self, other: Tensor) -> Tensor:
         """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
     @overload
-    def max(self, other: Tensor | _Number) -> Tensor:
+    def max(self, dim: _int | None, keepdim: _bool = False) -> _values_indices:
         """max(input): the greatest element; max(input, dim): (values, indices) along dim; max(input, other): the greater of each pair."""
     def maximum(self, other: Tensor) -> Tensor:
         """y = the larger of input and other; NaN if either is."""
@@ -1071,10 +1071,10 @@ class Tensor:
     def min(self) -> Tensor:
         """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
     @overload
-    def min(self, dim: _int | None, keepdim: _bool = False) -> _values_indices:
+    def min(self, other: Tensor) -> Tensor:
         """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
     @overload
-    def min(self, other: Tensor | _Number) -> Tensor:
+    def min(self, dim: _int | None, keepdim: _bool = False) -> _values_indices:
         """min(input): the least element; min(input, dim): (values, indices) along dim; min(input, other): the lesser of each pair."""
     def minimum(self, other: Tensor) -> Tensor:
         """y = the smaller of input and other; NaN if either is."""
