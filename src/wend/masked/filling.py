@@ -1,4 +1,4 @@
-"""What elements that a mask leaves out count as, and which dims are reduced."""
+"""Numbers in the place of elements that a mask leaves out, and the dims of a reduction."""
 
 from __future__ import annotations
 

@@ -237,7 +237,7 @@ def std(
 ) -> Tensor:
     """The standard deviation over the dims, of the elements that are left.
 
-    correction: what the count is lessened by; 1 by default, 0 for unbiased=False
+    correction: the count is lessened by that; 1 by default, 0 for unbiased=False
     """
     found = var(
         input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask

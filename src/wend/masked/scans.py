@@ -59,7 +59,7 @@ def normalize(
     dtype: Any = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """x / max(norm of what is left along a dim, eps); 0 for elements left out."""
+    """x / max(norm of the elements left along a dim, eps); 0 for elements left out."""
     x = input.to(dtype or input.dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask)
     return filled("normalize", x, mask, 0) / size.clamp(min=eps)

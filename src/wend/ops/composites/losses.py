@@ -79,7 +79,7 @@ def loss(
                 call["reduction"] = reduction_of(*legacy)
             if call.get("reduction", "mean") not in REDUCTIONS:
                 raise ArgumentError(
-                    f"{name}: {call['reduction']} is not a valid value for reduction"
+                    f"{name}: {call['reduction']!r} is not a valid value for reduction"
                 )
             tensors = [v for v in call.values() if hasattr(v, "shape")]
             out = promoted(*([t for t in tensors if t.dtype.category >= FLOAT] or tensors))
