@@ -79,6 +79,11 @@ _ELSEWHERE = {
     "is_anomaly_enabled": "wend.autograd",
     "is_anomaly_check_nan_enabled": "wend.autograd",
     "TorchVersion": "wend.torch_version",
+    **dict.fromkeys(
+        "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
+        "sparse_compressed_tensor hspmm smm sspaddmm spmm dsmm hsmm saddmm".split(),
+        "wend.sparse",
+    ),
 }
 
 #: Submodules that load when first used.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable
 from types import FunctionType
@@ -428,6 +429,18 @@ def _never(self: Tensor) -> bool:
     return False
 
 
+def _by_sparse(name: str) -> Any:
+    """A method that is part of `wend.sparse`, which is imported at the first call."""
+
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        methods: Any = importlib.import_module("wend.sparse.methods")
+        return methods.call(name, self, *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"`torch.Tensor.{name}`: see `wend.sparse`."
+    return method
+
+
 def is_floating_point(self: Tensor) -> bool:
     """Whether the dtype is a floating-point dtype."""
     return self.dtype.is_floating_point
@@ -592,5 +605,12 @@ for _name in (
     "is_xla", "is_mkldnn", "is_nested", "is_vulkan", "is_ipu", "is_mtia", "is_maia",
 ):  # fmt: skip
     setattr(Tensor, _name, property(_never))
+for _name in (
+    "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr",
+    "to_sparse_bsc", "sparse_mask", "sparse_dim", "dense_dim", "smm", "sspaddmm", "indices",
+    "values", "_indices", "_values", "_nnz", "crow_indices", "col_indices", "ccol_indices",
+    "row_indices", "sparse_resize_",
+):  # fmt: skip
+    setattr(Tensor, _name, _by_sparse(_name))
 for _name in ("is_conj", "is_neg", "is_coalesced", "is_distributed"):
     setattr(Tensor, _name, _named(_name, _never))

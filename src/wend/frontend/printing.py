@@ -27,6 +27,7 @@ from wend.core._hot import Tensor
 
 __all__ = [
     "PrintOptions",
+    "append_facts",
     "array_html",
     "array_text",
     "describe",
@@ -289,10 +290,10 @@ def describe(
         facts.append(f"grad_fn=<{grad_fn}>")
     elif requires_grad:
         facts.append("requires_grad=True")
-    return _append_facts(prefix + text, facts, indent) + ")"
+    return append_facts(prefix + text, facts, indent) + ")"
 
 
-def _append_facts(text: str, facts: Sequence[str], indent: int) -> str:
+def append_facts(text: str, facts: Sequence[str], indent: int) -> str:
     """`text` and `facts`, comma-separated, a new line where `linewidth` would be passed."""
     used = len(text) - text.rfind("\n") + 1
     for fact in facts:

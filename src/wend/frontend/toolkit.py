@@ -7,7 +7,7 @@ from wend.base.devices import device as device_of
 from wend.base.devices import usable
 from wend.base.dtypes import bfloat16, bool_, float16, float32, float64, int64
 from wend.base.errors import NotImplementedInWend
-from wend.core._hot import Tensor, native_new, synchronize
+from wend.core._hot import Tensor, current_trace, native_new, synchronize
 from wend.core._modules import ACTIVE_HOOKS, ModuleBase
 from wend.core.primitive import REGISTRY, make_function, ops
 from wend.frontend.aliasing.rebinding import assign as _assign
@@ -47,6 +47,7 @@ __all__ = [
     "float64",
     "full",
     "get_default_dtype",
+    "in_rule",
     "int64",
     "is_grad_enabled",
     "make_function",
@@ -62,6 +63,11 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+
+def in_rule() -> bool:
+    """Whether ops are recorded for a rule (a composite, vmap, a graph), not for this program."""
+    return current_trace().symbolic is not None
 
 
 def assign(handle: Any, result: Any) -> None:

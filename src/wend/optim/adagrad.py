@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.base.errors import GraphError
 from wend.frontend.toolkit import Tensor, ops
 from wend.optim._stepping import check, check_modes, decay_of, number, take
 from wend.optim.optimizer import Optimizer
@@ -85,3 +86,18 @@ class Adagrad(Optimizer):
                 maximize=group["maximize"],
             )
             take((p, state["sum"]), results)
+
+    def _update_sparse(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        if number(group["weight_decay"]) != 0:
+            raise GraphError("weight_decay option is not compatible with sparse gradients")
+        for p in parameters:
+            if "sum" not in self.state[p]:
+                self._prepare(p, group["initial_accumulator_value"])
+            state = self.state[p]
+            state["step"] += 1.0
+            rate = number(group["lr"]) / (1 + (state["step"] - 1) * float(group["lr_decay"]))
+            grad = (-p.grad if group["maximize"] else p.grad).coalesce()
+            values = grad.values()
+            state["sum"].add_(grad.with_values(values * values))
+            root = state["sum"].sparse_mask(grad).values().sqrt() + group["eps"]
+            p.add_(grad.with_values(values / root), alpha=-rate)

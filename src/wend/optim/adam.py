@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from wend.frontend.toolkit import NotImplementedInWend, Tensor, ops
+from wend.base.errors import GraphError
+from wend.frontend.toolkit import Tensor, ops
 from wend.optim._stepping import (
     check,
     check_betas,
@@ -104,7 +106,9 @@ class Adam(Optimizer):
 
 
 class SparseAdam(Optimizer):
-    """Adam for sparse gradients: a `step` raises, as all gradients are dense here."""
+    """Adam for sparse gradients: only entries that have a gradient change, and their means."""
+
+    _counters = ()
 
     def __init__(
         self,
@@ -120,7 +124,25 @@ class SparseAdam(Optimizer):
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
 
     def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        raise NotImplementedInWend(
-            "SparseAdam does not support dense gradients, please consider Adam instead: gradients "
-            "are dense in Wend, also those of nn.Embedding(sparse=True)"
+        raise GraphError(
+            "SparseAdam does not support dense gradients, please consider Adam instead"
         )
+
+    def _update_sparse(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        lr, eps = number(group["lr"]), group["eps"]
+        beta1, beta2 = (float(number(beta)) for beta in group["betas"])
+        for p in parameters:
+            state = self.state[p]
+            if not state:
+                state.update(step=0, exp_avg=zeros_for(p), exp_avg_sq=zeros_for(p))
+            state["step"] += 1
+            grad = (-p.grad if group["maximize"] else p.grad).coalesce()
+            values = grad.values()
+            mean = state["exp_avg"].sparse_mask(grad).values()
+            square = state["exp_avg_sq"].sparse_mask(grad).values()
+            change, growth = (values - mean) * (1 - beta1), (values * values - square) * (1 - beta2)
+            state["exp_avg"].add_(grad.with_values(change))
+            state["exp_avg_sq"].add_(grad.with_values(growth))
+            scale = math.sqrt(1 - beta2 ** state["step"]) / (1 - beta1 ** state["step"])
+            step = (mean + change) / ((square + growth).sqrt() + eps)
+            p.add_(grad.with_values(step), alpha=-lr * scale)

@@ -9,6 +9,7 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
+from wend.base.errors import GraphError
 from wend.base.interrupts import is_interrupt
 from wend.core._hot import current_trace
 from wend.core._types import off_mode
@@ -26,6 +27,7 @@ from wend.frontend.toolkit import Tensor, enable_grad, synchronize, tensor
 from wend.nn._base.gradients import clear_gradients
 from wend.nn._base.hooks import HookTable, RemovableHandle
 from wend.optim._stepping import counter_dtype
+from wend.transforms.hooks import MADE_OF_PARTS, made_of_parts
 
 __all__ = [
     "Optimizer",
@@ -66,7 +68,8 @@ class Optimizer:
     defaults: settings of groups without their own
 
     Subclasses either define `_update(group, parameters)`, which records a step for the parameters
-    of a group that have gradients, or override `step` as a whole.
+    of a group that have gradients, or override `step` as a whole. `_update_sparse` is for gradients
+    that are sparse tensors.
     """
 
     #: Whether a step that fails half-way leaves the state as it was.
@@ -147,6 +150,24 @@ class Optimizer:
         """Record a step for the parameters of a group; each has a gradient."""
         raise NotImplementedError(f"{type(self).__name__} defines neither step nor _update")
 
+    def _update_sparse(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        """Record a step for parameters of a group whose gradients are sparse tensors."""
+        raise GraphError(
+            f"{type(self).__name__} does not support sparse gradients, please consider SparseAdam "
+            "instead"
+        )
+
+    def _update_all(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        """Record a step for parameters of a group, with dense and with sparse gradients."""
+        if MADE_OF_PARTS:
+            sparse = [p for p in parameters if made_of_parts(p.grad)]
+            if sparse:
+                self._update_sparse(group, sparse)
+                parameters = [p for p in parameters if not made_of_parts(p.grad)]
+                if not parameters:
+                    return
+        self._update(group, parameters)
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change the parameters once by their gradients.
 
@@ -169,7 +190,7 @@ class Optimizer:
                     if not whole:
                         self._update_each(group)
                     elif parameters:
-                        self._update(group, parameters)
+                        self._update_all(group, parameters)
         finally:
             trace.mode = mode
         return loss
@@ -204,7 +225,7 @@ class Optimizer:
                     if pair:
                         self._begin([])
                         begun = self._begun
-                        self._update(group, pair)
+                        self._update_all(group, pair)
                         self._begin(pair)  # the steps of these are taken
                         current_trace().journal = None
                         synchronize()

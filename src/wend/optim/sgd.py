@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.base.errors import GraphError
 from wend.frontend.toolkit import Tensor, assign, ops
 from wend.optim._stepping import check, check_modes, decay_of, number
 from wend.optim.optimizer import Optimizer
@@ -83,3 +84,22 @@ class SGD(Optimizer):
                 state["momentum_buffer"] = new_buffer
             else:
                 assign(buffer, new_buffer)
+
+    def _update_sparse(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
+        lr, momentum = number(group["lr"]), group["momentum"]
+        if number(group["weight_decay"]) != 0:
+            raise GraphError(
+                "SGD: weight_decay would make sparse gradients dense; set weight_decay to 0"
+            )
+        for p in parameters:
+            grad = -p.grad if group["maximize"] else p.grad
+            if momentum != 0:
+                state = self.state[p]
+                buffer = state.get("momentum_buffer")
+                if buffer is None:
+                    buffer = grad.clone()
+                else:
+                    buffer = (buffer * momentum).add(grad, alpha=1 - group["dampening"]).coalesce()
+                state["momentum_buffer"] = buffer
+                grad = grad.add(buffer, alpha=momentum) if group["nesterov"] else buffer
+            p.add_(grad, alpha=-lr)

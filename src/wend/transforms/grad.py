@@ -38,6 +38,7 @@ from wend.transforms.hooks import (
     differentiated,
     forget_rewritten,
     has_hooks,
+    made_of_parts,
     plain,
     retained_handles,
     retaining,
@@ -123,7 +124,7 @@ class BackwardPass:
                 if have is None:
                     self.totals[id(leaf)] = [leaf, g]
                 else:
-                    have[1] = have[1] + g
+                    have[1] = g + have[1] if made_of_parts(have[1]) else have[1] + g
             return
         segment = value.segment
         if segment is None:
@@ -209,7 +210,7 @@ class BackwardPass:
             if handle is not None and not leaf.post_hooks:
                 self.given.note(handle)
             del handle  # else the handle would live until the pass ends
-            if not _backward.settle_gradient(leaf, g):
+            if made_of_parts(g) or not _backward.settle_gradient(leaf, g):
                 accumulate(leaf, g, self.create)
             return
         if leaf.hooks:

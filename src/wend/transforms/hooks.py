@@ -89,6 +89,8 @@ def node_hooks_of_leaf(leaf: Leaf) -> NodeHooks:
 
 def plain(g: Any) -> Any:
     """A handle of its own on the value of `g`: a write to either does not reach both."""
+    if made_of_parts(g):
+        return g
     value = _hot.value_of(g)
     fresh = _hot.wrap(value)
     fresh.leaf = value.leaf
@@ -191,10 +193,33 @@ def accumulate_hooked(leaf: Leaf, g: Any, create_graph: bool) -> None:
         run_node_hooks(node.after, (), (g,))
 
 
+#: Nonempty once a gradient has been made of parts: its class, a sparse tensor's.
+MADE_OF_PARTS: list[type] = []
+
+
+def made_of_parts(g: Any) -> bool:
+    """Whether a gradient is no value of the core, but parts that are: a sparse tensor."""
+    return type(g) is not Tensor and getattr(type(g), "made_of_parts", False)
+
+
+def _add_parts(handle: Any, have: Any, g: Any, create_graph: bool) -> None:
+    """`add_to_grad` where the gradient, or the present gradient, is made of parts."""
+    if not MADE_OF_PARTS:
+        MADE_OF_PARTS.append(type(g))
+    if have is None:
+        total = g
+    else:  # a dense gradient comes first: the sum with a sparse gradient is dense
+        total = g + have if made_of_parts(have) and not made_of_parts(g) else have + g
+    handle._grad = total if create_graph else total.detach()
+
+
 def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
     """`handle.grad += g`: the same `.grad` handle is rebound, unless a graph is being created."""
     while True:  # another thread may come in between
         have = handle._grad
+        if made_of_parts(g) or (have is not None and made_of_parts(have)):
+            _add_parts(handle, have, g, create_graph)
+            return
         if have is None:
             first = plain(g) if create_graph or not g.requires_grad else ops.detach(g)
             if _backward.add_gradient(handle, None, first):
@@ -234,7 +259,7 @@ class Given:
         """
         have = handle._grad
         self._before.append((handle, have))
-        if have is not None:
+        if have is not None and not made_of_parts(have):
             _backward.note_holders(self._held, have)
 
     def take_back(self) -> None:

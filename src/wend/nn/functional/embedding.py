@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 
-from wend.frontend.toolkit import Tensor, no_grad, ones_like, ops, zeros_like
+from wend.frontend.toolkit import (
+    Tensor,
+    in_rule,
+    is_grad_enabled,
+    no_grad,
+    ones_like,
+    ops,
+    zeros_like,
+)
 
 __all__ = ["embedding", "embedding_bag"]
 
@@ -36,7 +45,7 @@ def embedding(
 
     padding_idx: this row gets no gradient   max_norm: rows are first shrunk to this norm
     scale_grad_by_freq: gradients are divided by the number of lookups of the row
-    sparse: accepted; gradients are dense
+    sparse: the gradient of a weight that is a leaf is a sparse tensor
     """
     if weight.dim() != 2:
         raise RuntimeError(f"embedding: 'weight' must be 2-D, but has {weight.dim()} dims")
@@ -47,9 +56,18 @@ def embedding(
         padding_idx %= rows
     if max_norm is not None:
         renormalize(weight, input, max_norm, norm_type)
+    if sparse and _gets_gradient(weight):
+        lookup = importlib.import_module("wend.sparse.gradients").lookup
+        row = -1 if padding_idx is None else padding_idx
+        return lookup(weight, input, row, scale_grad_by_freq)
     if padding_idx is None and not scale_grad_by_freq:
         return _embedding(weight, input)
     return _embedding(weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq)
+
+
+def _gets_gradient(weight: Tensor) -> bool:
+    """Whether gradients of this table end in its `.grad`, and are not part of a function's rule."""
+    return weight.requires_grad and weight.is_leaf and is_grad_enabled() and not in_rule()
 
 
 def embedding_bag(
@@ -74,6 +92,8 @@ def embedding_bag(
         input, weight = weight, input
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(
@@ -87,7 +107,7 @@ def embedding_bag(
             )
     bags = _bags(input, offsets, include_last_offset)
     rows = embedding(
-        input.reshape(-1), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq
+        input.reshape(-1), weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
     )
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.reshape(-1, 1)

@@ -1,0 +1,133 @@
+"""Places of a sparse tensor's elements, as arrays: sorted, joined, looked up and compressed.
+
+An array of places has the shape (dims, elements): column k says where element k lies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "block_places",
+    "compressed",
+    "expanded",
+    "first_outside",
+    "lookup",
+    "matches",
+    "merged",
+    "nonzero",
+    "stacked",
+    "unkeyed",
+]
+
+Array = np.ndarray[Any, Any]
+
+
+def integers(data: Any) -> Array:
+    """The data as a contiguous array of int64."""
+    return np.ascontiguousarray(data, np.int64)
+
+
+def keys(places: Array, size: tuple[int, ...]) -> Array:
+    """A number for each place, in row-major order."""
+    found = np.zeros(places.shape[1], np.int64)
+    for row, extent in zip(places, size, strict=True):
+        found = found * extent + row
+    return found
+
+
+def unkeyed(numbers: Array, size: tuple[int, ...]) -> Array:
+    """The places that `keys` gives these numbers."""
+    rows = []
+    for extent in reversed(size):
+        numbers, row = np.divmod(numbers, max(extent, 1))
+        rows.append(row)
+    rows.reverse()
+    return np.array(rows, np.int64).reshape(len(size), -1)
+
+
+def merged(places: Array, size: tuple[int, ...]) -> tuple[Array, Array | None, bool]:
+    """(places in order, each once; the new number of each old place; whether any came twice).
+
+    The numbers are None where the places are in order already.
+    """
+    numbers = keys(places, size)
+    if bool((numbers[1:] > numbers[:-1]).all()):
+        return places, None, False
+    unique, inverse = np.unique(numbers, return_inverse=True)
+    repeated = unique.size < numbers.size
+    return unkeyed(unique, size), inverse.reshape(-1), repeated
+
+
+def order_of(inverse: Array) -> Array:
+    """Which element comes at each place, where `inverse` says to which place each goes."""
+    order = np.empty_like(inverse)
+    order[inverse] = np.arange(inverse.size)
+    return order
+
+
+def lookup(wanted: Array, ordered: Array, size: tuple[int, ...]) -> tuple[Array, Array]:
+    """(numbers of wanted places that are among the ordered places, their numbers there)."""
+    want, have = keys(wanted, size), keys(ordered, size)
+    at = np.minimum(np.searchsorted(have, want), max(have.size - 1, 0))
+    hits = np.nonzero(have[at] == want)[0] if have.size else np.zeros(0, np.int64)
+    return hits, at[hits] if have.size else hits
+
+
+def matches(left: Array, right: Array) -> tuple[Array, Array]:
+    """All pairs (i, j) with left[i] == right[j], as two arrays of numbers."""
+    order = np.argsort(right, kind="stable")
+    there = right[order]
+    begin = np.searchsorted(there, left, "left")
+    counts = np.searchsorted(there, left, "right") - begin
+    i = np.repeat(np.arange(left.size), counts)
+    offset = np.arange(i.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    return i, order[np.repeat(begin, counts) + offset]
+
+
+def compressed(rows: Array, count: int) -> Array:
+    """Where the elements of each row begin, and the end of the last; rows in order."""
+    return np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=count))]).astype(np.int64)
+
+
+def expanded(begins: Array) -> Array:
+    """The row of each element: `compressed`, undone."""
+    begins = integers(begins)
+    return np.repeat(np.arange(begins.size - 1), np.diff(begins))
+
+
+def block_places(rows: Array, columns: Array, block: tuple[int, int]) -> Array:
+    """Places of all elements of blocks, block after block."""
+    high, wide = block
+    i = rows[:, None, None] * high + np.arange(high)[:, None]
+    j = columns[:, None, None] * wide + np.arange(wide)
+    return np.stack([np.broadcast_to(x, (rows.size, high, wide)).reshape(-1) for x in (i, j)])
+
+
+def nonzero(values: Array, dims: int) -> Array:
+    """Places, by the first dims, where any value is not 0."""
+    there = values != 0
+    if there.ndim > dims:
+        there = there.any(axis=tuple(range(dims, there.ndim)))
+    return np.stack(np.nonzero(there)).astype(np.int64) if dims else np.zeros((0, 1), np.int64)
+
+
+def stacked(rows: list[Any], count: int) -> Array:
+    """Rows of places (arrays, or a number for all elements) as an array of places."""
+    full = [np.broadcast_to(np.asarray(row, np.int64), (count,)) for row in rows]
+    return np.stack(full) if full else np.zeros((0, count), np.int64)
+
+
+def first_outside(places: Array, size: tuple[int, ...]) -> tuple[int, int] | None:
+    """(dim, place) of a place outside the size, or None."""
+    for dim, (row, extent) in enumerate(zip(places, size, strict=True)):
+        if row.size and (row.min() < 0 or row.max() >= extent):
+            return dim, int(row[(row < 0) | (row >= extent)][0])
+    return None
+
+
+def joined(parts: list[Array]) -> Array:
+    """Arrays of places, one behind the other."""
+    return np.concatenate(parts, axis=1)

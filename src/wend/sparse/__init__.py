@@ -1,0 +1,72 @@
+"""torch.sparse: tensors of which only the elements that are not 0 are kept."""
+
+from typing import Any
+
+from wend.core._hot import Tensor
+from wend.sparse import elementwise as elementwise  # rules of ops
+from wend.sparse import methods as methods
+from wend.sparse import shapes as shapes
+from wend.sparse.creation import (
+    convert as convert,
+)
+from wend.sparse.creation import (
+    empty_of_layout as empty_of_layout,
+)
+from wend.sparse.creation import (
+    sparse_bsc_tensor,
+    sparse_bsr_tensor,
+    sparse_compressed_tensor,
+    sparse_coo_tensor,
+    sparse_csc_tensor,
+    sparse_csr_tensor,
+    spdiags,
+)
+from wend.sparse.gradients import as_sparse_gradcheck, check_sparse_tensor_invariants
+from wend.sparse.legacy import (
+    BFloat16Tensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)
+from wend.sparse.products import addmm as _addmm
+from wend.sparse.products import hspmm, sampled_addmm, smm, spsolve, sspaddmm
+from wend.sparse.products import mm as _mm
+from wend.sparse.reductions import log_softmax, softmax, sum
+from wend.sparse.tensor import SparseTensor
+
+__all__ = [
+    "addmm",
+    "as_sparse_gradcheck",
+    "check_sparse_tensor_invariants",
+    "log_softmax",
+    "mm",
+    "sampled_addmm",
+    "softmax",
+    "spdiags",
+    "spsolve",
+    "sum",
+]
+
+
+def mm(mat1: Tensor, mat2: Tensor) -> Any:
+    """mat1 @ mat2: dense unless both are sparse. Gradients of sparse factors are sparse."""
+    if not isinstance(mat1, SparseTensor) and not isinstance(mat2, SparseTensor):
+        return mat1.mm(mat2)
+    return _mm(mat1, mat2)
+
+
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: Any = 1.0) -> Any:
+    """beta * mat + alpha * (mat1 @ mat2), of which mat1 or mat2 may be sparse."""
+    if not any(isinstance(x, SparseTensor) for x in (mat, mat1, mat2)):
+        return mat.addmm(mat1, mat2, beta=beta, alpha=alpha)
+    return _addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
+
+
+#: Former names of the products, which PyTorch keeps.
+spmm = dsmm = hsmm = mm
+saddmm = sspaddmm

@@ -1,0 +1,211 @@
+"""Elementwise ops on sparse tensors: those that keep zeros, sums and products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base.dtypes import promote_types
+from wend.base.errors import ArgumentError, GraphError, ShapeError
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.frontend.creation import held
+from wend.frontend.interop import places as arrays
+from wend.frontend.methods import equal as dense_equal
+from wend.sparse.dispatch import rule
+from wend.sparse.layouts import Coordinates
+from wend.sparse.tensor import SparseTensor, at_places, coo, merged, wrap
+
+__all__ = ["added", "multiplied"]
+
+#: f(0) = 0, and f(a + b) = f(a) + f(b): equal places need not be added up before.
+LINEAR = "neg negative positive deg2rad rad2deg clone detach alias conj conj_physical real cast"
+#: f(0) = 0.
+KEEPS_ZERO = (
+    "abs absolute sign sgn sqrt square relu relu6 sin sinh tan tanh asin asinh arcsin arcsinh atan "
+    "atanh arctan arctanh ceil floor round trunc fix frac expm1 log1p erf erfinv nan_to_num isnan "
+    "isinf isposinf isneginf signbit angle leaky_relu elu selu celu gelu silu mish softsign "
+    "hardshrink softshrink tanhshrink hardtanh threshold dropout feature_dropout alpha_dropout"
+)
+
+
+def _of_values(name: str, linear: bool) -> None:
+    @rule(name, any_layout=True)
+    def apply(input: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
+        x = input if linear or not isinstance(input._places, Coordinates) else input.coalesce()
+        function = getattr(ops, name, None) or getattr(Tensor, name)
+        return x.with_values(function(x._values_, *args, **kwargs))
+
+
+for _name in LINEAR.split():
+    _of_values(_name, True)
+for _name in KEEPS_ZERO.split():
+    _of_values(_name, False)
+
+
+def _is_number(x: Any) -> bool:
+    """Whether an operand is a number, or a dense tensor of no dims."""
+    return not isinstance(x, Tensor) or (not isinstance(x, SparseTensor) and x.dim() == 0)
+
+
+def added(x: SparseTensor, y: SparseTensor, alpha: Any = 1) -> SparseTensor:
+    """x + alpha * y, both sparse: the elements of both, behind one another."""
+    if tuple(x.shape) != tuple(y.shape):
+        raise ShapeError(
+            f"add: sparse tensors of shapes {tuple(x.shape)} and {tuple(y.shape)} do not fit"
+        )
+    dtype = promote_types(x.dtype, y.dtype)
+    if x._places is y._places:
+        return x.with_values(ops.add(x._values_, y._values_, alpha=alpha))
+    if x.sparse_dim() != y.sparse_dim():
+        raise ShapeError(
+            f"add: tensors with {x.sparse_dim()} and {y.sparse_dim()} sparse dims do not fit"
+        )
+    right = y.elements if alpha == 1 else ops.mul(y.elements, alpha)
+    elements = ops.cat([x.elements.to(dtype), right.to(dtype)])
+    array = arrays.joined([x.places.array, y.places.array])
+    made = coo(array, elements, x.places.size)
+    return merged(made) if x.places.ordered and y.places.ordered else made
+
+
+@rule("add")
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input + alpha * other: of two sparse tensors, or of a dense and a sparse tensor."""
+    if isinstance(input, SparseTensor):
+        if not isinstance(other, SparseTensor):
+            raise GraphError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+        return added(input, other, alpha)
+    if not isinstance(input, Tensor):
+        raise GraphError("add: a number and a sparse tensor would make a dense tensor")
+    if tuple(input.shape) != tuple(other.shape):
+        input = input.expand(other.shape)
+    dtype = promote_types(input.dtype, other.dtype)
+    elements = other.elements if alpha == 1 else ops.mul(other.elements, alpha)
+    base, elements = input.to(dtype), elements.to(dtype)
+    places = other.places
+    if len(places.size) == 1:
+        return ops.index_add(base, 0, places.row(0), elements)
+    return ops.index_put(base, places.rows(), elements, True)
+
+
+@rule("sub", "subtract")
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """input - alpha * other."""
+    return add(input, other, alpha=-alpha)
+
+
+@rule("rsub")
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """other - alpha * input."""
+    return add(other, input, alpha=-alpha)
+
+
+def multiplied(x: SparseTensor, y: SparseTensor) -> SparseTensor:
+    """x * y, both sparse: the elements at the places that both have."""
+    if tuple(x.shape) != tuple(y.shape):
+        raise ShapeError(
+            f"mul: sparse tensors of shapes {tuple(x.shape)} and {tuple(y.shape)} do not fit"
+        )
+    x, y = merged(x), merged(y)
+    if x._places is y._places:
+        return x.with_values(ops.mul(x._values_, y._values_))
+    hits, there = arrays.lookup(x.places.array, y.places.array, x.places.size)
+    left = ops.index_select(x.elements, 0, held(hits))
+    right = ops.index_select(y.elements, 0, held(there))
+    return coo(x.places.array[:, hits], ops.mul(left, right), x.places.size, True)
+
+
+def _numbered(function: Any, x: SparseTensor, number: Any) -> SparseTensor:
+    return x.with_values(function(x._values_, number))
+
+
+@rule("mul", "multiply", any_layout=True)
+def mul(input: Any, other: Any) -> Any:
+    """input * other: the places are those of the sparse operand, or those that both have."""
+    if not isinstance(input, SparseTensor):
+        input, other = other, input
+    if _is_number(other):
+        return _numbered(ops.mul, input, other)
+    if isinstance(other, SparseTensor):
+        made = multiplied(merged(input), merged(other))
+        layout = input.layout
+        return made if input.is_sparse else made.to_sparse(layout=layout)
+    if tuple(other.shape) != tuple(input.shape):
+        other = other.expand(input.shape)
+    return input.with_values(ops.mul(input._values_, at_places(other, input)))
+
+
+@rule("div", "divide", "true_divide", any_layout=True)
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
+    """input / other, by a number or a tensor of no dims."""
+    if not isinstance(input, SparseTensor) or not _is_number(other):
+        raise GraphError(
+            "div: Sparse division requires a scalar or zero-dim dense tensor divisor"
+        )
+    if rounding_mode is None:
+        return _numbered(ops.div, input, other)
+    x = input.coalesce() if input.is_sparse else input
+    return x.with_values(ops.div(x._values_, other, rounding_mode=rounding_mode))
+
+
+@rule("floor_divide", any_layout=True)
+def floor_divide(input: Any, other: Any) -> Any:
+    """floor(input / other), by a number."""
+    return div(input, other, rounding_mode="floor")
+
+
+@rule("pow", any_layout=True)
+def pow(input: Any, exponent: Any) -> Any:
+    """input ** exponent, a number above 0."""
+    if isinstance(exponent, Tensor) or not isinstance(input, SparseTensor) or exponent <= 0:
+        raise GraphError("pow: a sparse tensor is raised to a number above 0 only")
+    x = input.coalesce() if input.is_sparse else input
+    return _numbered(ops.pow, x, exponent)
+
+
+@rule("equal", any_layout=True)
+def equal(input: Any, other: Any) -> bool:
+    """Whether two tensors of one layout have equal shapes and elements."""
+    if not isinstance(input, SparseTensor) or not isinstance(other, SparseTensor):
+        return False
+    return dense_equal(input.to_dense(), other.to_dense())
+
+
+@rule("allclose", any_layout=True)
+def allclose(
+    input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> bool:
+    """Whether the elements of two tensors, zeros included, are close."""
+    return bool(input.to_dense().allclose(other.to_dense(), rtol, atol, equal_nan))
+
+
+@rule("type_as", any_layout=True)
+def type_as(input: Any, other: Tensor) -> Any:
+    """The tensor in the dtype of the other."""
+    return input.to(other.dtype)
+
+
+@rule("sparse_mask", any_layout=True)
+def sparse_mask(input: Tensor, mask: Tensor) -> SparseTensor:
+    """The elements of `input` at the places of a sparse mask."""
+    if not isinstance(mask, SparseTensor):
+        raise GraphError("sparse_mask: the mask must be a sparse tensor")
+    return mask.with_values(at_places(input, mask))
+
+
+@rule("sparse_resize_", any_layout=True)
+def sparse_resize_(input: SparseTensor, size: Any, sparse_dim: int, dense_dim: int) -> SparseTensor:
+    """Give the tensor larger extents; a tensor without elements may get any size."""
+    extents = tuple([int(n) for n in size])
+    if len(extents) != sparse_dim + dense_dim:
+        raise ArgumentError(f"sparse_resize_: {sparse_dim} + {dense_dim} dims for size {extents}")
+    if not input._nnz():
+        from wend.sparse.tensor import empty
+
+        return input.take("sparse_resize_", empty(extents, sparse_dim, input._values_))
+    places = input.coordinates("sparse_resize_")
+    if sparse_dim != input.sparse_dim() or extents[sparse_dim:] != tuple(input.shape)[sparse_dim:]:
+        raise GraphError("sparse_resize_: the dims of a tensor with elements stay what they are")
+    if any(new < old for new, old in zip(extents, places.size)):
+        raise GraphError("sparse_resize_: a tensor with elements must not shrink")
+    larger = Coordinates(extents[:sparse_dim], tensor=places.tensor, ordered=places.ordered)
+    return input.take("sparse_resize_", wrap(larger, input._values_))

@@ -1,0 +1,103 @@
+"""Methods of all tensors that make sparse tensors, and those that ask a dense tensor for parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base.errors import GraphError
+from wend.core._hot import Tensor
+from wend.frontend.formats import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from wend.sparse.creation import convert, masked
+from wend.sparse.dispatch import rule
+from wend.sparse.products import smm, sspaddmm
+from wend.sparse.tensor import SparseTensor, to_coordinates
+
+__all__ = ["call"]
+
+
+@rule("to_sparse", any_layout=True)
+def to_sparse(
+    self: Tensor,
+    sparse_dim: int | None = None,
+    *,
+    layout: Any = None,
+    blocksize: Any = None,
+    dense_dim: int | None = None,
+) -> Any:
+    """The elements that are not 0, as a sparse tensor.
+
+    sparse_dim: how many dims have indices; the others are dims of values     layout: torch.sparse_*
+    """
+    if dense_dim:
+        if layout not in (None, sparse_coo):
+            raise GraphError("to_sparse: compressed layouts have no dense dims in Wend")
+        sparse_dim = self.dim() - dense_dim
+    return convert(self, layout, blocksize, sparse_dim)
+
+
+@rule("to_sparse_coo", any_layout=True)
+def to_sparse_coo(self: Tensor) -> SparseTensor:
+    """The tensor as coordinates and values."""
+    return to_coordinates(self)
+
+
+@rule("to_sparse_csr", any_layout=True)
+def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
+    """The matrix row by row."""
+    return to_sparse(self, layout=sparse_csr, dense_dim=dense_dim)
+
+
+@rule("to_sparse_csc", any_layout=True)
+def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Any:
+    """The matrix column by column."""
+    return to_sparse(self, layout=sparse_csc, dense_dim=dense_dim)
+
+
+@rule("to_sparse_bsr", any_layout=True)
+def to_sparse_bsr(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Any:
+    """The matrix in blocks, row by row."""
+    return to_sparse(self, layout=sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
+
+
+@rule("to_sparse_bsc", any_layout=True)
+def to_sparse_bsc(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Any:
+    """The matrix in blocks, column by column."""
+    return to_sparse(self, layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
+
+
+def sparse_dim(self: Tensor) -> int:
+    """Number of dims that have indices: none."""
+    return 0
+
+
+def dense_dim(self: Tensor) -> int:
+    """Number of dims of the values: all."""
+    return int(self.dim())
+
+
+def _asks_for_sparse(name: str) -> Any:
+    def refuse(self: Tensor) -> Any:
+        raise GraphError(f"{name} expected sparse tensor layout but got Strided")
+
+    return refuse
+
+
+METHODS: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        to_sparse, to_sparse_coo, to_sparse_csr, to_sparse_csc, to_sparse_bsr, to_sparse_bsc,
+        sparse_dim, dense_dim, smm, sspaddmm,
+    )
+} | {"sparse_mask": masked}  # fmt: skip
+for _name in (
+    "indices", "values", "_indices", "_values", "_nnz", "crow_indices", "col_indices",
+    "ccol_indices", "row_indices", "sparse_resize_",
+):  # fmt: skip
+    METHODS[_name] = _asks_for_sparse(_name)
+rule("smm", any_layout=True)(smm)
+rule("sspaddmm", any_layout=True)(sspaddmm)
+
+
+def call(name: str, *args: Any, **kwargs: Any) -> Any:
+    """The method of that name, of a dense tensor."""
+    return METHODS[name](*args, **kwargs)

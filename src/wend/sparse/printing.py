@@ -1,0 +1,53 @@
+"""The text of a sparse tensor, laid out as PyTorch does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wend.base.dtypes import bool_, get_default_dtype, int64
+from wend.core._hot import Tensor
+from wend.frontend.interop.exchange import array_of
+from wend.frontend.printing import append_facts, array_text
+from wend.sparse.layouts import Coordinates
+
+if TYPE_CHECKING:
+    from wend.sparse.tensor import SparseTensor
+
+__all__ = ["text"]
+
+INDENT = len("tensor(")
+
+
+def text(x: SparseTensor) -> str:
+    """`repr(x)`: places, values, size and other facts."""
+    found = x._places
+    if isinstance(found, Coordinates):
+        parts = [("indices", found.tensor)]
+    else:
+        names = ("ccol_indices", "row_indices") if found.by_columns else ("crow_indices",)
+        names = names if found.by_columns else (*names, "col_indices")
+        parts = list(zip(names, (found.begins, found.plain), strict=True))
+    parts.append(("values", x._values_.detach()))
+    separator = ",\n" + " " * INDENT
+    shown = "tensor(" + separator.join([_part(name, part) for name, part in parts])
+    facts = [f"size={tuple(x.shape)}", f"nnz={x._nnz()}"]
+    default = get_default_dtype()
+    if x.dtype not in (default, default.to_complex(), int64, bool_):
+        facts.append(f"dtype={x.dtype}")
+    facts.append(f"layout={x.layout}")
+    node = x.grad_fn
+    if node is not None:
+        facts.append(f"grad_fn=<{node.name()}>")
+    elif x.requires_grad:
+        facts.append("requires_grad=True")
+    if isinstance(found, Coordinates):
+        shown += separator + facts.pop(0)
+    return append_facts(shown, facts, INDENT) + ")"
+
+
+def _part(name: str, part: Tensor) -> str:
+    prefix = f"{name}=tensor("
+    array = array_of(part)
+    if array.size == 0:
+        return f"{prefix}[], size={tuple(part.shape)})"
+    return prefix + array_text(array, INDENT + len(prefix)) + ")"
