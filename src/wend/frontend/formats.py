@@ -1,4 +1,4 @@
-"""`layout` and `memory_format`: names that PyTorch's functions take. Wend's tensors are strided."""
+"""`layout` and `memory_format`: names that PyTorch's functions take."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ __all__ = [
     "channels_last_3d",
     "check_layout",
     "contiguous_format",
+    "is_sparse_layout",
     "jagged",
     "layout",
     "memory_format",
@@ -70,10 +71,15 @@ def _by_name(name: str) -> _Name:
     return _ALL[name]
 
 
+def is_sparse_layout(given: Any) -> bool:
+    """Whether a layout is one of the sparse layouts."""
+    return isinstance(given, layout) and given.name.startswith("sparse")
+
+
 def check_layout(op: str, given: Any) -> None:
     """Raises ArgumentTypeError for no layout, NotImplementedInWend for a sparse layout."""
     if given is None or given is strided:
         return
     if not isinstance(given, layout):
         raise ArgumentTypeError(f"{op}: layout must be a layout, not {type(given).__name__}")
-    raise NotImplementedInWend(f"{op}: {given} is not available: Wend's tensors are torch.strided")
+    raise NotImplementedInWend(f"{op}: {given} is not available here; make the tensor torch.strided")

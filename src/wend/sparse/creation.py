@@ -212,12 +212,10 @@ sparse_bsr_tensor = _of_layout("sparse_bsr_tensor", sparse_bsr, "crow_indices", 
 sparse_bsc_tensor = _of_layout("sparse_bsc_tensor", sparse_bsc, "ccol_indices", "row_indices")
 
 
-def empty_of_layout(op: str, size: Any, layout: Any, dtype: Any, requires_grad: Any) -> Any:
+def empty_of_layout(op: str, extents: tuple[int, ...], layout: Any, dtype: Any) -> Any:
     """A tensor without elements: `torch.zeros(2, 3, layout=torch.sparse_coo)`."""
-    extents = sizes_of(op, tuple(size))
-    like = ops.full((0,), 0, dtype=dtype or get_default_dtype())
-    made = convert(empty(extents, len(extents), like), layout)
-    return made.requires_grad_() if requires_grad else made
+    like = ops.full((0,), 0, dtype=dtype)
+    return convert(empty(extents, len(extents), like), layout, (1, 1))
 
 
 # -- conversions ---------------------------------------------------------------------------------

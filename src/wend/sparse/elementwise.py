@@ -8,12 +8,14 @@ from wend.base.dtypes import promote_types
 from wend.base.errors import ArgumentError, GraphError, ShapeError
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.frontend.creation import held
+from wend.frontend.creation import held, sizes_of
 from wend.frontend.interop import places as arrays
 from wend.frontend.methods import equal as dense_equal
+from wend.ops.indexing.subscript import index_put
+from wend.sparse.creation import empty_of_layout
 from wend.sparse.dispatch import rule
 from wend.sparse.layouts import Coordinates
-from wend.sparse.tensor import SparseTensor, at_places, coo, merged, wrap
+from wend.sparse.tensor import SparseTensor, at_places, coo, empty, merged, wrap
 
 __all__ = ["added", "multiplied"]
 
@@ -84,7 +86,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     places = other.places
     if len(places.size) == 1:
         return ops.index_add(base, 0, places.row(0), elements)
-    return ops.index_put(base, places.rows(), elements, True)
+    return index_put(base, tuple(places.rows()), elements, True)
 
 
 @rule("sub", "subtract")
@@ -184,6 +186,40 @@ def type_as(input: Any, other: Tensor) -> Any:
     return input.to(other.dtype)
 
 
+@rule("zeros_like", "empty_like", any_layout=True)
+def zeros_like(
+    input: SparseTensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor without elements, of the shape of `input`."""
+    made = empty_of_layout(
+        "zeros_like", tuple(input.shape), layout or input.layout, dtype or input.dtype
+    )
+    return made.requires_grad_() if requires_grad else made
+
+
+@rule("new_zeros", "new_empty", any_layout=True)
+def new_zeros(
+    input: SparseTensor,
+    *size: Any,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Any:
+    """A tensor without elements, in the layout of `input`."""
+    extents = sizes_of("new_zeros", size)
+    made = empty_of_layout("new_zeros", extents, layout or input.layout, dtype or input.dtype)
+    return made.requires_grad_() if requires_grad else made
+
+
 @rule("sparse_mask", any_layout=True)
 def sparse_mask(input: Tensor, mask: Tensor) -> SparseTensor:
     """The elements of `input` at the places of a sparse mask."""
@@ -199,8 +235,6 @@ def sparse_resize_(input: SparseTensor, size: Any, sparse_dim: int, dense_dim: i
     if len(extents) != sparse_dim + dense_dim:
         raise ArgumentError(f"sparse_resize_: {sparse_dim} + {dense_dim} dims for size {extents}")
     if not input._nnz():
-        from wend.sparse.tensor import empty
-
         return input.take("sparse_resize_", empty(extents, sparse_dim, input._values_))
     places = input.coordinates("sparse_resize_")
     if sparse_dim != input.sparse_dim() or extents[sparse_dim:] != tuple(input.shape)[sparse_dim:]:

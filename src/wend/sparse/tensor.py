@@ -25,6 +25,7 @@ from wend.frontend.formats import sparse_coo, sparse_csr
 from wend.frontend.interop import places as arrays
 from wend.frontend.interop.exchange import array_of
 from wend.frontend.toolkit import assign, parse_to
+from wend.ops.indexing.subscript import index_put
 from wend.sparse.layouts import BLOCKED, BY_COLUMNS, Compressed, Coordinates, layout_of
 
 __all__ = ["SparseTensor", "coo", "wrap"]
@@ -307,8 +308,8 @@ class SparseTensor(Tensor):
             return zeros + elements.sum(0)
         if elements.dtype.category == 0:
             ordered = merged(self)
-            return ops.index_put(zeros, ordered.places.rows(), ordered.elements)  # type: ignore[no-any-return]
-        return ops.index_put(zeros, places.rows(), elements, True)  # type: ignore[no-any-return]
+            return index_put(zeros, tuple(ordered.places.rows()), ordered.elements)
+        return index_put(zeros, tuple(places.rows()), elements, True)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
         made = self.with_values(self._values_.detach().clone())
@@ -355,19 +356,27 @@ class SparseTensor(Tensor):
 
     @property
     def grad(self) -> Any:
-        """The gradient, sparse and of these places; None if there is none."""
+        """The gradient, sparse and of these places, each once; None if there is none."""
         g = self._values_.grad
-        return None if g is None else self.with_values(g)
+        return None if g is None else self._gradient(g)
+
+    def _gradient(self, g: Tensor) -> SparseTensor:
+        """The gradient of this tensor, given that of the values: equal for equal places."""
+        if not isinstance(self._places, Coordinates) or self._places.ordered:
+            return self.with_values(g)
+        ordered, inverse, _ = self._places.merged()
+        if inverse is None:
+            return wrap(ordered, g)
+        return wrap(
+            ordered, ops.index_select(g, 0, held(arrays.one_of_each(inverse, ordered.count)))
+        )
 
     @grad.setter
     def grad(self, value: Any) -> None:
         if value is None:
             self._values_.grad = None
             return
-        aligned = value if isinstance(value, SparseTensor) else None
-        if aligned is None or aligned._places is not self._places:
-            raise GraphError("grad: a sparse tensor's gradient must have the tensor's own places")
-        self._values_.grad = aligned._values_
+        self._values_.grad = at_places(value, self)
 
     @grad.deleter
     def grad(self) -> None:
@@ -381,8 +390,8 @@ class SparseTensor(Tensor):
         """Call hook(gradient) with the sparse gradient; a sparse result replaces the gradient."""
 
         def on_values(g: Tensor) -> Any:
-            found = hook(self.with_values(g))
-            return found._values_ if isinstance(found, SparseTensor) else found
+            found = hook(self._gradient(g))
+            return None if found is None else at_places(found, self)
 
         return self._values_.register_hook(on_values)
 
@@ -446,7 +455,7 @@ def merged(x: SparseTensor) -> SparseTensor:
     ordered, inverse, repeated = places.merged()
     elements = x.elements
     if inverse is not None and not repeated:
-        elements = ops.index_select(elements, 0, held(arrays.order_of(inverse)))
+        elements = ops.index_select(elements, 0, held(arrays.one_of_each(inverse, ordered.count)))
     elif inverse is not None:
         zeros = ops.full((ordered.count, *elements.shape[1:]), 0, dtype=elements.dtype)
         if elements.dtype.category == 0:

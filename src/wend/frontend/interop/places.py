@@ -18,6 +18,7 @@ __all__ = [
     "matches",
     "merged",
     "nonzero",
+    "one_of_each",
     "stacked",
     "unkeyed",
 ]
@@ -45,7 +46,7 @@ def unkeyed(numbers: Array, size: tuple[int, ...]) -> Array:
         numbers, row = np.divmod(numbers, max(extent, 1))
         rows.append(row)
     rows.reverse()
-    return np.array(rows, np.int64).reshape(len(size), -1)
+    return stacked(rows, numbers.size)
 
 
 def merged(places: Array, size: tuple[int, ...]) -> tuple[Array, Array | None, bool]:
@@ -61,11 +62,11 @@ def merged(places: Array, size: tuple[int, ...]) -> tuple[Array, Array | None, b
     return unkeyed(unique, size), inverse.reshape(-1), repeated
 
 
-def order_of(inverse: Array) -> Array:
-    """Which element comes at each place, where `inverse` says to which place each goes."""
-    order = np.empty_like(inverse)
-    order[inverse] = np.arange(inverse.size)
-    return order
+def one_of_each(inverse: Array, count: int) -> Array:
+    """For each of `count` places an element that goes there."""
+    found = np.zeros(count, np.int64)
+    found[inverse] = np.arange(inverse.size)
+    return found
 
 
 def lookup(wanted: Array, ordered: Array, size: tuple[int, ...]) -> tuple[Array, Array]:
