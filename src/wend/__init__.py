@@ -79,11 +79,12 @@ _ELSEWHERE = {
     "is_anomaly_enabled": "wend.autograd",
     "is_anomaly_check_nan_enabled": "wend.autograd",
     "TorchVersion": "wend.torch_version",
-    **dict.fromkeys(
-        "sparse_coo_tensor sparse_csr_tensor sparse_csc_tensor sparse_bsr_tensor sparse_bsc_tensor "
-        "sparse_compressed_tensor hspmm smm sspaddmm spmm dsmm hsmm saddmm".split(),
-        "wend.sparse",
-    ),
+    **dict.fromkeys(("spmm", "dsmm", "hsmm"), "wend.sparse"),
+    **dict.fromkeys(("hspmm", "saddmm", "smm", "sspaddmm"), "wend.sparse.products"),
+    **{
+        f"sparse_{kind}_tensor": "wend.sparse.creation"
+        for kind in ("coo", "csr", "csc", "bsr", "bsc", "compressed")
+    },
 }
 
 #: Submodules that load when first used.

@@ -97,6 +97,7 @@ from wend.frontend.formats import channels_last as channels_last
 from wend.frontend.formats import channels_last_3d as channels_last_3d
 from wend.frontend.formats import check_layout as check_layout
 from wend.frontend.formats import contiguous_format as contiguous_format
+from wend.frontend.formats import is_sparse_layout as is_sparse_layout
 from wend.frontend.formats import jagged as jagged
 from wend.frontend.formats import layout as layout
 from wend.frontend.formats import memory_format as memory_format
@@ -173,6 +174,19 @@ from wend.frontend.typed import ShortTensor as ShortTensor
 from wend.func import vmap as vmap
 from wend.serialization import load as load
 from wend.serialization import save as save
+from wend.sparse import dsmm as dsmm
+from wend.sparse import hsmm as hsmm
+from wend.sparse import spmm as spmm
+from wend.sparse.creation import sparse_bsc_tensor as sparse_bsc_tensor
+from wend.sparse.creation import sparse_bsr_tensor as sparse_bsr_tensor
+from wend.sparse.creation import sparse_compressed_tensor as sparse_compressed_tensor
+from wend.sparse.creation import sparse_coo_tensor as sparse_coo_tensor
+from wend.sparse.creation import sparse_csc_tensor as sparse_csc_tensor
+from wend.sparse.creation import sparse_csr_tensor as sparse_csr_tensor
+from wend.sparse.products import hspmm as hspmm
+from wend.sparse.products import saddmm as saddmm
+from wend.sparse.products import smm as smm
+from wend.sparse.products import sspaddmm as sspaddmm
 from wend.torch_version import TorchVersion as TorchVersion
 from wend import _dynamo as _dynamo
 from wend import _higher_order_ops as _higher_order_ops
@@ -201,6 +215,7 @@ from wend import optim as optim
 from wend import overrides as overrides
 from wend import random as random
 from wend import serialization as serialization
+from wend import sparse as sparse
 from wend import special as special
 from wend import testing as testing
 from wend import utils as utils

@@ -82,4 +82,6 @@ def check_layout(op: str, given: Any) -> None:
         return
     if not isinstance(given, layout):
         raise ArgumentTypeError(f"{op}: layout must be a layout, not {type(given).__name__}")
-    raise NotImplementedInWend(f"{op}: {given} is not available here; make the tensor torch.strided")
+    raise NotImplementedInWend(
+        f"{op}: {given} is not available here; make the tensor torch.strided"
+    )

@@ -91,12 +91,13 @@ class Adagrad(Optimizer):
         if number(group["weight_decay"]) != 0:
             raise GraphError("weight_decay option is not compatible with sparse gradients")
         for p in parameters:
+            given: Any = p.grad
             if "sum" not in self.state[p]:
                 self._prepare(p, group["initial_accumulator_value"])
             state = self.state[p]
             state["step"] += 1.0
             rate = number(group["lr"]) / (1 + (state["step"] - 1) * float(group["lr_decay"]))
-            grad = (-p.grad if group["maximize"] else p.grad).coalesce()
+            grad = (-given if group["maximize"] else given).coalesce()
             values = grad.values()
             state["sum"].add_(grad.with_values(values * values))
             root = state["sum"].sparse_mask(grad).values().sqrt() + group["eps"]

@@ -132,11 +132,12 @@ class SparseAdam(Optimizer):
         lr, eps = number(group["lr"]), group["eps"]
         beta1, beta2 = (float(number(beta)) for beta in group["betas"])
         for p in parameters:
+            given: Any = p.grad
             state = self.state[p]
             if not state:
                 state.update(step=0, exp_avg=zeros_for(p), exp_avg_sq=zeros_for(p))
             state["step"] += 1
-            grad = (-p.grad if group["maximize"] else p.grad).coalesce()
+            grad = (-given if group["maximize"] else given).coalesce()
             values = grad.values()
             mean = state["exp_avg"].sparse_mask(grad).values()
             square = state["exp_avg_sq"].sparse_mask(grad).values()

@@ -92,7 +92,8 @@ class SGD(Optimizer):
                 "SGD: weight_decay would make sparse gradients dense; set weight_decay to 0"
             )
         for p in parameters:
-            grad = -p.grad if group["maximize"] else p.grad
+            given: Any = p.grad
+            grad = -given if group["maximize"] else given
             if momentum != 0:
                 state = self.state[p]
                 buffer = state.get("momentum_buffer")

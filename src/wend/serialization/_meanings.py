@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -10,8 +11,19 @@ from typing import Any
 
 from wend.base.devices import device
 from wend.base.dtypes import ALL, DType
+from wend.base.errors import WendError
 from wend.base.shapes import Size, is_contiguous
 from wend.core._hot import Tensor
+from wend.frontend.formats import (
+    jagged,
+    layout,
+    sparse_bsc,
+    sparse_bsr,
+    sparse_coo,
+    sparse_csc,
+    sparse_csr,
+    strided,
+)
 from wend.nn.parameter import Parameter
 from wend.serialization._errors import CheckpointError, short
 from wend.serialization._names import Meaning
@@ -182,6 +194,40 @@ REBUILD: Mapping[str, Callable[..., Any]] = {
 }
 
 
+def rebuild_sparse(*arguments: Any) -> Tensor:
+    """The sparse tensor of a layout and (indices, values, size, coalesced), or as compressed."""
+    kind, parts = arguments if len(arguments) == 2 else (None, ())
+    if type(kind) is not layout or type(parts) is not tuple or not 3 <= len(parts) <= 4:
+        raise CheckpointError("load: the file makes a sparse tensor of something else than parts")
+    coordinates = kind.name == "sparse_coo"
+    count = 2 if coordinates else 3
+    dense, (size, *more) = parts[:count], parts[count:] or (None,)
+    if not all(type(part) is Tensor for part in dense) or not isinstance(size, tuple):
+        raise CheckpointError("load: the parts of a sparse tensor are no tensors and a size")
+    if not all(type(n) is int and 0 <= n < MAX_BYTES for n in size):
+        raise CheckpointError("load: the size of a sparse tensor is made of other things than ints")
+    making: Any = importlib.import_module("wend.sparse.creation")
+    try:
+        if coordinates:
+            return making.sparse_coo_tensor(*dense, size, is_coalesced=more == [True])
+        return making.sparse_compressed_tensor(*dense, size, layout=kind)
+    except WendError as error:
+        raise CheckpointError(f"load: a sparse tensor's parts do not fit: {error}") from error
+
+
+def _layout(name: Any) -> Any:
+    found = LAYOUTS.get(name) if type(name) is str else None
+    if found is None:
+        raise CheckpointError(f"load: {short(name)} is no layout")
+    return found
+
+
+LAYOUTS = {
+    repr(kind): kind
+    for kind in (strided, jagged, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)
+}
+
+
 def _lacking(what: str) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         raise CheckpointError(f"load: the file holds a {what} tensor, which Wend does not have")
@@ -294,6 +340,10 @@ def default_meanings() -> Mapping[str, Meaning]:
         "torch._tensor._rebuild_from_type_v2": Meaning(
             rebuild_from_type, rebuild_from_type, cost=TENSOR_COST
         ),
+        "torch._utils._rebuild_sparse_tensor": Meaning(
+            rebuild_sparse, rebuild_sparse, cost=TENSOR_COST
+        ),
+        "torch.serialization._get_layout": Meaning(_layout, _layout),
         "torch.storage.UntypedStorage": Meaning(UNTYPED),
         "torch.storage.TypedStorage": Meaning(UNTYPED),
         "torch.UntypedStorage": Meaning(UNTYPED),
@@ -301,7 +351,7 @@ def default_meanings() -> Mapping[str, Meaning]:
     for name, function in REBUILD.items():
         cost = TENSOR_COST if name.startswith("rebuild_tensor") else HANDLE_COST
         table[f"torch._utils._{name}"] = Meaning(function, function, cost=cost)
-    for what in ("sparse", "q", "nested"):
+    for what in ("q", "nested"):
         lacking = _lacking({"q": "quantized"}.get(what, what))
         table[f"torch._utils._rebuild_{what}_tensor".replace("q_", "q")] = Meaning(lacking, lacking)
     for name, dtype in STORAGE_NAMES.items():

@@ -13,6 +13,7 @@ from wend.base.dtypes import DType
 from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 from wend.base.shapes import Size
 from wend.core._hot import OpFunction, Tensor
+from wend.frontend.formats import layout
 from wend.frontend.interop.exchange import user_attributes
 from wend.nn._base.hooks import HookTable
 from wend.nn.parameter import Parameter
@@ -86,6 +87,14 @@ def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
     return own, (make, type(tensor), arguments, state)
 
 
+def reduce_sparse(tensor: Any) -> tuple[Any, ...]:
+    """A sparse tensor as a rebuild call on dense parts."""
+    parts = (*tensor.parts(), tuple(tensor.shape))
+    if tensor.is_sparse:
+        parts = (*parts, tensor.is_coalesced())
+    return torch_name("torch._utils", "_rebuild_sparse_tensor"), (tensor.layout, parts)
+
+
 def reduce_parameter(parameter: Parameter) -> tuple[Any, ...]:
     """A parameter as a rebuild call on the data, with the user's attributes."""
     arguments: tuple[Any, ...] = (parameter.detach(), parameter.requires_grad, OrderedDict())
@@ -105,6 +114,7 @@ class Reducers:
         self.exact: dict[type, Callable[[Any], Any]] = {
             Tensor: functools.partial(reduce_tensor, storages),
             Parameter: reduce_parameter,
+            layout: lambda kind: (torch_name("torch.serialization", "_get_layout"), (repr(kind),)),
             Size: lambda size: (torch_name("torch", "Size"), (tuple(size),)),
             device: lambda where: (torch_name("torch", "device"), _device_arguments(where)),
         }
@@ -112,6 +122,8 @@ class Reducers:
     def get(self, cls: type, default: Any = None) -> Any:
         known = self.exact.get(cls) or self.fallback.get(cls)
         if known is None:
+            if getattr(cls, "made_of_parts", False):
+                return reduce_sparse
             if issubclass(cls, HookTable):
                 return _as_ordered_dict
             # A subclass without a rule of its own is written like its base.

@@ -92,5 +92,7 @@ def _alias_of(tensor: Tensor) -> Tensor:
         storage.data = made.value
     alias = Alias()
     alias.storage, alias.storage_version = storage, storage.version
+    alias.writes = tensor.alias.writes
+    made.version = alias.writes[0]
     made.alias = alias
     return made

@@ -6,21 +6,7 @@ from wend.core._hot import Tensor
 from wend.sparse import elementwise as elementwise  # rules of ops
 from wend.sparse import methods as methods
 from wend.sparse import shapes as shapes
-from wend.sparse.creation import (
-    convert as convert,
-)
-from wend.sparse.creation import (
-    empty_of_layout as empty_of_layout,
-)
-from wend.sparse.creation import (
-    sparse_bsc_tensor,
-    sparse_bsr_tensor,
-    sparse_compressed_tensor,
-    sparse_coo_tensor,
-    sparse_csc_tensor,
-    sparse_csr_tensor,
-    spdiags,
-)
+from wend.sparse.creation import spdiags
 from wend.sparse.gradients import as_sparse_gradcheck, check_sparse_tensor_invariants
 from wend.sparse.legacy import (
     BFloat16Tensor,
@@ -34,12 +20,21 @@ from wend.sparse.legacy import (
     ShortTensor,
 )
 from wend.sparse.products import addmm as _addmm
-from wend.sparse.products import hspmm, sampled_addmm, smm, spsolve, sspaddmm
 from wend.sparse.products import mm as _mm
+from wend.sparse.products import sampled_addmm, spsolve
 from wend.sparse.reductions import log_softmax, softmax, sum
 from wend.sparse.tensor import SparseTensor
 
 __all__ = [
+    "BFloat16Tensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
     "addmm",
     "as_sparse_gradcheck",
     "check_sparse_tensor_invariants",
@@ -67,6 +62,5 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: An
     return _addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
-#: Former names of the products, which PyTorch keeps.
+#: Names of `torch.spmm` and its siblings.
 spmm = dsmm = hsmm = mm
-saddmm = sspaddmm

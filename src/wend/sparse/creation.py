@@ -155,9 +155,7 @@ def sparse_compressed_tensor(
             "Wend has single matrices of numbers in compressed layouts, no batches"
         )
     if int(given.shape[0]) != int(plain.shape[0]) or int(begins.shape[0]) < 1:
-        raise GraphError(
-            f"{op}: {int(plain.shape[0])} indices for {int(given.shape[0])} values"
-        )
+        raise GraphError(f"{op}: {int(plain.shape[0])} indices for {int(given.shape[0])} values")
     block = (int(given.shape[1]), int(given.shape[2])) if blocked else (1, 1)
     by_columns = layout in (sparse_csc, sparse_bsc)
     if size is None:

@@ -60,7 +60,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if out is None:
         return result
     if isinstance(out, SparseTensor) and isinstance(result, SparseTensor):
-        return out.take(name, result)
+        return out.become(name, result)
     write_out(name, out, result)
     return out
 
@@ -94,7 +94,7 @@ def _written(name: str, target: Tensor, result: Tensor) -> Tensor:
     if isinstance(target, SparseTensor):
         if not isinstance(result, SparseTensor) or tuple(result.shape) != tuple(target.shape):
             raise GraphError(f"{name}: the result does not fit the sparse tensor")
-        return target.take(name, result)
+        return target.become(name, result)
     if isinstance(result, SparseTensor):
         result = result.to_dense()
     check_writable(target, name)

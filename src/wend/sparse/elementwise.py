@@ -140,9 +140,7 @@ def mul(input: Any, other: Any) -> Any:
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """input / other, by a number or a tensor of no dims."""
     if not isinstance(input, SparseTensor) or not _is_number(other):
-        raise GraphError(
-            "div: Sparse division requires a scalar or zero-dim dense tensor divisor"
-        )
+        raise GraphError("div: Sparse division requires a scalar or zero-dim dense tensor divisor")
     if rounding_mode is None:
         return _numbered(ops.div, input, other)
     x = input.coalesce() if input.is_sparse else input
@@ -235,11 +233,11 @@ def sparse_resize_(input: SparseTensor, size: Any, sparse_dim: int, dense_dim: i
     if len(extents) != sparse_dim + dense_dim:
         raise ArgumentError(f"sparse_resize_: {sparse_dim} + {dense_dim} dims for size {extents}")
     if not input._nnz():
-        return input.take("sparse_resize_", empty(extents, sparse_dim, input._values_))
+        return input.become("sparse_resize_", empty(extents, sparse_dim, input._values_))
     places = input.coordinates("sparse_resize_")
     if sparse_dim != input.sparse_dim() or extents[sparse_dim:] != tuple(input.shape)[sparse_dim:]:
         raise GraphError("sparse_resize_: the dims of a tensor with elements stay what they are")
     if any(new < old for new, old in zip(extents, places.size)):
         raise GraphError("sparse_resize_: a tensor with elements must not shrink")
     larger = Coordinates(extents[:sparse_dim], tensor=places.tensor, ordered=places.ordered)
-    return input.take("sparse_resize_", wrap(larger, input._values_))
+    return input.become("sparse_resize_", wrap(larger, input._values_))

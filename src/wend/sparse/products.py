@@ -11,10 +11,10 @@ from wend.frontend.creation import held
 from wend.frontend.interop import places as arrays
 from wend.sparse.dispatch import rule
 from wend.sparse.elementwise import added
-from wend.sparse.tensor import SparseTensor, coo, merged, wrap
 from wend.sparse.layouts import Coordinates
+from wend.sparse.tensor import SparseTensor, coo, merged, wrap
 
-__all__ = ["hspmm", "mm", "sampled_addmm", "smm", "spsolve", "sspaddmm"]
+__all__ = ["hspmm", "mm", "saddmm", "sampled_addmm", "smm", "spsolve", "sspaddmm"]
 
 
 def _check(name: str, x: Any, y: Any, ranks: tuple[int, int]) -> None:
@@ -34,9 +34,7 @@ def _check(name: str, x: Any, y: Any, ranks: tuple[int, int]) -> None:
 def _by_dense(x: SparseTensor, y: Tensor) -> Tensor:
     """sparse (n, m) times dense (m, k)."""
     places = x.places
-    made: Tensor = ops.sparse_product(
-        places.row(0), places.row(1), x.elements, y, int(x.shape[0])
-    )
+    made: Tensor = ops.sparse_product(places.row(0), places.row(1), x.elements, y, int(x.shape[0]))
     return made
 
 
@@ -184,6 +182,9 @@ def sspaddmm(
     return added(input if beta == 1 else input.with_values(input._values_ * beta), scaled)
 
 
+saddmm = sspaddmm
+
+
 def sampled_addmm(
     input: SparseTensor,
     mat1: Tensor,
@@ -200,7 +201,7 @@ def sampled_addmm(
     right = ops.embedding(mat2.t(), places.row(1))
     product = (left * right).sum(-1).reshape(input._values_.shape) * alpha
     made = input.with_values(product if beta == 0 else product + input._values_ * beta)
-    return made if out is None else out.take("sampled_addmm", made)
+    return made if out is None else out.become("sampled_addmm", made)
 
 
 def spsolve(input: SparseTensor, other: Tensor, *, left: bool = True) -> Tensor:

@@ -22,7 +22,9 @@ def _dims(x: Tensor, dim: Any) -> list[int]:
 
 
 @rule("sum")
-def sum_rule(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def sum_rule(
+    input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     """The sum of all elements (dense), or over dims; sparse where a sparse dim is left."""
     elements = input.elements if dtype is None else input.elements.to(dtype)
     dims = list(range(input.dim())) if dim is None or dim == () else _dims(input, dim)

@@ -254,4 +254,3 @@ def _sliced(x: Any, dim: int, item: slice) -> Any:
     if (start, stop) == (0, int(x.shape[dim])):
         return x
     return x.narrow(dim, start, max(stop - start, 0))
-

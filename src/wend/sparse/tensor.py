@@ -148,6 +148,13 @@ class SparseTensor(Tensor):
             return self
         return merged(self)
 
+    def parts(self) -> tuple[Tensor, ...]:
+        """The dense tensors that this tensor is made of, without history: places, then values."""
+        found, values = self._places, self._values_.detach()
+        if isinstance(found, Coordinates):
+            return found.tensor, values
+        return found.begins, found.plain, values
+
     # -- facts about a tensor ---------------------------------------------------------------
 
     @property
@@ -226,7 +233,7 @@ class SparseTensor(Tensor):
         """A tensor of these places with new values, given as `elements` are."""
         return self.with_values(elements.reshape(self._values_.shape))
 
-    def take(self, name: str, other: SparseTensor) -> SparseTensor:
+    def become(self, name: str, other: SparseTensor) -> SparseTensor:
         """Become the other tensor, as an op in place does; `name` is the op's."""
         mine, theirs = self._values_, other._values_
         check_writable(mine, name)
@@ -272,7 +279,7 @@ class SparseTensor(Tensor):
         return self
 
     @property
-    def data(self) -> SparseTensor:
+    def data(self) -> Any:
         """The tensor without history; assigning takes over places and values."""
         return self.detach()
 
@@ -290,16 +297,18 @@ class SparseTensor(Tensor):
             raise GraphError("copy_() between dense and sparse Tensors is not implemented!")
         if tuple(src.shape) != tuple(self.shape):
             raise ShapeError(f"copy_: {tuple(src.shape)} does not fit {tuple(self.shape)}")
-        return self.take("copy_", src)
+        return self.become("copy_", src)
 
     def zero_(self) -> SparseTensor:
         """Drop all elements."""
         values = self._values_
         if isinstance(self._places, Compressed):
-            return self.take("zero_", self.with_values(ops.zeros_like(values.detach())))
-        return self.take("zero_", empty(tuple(self.shape), self.sparse_dim(), values))
+            return self.become("zero_", self.with_values(ops.zeros_like(values.detach())))
+        return self.become("zero_", empty(tuple(self.shape), self.sparse_dim(), values))
 
-    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    def to_dense(  # type: ignore[override]
+        self, dtype: Any = None, *, masked_grad: bool | None = None
+    ) -> Tensor:
         """The dense tensor; gradients flow to the values."""
         elements = self.elements if dtype is None else self.elements.to(dtype)
         places = self.places
@@ -345,6 +354,11 @@ class SparseTensor(Tensor):
         return self
 
     @property
+    def source(self) -> Tensor:
+        """The tensor whose gradient is that of this tensor: the values."""
+        return self._values_
+
+    @property
     def is_leaf(self) -> bool:
         """Whether the values have no history."""
         return bool(self._values_.is_leaf)
@@ -358,18 +372,7 @@ class SparseTensor(Tensor):
     def grad(self) -> Any:
         """The gradient, sparse and of these places, each once; None if there is none."""
         g = self._values_.grad
-        return None if g is None else self._gradient(g)
-
-    def _gradient(self, g: Tensor) -> SparseTensor:
-        """The gradient of this tensor, given that of the values: equal for equal places."""
-        if not isinstance(self._places, Coordinates) or self._places.ordered:
-            return self.with_values(g)
-        ordered, inverse, _ = self._places.merged()
-        if inverse is None:
-            return wrap(ordered, g)
-        return wrap(
-            ordered, ops.index_select(g, 0, held(arrays.one_of_each(inverse, ordered.count)))
-        )
+        return None if g is None else self.gradient_of(g)
 
     @grad.setter
     def grad(self, value: Any) -> None:
@@ -382,6 +385,17 @@ class SparseTensor(Tensor):
     def grad(self) -> None:
         self._values_.grad = None
 
+    def gradient_of(self, g: Tensor) -> SparseTensor:
+        """The gradient of this tensor, given that of the values: equal for equal places."""
+        if not isinstance(self._places, Coordinates) or self._places.ordered:
+            return self.with_values(g)
+        ordered, inverse, _ = self._places.merged()
+        if inverse is None:
+            return wrap(ordered, g)
+        return wrap(
+            ordered, ops.index_select(g, 0, held(arrays.one_of_each(inverse, ordered.count)))
+        )
+
     def retain_grad(self) -> None:
         """Keep the gradient of this tensor although it has a history."""
         self._values_.retain_grad()
@@ -390,7 +404,7 @@ class SparseTensor(Tensor):
         """Call hook(gradient) with the sparse gradient; a sparse result replaces the gradient."""
 
         def on_values(g: Tensor) -> Any:
-            found = hook(self._gradient(g))
+            found = hook(self.gradient_of(g))
             return None if found is None else at_places(found, self)
 
         return self._values_.register_hook(on_values)
@@ -424,9 +438,7 @@ def wrap(places: Coordinates | Compressed, values: Tensor) -> SparseTensor:
     return handle
 
 
-def coo(
-    array: Any, values: Tensor, size: tuple[int, ...], ordered: bool = False
-) -> SparseTensor:
+def coo(array: Any, values: Tensor, size: tuple[int, ...], ordered: bool = False) -> SparseTensor:
     """A tensor of coordinates.  array: (sparse dims, elements)   size: of the sparse dims"""
     return wrap(Coordinates(size, array, ordered=ordered), values)
 
@@ -459,7 +471,9 @@ def merged(x: SparseTensor) -> SparseTensor:
     elif inverse is not None:
         zeros = ops.full((ordered.count, *elements.shape[1:]), 0, dtype=elements.dtype)
         if elements.dtype.category == 0:
-            found = ops.index_add(ops.cast(zeros, int64), 0, held(inverse), ops.cast(elements, int64))
+            found = ops.index_add(
+                ops.cast(zeros, int64), 0, held(inverse), ops.cast(elements, int64)
+            )
             elements = ops.ne(found, 0)
         else:
             elements = ops.index_add(zeros, 0, held(inverse), elements)

@@ -28,6 +28,7 @@ from wend.frontend.autograd.nodes import (
     value_of_edge,
 )
 from wend.transforms.grad import run_backward
+from wend.transforms.hooks import made_of_parts
 from wend.transforms.hooks import retain_grad as _retain_grad
 from wend.transforms.hooks import retains_grad as _retains_grad
 from wend.transforms.levels import current_level
@@ -177,7 +178,8 @@ def grad(
             stacklevel=2,
         )
     roots = _tensors("grad", outputs)
-    wanted = _tensors("grad", inputs)
+    given: list[Any] = _tensors("grad", inputs)  # of sparse tensors, the values count
+    wanted = [t.source if made_of_parts(t) else t for t in given]
     if not wanted:
         raise GraphError("grad: `inputs` is empty: there is nothing to differentiate by")
     _require_grad("grad", wanted)
@@ -192,7 +194,9 @@ def grad(
         gradients = _gradients("grad", roots, grad_outputs)
         found = run_backward(roots, gradients, wanted, keep, create_graph, True)
     result = []
-    for t, g in zip(wanted, found):
+    for t, g in zip(given, found):
+        if g is not None and made_of_parts(t):
+            g = t.gradient_of(g)
         if g is None and materialize_grads:
             g = ops.full(tuple(t.shape), 0.0, dtype=t.dtype)
         elif g is None and not allow_unused:
