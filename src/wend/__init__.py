@@ -37,6 +37,7 @@ from wend.frontend.functions import *
 from wend.frontend.complexes import *
 from wend.frontend.random import *
 from wend.frontend.api import *
+from wend.frontend import formats as _formats
 from wend.frontend import linalg as _linalg
 from wend.frontend import overrides as _overrides
 from wend.frontend.storage import TypedStorage, UntypedStorage
@@ -113,6 +114,9 @@ def __getattr__(name: str) -> Any:
 
 
 _sys.modules[__name__].__class__ = _PublicModule
+
+
+_formats.SparsePackage.load = lambda: importlib.import_module("wend.sparse")
 
 
 def _of_compiler(name: str) -> Any:

@@ -7,7 +7,6 @@ Data becomes a held value (`tensor`, `as_tensor`); constants and ranges are reco
 from __future__ import annotations
 
 import functools
-import importlib
 import math
 import operator
 import warnings
@@ -30,7 +29,7 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.symbolic import SymInt, SymNumber, category_of
 from wend.frontend.aliasing.outside_memory import adopt
-from wend.frontend.formats import check_layout, is_sparse_layout
+from wend.frontend.formats import SparsePackage, check_layout, is_sparse_layout
 from wend.frontend.interop import arrays as interop_arrays
 from wend.frontend.interop.memory import (
     array_from_dlpack,
@@ -408,7 +407,7 @@ def _constant(op: str, size: tuple[Any, ...], value: int, keywords: dict[str, An
         keywords["layout"] = None
     options = Options(op, **checked_keywords(op, keywords))
     if value == 0 and is_sparse_layout(layout):
-        make: Any = importlib.import_module("wend.sparse.creation").empty_of_layout
+        make = SparsePackage.load().creation.empty_of_layout
         made = make(op, extents, layout, options.dtype or dtypes.get_default_dtype())
         return made.requires_grad_() if options.requires_grad else made
     dtype = options.dtype or dtypes.get_default_dtype()

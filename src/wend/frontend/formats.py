@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wend.base.errors import ArgumentTypeError, NotImplementedInWend
@@ -69,6 +70,12 @@ _ALL = {value.name: value for value in list(globals().values()) if isinstance(va
 
 def _by_name(name: str) -> _Name:
     return _ALL[name]
+
+
+class SparsePackage:
+    """`wend.sparse`, which stands above this module, and loads when first used."""
+
+    load: Callable[[], Any]  # set by the package as a whole
 
 
 def is_sparse_layout(given: Any) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Callable
 from types import FunctionType
@@ -433,8 +432,7 @@ def _by_sparse(name: str) -> Any:
     """A method that is part of `wend.sparse`, which is imported at the first call."""
 
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        methods: Any = importlib.import_module("wend.sparse.methods")
-        return methods.call(name, self, *args, **kwargs)
+        return formats.SparsePackage.load().methods.call(name, self, *args, **kwargs)
 
     method.__name__ = name
     method.__doc__ = f"`torch.Tensor.{name}`: see `wend.sparse`."
