@@ -58,6 +58,7 @@ TITLES = {
     "wend.special": "special functions",
     "wend.masked": "reductions that leave elements out",
     "wend.linalg": "linear algebra",
+    "wend.sparse": "sparse tensors",
     "wend.distributions": "probability distributions",
     "wend.distributions.constraints": "what values distributions take",
     "wend.random": "random numbers",

@@ -255,12 +255,18 @@ class Tensor:
     def _backward_hooks(self) -> Any: ...
     @property
     def _base(self) -> Tensor | None: ...
+    def _indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor._indices`: see `wend.sparse`."""
     def _is_view(self) -> _bool:
         """Whether this tensor is a view of another tensor."""
+    def _nnz(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor._nnz`: see `wend.sparse`."""
     def _repr_html_(self) -> _str:
         """The HTML of a tensor in a notebook."""
     def _typed_storage(self) -> Any:
         """The memory of this tensor, as elements of the tensor's dtype."""
+    def _values(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor._values`: see `wend.sparse`."""
     def abs(self) -> Tensor:
         """y = |input|, a real number; gradient 0 at 0."""
     def abs_(self) -> Tensor:
@@ -467,6 +473,8 @@ class Tensor:
         """This tensor as torch.uint8."""
     def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: Any = None) -> Tensor:
         """Fill with Cauchy numbers. Raises ValueRefused unless sigma > 0."""
+    def ccol_indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.ccol_indices`: see `wend.sparse`."""
     def cdouble(self) -> Tensor:
         """This tensor as torch.complex128."""
     def ceil(self) -> Tensor:
@@ -545,6 +553,8 @@ class Tensor:
         """y = x, in new memory."""
     def coalesce(self) -> Tensor:
         """This tensor: dense, with nothing put off."""
+    def col_indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.col_indices`: see `wend.sparse`."""
     def combinations(self, r: _int = 2, with_replacement: _bool = False) -> Any:
         """(count, r): all choices of r elements of a vector, in the order of places."""
     def conj(self) -> Tensor:
@@ -583,6 +593,8 @@ class Tensor:
         """This tensor: already on the CPU."""
     def cross(self, other: Any, dim: _int | None = None, *, out: Any = None) -> Any:
         """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
+    def crow_indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.crow_indices`: see `wend.sparse`."""
     def cuda(self, device: Any = None, non_blocking: _bool = False, memory_format: Any = None) -> Tensor:
         """Raises DeviceError: no CUDA device is available."""
     def cummax(self, dim: _int | None) -> _values_indices:
@@ -607,6 +619,8 @@ class Tensor:
         """y = input * pi / 180."""
     def deg2rad_(self) -> Tensor:
         """y = input * pi / 180."""
+    def dense_dim(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.dense_dim`: see `wend.sparse`."""
     def det(self) -> Tensor:
         """y = the determinant of square matrices; 1 for 0 x 0. Its gradient exists everywhere."""
     def detach(self) -> Tensor:
@@ -849,6 +863,8 @@ class Tensor:
         """y = input, with y[..., index[k], ...] reduced with all source[..., k, ...] that go there."""
     def index_select(self, dim: _int, index: Tensor) -> Tensor:
         """y[..., k, ...] = input[..., index[k], ...] along dim `dim`."""
+    def indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.indices`: see `wend.sparse`."""
     def inner(self, other: Tensor) -> Tensor:
         """y = sum over the last dims of both; plain multiplication if either is 0-d."""
     def int(self) -> Tensor:
@@ -1314,6 +1330,8 @@ class Tensor:
     @overload
     def round_(self, *, decimals: _int) -> Tensor:
         """y = the nearest integer, halves to the even integer."""
+    def row_indices(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.row_indices`: see `wend.sparse`."""
     def rsqrt(self) -> Tensor:
         """y = 1 / sqrt(input)."""
     def rsqrt_(self) -> Tensor:
@@ -1384,10 +1402,18 @@ class Tensor:
         """y = input, with input[..., start:end:step, ...] along dim `dim` replaced by src."""
     def slogdet(self, *, out: Any = None) -> Any:
         """linalg.slogdet."""
+    def smm(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.smm`: see `wend.sparse`."""
     def softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
         """y = exp(x) / sum of exp(x) along dim."""
     def sort(self, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
         """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]]."""
+    def sparse_dim(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.sparse_dim`: see `wend.sparse`."""
+    def sparse_mask(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.sparse_mask`: see `wend.sparse`."""
+    def sparse_resize_(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.sparse_resize_`: see `wend.sparse`."""
     def split(self, split_size_or_sections: Any, dim: _int = 0) -> Any:
         """Views of parts along `dim`: of equal size (the last may be smaller), or of the sizes given."""
     def split_with_sizes(self, split_sizes: Sequence[Any], dim: _int = 0) -> Any:
@@ -1408,6 +1434,8 @@ class Tensor:
         """y = x without dims of extent 1: all such dims, or those among `dim`."""
     def squeeze_(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x without dims of extent 1: all such dims, or those among `dim`."""
+    def sspaddmm(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.sspaddmm`: see `wend.sparse`."""
     def std(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
     def storage(self) -> Any:
@@ -1496,6 +1524,18 @@ class Tensor:
         """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
     def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
         """This tensor, dense already, in that dtype."""
+    def to_sparse(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.to_sparse`: see `wend.sparse`."""
+    def to_sparse_bsc(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.to_sparse_bsc`: see `wend.sparse`."""
+    def to_sparse_bsr(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.to_sparse_bsr`: see `wend.sparse`."""
+    def to_sparse_coo(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.to_sparse_coo`: see `wend.sparse`."""
+    def to_sparse_csc(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.to_sparse_csc`: see `wend.sparse`."""
+    def to_sparse_csr(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.to_sparse_csr`: see `wend.sparse`."""
     def tolist(self) -> Any:
         """The values as nested lists of Python numbers; a number for a 0-d tensor."""
     def topk(self, k: _int, dim: _int = -1, largest: _bool = True, sorted: _bool = True) -> _values_indices:
@@ -1556,6 +1596,8 @@ class Tensor:
         """y = x with a dim of extent 1 put in at position dim (-rank-1 <= dim <= rank)."""
     def untyped_storage(self) -> Any:
         """The bytes of the memory that this tensor lies in."""
+    def values(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.values`: see `wend.sparse`."""
     def var(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sum((x - mean)**2) / max(0, n - correction) over `dim`."""
     def vdot(self, other: Tensor) -> Tensor:

@@ -47,7 +47,7 @@ __all__ = [
 
 
 def _values(op: str, values: Any, dtype: Any, requires_grad: bool) -> Tensor:
-    """The values: a handle of their own, with the history of the given tensor."""
+    """The values: a new handle, with the history of the given tensor."""
     given = as_tensor(values, dtype=dtype)
     if isinstance(given, SparseTensor):
         raise GraphError(f"{op}: expected values to be a strided tensor, but got {given.layout}")
@@ -136,7 +136,7 @@ def sparse_compressed_tensor(
     requires_grad: bool = False,
     check_invariants: bool | None = None,
 ) -> SparseTensor:
-    """A matrix in one of the layouts sparse_csr, sparse_csc, sparse_bsr, sparse_bsc.
+    """A matrix in a layout of sparse_csr, sparse_csc, sparse_bsr, sparse_bsc.
 
     compressed_indices: where each row (column) begins, and the end of the last
     plain_indices: the column (row) of each element or block     values: (elements,), or (blocks,
@@ -256,7 +256,7 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
     """A sparse matrix of the given diagonals.
 
     diagonals: (k, m), or (m,)     offsets: of each; above 0 for upper diagonals, which begin with
-    the element of their first column, as in SciPy     shape: of the matrix
+    the element of the first column, as in SciPy     shape: of the matrix
     Raises RuntimeError for offsets that are not unique.
     """
     rows = diagonals.unsqueeze(0) if diagonals.dim() == 1 else diagonals

@@ -90,7 +90,7 @@ def _by_coordinates(a: Any, layouts: list[Any]) -> Any:
 
 
 def _written(name: str, target: Tensor, result: Tensor) -> Tensor:
-    """What an op in place does: the target gets the result."""
+    """Give the target the result, as an op in place does."""
     if isinstance(target, SparseTensor):
         if not isinstance(result, SparseTensor) or tuple(result.shape) != tuple(target.shape):
             raise GraphError(f"{name}: the result does not fit the sparse tensor")

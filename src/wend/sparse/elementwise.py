@@ -50,7 +50,7 @@ def _is_number(x: Any) -> bool:
 
 
 def added(x: SparseTensor, y: SparseTensor, alpha: Any = 1) -> SparseTensor:
-    """x + alpha * y, both sparse: the elements of both, behind one another."""
+    """x + alpha * y, both sparse: the elements of both."""
     if tuple(x.shape) != tuple(y.shape):
         raise ShapeError(
             f"add: sparse tensors of shapes {tuple(x.shape)} and {tuple(y.shape)} do not fit"
@@ -81,12 +81,12 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if tuple(input.shape) != tuple(other.shape):
         input = input.expand(other.shape)
     dtype = promote_types(input.dtype, other.dtype)
-    elements = other.elements if alpha == 1 else ops.mul(other.elements, alpha)
-    base, elements = input.to(dtype), elements.to(dtype)
+    base, elements = input.to(dtype), other.elements.to(dtype)
     places = other.places
     if len(places.size) == 1:
-        return ops.index_add(base, 0, places.row(0), elements)
-    return index_put(base, tuple(places.rows()), elements, True)
+        return base.index_add(0, places.row(0), elements, alpha=alpha)
+    scaled = elements if alpha == 1 else ops.mul(elements, alpha)
+    return index_put(base, tuple(places.rows()), scaled, True)
 
 
 @rule("sub", "subtract")
@@ -164,7 +164,7 @@ def pow(input: Any, exponent: Any) -> Any:
 
 @rule("equal", any_layout=True)
 def equal(input: Any, other: Any) -> bool:
-    """Whether two tensors of one layout have equal shapes and elements."""
+    """Whether two sparse tensors have equal shapes and elements."""
     if not isinstance(input, SparseTensor) or not isinstance(other, SparseTensor):
         return False
     return dense_equal(input.to_dense(), other.to_dense())
@@ -180,7 +180,7 @@ def allclose(
 
 @rule("type_as", any_layout=True)
 def type_as(input: Any, other: Tensor) -> Any:
-    """The tensor in the dtype of the other."""
+    """The tensor in the dtype of another tensor."""
     return input.to(other.dtype)
 
 

@@ -61,7 +61,7 @@ class check_sparse_tensor_invariants:
 
     @staticmethod
     def is_enabled() -> bool:
-        """What was asked for last."""
+        """Whether checks were asked for."""
         return check_sparse_tensor_invariants._enabled
 
     @staticmethod
@@ -92,7 +92,7 @@ class check_sparse_tensor_invariants:
 
 
 def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
-    """`gradcheck` for functions of sparse tensors: the values are what is varied."""
+    """`gradcheck` for functions of sparse tensors: the values are varied."""
 
     def sparse_gradcheck(func: Callable[..., Any], inputs: Any, **kwargs: Any) -> bool:
         kwargs.pop("masked", None)

@@ -1,4 +1,4 @@
-"""Where the elements of a sparse tensor lie: by coordinates, or compressed along one dim."""
+"""Where the elements of a sparse tensor lie: by coordinates, or compressed along a dim."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Compressed:
 
     @property
     def by_columns(self) -> bool:
-        """Whether columns are what is compressed."""
+        """Whether the elements lie column by column."""
         return self.layout in BY_COLUMNS
 
     @property

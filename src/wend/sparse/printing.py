@@ -19,7 +19,7 @@ INDENT = len("tensor(")
 
 
 def text(x: SparseTensor) -> str:
-    """`repr(x)`: places, values, size and other facts."""
+    """`repr(x)`: places, values, size and further facts."""
     found = x._places
     if isinstance(found, Coordinates):
         parts = [("indices", found.tensor)]

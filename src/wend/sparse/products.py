@@ -1,4 +1,4 @@
-"""Products with sparse matrices. A sparse and a dense factor take one op, `sparse_product`."""
+"""Products with sparse matrices. A sparse and a dense factor take the op `sparse_product`."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _sparse(name: str, input: Any) -> SparseTensor:
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
-    """softmax along a dim over the elements that are there: places without one stay 0."""
+    """softmax along a dim over the elements that are there: empty places stay 0."""
     return called("softmax", softmax_rule, (_sparse("softmax", input), dim, dtype), {})
 
 

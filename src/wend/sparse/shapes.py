@@ -161,7 +161,7 @@ def index_select(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
 
 @rule("cat", "concat", "concatenate")
 def cat(tensors: Any, dim: int = 0) -> SparseTensor:
-    """Tensors of equal sparse dims behind one another along a dim."""
+    """Tensors of equal sparse dims joined along a dim."""
     parts: list[SparseTensor] = list(tensors)
     if not all(isinstance(x, SparseTensor) for x in parts):
         raise GraphError("cat: sparse and dense tensors cannot be joined")
@@ -213,7 +213,7 @@ def unbind(input: SparseTensor, dim: int = 0) -> tuple[Any, ...]:
 
 @rule("__getitem__")
 def getitem(x: SparseTensor, key: Any) -> Any:
-    """x[key]: ints, slices without a step, None, ..., and indices along one dim at a time."""
+    """x[key]: ints, slices without a step, None, ..., and indices along a dim."""
     items = list(key) if isinstance(key, tuple) else [key]
     named = sum(item is not None and item is not Ellipsis for item in items)
     if Ellipsis in [item for item in items if not isinstance(item, Tensor)]:

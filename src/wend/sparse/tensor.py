@@ -36,7 +36,7 @@ NO_VALUE = (
 
 
 class SparseTensor(Tensor):
-    """Values at some places of a tensor; all other elements are 0. See `wend.sparse`."""
+    """Values at some places of a tensor; all else is 0. See `wend.sparse`."""
 
     #: Gradients of this class are added by operators, and are not the core's.
     made_of_parts = True
@@ -54,7 +54,7 @@ class SparseTensor(Tensor):
 
     @property
     def elements(self) -> Tensor:
-        """The values with one dim for the places: (elements, *dense dims)."""
+        """The values with a single dim for the places: (elements, *dense dims)."""
         values = self._values_
         return values.reshape(-1) if self.layout in BLOCKED else values
 
@@ -223,7 +223,7 @@ class SparseTensor(Tensor):
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         return self.numpy()
 
-    # -- the same places, other values --------------------------------------------------------
+    # -- the same places, new values ----------------------------------------------------------
 
     def with_values(self, values: Tensor) -> SparseTensor:
         """A tensor of these places with new values of the same form."""
@@ -234,7 +234,7 @@ class SparseTensor(Tensor):
         return self.with_values(elements.reshape(self._values_.shape))
 
     def become(self, name: str, other: SparseTensor) -> SparseTensor:
-        """Become the other tensor, as an op in place does; `name` is the op's."""
+        """Take over another tensor, as an op in place does; `name` is the op's."""
         mine, theirs = self._values_, other._values_
         check_writable(mine, name)
         if theirs.dtype is not mine.dtype:

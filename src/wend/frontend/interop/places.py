@@ -130,5 +130,5 @@ def first_outside(places: Array, size: tuple[int, ...]) -> tuple[int, int] | Non
 
 
 def joined(parts: list[Array]) -> Array:
-    """Arrays of places, one behind the other."""
+    """Arrays of places as a single array."""
     return np.concatenate(parts, axis=1)

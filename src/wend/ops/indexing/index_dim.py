@@ -328,7 +328,7 @@ class Embedding(Primitive):
 
 
 #: Elements from which on rows are added up by SciPy: 15 times as fast, once SciPy is imported.
-MANY = 1 << 21
+MANY = 1 << 22
 
 
 class EmbeddingAdjoint(Primitive):
