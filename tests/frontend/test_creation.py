@@ -347,7 +347,7 @@ def test_frombuffer():
         (lambda: creation.zeros(2, dtype="float32"), ArgumentTypeError, "must be torch.dtype"),
         (lambda: creation.zeros(2, device="cuda"), DeviceError, "cuda"),
         (lambda: creation.zeros(2, device=1.5), ArgumentTypeError, "device"),
-        (lambda: creation.zeros(2, layout=formats.sparse_coo), NotImplementedInWend, "sparse_coo"),
+        (lambda: creation.ones(2, layout=formats.sparse_coo), NotImplementedInWend, "sparse_coo"),
         (lambda: creation.zeros(2, layout="strided"), ArgumentTypeError, "layout"),
         (lambda: creation.zeros(2, pin_memory=True), DeviceError, "pin_memory"),
         (lambda: creation.zeros(2, out=[1]), ArgumentTypeError, "out must be a Tensor"),

@@ -26,7 +26,8 @@ def to_sparse(
 ) -> Any:
     """The elements that are not 0, as a sparse tensor.
 
-    sparse_dim: how many dims have indices; further dims are dims of values     layout: torch.sparse_*
+    sparse_dim: how many dims have indices; further dims are dims of values
+    layout: torch.sparse_coo by default
     """
     if dense_dim:
         if layout not in (None, sparse_coo):

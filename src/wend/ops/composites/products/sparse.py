@@ -18,7 +18,16 @@ def _samples(rng: Any) -> Iterator[Sample]:
     yield Sample(none, none, np.zeros((0,)), rng.normal(size=(3, 2)), 2)
 
 
-@composite("rows, columns, values, dense, size: size", samples=_samples)
+def _onnx(self: Any, g: Any, rows: Any, columns: Any, values: Any, dense: Any, size: Any) -> Any:
+    picked = g.node("Gather", dense, columns, axis=0)
+    count, width = rows.shape[0], dense.shape[1]
+    scaled = g.node("Mul", g.reshape(values, (count, 1)), picked)
+    at = g.expand(g.reshape(rows, (count, 1)), (count, width))
+    zeros = g.node("Expand", g.constant(0, values.dtype), g.sizes((size, width)))
+    return g.scatter(zeros, at, scaled, 0, "add")
+
+
+@composite("rows, columns, values, dense, size: size", samples=_samples, onnx=_onnx)
 def sparse_product(rows: Any, columns: Any, values: Any, dense: Any, size: Any) -> Any:
     """y[rows[k]] += values[k] * dense[columns[k]], for all k; y has `size` rows.
 
