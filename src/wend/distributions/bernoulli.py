@@ -1,91 +1,205 @@
-"""The Bernoulli distribution."""
+"""Distributions of a success: Bernoulli, and its continuous relative."""
 
 from __future__ import annotations
 
-from functools import cached_property
+import math
 from typing import Any, ClassVar
 
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.distributions import constraints
-from wend.distributions._probabilities import check_one_given, inside
-from wend.distributions.distribution import (
-    ExponentialFamily,
+from wend.distributions.distribution import ExponentialFamily
+from wend.distributions.utils import (
     broadcast_all,
+    check_one_given,
+    clamp_probs,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
 )
 from wend.frontend.autograd.backward import no_grad
 from wend.frontend.creation import arange
-from wend.frontend.random import bernoulli
+from wend.frontend.random import bernoulli, rand
 
-__all__ = ["Bernoulli"]
+__all__ = ["Bernoulli", "ContinuousBernoulli"]
 
 
-class Bernoulli(ExponentialFamily):
-    """1 with probability `probs` = sigmoid(`logits`), else 0."""
+class _OfSuccess(ExponentialFamily):
+    """Base: a distribution with the parameter `probs` or `logits`."""
 
     arg_constraints: ClassVar[dict[str, Any]] = {
         "probs": constraints.unit_interval,
         "logits": constraints.real,
     }
-    support = constraints.boolean
-    has_enumerate_support = True
+    _mean_carrier_measure = 0
+    _param: Tensor
 
-    def __init__(
-        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
-    ) -> None:
-        check_one_given("Bernoulli", probs, logits)
+    def __init__(self, probs: Any, logits: Any, validate_args: bool | None) -> None:
+        check_one_given(type(self).__name__, probs, logits)
         name, given = ("logits", logits) if probs is None else ("probs", probs)
         (self._param,) = broadcast_all(given)
         self.__dict__[name] = self._param
         super().__init__(self._param.shape, validate_args=validate_args)
 
-    @cached_property
-    def probs(self) -> Tensor:
+    @lazy_property
+    def probs(self) -> Any:
         """The probability of 1."""
-        return ops.sigmoid(self.logits)
+        return logits_to_probs(self.logits, is_binary=True)
 
-    @cached_property
-    def logits(self) -> Tensor:
+    @lazy_property
+    def logits(self) -> Any:
         """log(probs / (1 - probs))."""
-        kept = inside(self.probs)
-        return ops.log(kept) - ops.log1p(-kept)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.probs
-
-    @property
-    def mode(self) -> Tensor:
-        likely = ops.cast(self.probs >= 0.5, self.probs.dtype)
-        return ops.where(self.probs == 0.5, float("nan"), likely)
-
-    @property
-    def variance(self) -> Tensor:
-        return self.probs * (1 - self.probs)
+        return probs_to_logits(self.probs, is_binary=True)
 
     @property
     def param_shape(self) -> Any:
         """The shape of the parameter."""
         return self._param.size()
 
+    def _log_likelihood(self, value: Tensor) -> Tensor:
+        """value * log(probs) + (1 - value) * log(1 - probs)."""
+        if self._validate_args:
+            self._validate_sample(value)
+        logits, value = broadcast_all(self.logits, value)
+        return -ops.binary_cross_entropy_with_logits(logits, value, reduction="none")  # type: ignore[no-any-return]
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.logits,)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, probs=(), logits=(), _param=())
+
+
+class Bernoulli(_OfSuccess):
+    """1 with probability `probs` = sigmoid(`logits`), else 0."""
+
+    support = constraints.boolean
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        super().__init__(probs, logits, validate_args)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs  # type: ignore[no-any-return]
+
+    @property
+    def mode(self) -> Tensor:
+        likely = ops.cast(self.probs >= 0.5, self.probs.dtype)
+        return ops.where(self.probs == 0.5, float("nan"), likely)  # type: ignore[no-any-return]
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)  # type: ignore[no-any-return]
+
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():
             return bernoulli(ops.expand(self.probs, self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        logits, value = broadcast_all(self.logits, value)
-        return -ops.binary_cross_entropy_with_logits(logits, value, reduction="none")
+        return self._log_likelihood(value)
 
     def entropy(self) -> Tensor:
-        return ops.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+        return ops.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")  # type: ignore[no-any-return]
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = ops.reshape(
             arange(2, dtype=self._param.dtype), (-1, *(1 for _ in self._batch_shape))
         )
-        return ops.expand(values, (-1, *self._batch_shape)) if expand else values
+        return ops.expand(values, (-1, *self._batch_shape)) if expand else values  # type: ignore[no-any-return]
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Bernoulli:
-        return self._expanded(("probs", "logits", "_param"), batch_shape)
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        return ops.softplus(natural_params[0])  # type: ignore[no-any-return]
+
+
+class ContinuousBernoulli(_OfSuccess):
+    """Numbers from 0 to 1 with density C probs^x (1 - probs)^(1 - x).
+
+    lims: probabilities between these are close to 1/2, where a Taylor series is used
+    Loaiza-Ganem, Cunningham: The continuous Bernoulli (2019).
+    """
+
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(
+        self,
+        probs: Any = None,
+        logits: Any = None,
+        lims: tuple[float, float] = (0.499, 0.501),
+        validate_args: bool | None = None,
+    ) -> None:
+        self._lims = lims
+        super().__init__(probs, logits, validate_args)
+        if probs is not None:
+            self._param = clamp_probs(self.probs)
+            self.__dict__["probs"] = self._param
+
+    def _outside_unstable_region(self) -> Tensor:
+        low, high = self._lims
+        return (self.probs <= low) | (self.probs > high)  # type: ignore[no-any-return]
+
+    def _cut_probs(self) -> Tensor:
+        """The probabilities, without those near 1/2."""
+        return ops.where(self._outside_unstable_region(), self.probs, self._lims[0])  # type: ignore[no-any-return]
+
+    def _chosen(self, exact: Tensor, near_half: Any) -> Tensor:
+        return ops.where(self._outside_unstable_region(), exact, near_half)  # type: ignore[no-any-return]
+
+    def _log_norm(self) -> Tensor:
+        cut = self._cut_probs()
+        ratio = ops.abs(ops.log1p(-cut) - ops.log(cut)) / ops.abs(1 - 2 * cut)
+        square = ops.square(self.probs - 0.5)
+        return self._chosen(
+            ops.log(ratio), math.log(2.0) + (4.0 / 3.0 + 104.0 / 45.0 * square) * square
+        )
+
+    @property
+    def mean(self) -> Tensor:
+        cut, x = self._cut_probs(), self.probs - 0.5
+        exact = cut / (2.0 * cut - 1.0) + 1.0 / (ops.log1p(-cut) - ops.log(cut))
+        return self._chosen(exact, 0.5 + (1.0 / 3.0 + 16.0 / 45.0 * ops.square(x)) * x)
+
+    @property
+    def variance(self) -> Tensor:
+        cut, square = self._cut_probs(), ops.square(self.probs - 0.5)
+        exact = cut * (cut - 1.0) / ops.square(1.0 - 2.0 * cut)
+        exact = exact + 1.0 / ops.square(ops.log1p(-cut) - ops.log(cut))
+        return self._chosen(exact, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * square) * square)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape = tuple(self._extended_shape(sample_shape))
+        return self.icdf(rand(shape, dtype=self.probs.dtype))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return self._log_likelihood(value) + self._log_norm()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        cut = self._cut_probs()
+        powers = ops.pow(cut, value) * ops.pow(1.0 - cut, 1.0 - value)
+        inside = self._chosen((powers + cut - 1.0) / (2.0 * cut - 1.0), value)
+        return ops.where(value <= 0.0, 0.0, ops.where(value >= 1.0, 1.0, inside))  # type: ignore[no-any-return]
+
+    def icdf(self, value: Tensor) -> Tensor:
+        cut = self._cut_probs()
+        log_none = ops.log1p(-cut)
+        exact = ops.log1p(-cut + value * (2.0 * cut - 1.0)) - log_none
+        return self._chosen(exact / (ops.log(cut) - log_none), value)
+
+    def entropy(self) -> Tensor:
+        none = ops.log1p(-self.probs)
+        return self.mean * (none - ops.log(self.probs)) - self._log_norm() - none  # type: ignore[no-any-return]
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        (x,) = natural_params
+        low, high = self._lims
+        outside = (x <= low - 0.5) | (x > high - 0.5)
+        cut = ops.where(outside, x, low - 0.5)
+        exact = ops.log(ops.abs(ops.expm1(cut))) - ops.log(ops.abs(cut))
+        taylor = 0.5 * x + ops.square(x) / 24.0 - ops.square(ops.square(x)) / 2880.0
+        return ops.where(outside, exact, taylor)  # type: ignore[no-any-return]

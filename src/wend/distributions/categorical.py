@@ -1,8 +1,7 @@
-"""The categorical distribution."""
+"""Distributions over finitely many categories, as an index or as a vector of zeros and a one."""
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar
 
 from wend.base.dtypes import finfo
@@ -10,15 +9,18 @@ from wend.base.errors import ArgumentError
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.distributions import constraints
-from wend.distributions._probabilities import check_one_given, inside
-from wend.distributions.distribution import (
-    Distribution,
+from wend.distributions.distribution import Distribution
+from wend.distributions.utils import (
+    check_one_given,
+    lazy_property,
+    logits_to_probs,
+    probs_to_logits,
 )
 from wend.frontend.autograd.backward import no_grad
-from wend.frontend.creation import arange
+from wend.frontend.creation import arange, eye
 from wend.frontend.random import multinomial
 
-__all__ = ["Categorical"]
+__all__ = ["Categorical", "OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
 class Categorical(Distribution):
@@ -46,20 +48,20 @@ class Categorical(Distribution):
         self._num_events = self._param.shape[-1]
         super().__init__(self._param.shape[:-1], validate_args=validate_args)
 
-    @property
+    @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Any:  # type: ignore[override]
         """The integers 0 ... K - 1."""
         return constraints.integer_interval(0, self._num_events - 1)
 
-    @cached_property
-    def probs(self) -> Tensor:
+    @lazy_property
+    def probs(self) -> Any:
         """The probabilities, which sum to 1 along the last dim."""
-        return ops.softmax(self.logits, -1)
+        return logits_to_probs(self.logits)
 
-    @cached_property
-    def logits(self) -> Tensor:
+    @lazy_property
+    def logits(self) -> Any:
         """The logarithms of the probabilities."""
-        return ops.log(inside(self.probs))
+        return probs_to_logits(self.probs)
 
     @property
     def param_shape(self) -> Any:
@@ -69,11 +71,11 @@ class Categorical(Distribution):
     @property
     def mean(self) -> Tensor:
         """NaN: categories have no mean."""
-        return ops.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)
+        return ops.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)  # type: ignore[no-any-return]
 
     @property
     def mode(self) -> Tensor:
-        return ops.argmax(self.probs, -1)
+        return ops.argmax(self.probs, -1)  # type: ignore[no-any-return]
 
     @property
     def variance(self) -> Tensor:
@@ -87,7 +89,7 @@ class Categorical(Distribution):
         with no_grad():
             rows = ops.reshape(self.probs, (-1, self._num_events))
             drawn = ops.transpose(multinomial(rows, count, True), 0, 1)
-            return ops.reshape(drawn, self._extended_shape(sample_shape))
+            return ops.reshape(drawn, self._extended_shape(sample_shape))  # type: ignore[no-any-return]
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -95,15 +97,102 @@ class Categorical(Distribution):
         index = ops.unsqueeze(value.long(), -1)
         index, logits = ops.broadcast_tensors(index, self.logits)
         index = index[..., :1]
-        return ops.squeeze(ops.gather(logits, -1, index), -1)
+        return ops.squeeze(ops.gather(logits, -1, index), -1)  # type: ignore[no-any-return]
 
     def entropy(self) -> Tensor:
         floor = finfo(self.logits.dtype).min  # 0 * -inf would be NaN
-        return -ops.sum(ops.clamp(self.logits, min=floor) * self.probs, -1)
+        return -ops.sum(ops.clamp(self.logits, min=floor) * self.probs, -1)  # type: ignore[no-any-return]
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = ops.reshape(arange(self._num_events), (-1, *(1 for _ in self._batch_shape)))
-        return ops.expand(values, (-1, *self._batch_shape)) if expand else values
+        return ops.expand(values, (-1, *self._batch_shape)) if expand else values  # type: ignore[no-any-return]
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Categorical:
-        return self._expanded(("probs", "logits", "_param"), batch_shape, (self._num_events,))
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        last = (self._num_events,)
+        return self._expanded(batch_shape, _instance, probs=last, logits=last, _param=last)
+
+
+class OneHotCategorical(Distribution):
+    """A vector with 1 in place i, drawn as by Categorical, and 0 elsewhere."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = Categorical.arg_constraints
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(
+        self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
+    ) -> None:
+        self._categorical = Categorical(probs, logits)
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    @property
+    def _param(self) -> Tensor:
+        return self._categorical._param  # type: ignore[no-any-return]
+
+    @property
+    def probs(self) -> Tensor:
+        """The probabilities, which sum to 1 along the last dim."""
+        return self._categorical.probs  # type: ignore[no-any-return]
+
+    @property
+    def logits(self) -> Tensor:
+        """The logarithms of the probabilities."""
+        return self._categorical.logits  # type: ignore[no-any-return]
+
+    @property
+    def param_shape(self) -> Any:
+        """The shape of the parameter, K last."""
+        return self._categorical.param_shape
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def mode(self) -> Tensor:
+        return self._vector(self._categorical.mode)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)
+
+    def _vector(self, index: Tensor) -> Tensor:
+        hot = ops.one_hot(index, self._categorical._num_events)
+        return ops.cast(hot, self._param.dtype)  # type: ignore[no-any-return]
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        return self._vector(self._categorical.sample(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._categorical.log_prob(ops.argmax(value, -1))
+
+    def entropy(self) -> Tensor:
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        n = self.event_shape[0]
+        values = eye(n, dtype=self._param.dtype)
+        values = ops.reshape(values, (n, *(1 for _ in self._batch_shape), n))
+        return ops.expand(values, (n, *self._batch_shape, n)) if expand else values  # type: ignore[no-any-return]
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        made = self._expanded(batch_shape, _instance)
+        made._categorical = self._categorical.expand(batch_shape)
+        return made
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """OneHotCategorical whose samples have the gradients of the probabilities.
+
+    Bengio, Leonard, Courville: Estimating or propagating gradients through stochastic neurons for
+    conditional computation (2013).
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        probs = self.probs
+        return self.sample(sample_shape) + (probs - probs.detach())

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from wend.base.errors import ArgumentError
 from wend.base.shapes import Size
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
-from wend.distributions.constraints import Constraint
-from wend.frontend.autograd.backward import no_grad
-from wend.frontend.creation import tensor
+from wend.distributions.constraints import is_dependent
+from wend.distributions.utils import lazy_property, sum_rightmost
+from wend.frontend.autograd.backward import enable_grad, grad, no_grad
 
-__all__ = ["Distribution", "ExponentialFamily", "broadcast_all"]
-
-
-def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Numbers and tensors as tensors of equal shape; numbers take the tensors' dtype."""
-    given = [v for v in values if isinstance(v, Tensor)]
-    dtype = given[0].dtype if given else None
-    made = [v if isinstance(v, Tensor) else tensor(float(v), dtype=dtype) for v in values]
-    return tuple(ops.broadcast_tensors(*made))
+__all__ = ["Distribution", "ExponentialFamily"]
 
 
 class Distribution:
@@ -30,9 +22,9 @@ class Distribution:
     validate_args: check parameters and values (by default as `set_default_validate_args` says)
     """
 
-    has_rsample = False
-    has_enumerate_support = False
-    arg_constraints: ClassVar[dict[str, Constraint]] = {}
+    has_rsample: Any = False
+    has_enumerate_support: Any = False
+    arg_constraints: Any = {}  # noqa: RUF012 - a property of some classes
     support: Any = None
     _validate_args = __debug__
 
@@ -58,10 +50,14 @@ class Distribution:
 
     def _check_parameters(self) -> None:
         for name, constraint in self.arg_constraints.items():
-            # A parameter that follows from another is computed when asked for.
-            if name not in self.__dict__:
+            if is_dependent(constraint):
                 continue
-            value = self.__dict__[name]
+            # A parameter that follows from another is computed when asked for.
+            if name not in self.__dict__ and isinstance(
+                getattr(type(self), name, None), lazy_property
+            ):
+                continue
+            value = getattr(self, name)
             if not bool(ops.all(constraint.check(value))):
                 raise ArgumentError(
                     f"{type(self).__name__}: expected parameter {name} of shape "
@@ -73,6 +69,12 @@ class Distribution:
         """Raise ArgumentError (a ValueError) for a value outside of the support."""
         if not isinstance(value, Tensor):
             raise ArgumentError("The value argument to log_prob must be a Tensor")
+        event_dim_start = len(value.shape) - len(self._event_shape)
+        if tuple(value.shape[event_dim_start:]) != tuple(self._event_shape):
+            raise ArgumentError(
+                f"{type(self).__name__}: The right-most size of value must match event_shape: "
+                f"{tuple(value.shape)} vs {tuple(self._event_shape)}."
+            )
         shape = self._batch_shape + self._event_shape
         for i, j in zip(reversed(value.shape), reversed(shape), strict=False):
             if i != 1 and j != 1 and i != j:
@@ -80,10 +82,11 @@ class Distribution:
                     f"{type(self).__name__}: value of shape {tuple(value.shape)} does not "
                     f"broadcast with batch_shape + event_shape {tuple(shape)}"
                 )
-        if self.support is not None and not bool(ops.all(self.support.check(value))):
+        support = self.support
+        if support is not None and not bool(ops.all(support.check(value))):
             raise ArgumentError(
                 f"{type(self).__name__}: expected value of shape {tuple(value.shape)} to be "
-                f"within the support {self.support!r}, but found invalid values:\n{value}"
+                f"within the support {support!r}, but found invalid values:\n{value}"
             )
 
     def _extended_shape(self, sample_shape: Any = ()) -> Size:
@@ -117,7 +120,7 @@ class Distribution:
     @property
     def stddev(self) -> Tensor:
         """The standard deviation of each distribution."""
-        return ops.sqrt(self.variance)
+        return ops.sqrt(self.variance)  # type: ignore[no-any-return]
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Samples of shape sample_shape + batch_shape + event_shape, without gradients."""
@@ -150,24 +153,50 @@ class Distribution:
 
     def perplexity(self) -> Tensor:
         """exp(entropy)."""
-        return ops.exp(self.entropy())
+        return ops.exp(self.entropy())  # type: ignore[no-any-return]
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All values of a discrete distribution, along a first dim."""
         raise NotImplementedError
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Distribution:
-        """The distribution with the parameters expanded to `batch_shape`."""
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        """The distribution with the parameters expanded to `batch_shape`.
+
+        _instance: a new object of a subclass, made without its __init__, that is filled
+        """
         raise NotImplementedError
 
-    def _expanded(self, names: tuple[str, ...], batch_shape: Any, last: Any = ()) -> Any:
-        """A copy whose parameters of those names, where given, are expanded."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__)
-        for name in names:
+    def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
+        """The object to fill: the one given, or a new one of this class.
+
+        Raises NotImplementedError for a subclass of `cls` with its own __init__.
+        """
+        if _instance is not None:
+            return _instance
+        if type(self).__init__ != cls.__init__:  # type: ignore[misc]
+            raise NotImplementedError(
+                f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ "
+                "method must also define a custom .expand() method."
+            )
+        return self.__new__(type(self))
+
+    def _expanded(self, batch_shape: Any, _instance: Any = None, **tails: Any) -> Any:
+        """A copy whose parameters are expanded: for the name of each, the dims behind the batch.
+
+        Names that have no value yet are left out, lazy properties without a name here forgotten.
+        """
+        made = object.__new__(type(self)) if _instance is None else _instance
+        space = made.__dict__
+        for name, value in self.__dict__.items():
+            if name not in space and not isinstance(
+                getattr(type(self), name, None), lazy_property
+            ):
+                space[name] = value
+        for name, tail in tails.items():
             if name in self.__dict__:
-                made.__dict__[name] = ops.expand(self.__dict__[name], (*batch_shape, *last))
+                space[name] = ops.expand(self.__dict__[name], (*batch_shape, *tail))
         made._batch_shape = Size(batch_shape)
+        made._event_shape = self._event_shape
         return made
 
     def __repr__(self) -> str:
@@ -181,4 +210,39 @@ class Distribution:
 
 
 class ExponentialFamily(Distribution):
-    """Distributions whose density is exp(natural parameters . statistics - log normalizer)."""
+    """Distributions whose density is exp(natural parameters . statistics - log normalizer).
+
+    A member that names its natural parameters and log normalizer has entropies and divergences
+    from those: Nielsen, Nock: Entropies and cross-entropies of exponential families (2010).
+    """
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        """The natural parameters."""
+        raise NotImplementedError
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        """The logarithm of the factor that makes the density integrate to 1."""
+        raise NotImplementedError
+
+    @property
+    def _mean_carrier_measure(self) -> Any:
+        """The mean of what the density's logarithm has beside, for the entropy."""
+        raise NotImplementedError
+
+    def entropy(self) -> Tensor:
+        """By the gradient of the log normalizer, which is the mean of the statistics."""
+        return -self._mean_carrier_measure + self._cross_entropy(self)  # type: ignore[no-any-return]
+
+    def _cross_entropy(self, other: ExponentialFamily) -> Tensor:
+        """The mean under this of minus log of the other's density, without carriers."""
+        with enable_grad():
+            own = [p if p.requires_grad else p.detach().requires_grad_() for p in self._natural_params]
+            means = grad(ops.sum(self._log_normalizer(*own)), own, create_graph=True)
+        if not any(p.requires_grad for p in self._natural_params):
+            means = [m.detach() for m in means]
+        others = other._natural_params
+        result = other._log_normalizer(*others)
+        for param, mean in zip(others, means, strict=True):
+            result = result - sum_rightmost(param * mean, len(self._event_shape))
+        return result

@@ -1,43 +1,64 @@
-"""Kullback-Leibler divergences between distributions, by a table of pairs of classes."""
+"""Kullback-Leibler divergences between distributions, by a table of pairs of classes.
+
+The rules themselves are in `_divergences.py`.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.distributions.bernoulli import Bernoulli
-from wend.distributions.categorical import Categorical
 from wend.distributions.distribution import Distribution
-from wend.distributions.normal import Normal
-from wend.distributions.uniform import Uniform
 
 __all__ = ["kl_divergence", "register_kl"]
 
-_TABLE: dict[tuple[type, type], Callable[[Any, Any], Tensor]] = {}
+Rule = Callable[[Any, Any], Tensor]
+_KL_REGISTRY: dict[tuple[type, type], Rule] = {}
+#: What was found before, by the classes of p and q.
+_KL_MEMOIZE: dict[tuple[type, type], Rule | None] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
     """Decorate the function that computes the divergence for these classes of p and q."""
-    for given in (type_p, type_q):
+    for name, given in (("type_p", type_p), ("type_q", type_q)):
         if not (isinstance(given, type) and issubclass(given, Distribution)):
-            raise TypeError(f"register_kl: expected a subclass of Distribution, got {given!r}")
+            raise TypeError(
+                f"Expected {name} to be a Distribution subclass but got {given}"
+            )
 
-    def put(function: Callable[[Any, Any], Tensor]) -> Callable[[Any, Any], Tensor]:
-        _TABLE[type_p, type_q] = function
+    def put(function: Rule) -> Rule:
+        _KL_REGISTRY[type_p, type_q] = function
+        _KL_MEMOIZE.clear()
         return function
 
     return put
 
 
-def _found(type_p: type, type_q: type) -> Callable[[Any, Any], Tensor] | None:
-    """The rule of the most derived pair of classes."""
-    for p in type_p.__mro__:
-        for q in type_q.__mro__:
-            if (p, q) in _TABLE:
-                return _TABLE[p, q]
-    return None
+def _found(type_p: type, type_q: type) -> Rule | None:
+    """The rule of the most derived pair of classes.
+
+    Warns where the most derived class of p and that of q are in different pairs: the pair closest
+    to p counts.
+    """
+    pairs = [
+        (type_p.__mro__.index(p), type_q.__mro__.index(q), rule)
+        for (p, q), rule in _KL_REGISTRY.items()
+        if issubclass(type_p, p) and issubclass(type_q, q)
+    ]
+    if not pairs:
+        return None
+    by_p = min(pairs, key=lambda pair: pair[:2])
+    by_q = min(pairs, key=lambda pair: (pair[1], pair[0]))
+    if by_p[2] is not by_q[2]:
+        warnings.warn(
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please "
+            "register_kl a rule for this pair",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return by_p[2]
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
@@ -45,43 +66,13 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 
     Raises NotImplementedError for pairs of classes without a rule.
     """
-    rule = _found(type(p), type(q))
+    key = type(p), type(q)
+    if key not in _KL_MEMOIZE:
+        _KL_MEMOIZE[key] = _found(*key)
+    rule = _KL_MEMOIZE[key]
     if rule is None:
         raise NotImplementedError(
             f"No KL(p || q) is implemented for p type {type(p).__name__} and q type "
             f"{type(q).__name__}; add one with register_kl"
         )
     return rule(p, q)
-
-
-@register_kl(Normal, Normal)
-def _normal_normal(p: Normal, q: Normal) -> Tensor:
-    ratio = ops.square(p.scale / q.scale)
-    distance = ops.square((p.loc - q.loc) / q.scale)
-    return 0.5 * (ratio + distance - 1 - ops.log(ratio))
-
-
-def _weighted(weight: Tensor, logarithm: Tensor) -> Tensor:
-    """weight * logarithm, 0 where the weight is."""
-    return ops.where(weight == 0, 0.0, weight * logarithm)
-
-
-@register_kl(Bernoulli, Bernoulli)
-def _bernoulli_bernoulli(p: Bernoulli, q: Bernoulli) -> Tensor:
-    ones = _weighted(p.probs, ops.log(p.probs / q.probs))
-    none, other = 1 - p.probs, 1 - q.probs
-    return ones + _weighted(none, ops.log(none / other))
-
-
-@register_kl(Categorical, Categorical)
-def _categorical_categorical(p: Categorical, q: Categorical) -> Tensor:
-    terms = _weighted(p.probs, p.logits - q.logits)
-    # Where q is 0 and p is not, no finite number will do; logits of 0 are clamped.
-    terms = ops.where((q.probs == 0) & (p.probs > 0), float("inf"), terms)
-    return ops.sum(terms, -1)
-
-
-@register_kl(Uniform, Uniform)
-def _uniform_uniform(p: Uniform, q: Uniform) -> Tensor:
-    result = ops.log((q.high - q.low) / (p.high - p.low))
-    return ops.where((q.low > p.low) | (q.high < p.high), float("inf"), result)

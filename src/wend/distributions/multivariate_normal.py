@@ -1,4 +1,4 @@
-"""The Gaussian over vectors."""
+"""The Gaussian over vectors, by a full matrix or by one of low rank and a diagonal."""
 
 from __future__ import annotations
 
@@ -8,22 +8,118 @@ from typing import Any, ClassVar
 from wend.base.errors import ArgumentError
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
+from wend.core.symbolic import broadcast_shapes
 from wend.distributions import constraints
 from wend.distributions.distribution import Distribution
+from wend.distributions.utils import lazy_property, standard_normal
 from wend.frontend import linalg
 from wend.frontend.creation import eye
-from wend.frontend.random import randn
 
-__all__ = ["MultivariateNormal"]
-
-
-def _from_precision(precision: Tensor) -> Tensor:
-    """The lower Cholesky factor of the inverse of a matrix."""
-    identity = eye(precision.shape[-1], dtype=precision.dtype)
-    return linalg.cholesky(ops.solve_matrix(precision, identity))
+__all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
 
 
-class MultivariateNormal(Distribution):
+def turned(x: Tensor) -> Tensor:
+    """The last two dims exchanged."""
+    return ops.matrix_transpose(x)  # type: ignore[no-any-return]
+
+
+def identity(like: Tensor) -> Tensor:
+    """The unit matrix of the size and type of square matrices."""
+    return eye(like.shape[-1], dtype=like.dtype)
+
+
+def solved(lower: Tensor, right: Tensor) -> Tensor:
+    """X of lower X = right, for a lower triangle."""
+    return linalg.solve_triangular(lower, right, upper=False)
+
+
+def from_precision(precision: Tensor) -> Tensor:
+    """The lower Cholesky factor of the inverse of a matrix.
+
+    By the factor of the matrix with rows and columns in reverse order, which is the transposed
+    inverse of the factor wanted: no matrix is inverted in full.
+    """
+    flipped = ops.flip(precision, (-2, -1))
+    upper = turned(ops.flip(linalg.cholesky(flipped), (-2, -1)))
+    return solved(upper, identity(precision))
+
+
+def inverse_from_factor(factor: Tensor) -> Tensor:
+    """The inverse of factor factor^T, for a lower triangle."""
+    root = solved(factor, identity(factor))
+    return ops.matmul(turned(root), root)  # type: ignore[no-any-return]
+
+
+def squared(factor: Tensor) -> Tensor:
+    """factor factor^T."""
+    return ops.matmul(factor, turned(factor))  # type: ignore[no-any-return]
+
+
+def log_diagonal(factor: Tensor) -> Tensor:
+    """The logarithm of the determinant of a triangle: half that of its square."""
+    return ops.sum(ops.log(ops.diagonal(factor, 0, -2, -1)), -1)  # type: ignore[no-any-return]
+
+
+def distance(factor: Tensor, apart: Tensor) -> Tensor:
+    """x^T (factor factor^T)^-1 x of vectors x, whose leading dims broadcast."""
+    front = broadcast_shapes("log_prob", tuple(factor.shape[:-2]), tuple(apart.shape[:-1]))
+    n = factor.shape[-1]
+    left = ops.expand(factor, (*front, n, n))
+    right = ops.unsqueeze(ops.expand(apart, (*front, n)), -1)
+    return ops.sum(ops.square(solved(left, right)), (-2, -1))  # type: ignore[no-any-return]
+
+
+def check_matrix(name: str, given: dict[str, Any]) -> tuple[str, Tensor]:
+    """The one matrix that is given; raises ArgumentError unless there is just one, of two dims."""
+    found = [(key, matrix) for key, matrix in given.items() if matrix is not None]
+    if len(found) != 1:
+        raise ArgumentError(
+            f"{name}: Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
+            f"specified, and must be given; got {len(found)}"
+        )
+    key, matrix = found[0]
+    if matrix.dim() < 2:
+        raise ArgumentError(
+            f"{name}: {key} must be at least two-dimensional, with optional leading batch "
+            "dimensions"
+        )
+    return key, matrix
+
+
+class OfShape(Distribution):
+    """Base: a distribution with a covariance matrix, of which one form is given."""
+
+    _unbroadcasted_scale_tril: Tensor
+
+    def _keep_factor(self, name: str, matrix: Tensor) -> None:
+        if name == "scale_tril":
+            self._unbroadcasted_scale_tril = matrix
+        elif name == "covariance_matrix":
+            self._unbroadcasted_scale_tril = linalg.cholesky(matrix)
+        else:
+            self._unbroadcasted_scale_tril = from_precision(matrix)
+
+    def _matrix(self, value: Tensor) -> Tensor:
+        n = value.shape[-1]
+        return ops.expand(value, (*self._batch_shape, n, n))  # type: ignore[no-any-return]
+
+    @lazy_property
+    def scale_tril(self) -> Any:
+        """The lower Cholesky factor of the covariance matrix."""
+        return self._matrix(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Any:
+        """The covariance matrix."""
+        return self._matrix(squared(self._unbroadcasted_scale_tril))
+
+    @lazy_property
+    def precision_matrix(self) -> Any:
+        """The inverse of the covariance matrix."""
+        return self._matrix(inverse_from_factor(self._unbroadcasted_scale_tril))
+
+
+class MultivariateNormal(OfShape):
     """The Gaussian over vectors of n numbers with mean `loc`.
 
     The shape is given by exactly one of: covariance_matrix; precision_matrix, its inverse;
@@ -49,47 +145,27 @@ class MultivariateNormal(Distribution):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        shapes = [(name, matrix) for name, matrix in given.items() if matrix is not None]
-        if len(shapes) != 1:
-            raise ArgumentError(
-                "MultivariateNormal: exactly one of covariance_matrix or precision_matrix or "
-                "scale_tril must be given"
-            )
         if loc.dim() < 1:
-            raise ArgumentError("MultivariateNormal: loc must be at least one-dimensional")
-        (name, matrix), n = shapes[0], loc.shape[-1]
-        if matrix.dim() < 2 or tuple(matrix.shape[-2:]) != (n, n):
+            raise ArgumentError("loc must be at least one-dimensional.")
+        name, matrix = check_matrix(
+            "MultivariateNormal",
+            {
+                "covariance_matrix": covariance_matrix,
+                "precision_matrix": precision_matrix,
+                "scale_tril": scale_tril,
+            },
+        )
+        n = loc.shape[-1]
+        if tuple(matrix.shape[-2:]) != (n, n):
             raise ArgumentError(
                 f"MultivariateNormal: {name} of shape {tuple(matrix.shape)} does not fit loc of "
                 f"shape {tuple(loc.shape)}"
             )
-        column, matrix = ops.broadcast_tensors(ops.unsqueeze(loc, -1), matrix)
-        self.loc = column[..., 0]
-        self.__dict__[name] = matrix
-        super().__init__(self.loc.shape[:-1], (n,), validate_args)
-        if name == "scale_tril":
-            self._factor = matrix
-        elif name == "covariance_matrix":
-            self._factor = linalg.cholesky(matrix)
-        else:
-            self._factor = _from_precision(matrix)
-
-    def __getattr__(self, name: str) -> Any:
-        # The two forms that were not given.
-        if "_factor" in self.__dict__:
-            if name == "scale_tril":
-                return self._factor
-            if name == "covariance_matrix":
-                return ops.matmul(self._factor, ops.matrix_transpose(self._factor))
-            if name == "precision_matrix":
-                identity = eye(self._factor.shape[-1], dtype=self._factor.dtype)
-                return ops.solve_matrix(self.covariance_matrix, identity)
-        raise AttributeError(f"'MultivariateNormal' object has no attribute {name!r}")
+        batch = broadcast_shapes("MultivariateNormal", tuple(matrix.shape[:-2]), loc.shape[:-1])
+        self.loc = ops.expand(loc, (*batch, n))
+        self.__dict__[name] = ops.expand(matrix, (*batch, n, n))
+        super().__init__(batch, (n,), validate_args)
+        self._keep_factor(name, matrix)
 
     @property
     def mean(self) -> Tensor:
@@ -101,29 +177,153 @@ class MultivariateNormal(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return ops.sum(ops.square(self._factor), -1)
+        found = ops.sum(ops.square(self._unbroadcasted_scale_tril), -1)
+        return ops.expand(found, (*self._batch_shape, *self._event_shape))  # type: ignore[no-any-return]
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        noise = randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
-        return self.loc + ops.matmul(self._factor, ops.unsqueeze(noise, -1))[..., 0]
-
-    def _log_volume(self) -> Tensor:
-        """Half the logarithm of the determinant of the covariance."""
-        return ops.sum(ops.log(ops.diagonal(self._factor, 0, -2, -1)), -1)
+        noise = standard_normal(self._extended_shape(sample_shape), self.loc)
+        moved = ops.matmul(self._unbroadcasted_scale_tril, ops.unsqueeze(noise, -1))
+        return self.loc + ops.squeeze(moved, -1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        distance = ops.unsqueeze(value - self.loc, -1)
-        steps = ops.solve_matrix(self._factor, distance)[..., 0]
+        factor = self._unbroadcasted_scale_tril
         constant = self._event_shape[0] * math.log(2 * math.pi)
-        return -0.5 * (constant + ops.sum(ops.square(steps), -1)) - self._log_volume()
+        apart = distance(factor, value - self.loc)
+        return -0.5 * (constant + apart) - log_diagonal(factor)
 
     def entropy(self) -> Tensor:
-        return 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + self._log_volume()
+        volume = log_diagonal(self._unbroadcasted_scale_tril)
+        found = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + volume
+        return ops.expand(found, tuple(self._batch_shape))  # type: ignore[no-any-return]
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> MultivariateNormal:
-        made = self._expanded(("loc",), batch_shape, self._event_shape)
-        matrices = ("covariance_matrix", "precision_matrix", "scale_tril", "_factor")
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         square = (*self._event_shape, *self._event_shape)
-        return made._expanded(matrices, batch_shape, square)
+        matrices = ("covariance_matrix", "precision_matrix", "scale_tril")
+        tails = dict.fromkeys(matrices, square)
+        return self._expanded(batch_shape, _instance, loc=self._event_shape, **tails)
+
+
+class LowRankMultivariateNormal(Distribution):
+    """The Gaussian over vectors with covariance cov_factor cov_factor^T + diag(cov_diag).
+
+    loc: (..., n)   cov_factor: (..., n, r)   cov_diag: (..., n), positive
+    Inverse and determinant come from an r x r matrix: the Woodbury identity, and the matrix
+    determinant lemma.
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "loc": constraints.real_vector,
+        "cov_factor": constraints.independent(constraints.real, 2),
+        "cov_diag": constraints.independent(constraints.positive, 1),
+    }
+    support = constraints.real_vector
+    has_rsample = True
+    loc: Tensor
+    cov_diag: Tensor
+    cov_factor: Tensor
+
+    def __init__(
+        self,
+        loc: Tensor,
+        cov_factor: Tensor,
+        cov_diag: Tensor,
+        validate_args: bool | None = None,
+    ) -> None:
+        if loc.dim() < 1:
+            raise ArgumentError("loc must be at least one-dimensional.")
+        n = loc.shape[-1]
+        if cov_factor.dim() < 2 or cov_factor.shape[-2] != n:
+            raise ArgumentError(
+                f"cov_factor must be a batch of matrices with shape {n} x m, and has shape "
+                f"{tuple(cov_factor.shape)}"
+            )
+        if cov_diag.dim() < 1 or cov_diag.shape[-1] != n:
+            raise ArgumentError(f"cov_diag must be a batch of vectors with shape ({n},)")
+        batch = broadcast_shapes(
+            "LowRankMultivariateNormal",
+            tuple(loc.shape[:-1]),
+            tuple(cov_factor.shape[:-2]),
+            tuple(cov_diag.shape[:-1]),
+        )
+        self.loc = ops.expand(loc, (*batch, n))
+        self.cov_diag = ops.expand(cov_diag, (*batch, n))
+        self.cov_factor = ops.expand(cov_factor, (*batch, *cov_factor.shape[-2:]))
+        super().__init__(batch, (n,), validate_args=validate_args)
+        self._unbroadcasted_cov_factor = cov_factor
+        self._unbroadcasted_cov_diag = cov_diag
+        weighted = turned(cov_factor / ops.unsqueeze(cov_diag, -1))
+        inner = ops.matmul(weighted, cov_factor)
+        self._capacitance_tril = linalg.cholesky(inner + identity(inner))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @lazy_property
+    def variance(self) -> Any:  # type: ignore[override]
+        """The diagonal of the covariance matrix."""
+        return ops.sum(ops.square(self.cov_factor), -1) + self.cov_diag
+
+    @lazy_property
+    def scale_tril(self) -> Any:
+        """The lower Cholesky factor of the covariance matrix."""
+        return linalg.cholesky(self.covariance_matrix)
+
+    @lazy_property
+    def covariance_matrix(self) -> Any:
+        """The covariance matrix, in full."""
+        return squared(self.cov_factor) + ops.diag_embed(self.cov_diag)
+
+    @lazy_property
+    def precision_matrix(self) -> Any:
+        """The inverse of the covariance matrix, in full."""
+        weighted = turned(self.cov_factor / ops.unsqueeze(self.cov_diag, -1))
+        root = solved(_like_batch(self._capacitance_tril, weighted), weighted)
+        return ops.diag_embed(1 / self.cov_diag) - ops.matmul(turned(root), root)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        rank = self.cov_factor.shape[-1]
+        low = standard_normal((*shape[:-1], rank, 1), self.loc)
+        own = standard_normal(shape, self.loc)
+        shared = ops.squeeze(ops.matmul(self._unbroadcasted_cov_factor, low), -1)
+        return self.loc + shared + ops.sqrt(self._unbroadcasted_cov_diag) * own  # type: ignore[no-any-return]
+
+    def log_volume(self) -> Tensor:
+        """The logarithm of the determinant of the covariance."""
+        diagonal = ops.sum(ops.log(self._unbroadcasted_cov_diag), -1)
+        return 2 * log_diagonal(self._capacitance_tril) + diagonal  # type: ignore[no-any-return]
+
+    def distance(self, apart: Tensor) -> Tensor:
+        """x^T covariance^-1 x of vectors x."""
+        weighted = apart / self._unbroadcasted_cov_diag
+        column = ops.unsqueeze(weighted, -1)
+        low = ops.squeeze(ops.matmul(turned(self._unbroadcasted_cov_factor), column), -1)
+        return ops.sum(weighted * apart, -1) - distance(self._capacitance_tril, low)  # type: ignore[no-any-return]
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        constant = self._event_shape[0] * math.log(2 * math.pi)
+        return -0.5 * (constant + self.log_volume() + self.distance(value - self.loc))
+
+    def entropy(self) -> Tensor:
+        found = 0.5 * (self._event_shape[0] * (1 + math.log(2 * math.pi)) + self.log_volume())
+        return ops.expand(found, tuple(self._batch_shape))  # type: ignore[no-any-return]
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        last = self._event_shape
+        return self._expanded(
+            batch_shape, _instance, loc=last, cov_diag=last, cov_factor=self.cov_factor.shape[-2:]
+        )
+
+
+def _like_batch(matrix: Tensor, like: Tensor) -> Tensor:
+    """Square matrices with the leading dims of others."""
+    return ops.expand(matrix, (*like.shape[:-2], *matrix.shape[-2:]))  # type: ignore[no-any-return]

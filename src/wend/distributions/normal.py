@@ -8,11 +8,8 @@ from typing import Any, ClassVar
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.distributions import constraints
-from wend.distributions.distribution import (
-    ExponentialFamily,
-    broadcast_all,
-)
-from wend.frontend.random import randn
+from wend.distributions.distribution import ExponentialFamily
+from wend.distributions.utils import broadcast_all, standard_normal
 
 __all__ = ["Normal"]
 
@@ -26,6 +23,7 @@ class Normal(ExponentialFamily):
     }
     support = constraints.real
     has_rsample = True
+    _mean_carrier_measure = 0
 
     loc: Tensor
     scale: Tensor
@@ -48,28 +46,37 @@ class Normal(ExponentialFamily):
 
     @property
     def variance(self) -> Tensor:
-        return ops.square(self.scale)
+        return ops.square(self.scale)  # type: ignore[no-any-return]
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        noise = randn(self._extended_shape(sample_shape), dtype=self.loc.dtype)
+        noise = standard_normal(self._extended_shape(sample_shape), self.loc)
         return self.loc + noise * self.scale
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         distance = ops.square(value - self.loc) / (2 * ops.square(self.scale))
-        return -distance - ops.log(self.scale) - 0.5 * math.log(2 * math.pi)
+        return -distance - ops.log(self.scale) - 0.5 * math.log(2 * math.pi)  # type: ignore[no-any-return]
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return 0.5 * (1 + ops.erf((value - self.loc) / (self.scale * math.sqrt(2))))
+        return 0.5 * (1 + ops.erf((value - self.loc) / (self.scale * math.sqrt(2))))  # type: ignore[no-any-return]
 
     def icdf(self, value: Tensor) -> Tensor:
         return self.loc + self.scale * ops.erfinv(2 * value - 1) * math.sqrt(2)
 
     def entropy(self) -> Tensor:
-        return 0.5 + 0.5 * math.log(2 * math.pi) + ops.log(self.scale)
+        return 0.5 + 0.5 * math.log(2 * math.pi) + ops.log(self.scale)  # type: ignore[no-any-return]
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Normal:
-        return self._expanded(("loc", "scale"), batch_shape)
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        square = ops.square(self.scale)
+        return self.loc / square, -0.5 / square
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        x, y = natural_params
+        return -0.25 * ops.square(x) / y + 0.5 * ops.log(-math.pi / y)  # type: ignore[no-any-return]
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, loc=(), scale=())

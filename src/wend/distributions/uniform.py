@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.distributions import constraints
-from wend.distributions.distribution import (
-    Distribution,
-    broadcast_all,
-)
+from wend.distributions.distribution import Distribution
+from wend.distributions.utils import broadcast_all, nan_like
 from wend.frontend.random import rand
 
 __all__ = ["Uniform"]
@@ -23,16 +21,23 @@ class Uniform(Distribution):
     low: Tensor
     high: Tensor
 
-    # low < high is checked below: `low` bounds `high`, and the other way round.
-    arg_constraints: ClassVar[dict[str, Any]] = {"low": constraints.real, "high": constraints.real}
+    @property
+    def arg_constraints(self) -> dict[str, Any]:  # type: ignore[override]
+        """Each bound keeps its side of the other."""
+        return {
+            "low": constraints.less_than(self.high),
+            "high": constraints.greater_than(self.low),
+        }
 
     def __init__(self, low: Any, high: Any, validate_args: bool | None = None) -> None:
         self.low, self.high = broadcast_all(low, high)
         super().__init__(self.low.shape, validate_args=validate_args)
-        if self._validate_args and not bool(ops.all(self.low < self.high)):
+
+    def _check_parameters(self) -> None:
+        if not bool(ops.all(self.low < self.high)):
             raise ValueError("Uniform is not defined when low >= high")
 
-    @property
+    @constraints.dependent_property(is_discrete=False, event_dim=0)
     def support(self) -> Any:  # type: ignore[override]
         """The interval between low and high."""
         return constraints.interval(self.low, self.high)
@@ -44,14 +49,18 @@ class Uniform(Distribution):
     @property
     def mode(self) -> Tensor:
         """NaN: no value is most likely."""
-        return self.high * float("nan")
+        return nan_like(self.high)
+
+    @property
+    def stddev(self) -> Tensor:
+        return (self.high - self.low) / 12**0.5
 
     @property
     def variance(self) -> Tensor:
-        return ops.square(self.high - self.low) / 12
+        return ops.square(self.high - self.low) / 12  # type: ignore[no-any-return]
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        unit = rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        unit = rand(tuple(self._extended_shape(sample_shape)), dtype=self.low.dtype)
         return self.low + unit * (self.high - self.low)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -59,18 +68,18 @@ class Uniform(Distribution):
             self._validate_sample(value)
         inside = (value >= self.low) & (value < self.high)
         width = ops.log(self.high - self.low)
-        return ops.where(inside, -width, float("-inf"))
+        return ops.where(inside, -width, float("-inf"))  # type: ignore[no-any-return]
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return ops.clamp((value - self.low) / (self.high - self.low), min=0, max=1)
+        return ops.clamp((value - self.low) / (self.high - self.low), min=0, max=1)  # type: ignore[no-any-return]
 
     def icdf(self, value: Tensor) -> Tensor:
         return self.low + value * (self.high - self.low)
 
     def entropy(self) -> Tensor:
-        return ops.log(self.high - self.low)
+        return ops.log(self.high - self.low)  # type: ignore[no-any-return]
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Uniform:
-        return self._expanded(("low", "high"), batch_shape)
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, low=(), high=())

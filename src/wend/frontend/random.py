@@ -21,6 +21,7 @@ from wend.base.shapes import int_of
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
+from wend.core.symbolic import broadcast_shapes
 from wend.frontend.aliasing.rebinding import assign
 from wend.frontend.creation import Options, empty, finished, sizes_of, tensor
 from wend.ops.elementwise.family import FLOATING
@@ -405,6 +406,31 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Poisson numbers with the rates `input`."""
     seed, offset = reserve(generator, input.numel())
     return ops.poisson_draw(input, seed, offset)  # type: ignore[no-any-return]
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
+    """How many of `count` trials succeed, each with probability `prob`."""
+    drawn = broadcast_shapes("binomial", tuple(count.shape), tuple(prob.shape))
+    seed, offset = reserve(generator, _count(drawn))
+    return ops.binomial_draw(count, prob, seed, offset)  # type: ignore[no-any-return]
+
+
+def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
+    """Gamma numbers of the shapes `input` and scale 1, with gradients by the shapes."""
+    seed, offset = reserve(generator, input.numel())
+    return ops.standard_gamma(input, seed, offset)  # type: ignore[no-any-return]
+
+
+def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
+    """Dirichlet numbers of the concentrations `input` along the last dim, with gradients."""
+    seed, offset = reserve(generator, input.numel())
+    return ops.dirichlet_draw(input, seed, offset)  # type: ignore[no-any-return]
+
+
+def von_mises(concentration: Tensor, generator: Any = None) -> Tensor:
+    """Angles from -pi to pi around 0 of the given concentrations."""
+    seed, offset = reserve(generator, concentration.numel())
+    return ops.von_mises_draw(concentration, seed, offset)  # type: ignore[no-any-return]
 
 
 # -- in-place -------------------------------------------------------------------------------

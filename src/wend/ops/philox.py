@@ -21,7 +21,7 @@ from wend.base.random_state import (
 from wend.ops.numeric import Array
 
 # Kinds of draws: the third word of the counter.
-BITS32, BITS64, NORMAL32, NORMAL64, POISSON, GAMMA = range(6)
+BITS32, BITS64, NORMAL32, NORMAL64, POISSON, GAMMA, BINOMIAL, VON_MISES = range(8)
 _MASK = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 # Blocks computed at a time: six arrays of this size stay in the cache.

@@ -4,7 +4,8 @@ seed and offset are run-time int64 scalars, taken from a `RandomState` when the 
 
     seed, offset = state.reserve(n);  ops.uniform((2, 3), seed, offset, dtype=float32)
 
-No op here has a gradient; samples that depend on parameters differentiably are composed of these
+Gamma and Dirichlet numbers have gradients by their parameters: implicit reparameterisation, see
+`ops/implicit.py`. Other samples that depend on parameters differentiably are composed of these
 (`composites/random.py`).
 """
 
@@ -27,8 +28,9 @@ from wend.base.dtypes import (
 )
 from wend.base.errors import ExecutionError, ShapeError
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
-from wend.core.symbolic import hints
+from wend.core.symbolic import broadcast_shapes, hints
 from wend.ops import philox
+from wend.ops.implicit import in_front
 from wend.ops.numeric import Array, array, require
 
 # Digits of each type's significand: uniform numbers are multiples of 2**-digits below 1.
@@ -284,34 +286,218 @@ class StandardGamma(PerElement):
     """
 
     label = "gamma"
+    differentiable = True
 
     def reference(self, x: Array, seed: int, offset: int) -> Array:
-        shape = x.astype(np.float64).reshape(-1)
-        position = np.uint64(offset % 2**64) + np.arange(shape.size, dtype=np.uint64)
-        # Below 1: a number of shape + 1 times u ** (1 / shape).
-        boost = shape < 1
-        d = np.where(boost, shape + 1, shape) - 1 / 3
-        y = np.where(shape == math.inf, math.inf, math.nan)
-        todo = np.flatnonzero((shape > 0) & np.isfinite(shape))
-        retry = 1
-        while todo.size:
-            u1, u2 = _units(seed, position[todo], philox.GAMMA, 2 * retry)
-            u, _ = _units(seed, position[todo], philox.GAMMA, 2 * retry + 1)
-            z = np.sqrt(-2 * np.log1p(-u1)) * np.cos(2 * np.pi * u2)
-            v = (1 + z / np.sqrt(9 * d[todo])) ** 3
-            with np.errstate(all="ignore"):
-                taken = (v > 0) & (np.log1p(-u) < 0.5 * z * z + d[todo] * (1 - v + np.log(v)))
-            y[todo[taken]] = (d[todo] * v)[taken]
-            todo = todo[~taken]
-            retry += 1
-        u, _ = _units(seed, position, philox.GAMMA, 0)
+        y, log_factor = _gamma_numbers(x, seed, offset)
         with np.errstate(all="ignore"):
-            y = np.where(boost, y * (1 - u) ** (1 / shape), y)
+            y = y * np.exp(log_factor)
         tiny = np.finfo(np.float32).tiny if x.dtype.itemsize < 8 else np.finfo(np.float64).tiny
         return np.maximum(y, tiny).reshape(x.shape).astype(x.dtype)
 
+    def vjp(self, g: Any, y: Any, x: Any, seed: Any, offset: Any) -> Any:
+        return (g * ops.gamma_slope(x, y),)
+
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield Sample(rng.uniform(0.1, 5, size=(3, 4)), 7, 5)
+        yield Sample(np.asarray(2.0), 7, 5)
+        yield Sample(np.zeros((0,)), 7, 5)
+
+
+def _gamma_numbers(x: Array, seed: int, offset: int) -> tuple[Array, Array]:
+    """Numbers of shapes x as (y, l) with the meaning y * exp(l), flat: exp(l) may be 0 as rounded.
+
+    Infinite for an infinite shape, NaN for shapes that are not positive.
+    """
+    shape = x.astype(np.float64).reshape(-1)
+    position = np.uint64(offset % 2**64) + np.arange(shape.size, dtype=np.uint64)
+    # Below 1: a number of shape + 1 times u ** (1 / shape).
+    boost = shape < 1
+    d = np.where(boost, shape + 1, shape) - 1 / 3
+    y = np.where(shape == math.inf, math.inf, math.nan)
+    todo = np.flatnonzero((shape > 0) & np.isfinite(shape))
+    retry = 1
+    while todo.size:
+        u1, u2 = _units(seed, position[todo], philox.GAMMA, 2 * retry)
+        u, _ = _units(seed, position[todo], philox.GAMMA, 2 * retry + 1)
+        z = np.sqrt(-2 * np.log1p(-u1)) * np.cos(2 * np.pi * u2)
+        v = (1 + z / np.sqrt(9 * d[todo])) ** 3
+        with np.errstate(all="ignore"):
+            taken = (v > 0) & (np.log1p(-u) < 0.5 * z * z + d[todo] * (1 - v + np.log(v)))
+        y[todo[taken]] = (d[todo] * v)[taken]
+        todo = todo[~taken]
+        retry += 1
+    u, _ = _units(seed, position, philox.GAMMA, 0)
+    with np.errstate(all="ignore"):
+        return y, np.where(boost, np.log1p(-u) / shape, 0.0)
+
+
+class DirichletDraw(PerElement):
+    """y[...]: positive numbers that sum to 1, of concentrations x[...] > 0 along the last dim.
+
+    Gamma numbers by their sum; by logarithms, since numbers of small shapes are 0 as rounded.
+    Raises ShapeError for a 0-d tensor.
+    """
+
+    label = "sample_dirichlet"
+    differentiable = True
+
+    def infer(self, x: Spec, *scalars: Any) -> Spec:
+        if not x.rank:
+            raise ShapeError(f"{self.label}: concentrations must have at least one dim")
+        return super().infer(x, *scalars)
+
+    def reference(self, x: Array, seed: int, offset: int) -> Array:
+        y, log_factor = _gamma_numbers(x, seed, offset)
+        with np.errstate(all="ignore"):
+            logs = (np.log(y) + log_factor).reshape(x.shape)
+            top = logs.max(axis=-1, keepdims=True) if logs.size else logs
+            y = np.exp(logs - top)
+            y = y / y.sum(axis=-1, keepdims=True)
+        tiny = np.finfo(np.float32).tiny if x.dtype.itemsize < 8 else np.finfo(np.float64).tiny
+        return np.maximum(y, tiny).astype(x.dtype)
+
+    def vjp(self, g: Any, y: Any, x: Any, seed: Any, offset: Any) -> Any:
+        total = ops.sum(x, -1, keepdim=True)
+        # Where y[i] grows, all else shrinks in proportion.
+        return (ops.dirichlet_slope(y, x, total) * (g - ops.sum(g * y, -1, keepdim=True)),)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.uniform(0.1, 5, size=(3, 4)), 7, 5)
+        yield Sample(rng.uniform(0.1, 5, size=(2,)), 7, 5)
+        yield Sample(np.zeros((0, 2)), 7, 5)
+
+
+class BinomialDraw(PerElement):
+    """y[i]: how many of count[i] trials succeed, each with probability prob[i].
+
+    By inversion where fewer than 10 successes (or failures, whichever are rarer) are expected;
+    else by Hoermann's transformed rejection (BTRS: The generation of binomial random variates,
+    1993). NaN where count is negative or infinite, or prob not from 0 to 1.
+    """
+
+    signature = "count, prob, seed: scalar, offset: scalar"
+    label = "binomial"
+
+    def infer(self, count: Spec, prob: Spec, *scalars: Any) -> Spec:
+        require(self.label, self.supports, count.dtype)
+        require(self.label, self.supports, prob.dtype)
+        return Spec(broadcast_shapes(self.label, count.shape, prob.shape), count.dtype)
+
+    def batch(
+        self, batched: Any, size: Any, count: Any, prob: Any, seed: Any, offset: Any
+    ) -> Any:
+        count, prob = in_front(batched, count, prob)
+        return ops.binomial_draw(count, prob, seed, offset)
+
+    def reference(self, count: Array, prob: Array, seed: int, offset: int) -> Array:
+        dtype = count.dtype
+        count, prob = np.broadcast_arrays(count.astype(np.float64), prob.astype(np.float64))
+        n, p = count.reshape(-1), prob.reshape(-1)
+        position = np.uint64(offset % 2**64) + np.arange(n.size, dtype=np.uint64)
+        valid = (n >= 0) & np.isfinite(n) & (p >= 0) & (p <= 1)
+        n, rarer = np.where(valid, np.floor(n), 0), np.where(valid, np.minimum(p, 1 - p), 0)
+        y = np.zeros(n.size)
+        low = n * rarer < 10
+        y[low] = _binomial_by_inversion(n[low], rarer[low], seed, position[low])
+        y[~low] = _binomial_by_rejection(n[~low], rarer[~low], seed, position[~low])
+        y = np.where(p > 0.5, n - y, y)
+        return np.where(valid, y, math.nan).reshape(count.shape).astype(dtype)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        n = rng.integers(1, 60, size=(3, 4)).astype(float)
+        yield Sample(n, rng.uniform(0, 1, size=(3, 4)), 7, 5)
+        yield Sample(np.asarray(40.0), rng.uniform(0, 1, size=(3,)), 7, 5)
+        yield Sample(np.zeros((0,)), np.zeros((0,)), 7, 5)
+
+
+def _binomial_by_inversion(n: Array, p: Array, seed: int, position: Array) -> Array:
+    u, _ = _units(seed, position, philox.BINOMIAL, 0)
+    y = np.zeros(n.size)
+    odds = p / (1 - p)
+    term = np.exp(n * np.log1p(-p))
+    left = u - term
+    k = 0
+    # Beyond 100 no probability is left that u could resolve.
+    while (left >= 0).any() and k < 100:
+        k += 1
+        y += left >= 0
+        term = term * odds * np.maximum(n - k + 1, 0) / k
+        left = np.where(left >= 0, left - term, left)
+    return np.minimum(y, n)
+
+
+def _binomial_by_rejection(n: Array, p: Array, seed: int, position: Array) -> Array:
+    spread = np.sqrt(n * p * (1 - p))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    c = n * p + 0.5
+    v_r = 0.92 - 4.2 / b
+    alpha = (2.83 + 5.1 / b) * spread
+    mode = np.floor((n + 1) * p)
+    log_odds = np.log(p) - np.log1p(-p)
+    at_mode = _log_factorial(mode) + _log_factorial(n - mode)
+    y = np.zeros(n.size)
+    todo = np.arange(n.size)
+    retry = 0
+    while todo.size:
+        u, v = _units(seed, position[todo], philox.BINOMIAL, 1 + retry)
+        u = u - 0.5
+        us = 0.5 - np.abs(u)
+        at = todo
+        k = np.floor((2 * a[at] / us + b[at]) * u + c[at])
+        quick = (us >= 0.07) & (v <= v_r[at])
+        possible = (k >= 0) & (k <= n[at])
+        k = np.where(possible, k, 0)
+        with np.errstate(all="ignore"):
+            left = np.log(v) + np.log(alpha[at]) - np.log(a[at] / (us * us) + b[at])
+            right = at_mode[at] - _log_factorial(k) - _log_factorial(n[at] - k)
+            right += (k - mode[at]) * log_odds[at]
+        taken = possible & (quick | (left <= right))
+        y[at[taken]] = k[taken]
+        todo = todo[~taken]
+        retry += 1
+    return y
+
+
+class VonMisesDraw(PerElement):
+    """y[i]: an angle from -pi to pi, of concentration x[i] > 0 around 0.
+
+    Best, Fisher: Efficient simulation of the von Mises distribution (1979). NaN where x is not
+    positive.
+    """
+
+    label = "von_mises"
+
+    def reference(self, x: Array, seed: int, offset: int) -> Array:
+        kappa = x.astype(np.float64).reshape(-1)
+        position = np.uint64(offset % 2**64) + np.arange(kappa.size, dtype=np.uint64)
+        with np.errstate(all="ignore"):
+            tau = 1 + np.sqrt(1 + 4 * kappa**2)
+            rho = (tau - np.sqrt(2 * tau)) / (2 * kappa)
+            # How far the envelope's bound r is above 1; rho has no digits near 0 and far from 0.
+            excess = np.where(kappa < 1e-5, 1 / kappa + kappa - 1, (1 - rho) ** 2 / (2 * rho))
+            excess = np.where(kappa > 1e8, 0.5 / kappa, excess)
+        y = np.where(kappa == math.inf, 0.0, math.nan)
+        todo = np.flatnonzero((kappa > 0) & np.isfinite(kappa))
+        retry = 0
+        while todo.size:
+            u1, u2 = _units(seed, position[todo], philox.VON_MISES, 2 * retry)
+            u3, _ = _units(seed, position[todo], philox.VON_MISES, 2 * retry + 1)
+            z, over = np.cos(np.pi * u1), excess[todo]
+            short = over * (1 - z) / (1 + over + z)  # 1 - cos(angle)
+            c = kappa[todo] * (over + short)
+            u2 = 1 - u2
+            with np.errstate(all="ignore"):
+                taken = (c * (2 - c) - u2 > 0) | (np.log(c / u2) + 1 - c >= 0)
+            angle = 2 * np.arcsin(np.sqrt(np.clip(short / 2, 0, 1)))
+            y[todo[taken]] = (np.where(u3 < 0.5, -1, 1) * angle)[taken]
+            todo = todo[~taken]
+            retry += 1
+        return y.reshape(x.shape).astype(x.dtype)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.uniform(0.1, 50, size=(3, 4)), 7, 5)
         yield Sample(np.asarray(2.0), 7, 5)
         yield Sample(np.zeros((0,)), 7, 5)
 

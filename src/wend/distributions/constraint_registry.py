@@ -1,0 +1,147 @@
+"""Transforms from unconstrained numbers to the values of a constraint.
+
+    biject_to(constraint)      a bijection, for samplers and variational inference
+    transform_to(constraint)   a cheap map onto the values, for optimisation by gradients
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from wend.distributions import constraints, transforms
+from wend.distributions.transforms import Transform
+
+__all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
+
+Factory = Callable[[Any], Transform]
+
+
+class ConstraintRegistry:
+    """A table from classes of constraints to functions that make a transform of such."""
+
+    def __init__(self) -> None:
+        self._registry: dict[type, Factory] = {}
+        super().__init__()
+
+    def register(self, constraint: Any, factory: Factory | None = None) -> Any:
+        """Add a factory for the class of a constraint; without one, a decorator that does.
+
+        Raises TypeError unless given a class of constraints or a constraint.
+        """
+        if factory is None:
+            return lambda factory: self.register(constraint, factory)
+        if isinstance(constraint, constraints.Constraint):
+            constraint = type(constraint)
+        if not isinstance(constraint, type) or not issubclass(constraint, constraints.Constraint):
+            raise TypeError(
+                "Expected constraint to be either a Constraint subclass or instance, but got "
+                f"{constraint}"
+            )
+        self._registry[constraint] = factory
+        return factory
+
+    def __call__(self, constraint: Any) -> Transform:
+        """The transform to the values of a constraint.
+
+        Raises NotImplementedError for classes without a factory.
+        """
+        factory = self._registry.get(type(constraint))
+        if factory is None:
+            raise NotImplementedError(
+                f"Cannot transform {type(constraint).__name__} constraints"
+            )
+        return factory(constraint)
+
+
+biject_to = ConstraintRegistry()
+transform_to = ConstraintRegistry()
+
+
+def _to_real(constraint: Any) -> Transform:
+    return transforms.identity_transform
+
+
+def _to_greater(constraint: Any) -> Transform:
+    shift = transforms.AffineTransform(constraint.lower_bound, 1)
+    return transforms.ComposeTransform([transforms.ExpTransform(), shift])
+
+
+def _to_less(constraint: Any) -> Transform:
+    shift = transforms.AffineTransform(constraint.upper_bound, -1)
+    return transforms.ComposeTransform([transforms.ExpTransform(), shift])
+
+
+def _to_interval(constraint: Any) -> Transform:
+    low, high = constraint.lower_bound, constraint.upper_bound
+    numbers = all(isinstance(bound, int | float) for bound in (low, high))
+    if numbers and low == 0 and high == 1:
+        return transforms.SigmoidTransform()
+    widened = transforms.AffineTransform(low, high - low)
+    return transforms.ComposeTransform([transforms.SigmoidTransform(), widened])
+
+
+def _to_correlations(constraint: Any) -> Transform:
+    return transforms.CorrCholeskyTransform()
+
+
+def _to_sticks(constraint: Any) -> Transform:
+    return transforms.StickBreakingTransform()
+
+
+def _to_softmax(constraint: Any) -> Transform:
+    return transforms.SoftmaxTransform()
+
+
+def _to_cholesky(constraint: Any) -> Transform:
+    return transforms.LowerCholeskyTransform()
+
+
+def _to_definite(constraint: Any) -> Transform:
+    return transforms.PositiveDefiniteTransform()
+
+
+def _of_parts(registry: ConstraintRegistry) -> dict[Any, Factory]:
+    """Factories for regions that are made of others."""
+
+    def independent(constraint: Any) -> Transform:
+        base = registry(constraint.base_constraint)
+        return transforms.IndependentTransform(base, constraint.reinterpreted_batch_ndims)
+
+    def cat(constraint: Any) -> Transform:
+        parts = [registry(c) for c in constraint.cseq]
+        return transforms.CatTransform(parts, constraint.dim, constraint.lengths)
+
+    def stack(constraint: Any) -> Transform:
+        return transforms.StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
+
+    return {constraints.independent: independent, constraints.cat: cat, constraints.stack: stack}
+
+
+_BOTH: dict[Any, Factory] = {
+    constraints.real: _to_real,
+    constraints.positive: _to_greater,
+    constraints.nonnegative: _to_greater,
+    constraints.greater_than: _to_greater,
+    constraints.greater_than_eq: _to_greater,
+    constraints.less_than: _to_less,
+    constraints.interval: _to_interval,
+    constraints.half_open_interval: _to_interval,
+    constraints.corr_cholesky: _to_correlations,
+}
+for _registry, _table in (
+    (biject_to, _BOTH | _of_parts(biject_to) | {constraints.simplex: _to_sticks}),
+    (
+        transform_to,
+        _BOTH
+        | _of_parts(transform_to)
+        | {
+            constraints.simplex: _to_softmax,
+            constraints.lower_cholesky: _to_cholesky,
+            constraints.positive_definite: _to_definite,
+            constraints.positive_semidefinite: _to_definite,
+        },
+    ),
+):
+    for _constraint, _factory in _table.items():
+        _registry.register(_constraint, _factory)

@@ -1,0 +1,209 @@
+"""Shares of a whole: Dirichlet vectors, and beta and Kumaraswamy numbers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from wend.base.errors import ArgumentError
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.distributions import constraints
+from wend.distributions.distribution import ExponentialFamily
+from wend.distributions.transformed_distribution import TransformedDistribution
+from wend.distributions.transforms import AffineTransform, PowerTransform
+from wend.distributions.uniform import Uniform
+from wend.distributions.utils import broadcast_all, euler_constant
+from wend.frontend.random import _sample_dirichlet
+
+__all__ = ["Beta", "Dirichlet", "Kumaraswamy"]
+
+
+class Dirichlet(ExponentialFamily):
+    """Positive numbers that sum to 1: density proportional to prod x_i^(concentration_i - 1)."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "concentration": constraints.independent(constraints.positive, 1)
+    }
+    support = constraints.simplex
+    has_rsample = True
+    _mean_carrier_measure = 0
+
+    def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
+        if concentration.dim() < 1:
+            raise ArgumentError("`concentration` parameter must be at least one-dimensional.")
+        self.concentration = concentration
+        shape = concentration.shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        return _sample_dirichlet(ops.expand(self.concentration, shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        powers = ops.sum(ops.xlogy(self.concentration - 1.0, value), -1)
+        return powers - self._log_normalizer(self.concentration)  # type: ignore[no-any-return]
+
+    @property
+    def _total(self) -> Tensor:
+        return ops.sum(self.concentration, -1, keepdim=True)  # type: ignore[no-any-return]
+
+    @property
+    def mean(self) -> Tensor:
+        return self.concentration / self._total
+
+    @property
+    def mode(self) -> Tensor:
+        above = ops.clamp(self.concentration - 1, min=0.0)
+        inside = above / ops.sum(above, -1, keepdim=True)
+        # All below 1: the density has no bound in the corners.
+        corner = ops.one_hot(ops.argmax(inside, -1), self.concentration.shape[-1])
+        outside = ops.all(self.concentration < 1, -1, keepdim=True)
+        return ops.where(outside, ops.cast(corner, inside.dtype), inside)  # type: ignore[no-any-return]
+
+    @property
+    def variance(self) -> Tensor:
+        total = self._total
+        spread = self.concentration * (total - self.concentration)
+        return spread / (ops.square(total) * (total + 1))  # type: ignore[no-any-return]
+
+    def entropy(self) -> Tensor:
+        count = self.concentration.shape[-1]
+        total = ops.sum(self.concentration, -1)
+        inner = ops.sum((self.concentration - 1.0) * ops.digamma(self.concentration), -1)
+        outer = (count - total) * ops.digamma(total)
+        return self._log_normalizer(self.concentration) - outer - inner  # type: ignore[no-any-return]
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return (self.concentration,)
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        (x,) = natural_params
+        return ops.sum(ops.lgamma(x), -1) - ops.lgamma(ops.sum(x, -1))  # type: ignore[no-any-return]
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, concentration=self._event_shape)
+
+
+class Beta(ExponentialFamily):
+    """Numbers from 0 to 1: density proportional to x^(concentration1-1) (1-x)^(concentration0-1)."""
+
+    arg_constraints: ClassVar[dict[str, Any]] = {
+        "concentration1": constraints.positive,
+        "concentration0": constraints.positive,
+    }
+    support = constraints.unit_interval
+    has_rsample = True
+    _mean_carrier_measure = 0
+
+    def __init__(
+        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+    ) -> None:
+        both = ops.stack(broadcast_all(concentration1, concentration0), -1)
+        self._dirichlet = Dirichlet(both, validate_args=validate_args)
+        super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
+
+    @property
+    def concentration1(self) -> Tensor:
+        """The power of x, and one more."""
+        return self._dirichlet.concentration[..., 0]
+
+    @property
+    def concentration0(self) -> Tensor:
+        """The power of 1 - x, and one more."""
+        return self._dirichlet.concentration[..., 1]
+
+    @property
+    def mean(self) -> Tensor:
+        return self.concentration1 / (self.concentration1 + self.concentration0)
+
+    @property
+    def mode(self) -> Tensor:
+        return self._dirichlet.mode[..., 0]
+
+    @property
+    def variance(self) -> Tensor:
+        total = self.concentration1 + self.concentration0
+        return self.concentration1 * self.concentration0 / (ops.square(total) * (total + 1))  # type: ignore[no-any-return]
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        return self._dirichlet.rsample(sample_shape)[..., 0]
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._dirichlet.log_prob(ops.stack([value, 1.0 - value], -1))
+
+    def entropy(self) -> Tensor:
+        return self._dirichlet.entropy()
+
+    @property
+    def _natural_params(self) -> tuple[Tensor, ...]:
+        return self.concentration1, self.concentration0
+
+    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
+        x, y = natural_params
+        return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)  # type: ignore[no-any-return]
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        made = self._expanded(batch_shape, _instance)
+        made._dirichlet = self._dirichlet.expand(batch_shape)
+        return made
+
+
+class Kumaraswamy(TransformedDistribution):
+    """Numbers from 0 to 1 whose cumulative function is 1 - (1 - x^concentration1)^concentration0.
+
+    Kumaraswamy: A generalized probability density function for double-bounded random processes
+    (1980).
+    """
+
+    arg_constraints: ClassVar[dict[str, Any]] = Beta.arg_constraints
+    support = constraints.unit_interval
+    has_rsample = True
+
+    def __init__(
+        self, concentration1: Any, concentration0: Any, validate_args: bool | None = None
+    ) -> None:
+        self.concentration1, self.concentration0 = broadcast_all(concentration1, concentration0)
+        base = Uniform(
+            ops.zeros_like(self.concentration0),
+            ops.fill_like(self.concentration0, 1),
+            validate_args=validate_args,
+        )
+        steps = [
+            PowerTransform(1 / self.concentration0),
+            AffineTransform(1.0, -1.0),
+            PowerTransform(1 / self.concentration1),
+        ]
+        super().__init__(base, steps, validate_args=validate_args)
+
+    def _moment(self, n: int) -> Tensor:
+        """The mean of x^n."""
+        a, b = self.concentration1, self.concentration0
+        first = 1 + n / a
+        return b * ops.exp(ops.lgamma(first) + ops.lgamma(b) - ops.lgamma(first + b))  # type: ignore[no-any-return]
+
+    @property
+    def mean(self) -> Tensor:
+        return self._moment(1)
+
+    @property
+    def mode(self) -> Tensor:
+        a, b = self.concentration1, self.concentration0
+        inside = ops.pow((a - 1) / (a * b - 1), 1 / a)
+        return ops.where((a < 1) | (b < 1), float("nan"), inside)  # type: ignore[no-any-return]
+
+    @property
+    def variance(self) -> Tensor:
+        return self._moment(2) - ops.square(self.mean)  # type: ignore[no-any-return]
+
+    def entropy(self) -> Tensor:
+        a, b = self.concentration1, self.concentration0
+        harmonic = ops.digamma(b + 1) + euler_constant
+        return 1 - 1 / b + (1 - 1 / a) * harmonic - ops.log(a) - ops.log(b)  # type: ignore[no-any-return]
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._grown(batch_shape, _instance, concentration1=(), concentration0=())

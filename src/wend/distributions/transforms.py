@@ -1,0 +1,1002 @@
+"""Invertible (and a few other) functions between regions, with their log Jacobian determinants."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from wend.base.dtypes import finfo
+from wend.base.errors import ArgumentError
+from wend.base.shapes import Size
+from wend.core._hot import Tensor
+from wend.core.primitive import ops
+from wend.core.symbolic import broadcast_shapes
+from wend.distributions import constraints
+from wend.distributions.distribution import Distribution
+from wend.distributions.utils import (
+    broadcast_all,
+    lazy_property,
+    sum_rightmost,
+    tril_matrix_to_vec,
+    vec_to_tril_matrix,
+)
+from wend.frontend import linalg
+from wend.frontend.creation import arange, eye
+
+__all__ = [
+    "AbsTransform",
+    "AffineTransform",
+    "CatTransform",
+    "ComposeTransform",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
+    "ExpTransform",
+    "IndependentTransform",
+    "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
+    "PowerTransform",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "TanhTransform",
+    "Transform",
+    "identity_transform",
+]
+
+
+class Transform:
+    """A function with an inverse, up to the choice where several values are mapped to the same.
+
+    domain, codomain: where it maps from and to   bijective: whether the inverse is exact
+    cache_size: 1 keeps the last pair of values, so that `t.inv(t(x))` is x itself; else 0
+
+    A member defines `_call`, `_inverse` and `log_abs_det_jacobian`.
+    """
+
+    bijective: Any = False
+    domain: Any
+    codomain: Any
+
+    def __init__(self, cache_size: int = 0) -> None:
+        if cache_size not in (0, 1):
+            raise ArgumentError(f"cache_size must be 0 or 1, not {cache_size!r}")
+        self._cache_size = cache_size
+        self._inv: Any = None
+        self._cached_x_y: tuple[Any, Any] = (None, None)
+        super().__init__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state["_inv"] = None
+        return state
+
+    @property
+    def event_dim(self) -> int:
+        """How many last dims belong together, where both regions agree. Else use their own."""
+        if self.domain.event_dim == self.codomain.event_dim:
+            return int(self.domain.event_dim)
+        raise ArgumentError("Please use either .domain.event_dim or .codomain.event_dim")
+
+    @property
+    def inv(self) -> Transform:
+        """The inverse, for which `t.inv.inv is t`."""
+        made = self._inv() if self._inv is not None else None
+        if made is None:
+            made = _InverseTransform(self)
+            self._inv = weakref.ref(made)
+        return made
+
+    @property
+    def sign(self) -> Any:
+        """1 or -1: whether a function of single numbers rises or falls."""
+        raise NotImplementedError
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        """The same function with such a cache."""
+        if self._cache_size == cache_size:
+            return self
+        if type(self).__init__ is Transform.__init__:
+            return type(self)(cache_size=cache_size)
+        raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """y of x."""
+        if not self._cache_size:
+            return self._call(x)
+        old_x, old_y = self._cached_x_y
+        if x is old_x:
+            return old_y  # type: ignore[no-any-return]
+        y = self._call(x)
+        self._cached_x_y = x, y
+        return y
+
+    def _inv_call(self, y: Tensor) -> Tensor:
+        """x of y."""
+        if not self._cache_size:
+            return self._inverse(y)
+        old_x, old_y = self._cached_x_y
+        if y is old_y:
+            return old_x  # type: ignore[no-any-return]
+        x = self._inverse(y)
+        self._cached_x_y = x, y
+        return x
+
+    def _call(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """log |dy / dx| at x, of which y is the result."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def forward_shape(self, shape: Any) -> Any:
+        """The shape of the result for an x of this shape."""
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        """The shape of x for a result of this shape."""
+        return shape
+
+
+class _InverseTransform(Transform):
+    """The inverse of a transform, which keeps the cache."""
+
+    def __init__(self, transform: Transform) -> None:
+        super().__init__(cache_size=transform._cache_size)
+        self._inv: Transform = transform
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:  # type: ignore[override]
+        """Where the transform maps to."""
+        return self._inv.codomain
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:  # type: ignore[override]
+        """Where the transform maps from."""
+        return self._inv.domain
+
+    @property
+    def bijective(self) -> Any:  # type: ignore[override]
+        """As the transform."""
+        return self._inv.bijective
+
+    @property
+    def sign(self) -> Any:
+        return self._inv.sign
+
+    @property
+    def inv(self) -> Transform:
+        return self._inv
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        return self._inv.with_cache(cache_size).inv
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _InverseTransform) and self._inv == other._inv
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._inv!r})"
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self._inv._inv_call(x)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -self._inv.log_abs_det_jacobian(y, x)
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self._inv.inverse_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self._inv.forward_shape(shape)
+
+
+# -- transforms of transforms ----------------------------------------------------------------------
+
+
+class ComposeTransform(Transform):
+    """The parts one after another, the first first."""
+
+    def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
+        if cache_size:
+            parts = [part.with_cache(cache_size) for part in parts]
+        super().__init__(cache_size=cache_size)
+        self.parts = parts
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ComposeTransform) and self.parts == other.parts
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:  # type: ignore[override]
+        """The first part's, of as many dims as the parts need together."""
+        if not self.parts:
+            return constraints.real
+        found = self.parts[0].domain
+        needed = self.parts[-1].codomain.event_dim
+        for part in reversed(self.parts):
+            needed = max(needed + part.domain.event_dim - part.codomain.event_dim,
+                         part.domain.event_dim)  # fmt: skip
+        return _widened(found, needed)
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:  # type: ignore[override]
+        """The last part's, of as many dims as the parts need together."""
+        if not self.parts:
+            return constraints.real
+        found = self.parts[-1].codomain
+        needed = self.parts[0].domain.event_dim
+        for part in self.parts:
+            needed = max(needed + part.codomain.event_dim - part.domain.event_dim,
+                         part.codomain.event_dim)  # fmt: skip
+        return _widened(found, needed)
+
+    @lazy_property
+    def bijective(self) -> Any:  # type: ignore[override]
+        """Whether all parts are."""
+        return all(part.bijective for part in self.parts)
+
+    @lazy_property
+    def sign(self) -> Any:  # type: ignore[override]
+        """The product of the parts' signs."""
+        product: Any = 1
+        for part in self.parts:
+            product = product * part.sign
+        return product
+
+    @property
+    def inv(self) -> Transform:
+        made = self._inv() if self._inv is not None else None
+        if made is None:
+            made = ComposeTransform([part.inv for part in reversed(self.parts)])
+            self._inv = weakref.ref(made)
+            made._inv = weakref.ref(self)
+        return made  # type: ignore[no-any-return]
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return ComposeTransform(self.parts, cache_size=cache_size)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = part(x)
+        return x
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        if not self.parts:
+            return ops.zeros_like(x)  # type: ignore[no-any-return]
+        values = [x]
+        for part in self.parts[:-1]:
+            values.append(part(values[-1]))
+        values.append(y)
+        total: Any = None
+        dims = self.domain.event_dim
+        for part, before, after in zip(self.parts, values[:-1], values[1:], strict=True):
+            term = part.log_abs_det_jacobian(before, after)
+            term = sum_rightmost(term, dims - part.domain.event_dim)
+            total = term if total is None else total + term
+            dims += part.codomain.event_dim - part.domain.event_dim
+        return total  # type: ignore[no-any-return]
+
+    def forward_shape(self, shape: Any) -> Any:
+        for part in self.parts:
+            shape = part.forward_shape(shape)
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        for part in reversed(self.parts):
+            shape = part.inverse_shape(shape)
+        return shape
+
+    def __repr__(self) -> str:
+        inner = ",\n    ".join(repr(part) for part in self.parts)
+        return f"{type(self).__name__}(\n    {inner}\n)"
+
+
+def _widened(region: Any, event_dim: int) -> Any:
+    """A region of at least so many dims."""
+    more = event_dim - region.event_dim
+    return constraints.independent(region, more) if more > 0 else region
+
+
+identity_transform = ComposeTransform([])
+
+
+class IndependentTransform(Transform):
+    """A transform whose last batch dims count as dims of the event."""
+
+    def __init__(
+        self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0
+    ) -> None:
+        super().__init__(cache_size=cache_size)
+        self.base_transform = base_transform.with_cache(cache_size)
+        self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return IndependentTransform(
+            self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size
+        )
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:  # type: ignore[override]
+        """The base's, of more dims."""
+        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:  # type: ignore[override]
+        """The base's, of more dims."""
+        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
+
+    @property
+    def bijective(self) -> Any:  # type: ignore[override]
+        """As the base."""
+        return self.base_transform.bijective
+
+    @property
+    def sign(self) -> Any:
+        return self.base_transform.sign
+
+    def _call(self, x: Tensor) -> Tensor:
+        _check_dims(x, self.domain.event_dim)
+        return self.base_transform(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        _check_dims(y, self.codomain.event_dim)
+        return self.base_transform.inv(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        result = self.base_transform.log_abs_det_jacobian(x, y)
+        return sum_rightmost(result, self.reinterpreted_batch_ndims)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
+        )
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self.base_transform.forward_shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self.base_transform.inverse_shape(shape)
+
+
+def _check_dims(value: Tensor, least: int) -> None:
+    if value.dim() < least:
+        raise ArgumentError(f"Too few dimensions on input: {value.dim()}, needed are {least}")
+
+
+class CatTransform(Transform):
+    """Transforms of slices along a dim, `lengths` of each (1 if not given)."""
+
+    transforms: list[Transform]
+
+    def __init__(
+        self,
+        tseq: Sequence[Transform],
+        dim: int = 0,
+        lengths: Sequence[int] | None = None,
+        cache_size: int = 0,
+    ) -> None:
+        super().__init__(cache_size=cache_size)
+        self.transforms = [t.with_cache(cache_size) for t in tseq]
+        self.lengths = [1] * len(self.transforms) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.transforms):
+            raise ArgumentError(
+                f"CatTransform: {len(self.lengths)} lengths do not fit {len(self.transforms)} "
+                "transforms"
+            )
+        self.dim = dim
+
+    @lazy_property
+    def event_dim(self) -> int:  # type: ignore[override]
+        """The most of the parts."""
+        return max(t.event_dim for t in self.transforms)
+
+    @lazy_property
+    def length(self) -> int:
+        """How long the dim is."""
+        return sum(self.lengths)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+
+    def _slices(self, x: Tensor) -> list[Tensor]:
+        if not -x.dim() <= self.dim < x.dim() or x.size(self.dim) != self.length:
+            raise ArgumentError(
+                f"CatTransform: dim {self.dim} of a tensor of shape {tuple(x.shape)} is not "
+                f"{self.length} long"
+            )
+        return list(ops.split(x, self.lengths, self.dim))
+
+    def _call(self, x: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._slices(x), strict=True)
+        return ops.cat([t(part) for t, part in parts], self.dim)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._slices(y), strict=True)
+        return ops.cat([t.inv(part) for t, part in parts], self.dim)  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        terms = []
+        for t, a, b in zip(self.transforms, self._slices(x), self._slices(y), strict=True):
+            term = t.log_abs_det_jacobian(a, b)
+            terms.append(sum_rightmost(term, self.event_dim - t.event_dim))
+        dim = self.dim if self.dim < 0 else self.dim - x.dim()
+        dim += self.event_dim
+        return ops.cat(terms, dim) if dim < 0 else _total(terms)  # type: ignore[no-any-return]
+
+    @property
+    def bijective(self) -> Any:  # type: ignore[override]
+        """Whether all parts are."""
+        return all(t.bijective for t in self.transforms)
+
+    @constraints.dependent_property
+    def domain(self) -> Any:  # type: ignore[override]
+        """The parts' domains beside each other."""
+        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
+
+    @constraints.dependent_property
+    def codomain(self) -> Any:  # type: ignore[override]
+        """The parts' codomains beside each other."""
+        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
+
+
+def _total(terms: list[Tensor]) -> Tensor:
+    result = terms[0]
+    for term in terms[1:]:
+        result = result + term
+    return result
+
+
+class StackTransform(Transform):
+    """Transforms of the slices along a dim."""
+
+    transforms: list[Transform]
+
+    def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.transforms = [t.with_cache(cache_size) for t in tseq]
+        self.dim = dim
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return StackTransform(self.transforms, self.dim, cache_size)
+
+    def _slices(self, z: Tensor) -> list[Tensor]:
+        if not -z.dim() <= self.dim < z.dim() or z.size(self.dim) != len(self.transforms):
+            raise ArgumentError(
+                f"StackTransform: dim {self.dim} of a tensor of shape {tuple(z.shape)} is not "
+                f"{len(self.transforms)} long"
+            )
+        return [ops.select(z, self.dim, i) for i in range(z.size(self.dim))]
+
+    def _call(self, x: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._slices(x), strict=True)
+        return ops.stack([t(part) for t, part in parts], self.dim)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._slices(y), strict=True)
+        return ops.stack([t.inv(part) for t, part in parts], self.dim)  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._slices(x), self._slices(y), strict=True)
+        terms = [t.log_abs_det_jacobian(a, b) for t, a, b in parts]
+        return ops.stack(terms, self.dim)  # type: ignore[no-any-return]
+
+    @property
+    def bijective(self) -> Any:  # type: ignore[override]
+        """Whether all parts are."""
+        return all(t.bijective for t in self.transforms)
+
+    @constraints.dependent_property
+    def domain(self) -> Any:  # type: ignore[override]
+        """The parts' domains beside each other."""
+        return constraints.stack([t.domain for t in self.transforms], self.dim)
+
+    @constraints.dependent_property
+    def codomain(self) -> Any:  # type: ignore[override]
+        """The parts' codomains beside each other."""
+        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+
+
+class ReshapeTransform(Transform):
+    """The last dims in another shape of as many elements."""
+
+    bijective = True
+
+    def __init__(self, in_shape: Any, out_shape: Any, cache_size: int = 0) -> None:
+        self.in_shape = Size(in_shape)
+        self.out_shape = Size(out_shape)
+        if self.in_shape.numel() != self.out_shape.numel():
+            raise ArgumentError(
+                f"ReshapeTransform: in_shape {tuple(self.in_shape)} and out_shape "
+                f"{tuple(self.out_shape)} have different numbers of elements"
+            )
+        super().__init__(cache_size=cache_size)
+
+    @constraints.dependent_property
+    def domain(self) -> Any:  # type: ignore[override]
+        """Numbers in the shape before."""
+        return constraints.independent(constraints.real, len(self.in_shape))
+
+    @constraints.dependent_property
+    def codomain(self) -> Any:  # type: ignore[override]
+        """Numbers in the shape after."""
+        return constraints.independent(constraints.real, len(self.out_shape))
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
+
+    def _batch(self, value: Tensor, shape: Size) -> tuple[int, ...]:
+        return tuple(value.shape[: value.dim() - len(shape)])
+
+    def _call(self, x: Tensor) -> Tensor:
+        return ops.reshape(x, (*self._batch(x, self.in_shape), *self.out_shape))  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return ops.reshape(y, (*self._batch(y, self.out_shape), *self.in_shape))  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return ops.full(self._batch(x, self.in_shape), 0.0, dtype=x.dtype)  # type: ignore[no-any-return]
+
+    def forward_shape(self, shape: Any) -> Any:
+        return _exchanged(shape, self.in_shape, self.out_shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return _exchanged(shape, self.out_shape, self.in_shape)
+
+
+def _exchanged(shape: Any, old: Size, new: Size) -> Size:
+    """The shape whose last dims, which must be `old`, are `new`."""
+    cut = len(shape) - len(old)
+    if cut < 0:
+        raise ArgumentError("Too few dimensions on input")
+    if tuple(shape[cut:]) != tuple(old):
+        raise ArgumentError(f"Shape mismatch: expected {tuple(shape[cut:])} but got {tuple(old)}")
+    return Size((*shape[:cut], *new))
+
+
+# -- functions of numbers --------------------------------------------------------------------------
+
+
+class ExpTransform(Transform):
+    """y = exp(x)."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+    bijective = True
+    sign = 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExpTransform)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return ops.exp(x)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return ops.log(y)  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x
+
+
+class PowerTransform(Transform):
+    """y = x ** exponent, for positive numbers."""
+
+    domain = constraints.positive
+    codomain = constraints.positive
+    bijective = True
+
+    def __init__(self, exponent: Any, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        (self.exponent,) = broadcast_all(exponent)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return PowerTransform(self.exponent, cache_size=cache_size)
+
+    @lazy_property
+    def sign(self) -> Any:  # type: ignore[override]
+        """The sign of the exponent."""
+        return ops.sign(self.exponent)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PowerTransform):
+            return False
+        return bool(ops.all(self.exponent == other.exponent))
+
+    def _call(self, x: Tensor) -> Tensor:
+        return ops.pow(x, self.exponent)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return ops.pow(y, 1 / self.exponent)  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return ops.log(ops.abs(self.exponent * y / x))  # type: ignore[no-any-return]
+
+    def forward_shape(self, shape: Any) -> Any:
+        return Size(broadcast_shapes("PowerTransform", shape, tuple(self.exponent.shape)))
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self.forward_shape(shape)
+
+
+class SigmoidTransform(Transform):
+    """y = 1 / (1 + exp(-x)), kept below 1 and above 0."""
+
+    domain = constraints.real
+    codomain = constraints.unit_interval
+    bijective = True
+    sign = 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SigmoidTransform)
+
+    def _call(self, x: Tensor) -> Tensor:
+        info = finfo(x.dtype)
+        return ops.clamp(ops.sigmoid(x), min=info.tiny, max=1.0 - info.eps)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        info = finfo(y.dtype)
+        y = ops.clamp(y, min=info.tiny, max=1.0 - info.eps)
+        return ops.log(y) - ops.log1p(-y)  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -ops.softplus(-x) - ops.softplus(x)  # type: ignore[no-any-return]
+
+
+class SoftplusTransform(Transform):
+    """y = log(1 + exp(x))."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+    bijective = True
+    sign = 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SoftplusTransform)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return ops.softplus(x)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return ops.log(-ops.expm1(-y)) + y  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -ops.softplus(-x)  # type: ignore[no-any-return]
+
+
+class TanhTransform(Transform):
+    """y = tanh(x)."""
+
+    domain = constraints.real
+    codomain = constraints.interval(-1.0, 1.0)
+    bijective = True
+    sign = 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TanhTransform)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return ops.tanh(x)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return ops.atanh(y)  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        # log(1 - tanh(x)^2), without a difference of numbers near 1.
+        return _log_slope_of_tanh(x)
+
+
+def _log_slope_of_tanh(x: Tensor) -> Tensor:
+    return 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))  # type: ignore[no-any-return]
+
+
+class AbsTransform(Transform):
+    """y = |x|; the inverse gives the positive number."""
+
+    domain = constraints.real
+    codomain = constraints.positive
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AbsTransform)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return ops.abs(x)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return y
+
+
+class AffineTransform(Transform):
+    """y = loc + scale * x, of the last event_dim dims together."""
+
+    bijective = True
+
+    def __init__(self, loc: Any, scale: Any, event_dim: int = 0, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.loc = loc
+        self.scale = scale
+        self._event_dim = event_dim
+
+    @property
+    def event_dim(self) -> int:
+        return self._event_dim
+
+    def _region(self) -> Any:
+        if not self._event_dim:
+            return constraints.real
+        return constraints.independent(constraints.real, self._event_dim)
+
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:  # type: ignore[override]
+        """Numbers, of the dims of an event."""
+        return self._region()
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:  # type: ignore[override]
+        """Numbers, of the dims of an event."""
+        return self._region()
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AffineTransform):
+            return False
+        return _same(self.loc, other.loc) and _same(self.scale, other.scale)
+
+    @property
+    def sign(self) -> Any:
+        if isinstance(self.scale, int | float):
+            return (self.scale > 0) - (self.scale < 0)
+        return ops.sign(self.scale)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.loc + self.scale * x  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return (y - self.loc) / self.scale  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        if isinstance(self.scale, int | float):
+            result = ops.full(tuple(x.shape), math.log(abs(self.scale)), dtype=x.dtype)
+        else:
+            result = ops.log(ops.abs(self.scale))
+        result = sum_rightmost(
+            ops.expand(result, tuple(x.shape)) if self._event_dim else result, self._event_dim
+        )
+        return ops.expand(result, tuple(x.shape[: x.dim() - self._event_dim]))  # type: ignore[no-any-return]
+
+    def _shape(self, shape: Any) -> Any:
+        sizes = (getattr(v, "shape", ()) for v in (self.loc, self.scale))
+        return Size(broadcast_shapes("AffineTransform", shape, *map(tuple, sizes)))
+
+    def forward_shape(self, shape: Any) -> Any:
+        return self._shape(shape)
+
+    def inverse_shape(self, shape: Any) -> Any:
+        return self._shape(shape)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether numbers or tensors are equal."""
+    found = a == b
+    return bool(ops.all(found)) if isinstance(found, Tensor) else bool(found)
+
+
+class CumulativeDistributionTransform(Transform):
+    """y = the cumulative function of a distribution of numbers."""
+
+    bijective = True
+    codomain = constraints.unit_interval
+    sign = 1
+
+    def __init__(self, distribution: Distribution, cache_size: int = 0) -> None:
+        super().__init__(cache_size=cache_size)
+        self.distribution = distribution
+
+    @property
+    def domain(self) -> Any:  # type: ignore[override]
+        """The support of the distribution."""
+        return self.distribution.support
+
+    def _call(self, x: Tensor) -> Tensor:
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return self.distribution.log_prob(x)
+
+    def with_cache(self, cache_size: int = 1) -> Transform:
+        if self._cache_size == cache_size:
+            return self
+        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
+
+
+# -- functions of vectors and matrices -------------------------------------------------------------
+
+
+class SoftmaxTransform(Transform):
+    """y = softmax(x) along the last dim; the inverse is the logarithm."""
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SoftmaxTransform)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return ops.softmax(x, -1)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return ops.log(y)  # type: ignore[no-any-return]
+
+    def forward_shape(self, shape: Any) -> Any:
+        _least_rank(shape, 1)
+        return shape
+
+    def inverse_shape(self, shape: Any) -> Any:
+        _least_rank(shape, 1)
+        return shape
+
+
+def _least_rank(shape: Any, least: int) -> None:
+    if len(shape) < least:
+        raise ArgumentError("Too few dimensions on input")
+
+
+class StickBreakingTransform(Transform):
+    """n numbers to n + 1 positive ones that sum to 1: of what is left each takes a share.
+
+    The share is the sigmoid of x less the logarithm of how many are still to come, so that 0 is
+    mapped to equal numbers.
+    """
+
+    domain = constraints.real_vector
+    codomain = constraints.simplex
+    bijective = True
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StickBreakingTransform)
+
+    @staticmethod
+    def _log_left(count: int, like: Tensor) -> Tensor:
+        """log(count), ..., log(1): how many are still to come."""
+        return ops.log(arange(count, 0, -1, dtype=like.dtype))  # type: ignore[no-any-return]
+
+    def _call(self, x: Tensor) -> Tensor:
+        share = _clipped_sigmoid(x - self._log_left(x.shape[-1], x))
+        left = ops.cumprod(1 - share, -1)
+        one = ops.fill_like(x[..., :1], 1.0)
+        return ops.cat([share, one], -1) * ops.cat([one, left], -1)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        taken = y[..., :-1]
+        left = ops.clamp(1 - ops.cumsum(taken, -1), min=finfo(y.dtype).tiny)
+        return ops.log(taken) - ops.log(left) + self._log_left(taken.shape[-1], y)  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        x = x - self._log_left(x.shape[-1], x)
+        return ops.sum(-x + ops.logsigmoid(x) + ops.log(y[..., :-1]), -1)  # type: ignore[no-any-return]
+
+    def forward_shape(self, shape: Any) -> Any:
+        _least_rank(shape, 1)
+        return Size((*shape[:-1], shape[-1] + 1))
+
+    def inverse_shape(self, shape: Any) -> Any:
+        _least_rank(shape, 1)
+        return Size((*shape[:-1], shape[-1] - 1))
+
+
+def _clipped_sigmoid(x: Tensor) -> Tensor:
+    info = finfo(x.dtype)
+    return ops.clamp(ops.sigmoid(x), min=info.tiny, max=1.0 - info.eps)  # type: ignore[no-any-return]
+
+
+class CorrCholeskyTransform(Transform):
+    """n (n - 1) / 2 numbers to the Cholesky factor of an n x n correlation matrix.
+
+    tanh(x) are partial correlations, row by row; row i takes of its unit length what is left.
+    """
+
+    domain = constraints.real_vector
+    codomain = constraints.corr_cholesky
+    bijective = True
+
+    def _call(self, x: Tensor) -> Tensor:
+        eps = finfo(x.dtype).eps
+        partial = vec_to_tril_matrix(ops.clamp(ops.tanh(x), min=-1 + eps, max=1 - eps), diag=-1)
+        left = ops.cumprod(ops.sqrt(1 - ops.square(partial)), -1)
+        unit = partial + eye(partial.shape[-1], dtype=x.dtype)
+        one = ops.fill_like(left[..., :1], 1.0)
+        return unit * ops.cat([one, left[..., :-1]], -1)  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        left = 1 - ops.cumsum(ops.square(y), -1)
+        one = ops.fill_like(left[..., :1], 1.0)
+        before = tril_matrix_to_vec(ops.cat([one, left[..., :-1]], -1), diag=-1)
+        partial = tril_matrix_to_vec(y, diag=-1) / ops.sqrt(before)
+        return (ops.log1p(partial) - ops.log1p(-partial)) / 2  # type: ignore[no-any-return]
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        left = tril_matrix_to_vec(1 - ops.cumsum(ops.square(y), -1), diag=-2)
+        of_lengths = 0.5 * ops.sum(ops.log(left), -1)
+        return of_lengths + ops.sum(_log_slope_of_tanh(x), -1)  # type: ignore[no-any-return]
+
+    def forward_shape(self, shape: Any) -> Any:
+        _least_rank(shape, 1)
+        count = shape[-1]
+        n = round((0.25 + 2 * count) ** 0.5 + 0.5)
+        if n * (n - 1) // 2 != count:
+            raise ArgumentError("Input is not a flattened lower-diagonal number")
+        return Size((*shape[:-1], n, n))
+
+    def inverse_shape(self, shape: Any) -> Any:
+        _least_rank(shape, 2)
+        if shape[-2] != shape[-1]:
+            raise ArgumentError("Input is not square")
+        n = shape[-1]
+        return Size((*shape[:-2], n * (n - 1) // 2))
+
+
+class LowerCholeskyTransform(Transform):
+    """A matrix to a lower triangle whose diagonal is exp of the matrix's; the rest is dropped."""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.lower_cholesky
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LowerCholeskyTransform)
+
+    def _call(self, x: Tensor) -> Tensor:
+        return _with_diagonal(x, ops.exp(ops.diagonal(x, 0, -2, -1)))
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return _with_diagonal(y, ops.log(ops.diagonal(y, 0, -2, -1)))
+
+
+def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
+    """The part of x below the diagonal, and another diagonal."""
+    return ops.tril(x, -1) + ops.diag_embed(diagonal)  # type: ignore[no-any-return]
+
+
+class PositiveDefiniteTransform(Transform):
+    """A matrix to L L^T of its lower triangle L, made as by LowerCholeskyTransform."""
+
+    domain = constraints.independent(constraints.real, 2)
+    codomain = constraints.positive_definite
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PositiveDefiniteTransform)
+
+    def _call(self, x: Tensor) -> Tensor:
+        lower = LowerCholeskyTransform()(x)
+        return ops.matmul(lower, ops.matrix_transpose(lower))  # type: ignore[no-any-return]
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return LowerCholeskyTransform().inv(linalg.cholesky(y))
