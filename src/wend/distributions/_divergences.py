@@ -85,6 +85,10 @@ def _beta_beta(p: Beta, q: Beta) -> Tensor:
 
 @register_kl(Binomial, Binomial)
 def _binomial_binomial(p: Binomial, q: Binomial) -> Tensor:
+    if bool(ops.any(p.total_count < q.total_count)):
+        raise NotImplementedError(
+            "KL between Binomials where q.total_count > p.total_count is not implemented"
+        )
     logs = p.probs * (p.logits - q.logits) + ops.log1p(-p.probs) - ops.log1p(-q.probs)
     # More trials than q has: some counts are impossible.
     return ops.where(p.total_count > q.total_count, math.inf, p.total_count * logs)  # type: ignore[no-any-return]
@@ -252,7 +256,8 @@ def _root_diagonal(p: LowRankMultivariateNormal) -> Tensor:
 
 def _low_traced(q: LowRankMultivariateNormal, roots: Tensor) -> Tensor:
     """The trace of q's inverse covariance times roots roots^T: a distance per column."""
-    columns = ops.movedim(roots, -1, 0)
+    front = ops.broadcast_tensors(q.loc[..., 0], roots[..., 0, 0])[0].shape
+    columns = ops.movedim(ops.expand(roots, (*front, *roots.shape[-2:])), -1, 0)
     return ops.sum(q.distance(columns), 0)  # type: ignore[no-any-return]
 
 

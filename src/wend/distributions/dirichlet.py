@@ -26,7 +26,6 @@ class Dirichlet(ExponentialFamily):
     }
     support = constraints.simplex
     has_rsample = True
-    _mean_carrier_measure = 0
 
     def __init__(self, concentration: Tensor, validate_args: bool | None = None) -> None:
         if concentration.dim() < 1:
@@ -96,7 +95,6 @@ class Beta(ExponentialFamily):
     }
     support = constraints.unit_interval
     has_rsample = True
-    _mean_carrier_measure = 0
 
     def __init__(
         self, concentration1: Any, concentration0: Any, validate_args: bool | None = None

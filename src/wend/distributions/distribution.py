@@ -244,5 +244,6 @@ class ExponentialFamily(Distribution):
         others = other._natural_params
         result = other._log_normalizer(*others)
         for param, mean in zip(others, means, strict=True):
-            result = result - sum_rightmost(param * mean, len(self._event_shape))
+            term = param * mean
+            result = result - sum_rightmost(term, term.dim() - len(self._batch_shape))
         return result

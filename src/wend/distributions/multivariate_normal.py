@@ -74,8 +74,8 @@ def check_matrix(name: str, given: dict[str, Any]) -> tuple[str, Tensor]:
     found = [(key, matrix) for key, matrix in given.items() if matrix is not None]
     if len(found) != 1:
         raise ArgumentError(
-            f"{name}: Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-            f"specified, and must be given; got {len(found)}"
+            f"{name}: exactly one of covariance_matrix or precision_matrix or scale_tril must be "
+            f"specified; got {len(found)}"
         )
     key, matrix = found[0]
     if matrix.dim() < 2:

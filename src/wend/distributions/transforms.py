@@ -158,6 +158,9 @@ class _InverseTransform(Transform):
         super().__init__(cache_size=transform._cache_size)
         self._inv: Transform = transform
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__
+
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:  # type: ignore[override]
         """Where the transform maps to."""

@@ -180,10 +180,12 @@ class LKJCholesky(Distribution):
         self.dim = dim
         (self.concentration,) = broadcast_all(concentration)
         super().__init__(self.concentration.shape, (dim, dim), validate_args)
+        # The squared length of row i without its last element: beta of (i, dim - 1 - i) / 2 and
+        # the concentration beside the latter. Row 0 has none, whatever is drawn.
         marginal = ops.unsqueeze(self.concentration + 0.5 * (dim - 2), -1)
         place = arange(dim - 1, dtype=self.concentration.dtype)
         place = ops.cat([place[:1], place])
-        self._beta = Beta(place + 0.5, marginal - 0.5 * place)
+        self._beta = Beta(0.5 * place + 0.5, marginal - 0.5 * place)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():

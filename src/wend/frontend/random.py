@@ -29,7 +29,10 @@ from wend.ops.numeric import require
 
 __all__ = [
     "Generator",
+    "_sample_dirichlet",
+    "_standard_gamma",
     "bernoulli",
+    "binomial",
     "default_generator",
     "fork_rng",
     "get_rng_state",
