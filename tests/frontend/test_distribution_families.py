@@ -24,13 +24,13 @@ POINTS = np.array([[0.5, -1.0]])
 
 #: name: arguments of each case, and whether PyTorch's value is not to be compared for some facts.
 CASES = {
-    "Bernoulli": [dict(probs=PROBS), dict(logits=REAL)],
+    "Bernoulli": [{"probs": PROBS}, {"logits": REAL}],
     "Beta": [(POSITIVE, OTHER)],
-    "Binomial": [(7, PROBS), (dict(total_count=5, logits=REAL))],
-    "Categorical": [(ROWS,), dict(logits=np.log(ROWS) + 1)],
+    "Binomial": [(7, PROBS), ({"total_count": 5, "logits": REAL})],
+    "Categorical": [(ROWS,), {"logits": np.log(ROWS) + 1}],
     "Cauchy": [(REAL, OTHER)],
     "Chi2": [(POSITIVE,)],
-    "ContinuousBernoulli": [(PROBS,), dict(logits=REAL)],
+    "ContinuousBernoulli": [(PROBS,), {"logits": REAL}],
     "Dirichlet": [(ROWS * 7,), (np.array([0.3, 0.4]),)],
     "Exponential": [(POSITIVE,)],
     "FisherSnedecor": [(POSITIVE * 3, OTHER * 4)],
@@ -39,7 +39,7 @@ CASES = {
     "GeneralizedPareto": [
         tuple(np.float32(v) for v in (REAL, OTHER + 1, np.array([-0.4, 0.0, 0.3])))
     ],
-    "Geometric": [(PROBS,), dict(logits=REAL)],
+    "Geometric": [(PROBS,), {"logits": REAL}],
     "Gumbel": [(REAL, OTHER)],
     "HalfCauchy": [(POSITIVE,)],
     "HalfNormal": [(POSITIVE,)],
@@ -50,15 +50,15 @@ CASES = {
     "LogNormal": [(REAL, OTHER / 2)],
     "LogisticNormal": [(REAL, OTHER)],
     "LowRankMultivariateNormal": [(POINTS, ROOT[:, :, :1], POSITIVE[:2])],
-    "Multinomial": [(4, ROWS), dict(total_count=3, logits=np.log(ROWS))],
+    "Multinomial": [(4, ROWS), {"total_count": 3, "logits": np.log(ROWS)}],
     "MultivariateNormal": [
         (POINTS, MATRIX),
-        dict(loc=POINTS, precision_matrix=MATRIX),
-        dict(loc=POINTS[0], scale_tril=ROOT),
+        {"loc": POINTS, "precision_matrix": MATRIX},
+        {"loc": POINTS[0], "scale_tril": ROOT},
     ],
-    "NegativeBinomial": [(POSITIVE * 3, PROBS), dict(total_count=4, logits=REAL)],
+    "NegativeBinomial": [(POSITIVE * 3, PROBS), {"total_count": 4, "logits": REAL}],
     "Normal": [(REAL, OTHER)],
-    "OneHotCategorical": [(ROWS,), dict(logits=np.log(ROWS))],
+    "OneHotCategorical": [(ROWS,), {"logits": np.log(ROWS)}],
     "OneHotCategoricalStraightThrough": [(ROWS,)],
     "Pareto": [(POSITIVE, OTHER + 2)],
     "Poisson": [(POSITIVE * 3,)],
@@ -68,7 +68,7 @@ CASES = {
     "Uniform": [(REAL, OTHER + 3)],
     "VonMises": [(REAL, POSITIVE)],
     "Weibull": [(POSITIVE, OTHER + 0.5)],
-    "Wishart": [(np.array([3.0, 4.5]), MATRIX), dict(df=np.array(3.5), scale_tril=ROOT)],
+    "Wishart": [(np.array([3.0, 4.5]), MATRIX), {"df": np.array(3.5), "scale_tril": ROOT}],
 }
 FACTS = ("mean", "mode", "variance", "stddev")
 #: PyTorch's value is NaN where the mode is known.

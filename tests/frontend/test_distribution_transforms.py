@@ -103,7 +103,8 @@ def test_facts(name):
         assert attempt(lambda: got.event_dim) == attempt(lambda: expected.event_dim)  # noqa: B023
         if got.event_dim <= 2:
             assert type(got).__name__ == type(expected).__name__
-    for direction, shape in (("forward", values.shape), ("inverse", theirs(torch.tensor(values)).shape)):
+    out = theirs(torch.tensor(values)).shape
+    for direction, shape in (("forward", values.shape), ("inverse", out)):
         got, expected = (
             attempt(lambda t=t: tuple(getattr(t, f"{direction}_shape")(shape)))  # noqa: B023
             for t in (ours, theirs)

@@ -6,7 +6,11 @@ holds the code.
 
 import sys
 
-from wend.distributions import _divergences, constraints, kl, transforms
+from wend.distributions import (
+    _divergences,  # noqa: F401 - fills the table of divergences
+    constraints,
+    kl,
+)
 from wend.distributions.bernoulli import Bernoulli, ContinuousBernoulli
 from wend.distributions.binomial import Binomial, Geometric, Multinomial, NegativeBinomial, Poisson
 from wend.distributions.categorical import (
@@ -28,20 +32,48 @@ from wend.distributions.pareto import GeneralizedPareto, Pareto, Weibull
 from wend.distributions.relaxed_categorical import RelaxedBernoulli, RelaxedOneHotCategorical
 from wend.distributions.studentT import FisherSnedecor, StudentT
 from wend.distributions.transformed_distribution import TransformedDistribution
-from wend.distributions.transforms import *
+from wend.distributions.transforms import (
+    AbsTransform,
+    AffineTransform,
+    CatTransform,
+    ComposeTransform,
+    CorrCholeskyTransform,
+    CumulativeDistributionTransform,
+    ExpTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
+    PowerTransform,
+    ReshapeTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    SoftplusTransform,
+    StackTransform,
+    StickBreakingTransform,
+    TanhTransform,
+    Transform,
+    identity_transform,
+)
 from wend.distributions.uniform import Uniform
 from wend.distributions.wishart import LKJCholesky, Wishart
 
 __all__ = [
+    "AbsTransform",
+    "AffineTransform",
     "Bernoulli",
     "Beta",
     "Binomial",
+    "CatTransform",
     "Categorical",
     "Cauchy",
     "Chi2",
+    "ComposeTransform",
     "ContinuousBernoulli",
+    "CorrCholeskyTransform",
+    "CumulativeDistributionTransform",
     "Dirichlet",
     "Distribution",
+    "ExpTransform",
     "Exponential",
     "ExponentialFamily",
     "FisherSnedecor",
@@ -52,6 +84,7 @@ __all__ = [
     "HalfCauchy",
     "HalfNormal",
     "Independent",
+    "IndependentTransform",
     "InverseGamma",
     "Kumaraswamy",
     "LKJCholesky",
@@ -59,6 +92,7 @@ __all__ = [
     "LogNormal",
     "LogisticNormal",
     "LowRankMultivariateNormal",
+    "LowerCholeskyTransform",
     "MixtureSameFamily",
     "Multinomial",
     "MultivariateNormal",
@@ -68,9 +102,19 @@ __all__ = [
     "OneHotCategoricalStraightThrough",
     "Pareto",
     "Poisson",
+    "PositiveDefiniteTransform",
+    "PowerTransform",
     "RelaxedBernoulli",
     "RelaxedOneHotCategorical",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "StackTransform",
+    "StickBreakingTransform",
     "StudentT",
+    "TanhTransform",
+    "Transform",
     "TransformedDistribution",
     "Uniform",
     "VonMises",
@@ -78,14 +122,14 @@ __all__ = [
     "Wishart",
     "biject_to",
     "constraints",
+    "identity_transform",
     "kl",
     "kl_divergence",
     "register_kl",
     "transform_to",
-    *transforms.__all__,
 ]
 
-#: PyTorch's addresses of classes that lie beside others here.
+#: PyTorch's addresses of classes, and the modules that hold the code here.
 _ADDRESSES = {
     "beta": "dirichlet",
     "chi2": "gamma",

@@ -61,7 +61,7 @@ class _OfSuccess(ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        return -ops.binary_cross_entropy_with_logits(logits, value, reduction="none")  # type: ignore[no-any-return]
+        return -ops.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
@@ -84,16 +84,16 @@ class Bernoulli(_OfSuccess):
 
     @property
     def mean(self) -> Tensor:
-        return self.probs  # type: ignore[no-any-return]
+        return self.probs
 
     @property
     def mode(self) -> Tensor:
         likely = ops.cast(self.probs >= 0.5, self.probs.dtype)
-        return ops.where(self.probs == 0.5, float("nan"), likely)  # type: ignore[no-any-return]
+        return ops.where(self.probs == 0.5, float("nan"), likely)
 
     @property
     def variance(self) -> Tensor:
-        return self.probs * (1 - self.probs)  # type: ignore[no-any-return]
+        return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():
@@ -103,16 +103,16 @@ class Bernoulli(_OfSuccess):
         return self._log_likelihood(value)
 
     def entropy(self) -> Tensor:
-        return ops.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")  # type: ignore[no-any-return]
+        return ops.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = ops.reshape(
             arange(2, dtype=self._param.dtype), (-1, *(1 for _ in self._batch_shape))
         )
-        return ops.expand(values, (-1, *self._batch_shape)) if expand else values  # type: ignore[no-any-return]
+        return ops.expand(values, (-1, *self._batch_shape)) if expand else values
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        return ops.softplus(natural_params[0])  # type: ignore[no-any-return]
+        return ops.softplus(natural_params[0])
 
 
 class ContinuousBernoulli(_OfSuccess):
@@ -140,14 +140,14 @@ class ContinuousBernoulli(_OfSuccess):
 
     def _outside_unstable_region(self) -> Tensor:
         low, high = self._lims
-        return (self.probs <= low) | (self.probs > high)  # type: ignore[no-any-return]
+        return (self.probs <= low) | (self.probs > high)
 
     def _cut_probs(self) -> Tensor:
         """The probabilities, without those near 1/2."""
-        return ops.where(self._outside_unstable_region(), self.probs, self._lims[0])  # type: ignore[no-any-return]
+        return ops.where(self._outside_unstable_region(), self.probs, self._lims[0])
 
     def _chosen(self, exact: Tensor, near_half: Any) -> Tensor:
-        return ops.where(self._outside_unstable_region(), exact, near_half)  # type: ignore[no-any-return]
+        return ops.where(self._outside_unstable_region(), exact, near_half)
 
     def _log_norm(self) -> Tensor:
         cut = self._cut_probs()
@@ -183,7 +183,7 @@ class ContinuousBernoulli(_OfSuccess):
         cut = self._cut_probs()
         powers = ops.pow(cut, value) * ops.pow(1.0 - cut, 1.0 - value)
         inside = self._chosen((powers + cut - 1.0) / (2.0 * cut - 1.0), value)
-        return ops.where(value <= 0.0, 0.0, ops.where(value >= 1.0, 1.0, inside))  # type: ignore[no-any-return]
+        return ops.where(value <= 0.0, 0.0, ops.where(value >= 1.0, 1.0, inside))
 
     def icdf(self, value: Tensor) -> Tensor:
         cut = self._cut_probs()
@@ -193,7 +193,7 @@ class ContinuousBernoulli(_OfSuccess):
 
     def entropy(self) -> Tensor:
         none = ops.log1p(-self.probs)
-        return self.mean * (none - ops.log(self.probs)) - self._log_norm() - none  # type: ignore[no-any-return]
+        return self.mean * (none - ops.log(self.probs)) - self._log_norm() - none
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
         (x,) = natural_params
@@ -202,4 +202,4 @@ class ContinuousBernoulli(_OfSuccess):
         cut = ops.where(outside, x, low - 0.5)
         exact = ops.log(ops.abs(ops.expm1(cut))) - ops.log(ops.abs(cut))
         taylor = 0.5 * x + ops.square(x) / 24.0 - ops.square(ops.square(x)) / 2880.0
-        return ops.where(outside, exact, taylor)  # type: ignore[no-any-return]
+        return ops.where(outside, exact, taylor)

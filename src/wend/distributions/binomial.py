@@ -93,7 +93,7 @@ class Binomial(_OfTrials):
 
     @property
     def mode(self) -> Tensor:
-        return ops.minimum(ops.floor((self.total_count + 1) * self.probs), self.total_count)  # type: ignore[no-any-return]
+        return ops.minimum(ops.floor((self.total_count + 1) * self.probs), self.total_count)
 
     @property
     def variance(self) -> Tensor:
@@ -109,7 +109,7 @@ class Binomial(_OfTrials):
             self._validate_sample(value)
         n, logits = self.total_count, self.logits
         ways = ops.lgamma(n + 1) - ops.lgamma(value + 1) - ops.lgamma(n - value + 1)
-        return value * logits - n * ops.softplus(logits) + ways  # type: ignore[no-any-return]
+        return value * logits - n * ops.softplus(logits) + ways
 
     def _count(self, op: str) -> int:
         """The number of trials, which must be the same for the whole batch."""
@@ -121,13 +121,13 @@ class Binomial(_OfTrials):
     def entropy(self) -> Tensor:
         self._count("entropy")
         logs = self.log_prob(self.enumerate_support(False))
-        return -ops.sum(ops.exp(logs) * logs, 0)  # type: ignore[no-any-return]
+        return -ops.sum(ops.exp(logs) * logs, 0)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         count = 1 + self._count("enumerate_support")
         values = arange(count, dtype=self._param.dtype)
         values = ops.reshape(values, (-1, *(1 for _ in self._batch_shape)))
-        return ops.expand(values, (-1, *self._batch_shape)) if expand else values  # type: ignore[no-any-return]
+        return ops.expand(values, (-1, *self._batch_shape)) if expand else values
 
 
 class NegativeBinomial(_OfTrials):
@@ -156,7 +156,7 @@ class NegativeBinomial(_OfTrials):
     @property
     def mode(self) -> Tensor:
         found = ops.floor((self.total_count - 1) * ops.exp(self.logits))
-        return ops.clamp(found, min=0.0)  # type: ignore[no-any-return]
+        return ops.clamp(found, min=0.0)
 
     @property
     def variance(self) -> Tensor:
@@ -177,7 +177,7 @@ class NegativeBinomial(_OfTrials):
         fails = n * ops.logsigmoid(-self.logits) + value * ops.logsigmoid(self.logits)
         ways = ops.lgamma(n + value) - ops.lgamma(1.0 + value) - ops.lgamma(n)
         # No failure is waited for, and no success counted: the logarithm of 1.
-        return fails + ops.where(n + value == 0.0, 0.0, ways)  # type: ignore[no-any-return]
+        return fails + ops.where(n + value == 0.0, 0.0, ways)
 
 
 class Geometric(Distribution):
@@ -216,32 +216,32 @@ class Geometric(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return 1.0 / self.probs - 1.0  # type: ignore[no-any-return]
+        return 1.0 / self.probs - 1.0
 
     @property
     def mode(self) -> Tensor:
-        return ops.zeros_like(self.probs)  # type: ignore[no-any-return]
+        return ops.zeros_like(self.probs)
 
     @property
     def variance(self) -> Tensor:
-        return (1.0 / self.probs - 1.0) / self.probs  # type: ignore[no-any-return]
+        return (1.0 / self.probs - 1.0) / self.probs
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         shape = tuple(self._extended_shape(sample_shape))
         with no_grad():
             unit = rand(shape, dtype=self.probs.dtype)
             unit = ops.clamp(unit, min=finfo(unit.dtype).tiny)
-            return ops.floor(ops.log(unit) / ops.log1p(-self.probs))  # type: ignore[no-any-return]
+            return ops.floor(ops.log(unit) / ops.log1p(-self.probs))
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         value, probs = broadcast_all(value, self.probs)
-        return ops.xlog1py(value, -probs) + ops.log(self.probs)  # type: ignore[no-any-return]
+        return ops.xlog1py(value, -probs) + ops.log(self.probs)
 
     def entropy(self) -> Tensor:
         of_one = ops.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
-        return of_one / self.probs  # type: ignore[no-any-return]
+        return of_one / self.probs
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, probs=(), logits=(), _param=())
@@ -264,7 +264,7 @@ class Poisson(ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        return ops.floor(self.rate)  # type: ignore[no-any-return]
+        return ops.floor(self.rate)
 
     @property
     def variance(self) -> Tensor:
@@ -278,14 +278,14 @@ class Poisson(ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         rate, value = broadcast_all(self.rate, value)
-        return ops.xlogy(value, rate) - rate - ops.lgamma(value + 1)  # type: ignore[no-any-return]
+        return ops.xlogy(value, rate) - rate - ops.lgamma(value + 1)
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
         return (ops.log(self.rate),)
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        return ops.exp(natural_params[0])  # type: ignore[no-any-return]
+        return ops.exp(natural_params[0])
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, rate=())
@@ -319,12 +319,12 @@ class Multinomial(Distribution):
     @property
     def probs(self) -> Tensor:
         """The probabilities, which sum to 1 along the last dim."""
-        return self._categorical.probs  # type: ignore[no-any-return]
+        return self._categorical.probs
 
     @property
     def logits(self) -> Tensor:
         """The logarithms of the probabilities."""
-        return self._categorical.logits  # type: ignore[no-any-return]
+        return self._categorical.logits
 
     @property
     def param_shape(self) -> Any:
@@ -333,7 +333,7 @@ class Multinomial(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        return self._categorical._param  # type: ignore[no-any-return]
+        return self._categorical._param
 
     @property
     def mean(self) -> Tensor:
@@ -349,7 +349,7 @@ class Multinomial(Distribution):
             drawn = ops.movedim(drawn, 0, -1)
             counts = ops.full(self._extended_shape(sample_shape), 0.0, dtype=self._param.dtype)
             ones = ops.full(tuple(drawn.shape), 1.0, dtype=self._param.dtype)
-            return ops.scatter_add(counts, -1, drawn, ones)  # type: ignore[no-any-return]
+            return ops.scatter_add(counts, -1, drawn, ones)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -357,7 +357,7 @@ class Multinomial(Distribution):
         logits, value = broadcast_all(self.logits, value)
         ways = ops.lgamma(ops.sum(value, -1) + 1) - ops.sum(ops.lgamma(value + 1), -1)
         powers = ops.where((value == 0) & (logits == float("-inf")), 0.0, logits * value)
-        return ways + ops.sum(powers, -1)  # type: ignore[no-any-return]
+        return ways + ops.sum(powers, -1)
 
     def entropy(self) -> Tensor:
         n = self.total_count
@@ -367,7 +367,7 @@ class Multinomial(Distribution):
         )
         ways = ops.exp(own.log_prob(count)) * ops.lgamma(count + 1)
         total = ops.lgamma(ops.full((), n + 1.0, dtype=self._param.dtype))
-        return n * self._categorical.entropy() - total + ops.sum(ways, (0, -1))  # type: ignore[no-any-return]
+        return n * self._categorical.entropy() - total + ops.sum(ways, (0, -1))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._expanded(batch_shape, _instance)

@@ -1,4 +1,4 @@
-"""Distributions over finitely many categories, as an index or as a vector of zeros and a one."""
+"""Distributions over finitely many categories, as an index or as a vector with a single 1."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ class Categorical(Distribution):
     @property
     def mean(self) -> Tensor:
         """NaN: categories have no mean."""
-        return ops.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)  # type: ignore[no-any-return]
+        return ops.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)
 
     @property
     def mode(self) -> Tensor:
-        return ops.argmax(self.probs, -1)  # type: ignore[no-any-return]
+        return ops.argmax(self.probs, -1)
 
     @property
     def variance(self) -> Tensor:
@@ -89,7 +89,7 @@ class Categorical(Distribution):
         with no_grad():
             rows = ops.reshape(self.probs, (-1, self._num_events))
             drawn = ops.transpose(multinomial(rows, count, True), 0, 1)
-            return ops.reshape(drawn, self._extended_shape(sample_shape))  # type: ignore[no-any-return]
+            return ops.reshape(drawn, self._extended_shape(sample_shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -97,15 +97,15 @@ class Categorical(Distribution):
         index = ops.unsqueeze(value.long(), -1)
         index, logits = ops.broadcast_tensors(index, self.logits)
         index = index[..., :1]
-        return ops.squeeze(ops.gather(logits, -1, index), -1)  # type: ignore[no-any-return]
+        return ops.squeeze(ops.gather(logits, -1, index), -1)
 
     def entropy(self) -> Tensor:
         floor = finfo(self.logits.dtype).min  # 0 * -inf would be NaN
-        return -ops.sum(ops.clamp(self.logits, min=floor) * self.probs, -1)  # type: ignore[no-any-return]
+        return -ops.sum(ops.clamp(self.logits, min=floor) * self.probs, -1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         values = ops.reshape(arange(self._num_events), (-1, *(1 for _ in self._batch_shape)))
-        return ops.expand(values, (-1, *self._batch_shape)) if expand else values  # type: ignore[no-any-return]
+        return ops.expand(values, (-1, *self._batch_shape)) if expand else values
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         last = (self._num_events,)
@@ -128,17 +128,17 @@ class OneHotCategorical(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        return self._categorical._param  # type: ignore[no-any-return]
+        return self._categorical._param
 
     @property
     def probs(self) -> Tensor:
         """The probabilities, which sum to 1 along the last dim."""
-        return self._categorical.probs  # type: ignore[no-any-return]
+        return self._categorical.probs
 
     @property
     def logits(self) -> Tensor:
         """The logarithms of the probabilities."""
-        return self._categorical.logits  # type: ignore[no-any-return]
+        return self._categorical.logits
 
     @property
     def param_shape(self) -> Any:
@@ -159,7 +159,7 @@ class OneHotCategorical(Distribution):
 
     def _vector(self, index: Tensor) -> Tensor:
         hot = ops.one_hot(index, self._categorical._num_events)
-        return ops.cast(hot, self._param.dtype)  # type: ignore[no-any-return]
+        return ops.cast(hot, self._param.dtype)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self._vector(self._categorical.sample(sample_shape))
@@ -176,7 +176,7 @@ class OneHotCategorical(Distribution):
         n = self.event_shape[0]
         values = eye(n, dtype=self._param.dtype)
         values = ops.reshape(values, (n, *(1 for _ in self._batch_shape), n))
-        return ops.expand(values, (n, *self._batch_shape, n)) if expand else values  # type: ignore[no-any-return]
+        return ops.expand(values, (n, *self._batch_shape, n)) if expand else values
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._expanded(batch_shape, _instance)

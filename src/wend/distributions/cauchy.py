@@ -45,7 +45,7 @@ class Cauchy(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return ops.fill_like(self.loc, math.inf)  # type: ignore[no-any-return]
+        return ops.fill_like(self.loc, math.inf)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         unit = rand(tuple(self._extended_shape(sample_shape)), dtype=self.loc.dtype)
@@ -55,18 +55,18 @@ class Cauchy(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
-        return -math.log(math.pi) - ops.log(self.scale) - ops.log1p(ops.square(z))  # type: ignore[no-any-return]
+        return -math.log(math.pi) - ops.log(self.scale) - ops.log1p(ops.square(z))
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return ops.atan((value - self.loc) / self.scale) / math.pi + 0.5  # type: ignore[no-any-return]
+        return ops.atan((value - self.loc) / self.scale) / math.pi + 0.5
 
     def icdf(self, value: Tensor) -> Tensor:
-        return ops.tan(math.pi * (value - 0.5)) * self.scale + self.loc  # type: ignore[no-any-return]
+        return ops.tan(math.pi * (value - 0.5)) * self.scale + self.loc
 
     def entropy(self) -> Tensor:
-        return math.log(4 * math.pi) + ops.log(self.scale)  # type: ignore[no-any-return]
+        return math.log(4 * math.pi) + ops.log(self.scale)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, loc=(), scale=())
@@ -85,19 +85,19 @@ class HalfCauchy(TransformedDistribution):
     @property
     def scale(self) -> Tensor:
         """The width."""
-        return self.base_dist.scale  # type: ignore[no-any-return]
+        return self.base_dist.scale
 
     @property
     def mean(self) -> Tensor:
-        return ops.fill_like(self.scale, math.inf)  # type: ignore[no-any-return]
+        return ops.fill_like(self.scale, math.inf)
 
     @property
     def mode(self) -> Tensor:
-        return ops.zeros_like(self.scale)  # type: ignore[no-any-return]
+        return ops.zeros_like(self.scale)
 
     @property
     def variance(self) -> Tensor:
-        return self.base_dist.variance  # type: ignore[no-any-return]
+        return self.base_dist.variance
 
     def log_prob(self, value: Any) -> Tensor:
         if self._validate_args:
@@ -107,18 +107,18 @@ class HalfCauchy(TransformedDistribution):
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1  # type: ignore[no-any-return]
+        return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, value: Tensor) -> Tensor:
-        return self.base_dist.icdf((value + 1) / 2)  # type: ignore[no-any-return]
+        return self.base_dist.icdf((value + 1) / 2)
 
     def entropy(self) -> Tensor:
-        return self.base_dist.entropy() - math.log(2)  # type: ignore[no-any-return]
+        return self.base_dist.entropy() - math.log(2)
 
 
 def _folded_density(base: Any, value: Tensor) -> Tensor:
     """The density of |x| for x around 0: twice that of x, and nothing below 0."""
-    return ops.where(value >= 0, base.log_prob(value) + math.log(2), -math.inf)  # type: ignore[no-any-return]
+    return ops.where(value >= 0, base.log_prob(value) + math.log(2), -math.inf)
 
 
 class Laplace(Distribution):
@@ -144,7 +144,7 @@ class Laplace(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return 2 * ops.square(self.scale)  # type: ignore[no-any-return]
+        return 2 * ops.square(self.scale)
 
     @property
     def stddev(self) -> Tensor:
@@ -160,20 +160,20 @@ class Laplace(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return -ops.log(2 * self.scale) - ops.abs(value - self.loc) / self.scale  # type: ignore[no-any-return]
+        return -ops.log(2 * self.scale) - ops.abs(value - self.loc) / self.scale
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         apart = value - self.loc
-        return 0.5 - 0.5 * ops.sign(apart) * ops.expm1(-ops.abs(apart) / self.scale)  # type: ignore[no-any-return]
+        return 0.5 - 0.5 * ops.sign(apart) * ops.expm1(-ops.abs(apart) / self.scale)
 
     def icdf(self, value: Tensor) -> Tensor:
         apart = value - 0.5
         return self.loc - self.scale * ops.sign(apart) * ops.log1p(-2 * ops.abs(apart))
 
     def entropy(self) -> Tensor:
-        return 1 + ops.log(2 * self.scale)  # type: ignore[no-any-return]
+        return 1 + ops.log(2 * self.scale)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, loc=(), scale=())
@@ -202,7 +202,7 @@ class Gumbel(TransformedDistribution):
         if self._validate_args:
             self._validate_sample(value)
         y = (self.loc - value) / self.scale
-        return y - ops.exp(y) - ops.log(self.scale)  # type: ignore[no-any-return]
+        return y - ops.exp(y) - ops.log(self.scale)
 
     @property
     def mean(self) -> Tensor:
@@ -218,10 +218,10 @@ class Gumbel(TransformedDistribution):
 
     @property
     def variance(self) -> Tensor:
-        return ops.square(self.stddev)  # type: ignore[no-any-return]
+        return ops.square(self.stddev)
 
     def entropy(self) -> Tensor:
-        return ops.log(self.scale) + (1 + euler_constant)  # type: ignore[no-any-return]
+        return ops.log(self.scale) + (1 + euler_constant)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._grown(batch_shape, _instance, loc=(), scale=())
@@ -248,7 +248,7 @@ class VonMises(Distribution):
             self._validate_sample(value)
         # cos(d) - 1 = -2 sin(d / 2)^2: i0e leaves exp(concentration) out.
         fall = 2 * self.concentration * ops.square(ops.sin((value - self.loc) / 2))
-        return -fall - math.log(2 * math.pi) - ops.log(ops.i0e(self.concentration))  # type: ignore[no-any-return]
+        return -fall - math.log(2 * math.pi) - ops.log(ops.i0e(self.concentration))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -268,7 +268,7 @@ class VonMises(Distribution):
     @property
     def variance(self) -> Tensor:
         """The circular variance, 1 - the length of the mean of the points on the circle."""
-        return 1 - ops.i1e(self.concentration) / ops.i0e(self.concentration)  # type: ignore[no-any-return]
+        return 1 - ops.i1e(self.concentration) / ops.i0e(self.concentration)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, loc=(), concentration=())

@@ -1,7 +1,7 @@
 """Transforms from unconstrained numbers to the values of a constraint.
 
-    biject_to(constraint)      a bijection, for samplers and variational inference
-    transform_to(constraint)   a cheap map onto the values, for optimisation by gradients
+biject_to(constraint)      a bijection, for samplers and variational inference
+transform_to(constraint)   a cheap map onto the values, for optimisation by gradients
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ConstraintRegistry:
         super().__init__()
 
     def register(self, constraint: Any, factory: Factory | None = None) -> Any:
-        """Add a factory for the class of a constraint; without one, a decorator that does.
+        """Add a factory for the class of a constraint; a decorator if no factory is given.
 
         Raises TypeError unless given a class of constraints or a constraint.
         """
@@ -48,9 +48,7 @@ class ConstraintRegistry:
         """
         factory = self._registry.get(type(constraint))
         if factory is None:
-            raise NotImplementedError(
-                f"Cannot transform {type(constraint).__name__} constraints"
-            )
+            raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints")
         return factory(constraint)
 
 
@@ -102,7 +100,7 @@ def _to_definite(constraint: Any) -> Transform:
 
 
 def _of_parts(registry: ConstraintRegistry) -> dict[Any, Factory]:
-    """Factories for regions that are made of others."""
+    """Factories for regions that are made of regions."""
 
     def independent(constraint: Any) -> Transform:
         base = registry(constraint.base_constraint)

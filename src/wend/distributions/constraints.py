@@ -117,7 +117,6 @@ class _Dependent(Constraint):
         raise ArgumentError("Cannot determine validity of dependent constraint")
 
 
-
 class _DependentProperty(property, _Dependent):
     """A property that gives a region; asked of the class, a dependent region.
 
@@ -146,7 +145,7 @@ def is_dependent(constraint: Any) -> bool:
     return isinstance(constraint, _Dependent)
 
 
-# -- regions of other regions ----------------------------------------------------------------------
+# -- regions made of regions ----------------------------------------------------------------------
 
 
 class _IndependentConstraint(Constraint):
@@ -244,7 +243,7 @@ class _Cat(Constraint):
         for constraint, length in zip(self.cseq, self.lengths, strict=True):
             checks.append(constraint.check(ops.narrow(value, self.dim, start, length)))
             start += length
-        return ops.cat(checks, self.dim)  # type: ignore[no-any-return]
+        return ops.cat(checks, self.dim)
 
 
 class _Stack(Constraint):
@@ -268,7 +267,7 @@ class _Stack(Constraint):
     def check(self, value: Tensor) -> Tensor:
         slices = [ops.select(value, self.dim, i) for i in range(value.size(self.dim))]
         checks = [c.check(v) for c, v in zip(self.cseq, slices, strict=False)]
-        return ops.stack(checks, self.dim)  # type: ignore[no-any-return]
+        return ops.stack(checks, self.dim)
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -404,7 +403,7 @@ class _Square(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         fits = value.shape[-2] == value.shape[-1]
-        return ops.full(tuple(value.shape[:-2]), fits)  # type: ignore[no-any-return]
+        return ops.full(tuple(value.shape[:-2]), fits)
 
 
 class _Symmetric(_Square):

@@ -42,11 +42,11 @@ class Dirichlet(ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         powers = ops.sum(ops.xlogy(self.concentration - 1.0, value), -1)
-        return powers - self._log_normalizer(self.concentration)  # type: ignore[no-any-return]
+        return powers - self._log_normalizer(self.concentration)
 
     @property
     def _total(self) -> Tensor:
-        return ops.sum(self.concentration, -1, keepdim=True)  # type: ignore[no-any-return]
+        return ops.sum(self.concentration, -1, keepdim=True)
 
     @property
     def mean(self) -> Tensor:
@@ -59,20 +59,20 @@ class Dirichlet(ExponentialFamily):
         # All below 1: the density has no bound in the corners.
         corner = ops.one_hot(ops.argmax(inside, -1), self.concentration.shape[-1])
         outside = ops.all(self.concentration < 1, -1, keepdim=True)
-        return ops.where(outside, ops.cast(corner, inside.dtype), inside)  # type: ignore[no-any-return]
+        return ops.where(outside, ops.cast(corner, inside.dtype), inside)
 
     @property
     def variance(self) -> Tensor:
         total = self._total
         spread = self.concentration * (total - self.concentration)
-        return spread / (ops.square(total) * (total + 1))  # type: ignore[no-any-return]
+        return spread / (ops.square(total) * (total + 1))
 
     def entropy(self) -> Tensor:
         count = self.concentration.shape[-1]
         total = ops.sum(self.concentration, -1)
         inner = ops.sum((self.concentration - 1.0) * ops.digamma(self.concentration), -1)
         outer = (count - total) * ops.digamma(total)
-        return self._log_normalizer(self.concentration) - outer - inner  # type: ignore[no-any-return]
+        return self._log_normalizer(self.concentration) - outer - inner
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
@@ -80,14 +80,17 @@ class Dirichlet(ExponentialFamily):
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
         (x,) = natural_params
-        return ops.sum(ops.lgamma(x), -1) - ops.lgamma(ops.sum(x, -1))  # type: ignore[no-any-return]
+        return ops.sum(ops.lgamma(x), -1) - ops.lgamma(ops.sum(x, -1))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, concentration=self._event_shape)
 
 
 class Beta(ExponentialFamily):
-    """Numbers from 0 to 1: density proportional to x^(concentration1-1) (1-x)^(concentration0-1)."""
+    """Numbers from 0 to 1: density proportional to x^(a - 1) (1 - x)^(b - 1).
+
+    a: concentration1   b: concentration0
+    """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
         "concentration1": constraints.positive,
@@ -105,12 +108,12 @@ class Beta(ExponentialFamily):
 
     @property
     def concentration1(self) -> Tensor:
-        """The power of x, and one more."""
+        """1 more than the power of x."""
         return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self) -> Tensor:
-        """The power of 1 - x, and one more."""
+        """1 more than the power of 1 - x."""
         return self._dirichlet.concentration[..., 1]
 
     @property
@@ -124,7 +127,7 @@ class Beta(ExponentialFamily):
     @property
     def variance(self) -> Tensor:
         total = self.concentration1 + self.concentration0
-        return self.concentration1 * self.concentration0 / (ops.square(total) * (total + 1))  # type: ignore[no-any-return]
+        return self.concentration1 * self.concentration0 / (ops.square(total) * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self._dirichlet.rsample(sample_shape)[..., 0]
@@ -143,7 +146,7 @@ class Beta(ExponentialFamily):
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
         x, y = natural_params
-        return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)  # type: ignore[no-any-return]
+        return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._expanded(batch_shape, _instance)
@@ -182,7 +185,7 @@ class Kumaraswamy(TransformedDistribution):
         """The mean of x^n."""
         a, b = self.concentration1, self.concentration0
         first = 1 + n / a
-        return b * ops.exp(ops.lgamma(first) + ops.lgamma(b) - ops.lgamma(first + b))  # type: ignore[no-any-return]
+        return b * ops.exp(ops.lgamma(first) + ops.lgamma(b) - ops.lgamma(first + b))
 
     @property
     def mean(self) -> Tensor:
@@ -192,16 +195,16 @@ class Kumaraswamy(TransformedDistribution):
     def mode(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         inside = ops.pow((a - 1) / (a * b - 1), 1 / a)
-        return ops.where((a < 1) | (b < 1), float("nan"), inside)  # type: ignore[no-any-return]
+        return ops.where((a < 1) | (b < 1), float("nan"), inside)
 
     @property
     def variance(self) -> Tensor:
-        return self._moment(2) - ops.square(self.mean)  # type: ignore[no-any-return]
+        return self._moment(2) - ops.square(self.mean)
 
     def entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         harmonic = ops.digamma(b + 1) + euler_constant
-        return 1 - 1 / b + (1 - 1 / a) * harmonic - ops.log(a) - ops.log(b)  # type: ignore[no-any-return]
+        return 1 - 1 / b + (1 - 1 / a) * harmonic - ops.log(a) - ops.log(b)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._grown(batch_shape, _instance, concentration1=(), concentration0=())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from wend.base.errors import ArgumentError
 from wend.base.shapes import Size
@@ -24,7 +24,7 @@ class Distribution:
 
     has_rsample: Any = False
     has_enumerate_support: Any = False
-    arg_constraints: Any = {}  # noqa: RUF012 - a property of some classes
+    arg_constraints: ClassVar[Any] = {}  # a property of some classes
     support: Any = None
     _validate_args = __debug__
 
@@ -120,7 +120,7 @@ class Distribution:
     @property
     def stddev(self) -> Tensor:
         """The standard deviation of each distribution."""
-        return ops.sqrt(self.variance)  # type: ignore[no-any-return]
+        return ops.sqrt(self.variance)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """Samples of shape sample_shape + batch_shape + event_shape, without gradients."""
@@ -153,7 +153,7 @@ class Distribution:
 
     def perplexity(self) -> Tensor:
         """exp(entropy)."""
-        return ops.exp(self.entropy())  # type: ignore[no-any-return]
+        return ops.exp(self.entropy())
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """All values of a discrete distribution, along a first dim."""
@@ -167,7 +167,7 @@ class Distribution:
         raise NotImplementedError
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
-        """The object to fill: the one given, or a new one of this class.
+        """The object to fill: as given, or new.
 
         Raises NotImplementedError for a subclass of `cls` with its own __init__.
         """
@@ -188,9 +188,7 @@ class Distribution:
         made = object.__new__(type(self)) if _instance is None else _instance
         space = made.__dict__
         for name, value in self.__dict__.items():
-            if name not in space and not isinstance(
-                getattr(type(self), name, None), lazy_property
-            ):
+            if name not in space and not isinstance(getattr(type(self), name, None), lazy_property):
                 space[name] = value
         for name, tail in tails.items():
             if name in self.__dict__:
@@ -227,23 +225,24 @@ class ExponentialFamily(Distribution):
 
     @property
     def _mean_carrier_measure(self) -> Any:
-        """The mean of what the density's logarithm has beside, for the entropy."""
+        """The mean of the further terms of the density's logarithm, for the entropy."""
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
         """By the gradient of the log normalizer, which is the mean of the statistics."""
-        return -self._mean_carrier_measure + self._cross_entropy(self)  # type: ignore[no-any-return]
+        return -self._mean_carrier_measure + self._cross_entropy(self)
 
-    def _cross_entropy(self, other: ExponentialFamily) -> Tensor:
-        """The mean under this of minus log of the other's density, without carriers."""
+    def _cross_entropy(self, q: ExponentialFamily) -> Tensor:
+        """The mean under this of minus log of q's density, without carriers."""
+        given = self._natural_params
         with enable_grad():
-            own = [p if p.requires_grad else p.detach().requires_grad_() for p in self._natural_params]
+            own = [p if p.requires_grad else p.detach().requires_grad_() for p in given]
             means = grad(ops.sum(self._log_normalizer(*own)), own, create_graph=True)
-        if not any(p.requires_grad for p in self._natural_params):
+        if not any(p.requires_grad for p in given):
             means = [m.detach() for m in means]
-        others = other._natural_params
-        result = other._log_normalizer(*others)
-        for param, mean in zip(others, means, strict=True):
+        params = q._natural_params
+        result = q._log_normalizer(*params)
+        for param, mean in zip(params, means, strict=True):
             term = param * mean
             result = result - sum_rightmost(term, term.dim() - len(self._batch_shape))
         return result

@@ -41,33 +41,33 @@ class Gamma(ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        return ops.clamp((self.concentration - 1) / self.rate, min=0)  # type: ignore[no-any-return]
+        return ops.clamp((self.concentration - 1) / self.rate, min=0)
 
     @property
     def variance(self) -> Tensor:
-        return self.concentration / ops.square(self.rate)  # type: ignore[no-any-return]
+        return self.concentration / ops.square(self.rate)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         drawn = _standard_gamma(ops.expand(self.concentration, shape)) / self.rate
-        return ops.clamp(drawn, min=finfo(drawn.dtype).tiny)  # type: ignore[no-any-return]
+        return ops.clamp(drawn, min=finfo(drawn.dtype).tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         shape, rate = self.concentration, self.rate
         density = ops.xlogy(shape, rate) + ops.xlogy(shape - 1, value) - rate * value
-        return density - ops.lgamma(shape)  # type: ignore[no-any-return]
+        return density - ops.lgamma(shape)
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return ops.igamma(self.concentration, self.rate * value)  # type: ignore[no-any-return]
+        return ops.igamma(self.concentration, self.rate * value)
 
     def entropy(self) -> Tensor:
         shape = self.concentration
         mixed = ops.lgamma(shape) + (1.0 - shape) * ops.digamma(shape)
-        return shape - ops.log(self.rate) + mixed  # type: ignore[no-any-return]
+        return shape - ops.log(self.rate) + mixed
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
@@ -75,7 +75,7 @@ class Gamma(ExponentialFamily):
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
         x, y = natural_params
-        return ops.lgamma(x + 1) - (x + 1) * ops.log(-y)  # type: ignore[no-any-return]
+        return ops.lgamma(x + 1) - (x + 1) * ops.log(-y)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, concentration=(), rate=())
@@ -114,7 +114,7 @@ class Exponential(ExponentialFamily):
 
     @property
     def mode(self) -> Tensor:
-        return ops.zeros_like(self.rate)  # type: ignore[no-any-return]
+        return ops.zeros_like(self.rate)
 
     @property
     def stddev(self) -> Tensor:
@@ -122,34 +122,34 @@ class Exponential(ExponentialFamily):
 
     @property
     def variance(self) -> Tensor:
-        return 1 / ops.square(self.rate)  # type: ignore[no-any-return]
+        return 1 / ops.square(self.rate)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         unit = rand(tuple(self._extended_shape(sample_shape)), dtype=self.rate.dtype)
-        return -ops.log1p(-unit) / self.rate  # type: ignore[no-any-return]
+        return -ops.log1p(-unit) / self.rate
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return ops.log(self.rate) - self.rate * value  # type: ignore[no-any-return]
+        return ops.log(self.rate) - self.rate * value
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return -ops.expm1(-self.rate * value)  # type: ignore[no-any-return]
+        return -ops.expm1(-self.rate * value)
 
     def icdf(self, value: Tensor) -> Tensor:
-        return -ops.log1p(-value) / self.rate  # type: ignore[no-any-return]
+        return -ops.log1p(-value) / self.rate
 
     def entropy(self) -> Tensor:
-        return 1.0 - ops.log(self.rate)  # type: ignore[no-any-return]
+        return 1.0 - ops.log(self.rate)
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
         return (-self.rate,)
 
     def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        return -ops.log(-natural_params[0])  # type: ignore[no-any-return]
+        return -ops.log(-natural_params[0])
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, rate=())
@@ -170,17 +170,17 @@ class InverseGamma(TransformedDistribution):
     @property
     def concentration(self) -> Tensor:
         """The shape of the gamma numbers."""
-        return self.base_dist.concentration  # type: ignore[no-any-return]
+        return self.base_dist.concentration
 
     @property
     def rate(self) -> Tensor:
         """The rate of the gamma numbers, which is the scale here."""
-        return self.base_dist.rate  # type: ignore[no-any-return]
+        return self.base_dist.rate
 
     @property
     def mean(self) -> Tensor:
         mean = self.rate / (self.concentration - 1)
-        return ops.where(self.concentration > 1, mean, float("inf"))  # type: ignore[no-any-return]
+        return ops.where(self.concentration > 1, mean, float("inf"))
 
     @property
     def mode(self) -> Tensor:
@@ -190,9 +190,9 @@ class InverseGamma(TransformedDistribution):
     def variance(self) -> Tensor:
         shape = self.concentration
         spread = ops.square(self.rate) / (ops.square(shape - 1) * (shape - 2))
-        return ops.where(shape > 2, spread, float("inf"))  # type: ignore[no-any-return]
+        return ops.where(shape > 2, spread, float("inf"))
 
     def entropy(self) -> Tensor:
         shape = self.concentration
         mixed = ops.lgamma(shape) - (1 + shape) * ops.digamma(shape)
-        return shape + ops.log(self.rate) + mixed  # type: ignore[no-any-return]
+        return shape + ops.log(self.rate) + mixed

@@ -1,4 +1,4 @@
-"""Distributions made of others: dims of the batch as dims of the event, and mixtures."""
+"""Distributions made of distributions: dims of the batch as dims of the event, and mixtures."""
 
 from __future__ import annotations
 
@@ -60,21 +60,21 @@ class Independent(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return self.base_dist.mean  # type: ignore[no-any-return]
+        return self.base_dist.mean
 
     @property
     def mode(self) -> Tensor:
-        return self.base_dist.mode  # type: ignore[no-any-return]
+        return self.base_dist.mode
 
     @property
     def variance(self) -> Tensor:
-        return self.base_dist.variance  # type: ignore[no-any-return]
+        return self.base_dist.variance
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        return self.base_dist.sample(sample_shape)  # type: ignore[no-any-return]
+        return self.base_dist.sample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return self.base_dist.rsample(sample_shape)  # type: ignore[no-any-return]
+        return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
         return sum_rightmost(self.base_dist.log_prob(value), self.reinterpreted_batch_ndims)
@@ -84,10 +84,8 @@ class Independent(Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         if self.reinterpreted_batch_ndims > 0:
-            raise NotImplementedError(
-                "Enumeration over cartesian product is not implemented"
-            )
-        return self.base_dist.enumerate_support(expand=expand)  # type: ignore[no-any-return]
+            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+        return self.base_dist.enumerate_support(expand=expand)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._expanded(batch_shape, _instance)
@@ -143,12 +141,12 @@ class MixtureSameFamily(Distribution):
     def _weights(self) -> Tensor:
         """The probabilities of the components, with the dims of an event behind."""
         probs = self._mixture_distribution.probs
-        return ops.reshape(probs, (*probs.shape, *(1 for _ in self._event_shape)))  # type: ignore[no-any-return]
+        return ops.reshape(probs, (*probs.shape, *(1 for _ in self._event_shape)))
 
     @property
     def mean(self) -> Tensor:
         means = self._component_distribution.mean
-        return ops.sum(self._weights() * means, -1 - self._event_ndims)  # type: ignore[no-any-return]
+        return ops.sum(self._weights() * means, -1 - self._event_ndims)
 
     @property
     def variance(self) -> Tensor:
@@ -156,22 +154,22 @@ class MixtureSameFamily(Distribution):
         place = -1 - self._event_ndims
         inside = ops.sum(weights * component.variance, place)
         apart = ops.square(component.mean - ops.unsqueeze(self.mean, place))
-        return inside + ops.sum(weights * apart, place)  # type: ignore[no-any-return]
+        return inside + ops.sum(weights * apart, place)
 
     def _spread(self, x: Tensor) -> Tensor:
         """A value beside each component."""
-        return ops.unsqueeze(x, -1 - self._event_ndims)  # type: ignore[no-any-return]
+        return ops.unsqueeze(x, -1 - self._event_ndims)
 
     def cdf(self, value: Tensor) -> Tensor:
         below = self._component_distribution.cdf(self._spread(value))
-        return ops.sum(below * self._mixture_distribution.probs, -1)  # type: ignore[no-any-return]
+        return ops.sum(below * self._mixture_distribution.probs, -1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         density = self._component_distribution.log_prob(self._spread(value))
         weights = ops.log_softmax(self._mixture_distribution.logits, -1)
-        return ops.logsumexp(density + weights, -1)  # type: ignore[no-any-return]
+        return ops.logsumexp(density + weights, -1)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():
@@ -182,7 +180,7 @@ class MixtureSameFamily(Distribution):
             chosen = ops.reshape(chosen, (*chosen.shape, *ones))
             chosen = ops.expand(chosen, (*chosen.shape[:place], 1, *self._event_shape))
             place += drawn.dim()
-            return ops.squeeze(ops.gather(drawn, place, chosen), place)  # type: ignore[no-any-return]
+            return ops.squeeze(ops.gather(drawn, place, chosen), place)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._expanded(batch_shape, _instance)

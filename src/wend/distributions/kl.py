@@ -16,7 +16,7 @@ __all__ = ["kl_divergence", "register_kl"]
 
 Rule = Callable[[Any, Any], Tensor]
 _KL_REGISTRY: dict[tuple[type, type], Rule] = {}
-#: What was found before, by the classes of p and q.
+#: Rules that were found before, by the classes of p and q.
 _KL_MEMOIZE: dict[tuple[type, type], Rule | None] = {}
 
 
@@ -24,9 +24,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
     """Decorate the function that computes the divergence for these classes of p and q."""
     for name, given in (("type_p", type_p), ("type_q", type_q)):
         if not (isinstance(given, type) and issubclass(given, Distribution)):
-            raise TypeError(
-                f"Expected {name} to be a Distribution subclass but got {given}"
-            )
+            raise TypeError(f"Expected {name} to be a Distribution subclass but got {given}")
 
     def put(function: Rule) -> Rule:
         _KL_REGISTRY[type_p, type_q] = function

@@ -29,7 +29,7 @@ class HalfNormal(TransformedDistribution):
     @property
     def scale(self) -> Tensor:
         """The deviation of x."""
-        return self.base_dist.scale  # type: ignore[no-any-return]
+        return self.base_dist.scale
 
     @property
     def mean(self) -> Tensor:
@@ -37,27 +37,27 @@ class HalfNormal(TransformedDistribution):
 
     @property
     def mode(self) -> Tensor:
-        return ops.zeros_like(self.scale)  # type: ignore[no-any-return]
+        return ops.zeros_like(self.scale)
 
     @property
     def variance(self) -> Tensor:
-        return ops.square(self.scale) * (1 - 2 / math.pi)  # type: ignore[no-any-return]
+        return ops.square(self.scale) * (1 - 2 / math.pi)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return ops.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)  # type: ignore[no-any-return]
+        return ops.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1  # type: ignore[no-any-return]
+        return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, value: Tensor) -> Tensor:
-        return self.base_dist.icdf((value + 1) / 2)  # type: ignore[no-any-return]
+        return self.base_dist.icdf((value + 1) / 2)
 
     def entropy(self) -> Tensor:
-        return self.base_dist.entropy() - math.log(2)  # type: ignore[no-any-return]
+        return self.base_dist.entropy() - math.log(2)
 
 
 class LogNormal(TransformedDistribution):
@@ -74,28 +74,28 @@ class LogNormal(TransformedDistribution):
     @property
     def loc(self) -> Tensor:
         """The mean of x."""
-        return self.base_dist.loc  # type: ignore[no-any-return]
+        return self.base_dist.loc
 
     @property
     def scale(self) -> Tensor:
         """The deviation of x."""
-        return self.base_dist.scale  # type: ignore[no-any-return]
+        return self.base_dist.scale
 
     @property
     def mean(self) -> Tensor:
-        return ops.exp(self.loc + ops.square(self.scale) / 2)  # type: ignore[no-any-return]
+        return ops.exp(self.loc + ops.square(self.scale) / 2)
 
     @property
     def mode(self) -> Tensor:
-        return ops.exp(self.loc - ops.square(self.scale))  # type: ignore[no-any-return]
+        return ops.exp(self.loc - ops.square(self.scale))
 
     @property
     def variance(self) -> Tensor:
         square = ops.square(self.scale)
-        return ops.expm1(square) * ops.exp(2 * self.loc + square)  # type: ignore[no-any-return]
+        return ops.expm1(square) * ops.exp(2 * self.loc + square)
 
     def entropy(self) -> Tensor:
-        return self.base_dist.entropy() + self.loc  # type: ignore[no-any-return]
+        return self.base_dist.entropy() + self.loc
 
 
 class LogisticNormal(TransformedDistribution):
@@ -114,9 +114,9 @@ class LogisticNormal(TransformedDistribution):
     @property
     def loc(self) -> Tensor:
         """The means of the normal numbers."""
-        return self.base_dist.base_dist.loc  # type: ignore[no-any-return]
+        return self.base_dist.base_dist.loc
 
     @property
     def scale(self) -> Tensor:
         """The deviations of the normal numbers."""
-        return self.base_dist.base_dist.scale  # type: ignore[no-any-return]
+        return self.base_dist.base_dist.scale

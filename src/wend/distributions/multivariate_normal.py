@@ -1,4 +1,4 @@
-"""The Gaussian over vectors, by a full matrix or by one of low rank and a diagonal."""
+"""The Gaussian over vectors, by a full matrix, or by a matrix of low rank and a diagonal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
 
 def turned(x: Tensor) -> Tensor:
     """The last two dims exchanged."""
-    return ops.matrix_transpose(x)  # type: ignore[no-any-return]
+    return ops.matrix_transpose(x)
 
 
 def identity(like: Tensor) -> Tensor:
@@ -47,17 +47,17 @@ def from_precision(precision: Tensor) -> Tensor:
 def inverse_from_factor(factor: Tensor) -> Tensor:
     """The inverse of factor factor^T, for a lower triangle."""
     root = solved(factor, identity(factor))
-    return ops.matmul(turned(root), root)  # type: ignore[no-any-return]
+    return ops.matmul(turned(root), root)
 
 
 def squared(factor: Tensor) -> Tensor:
     """factor factor^T."""
-    return ops.matmul(factor, turned(factor))  # type: ignore[no-any-return]
+    return ops.matmul(factor, turned(factor))
 
 
 def log_diagonal(factor: Tensor) -> Tensor:
     """The logarithm of the determinant of a triangle: half that of its square."""
-    return ops.sum(ops.log(ops.diagonal(factor, 0, -2, -1)), -1)  # type: ignore[no-any-return]
+    return ops.sum(ops.log(ops.diagonal(factor, 0, -2, -1)), -1)
 
 
 def distance(factor: Tensor, apart: Tensor) -> Tensor:
@@ -66,11 +66,11 @@ def distance(factor: Tensor, apart: Tensor) -> Tensor:
     n = factor.shape[-1]
     left = ops.expand(factor, (*front, n, n))
     right = ops.unsqueeze(ops.expand(apart, (*front, n)), -1)
-    return ops.sum(ops.square(solved(left, right)), (-2, -1))  # type: ignore[no-any-return]
+    return ops.sum(ops.square(solved(left, right)), (-2, -1))
 
 
 def check_matrix(name: str, given: dict[str, Any]) -> tuple[str, Tensor]:
-    """The one matrix that is given; raises ArgumentError unless there is just one, of two dims."""
+    """Name and matrix; raises ArgumentError unless a single matrix is given, of two dims."""
     found = [(key, matrix) for key, matrix in given.items() if matrix is not None]
     if len(found) != 1:
         raise ArgumentError(
@@ -87,7 +87,7 @@ def check_matrix(name: str, given: dict[str, Any]) -> tuple[str, Tensor]:
 
 
 class OfShape(Distribution):
-    """Base: a distribution with a covariance matrix, of which one form is given."""
+    """Base: a distribution with a covariance matrix, of which a single form is given."""
 
     _unbroadcasted_scale_tril: Tensor
 
@@ -101,7 +101,7 @@ class OfShape(Distribution):
 
     def _matrix(self, value: Tensor) -> Tensor:
         n = value.shape[-1]
-        return ops.expand(value, (*self._batch_shape, n, n))  # type: ignore[no-any-return]
+        return ops.expand(value, (*self._batch_shape, n, n))
 
     @lazy_property
     def scale_tril(self) -> Any:
@@ -122,8 +122,8 @@ class OfShape(Distribution):
 class MultivariateNormal(OfShape):
     """The Gaussian over vectors of n numbers with mean `loc`.
 
-    The shape is given by exactly one of: covariance_matrix; precision_matrix, its inverse;
-    scale_tril, its lower Cholesky factor. Each is (..., n, n), loc is (..., n); the leading dims
+    A single matrix gives the shape: covariance_matrix; precision_matrix, the inverse; or
+    scale_tril, the lower Cholesky factor. Each is (..., n, n), loc is (..., n); the leading dims
     broadcast.
     """
 
@@ -178,7 +178,7 @@ class MultivariateNormal(OfShape):
     @property
     def variance(self) -> Tensor:
         found = ops.sum(ops.square(self._unbroadcasted_scale_tril), -1)
-        return ops.expand(found, (*self._batch_shape, *self._event_shape))  # type: ignore[no-any-return]
+        return ops.expand(found, (*self._batch_shape, *self._event_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         noise = standard_normal(self._extended_shape(sample_shape), self.loc)
@@ -196,7 +196,7 @@ class MultivariateNormal(OfShape):
     def entropy(self) -> Tensor:
         volume = log_diagonal(self._unbroadcasted_scale_tril)
         found = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + volume
-        return ops.expand(found, tuple(self._batch_shape))  # type: ignore[no-any-return]
+        return ops.expand(found, tuple(self._batch_shape))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         square = (*self._event_shape, *self._event_shape)
@@ -293,19 +293,19 @@ class LowRankMultivariateNormal(Distribution):
         low = standard_normal((*shape[:-1], rank, 1), self.loc)
         own = standard_normal(shape, self.loc)
         shared = ops.squeeze(ops.matmul(self._unbroadcasted_cov_factor, low), -1)
-        return self.loc + shared + ops.sqrt(self._unbroadcasted_cov_diag) * own  # type: ignore[no-any-return]
+        return self.loc + shared + ops.sqrt(self._unbroadcasted_cov_diag) * own
 
     def log_volume(self) -> Tensor:
         """The logarithm of the determinant of the covariance."""
         diagonal = ops.sum(ops.log(self._unbroadcasted_cov_diag), -1)
-        return 2 * log_diagonal(self._capacitance_tril) + diagonal  # type: ignore[no-any-return]
+        return 2 * log_diagonal(self._capacitance_tril) + diagonal
 
     def distance(self, apart: Tensor) -> Tensor:
         """x^T covariance^-1 x of vectors x."""
         weighted = apart / self._unbroadcasted_cov_diag
         column = ops.unsqueeze(weighted, -1)
         low = ops.squeeze(ops.matmul(turned(self._unbroadcasted_cov_factor), column), -1)
-        return ops.sum(weighted * apart, -1) - distance(self._capacitance_tril, low)  # type: ignore[no-any-return]
+        return ops.sum(weighted * apart, -1) - distance(self._capacitance_tril, low)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -315,7 +315,7 @@ class LowRankMultivariateNormal(Distribution):
 
     def entropy(self) -> Tensor:
         found = 0.5 * (self._event_shape[0] * (1 + math.log(2 * math.pi)) + self.log_volume())
-        return ops.expand(found, tuple(self._batch_shape))  # type: ignore[no-any-return]
+        return ops.expand(found, tuple(self._batch_shape))
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         last = self._event_shape
@@ -325,5 +325,5 @@ class LowRankMultivariateNormal(Distribution):
 
 
 def _like_batch(matrix: Tensor, like: Tensor) -> Tensor:
-    """Square matrices with the leading dims of others."""
-    return ops.expand(matrix, (*like.shape[:-2], *matrix.shape[-2:]))  # type: ignore[no-any-return]
+    """Square matrices, repeated over the leading dims of `like`."""
+    return ops.expand(matrix, (*like.shape[:-2], *matrix.shape[-2:]))

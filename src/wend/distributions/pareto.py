@@ -40,7 +40,7 @@ class Pareto(TransformedDistribution):
     @property
     def mean(self) -> Tensor:
         alpha = ops.clamp(self.alpha, min=1)  # infinite below
-        return alpha * self.scale / (alpha - 1)  # type: ignore[no-any-return]
+        return alpha * self.scale / (alpha - 1)
 
     @property
     def mode(self) -> Tensor:
@@ -50,10 +50,10 @@ class Pareto(TransformedDistribution):
     def variance(self) -> Tensor:
         alpha = ops.clamp(self.alpha, min=2)
         spread = ops.square(alpha - 1) * (alpha - 2)
-        return ops.square(self.scale) * alpha / spread  # type: ignore[no-any-return]
+        return ops.square(self.scale) * alpha / spread
 
     def entropy(self) -> Tensor:
-        return ops.log(self.scale / self.alpha) + (1 + 1 / self.alpha)  # type: ignore[no-any-return]
+        return ops.log(self.scale / self.alpha) + (1 + 1 / self.alpha)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._grown(batch_shape, _instance, scale=(), alpha=())
@@ -82,7 +82,7 @@ class Weibull(TransformedDistribution):
 
     def _moment(self, n: int) -> Tensor:
         """The mean of (x / scale)^n."""
-        return ops.exp(ops.lgamma(1 + n * self.concentration_reciprocal))  # type: ignore[no-any-return]
+        return ops.exp(ops.lgamma(1 + n * self.concentration_reciprocal))
 
     @property
     def mean(self) -> Tensor:
@@ -95,11 +95,11 @@ class Weibull(TransformedDistribution):
 
     @property
     def variance(self) -> Tensor:
-        return ops.square(self.scale) * (self._moment(2) - ops.square(self._moment(1)))  # type: ignore[no-any-return]
+        return ops.square(self.scale) * (self._moment(2) - ops.square(self._moment(1)))
 
     def entropy(self) -> Tensor:
         power = self.concentration_reciprocal
-        return euler_constant * (1 - power) + ops.log(self.scale * power) + 1  # type: ignore[no-any-return]
+        return euler_constant * (1 - power) + ops.log(self.scale * power) + 1
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         names = ("scale", "concentration", "concentration_reciprocal")
@@ -112,7 +112,7 @@ class Weibull(TransformedDistribution):
 
 
 class GeneralizedPareto(Distribution):
-    """What is above a high threshold `loc`: 1 - F(x) = (1 + concentration z)^(-1 / concentration).
+    """Values above a high threshold `loc`: 1 - F(x) = (1 + concentration z)^(-1 / concentration).
 
     z = (x - loc) / scale; exponential where the concentration is 0, bounded where it is negative.
     """
@@ -142,12 +142,12 @@ class GeneralizedPareto(Distribution):
     @property
     def _none(self) -> Tensor:
         """Where the concentration is 0 up to rounding."""
-        return ops.isclose(self.concentration, ops.zeros_like(self.concentration))  # type: ignore[no-any-return]
+        return ops.isclose(self.concentration, ops.zeros_like(self.concentration))
 
     @property
     def _safe(self) -> Tensor:
         """The concentration, 1 where it is 0."""
-        return ops.where(self._none, 1.0, self.concentration)  # type: ignore[no-any-return]
+        return ops.where(self._none, 1.0, self.concentration)
 
     def _z(self, value: Tensor) -> Tensor:
         return (value - self.loc) / self.scale
@@ -161,21 +161,21 @@ class GeneralizedPareto(Distribution):
             self._validate_sample(value)
         z, power = self._z(value), self._safe
         curved = -(1 + 1 / power) * ops.log1p(power * z)
-        return -ops.log(self.scale) + ops.where(self._none, -z, curved)  # type: ignore[no-any-return]
+        return -ops.log(self.scale) + ops.where(self._none, -z, curved)
 
     def log_survival_function(self, value: Tensor) -> Tensor:
         """The logarithm of the probability of being above `value`."""
         if self._validate_args:
             self._validate_sample(value)
         z, power = self._z(value), self._safe
-        return ops.where(self._none, -z, -ops.log1p(power * z) / power)  # type: ignore[no-any-return]
+        return ops.where(self._none, -z, -ops.log1p(power * z) / power)
 
     def log_cdf(self, value: Tensor) -> Tensor:
         """The logarithm of the cumulative function."""
-        return ops.log(-ops.expm1(self.log_survival_function(value)))  # type: ignore[no-any-return]
+        return ops.log(-ops.expm1(self.log_survival_function(value)))
 
     def cdf(self, value: Tensor) -> Tensor:
-        return -ops.expm1(self.log_survival_function(value))  # type: ignore[no-any-return]
+        return -ops.expm1(self.log_survival_function(value))
 
     def icdf(self, value: Tensor) -> Tensor:
         log_left, power = ops.log1p(-value), self._safe
@@ -186,7 +186,7 @@ class GeneralizedPareto(Distribution):
     def mean(self) -> Tensor:
         power = self.concentration
         inside = self.loc + self.scale / (1 - power)
-        return ops.where(power < 1, inside, math.inf)  # type: ignore[no-any-return]
+        return ops.where(power < 1, inside, math.inf)
 
     @property
     def mode(self) -> Tensor:
@@ -196,10 +196,10 @@ class GeneralizedPareto(Distribution):
     def variance(self) -> Tensor:
         power = self.concentration
         spread = ops.square(self.scale) / (ops.square(1 - power) * (1 - 2 * power))
-        return ops.where(power < 0.5, spread, math.inf)  # type: ignore[no-any-return]
+        return ops.where(power < 0.5, spread, math.inf)
 
     def entropy(self) -> Tensor:
-        return ops.log(self.scale) + self.concentration + 1  # type: ignore[no-any-return]
+        return ops.log(self.scale) + self.concentration + 1
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, loc=(), scale=(), concentration=())

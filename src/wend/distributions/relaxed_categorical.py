@@ -78,7 +78,7 @@ class LogitRelaxedBernoulli(Distribution):
         shape = tuple(self._extended_shape(sample_shape))
         noise = clamp_probs(rand(shape, dtype=self._param.dtype))
         logistic = ops.log(noise) - ops.log1p(-noise)
-        return (logistic + probs_to_logits(self.probs, is_binary=True)) / self.temperature  # type: ignore[no-any-return]
+        return (logistic + probs_to_logits(self.probs, is_binary=True)) / self.temperature
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -86,7 +86,7 @@ class LogitRelaxedBernoulli(Distribution):
         logits, value = broadcast_all(self.logits, value)
         apart = logits - value * self.temperature
         (temperature,) = broadcast_all(self.temperature)
-        return ops.log(temperature) + apart - 2 * ops.softplus(apart)  # type: ignore[no-any-return]
+        return ops.log(temperature) + apart - 2 * ops.softplus(apart)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, probs=(), logits=(), _param=())
@@ -117,16 +117,16 @@ class RelaxedBernoulli(TransformedDistribution):
     @property
     def logits(self) -> Tensor:
         """log(probs / (1 - probs))."""
-        return self.base_dist.logits  # type: ignore[no-any-return]
+        return self.base_dist.logits
 
     @property
     def probs(self) -> Tensor:
         """The probability of 1."""
-        return self.base_dist.probs  # type: ignore[no-any-return]
+        return self.base_dist.probs
 
 
 class ExpRelaxedCategorical(Distribution):
-    """The logarithms of a relaxed one-hot vector."""
+    """The logarithms of RelaxedOneHotCategorical."""
 
     arg_constraints: ClassVar[dict[str, Any]] = Categorical.arg_constraints
     support = constraints.real_vector
@@ -146,7 +146,7 @@ class ExpRelaxedCategorical(Distribution):
 
     @property
     def _param(self) -> Tensor:
-        return self._categorical._param  # type: ignore[no-any-return]
+        return self._categorical._param
 
     @property
     def param_shape(self) -> Any:
@@ -156,18 +156,18 @@ class ExpRelaxedCategorical(Distribution):
     @property
     def logits(self) -> Tensor:
         """The logarithms of the probabilities."""
-        return self._categorical.logits  # type: ignore[no-any-return]
+        return self._categorical.logits
 
     @property
     def probs(self) -> Tensor:
         """The probabilities, which sum to 1 along the last dim."""
-        return self._categorical.probs  # type: ignore[no-any-return]
+        return self._categorical.probs
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = tuple(self._extended_shape(sample_shape))
         noise = clamp_probs(rand(shape, dtype=self._param.dtype))
         scores = (self.logits - ops.log(-ops.log(noise))) / self.temperature
-        return scores - ops.logsumexp(scores, -1, keepdim=True)  # type: ignore[no-any-return]
+        return scores - ops.logsumexp(scores, -1, keepdim=True)
 
     def log_prob(self, value: Tensor) -> Tensor:
         n = self._categorical._num_events
@@ -177,7 +177,7 @@ class ExpRelaxedCategorical(Distribution):
         score = logits - value * self.temperature
         score = ops.sum(score - ops.logsumexp(score, -1, keepdim=True), -1)
         (temperature,) = broadcast_all(self.temperature)
-        return score + (n - 1) * ops.log(temperature) + math.lgamma(n)  # type: ignore[no-any-return]
+        return score + (n - 1) * ops.log(temperature) + math.lgamma(n)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._expanded(batch_shape, _instance)
@@ -186,7 +186,7 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Positive numbers that sum to 1; the lower the temperature, the closer to a one-hot vector."""
+    """Positive numbers that sum to 1; the lower the temperature, the closer to a single 1."""
 
     arg_constraints: ClassVar[dict[str, Any]] = Categorical.arg_constraints
     support = constraints.simplex
@@ -210,9 +210,9 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     @property
     def logits(self) -> Tensor:
         """The logarithms of the probabilities."""
-        return self.base_dist.logits  # type: ignore[no-any-return]
+        return self.base_dist.logits
 
     @property
     def probs(self) -> Tensor:
         """The probabilities, which sum to 1 along the last dim."""
-        return self.base_dist.probs  # type: ignore[no-any-return]
+        return self.base_dist.probs

@@ -39,7 +39,7 @@ class StudentT(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return ops.where(self.df > 1, self.loc, float("nan"))  # type: ignore[no-any-return]
+        return ops.where(self.df > 1, self.loc, float("nan"))
 
     @property
     def mode(self) -> Tensor:
@@ -49,7 +49,7 @@ class StudentT(Distribution):
     def variance(self) -> Tensor:
         finite = ops.square(self.scale) * self.df / (self.df - 2)
         result = ops.where(self.df > 2, finite, float("inf"))
-        return ops.where(self.df > 1, result, float("nan"))  # type: ignore[no-any-return]
+        return ops.where(self.df > 1, result, float("nan"))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         noise = standard_normal(self._extended_shape(sample_shape), self.df)
@@ -62,13 +62,13 @@ class StudentT(Distribution):
         y, half = (value - self.loc) / self.scale, 0.5 * (self.df + 1.0)
         norm = ops.log(self.scale) + 0.5 * ops.log(self.df) + 0.5 * math.log(math.pi)
         norm = norm + ops.lgamma(0.5 * self.df) - ops.lgamma(half)
-        return -half * ops.log1p(ops.square(y) / self.df) - norm  # type: ignore[no-any-return]
+        return -half * ops.log1p(ops.square(y) / self.df) - norm
 
     def entropy(self) -> Tensor:
         half, own = 0.5 * (self.df + 1), 0.5 * self.df
         log_beta = ops.lgamma(own) + math.lgamma(0.5) - ops.lgamma(half)
         mixed = half * (ops.digamma(half) - ops.digamma(own))
-        return ops.log(self.scale) + mixed + 0.5 * ops.log(self.df) + log_beta  # type: ignore[no-any-return]
+        return ops.log(self.scale) + mixed + 0.5 * ops.log(self.df) + log_beta
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._expanded(batch_shape, _instance, df=(), loc=(), scale=())
@@ -96,23 +96,23 @@ class FisherSnedecor(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        return ops.where(self.df2 > 2, self.df2 / (self.df2 - 2), float("nan"))  # type: ignore[no-any-return]
+        return ops.where(self.df2 > 2, self.df2 / (self.df2 - 2), float("nan"))
 
     @property
     def mode(self) -> Tensor:
         found = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
-        return ops.where(self.df1 > 2, found, float("nan"))  # type: ignore[no-any-return]
+        return ops.where(self.df1 > 2, found, float("nan"))
 
     @property
     def variance(self) -> Tensor:
         upper = 2 * ops.square(self.df2) * (self.df1 + self.df2 - 2)
         lower = self.df1 * ops.square(self.df2 - 2) * (self.df2 - 4)
-        return ops.where(self.df2 > 4, upper / lower, float("nan"))  # type: ignore[no-any-return]
+        return ops.where(self.df2 > 4, upper / lower, float("nan"))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         upper = self._gamma1.rsample(sample_shape)
         ratio = upper / self._gamma2.rsample(sample_shape)
-        return ops.clamp(ratio, min=finfo(ratio.dtype).tiny)  # type: ignore[no-any-return]
+        return ops.clamp(ratio, min=finfo(ratio.dtype).tiny)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -120,7 +120,7 @@ class FisherSnedecor(Distribution):
         a, b, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         norm = ops.lgamma(a + b) - ops.lgamma(a) - ops.lgamma(b)
         powers = a * ops.log(ratio) + (a - 1) * ops.log(value)
-        return norm + powers - (a + b) * ops.log1p(ratio * value)  # type: ignore[no-any-return]
+        return norm + powers - (a + b) * ops.log1p(ratio * value)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._expanded(batch_shape, _instance, df1=(), df2=())

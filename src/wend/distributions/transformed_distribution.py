@@ -31,8 +31,7 @@ class TransformedDistribution(Distribution):
         listed = [transforms] if isinstance(transforms, Transform) else transforms
         if not isinstance(listed, list) or not all(isinstance(t, Transform) for t in listed):
             raise ArgumentError(
-                "transforms must be a Transform or list of Transforms, but was "
-                f"{transforms}"
+                f"transforms must be a Transform or list of Transforms, but was {transforms}"
             )
         self.transforms = listed
         shape = base_distribution.batch_shape + base_distribution.event_shape
@@ -107,16 +106,16 @@ class TransformedDistribution(Distribution):
             result = result - sum_rightmost(slope, dims - transform.domain.event_dim)
             y = x
         density = self.base_dist.log_prob(y)
-        return result + sum_rightmost(density, dims - len(self.base_dist.event_shape))  # type: ignore[no-any-return]
+        return result + sum_rightmost(density, dims - len(self.base_dist.event_shape))
 
     def _monotonize_cdf(self, value: Tensor) -> Tensor:
-        """A share of the base as a share of this: the other side where the function falls."""
+        """A share of the base as a share of this: 1 - share where the function falls."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign
         if isinstance(sign, int) and sign == 1:
             return value
-        return sign * (value - 0.5) + 0.5  # type: ignore[no-any-return]
+        return sign * (value - 0.5) + 0.5
 
     def cdf(self, value: Tensor) -> Tensor:
         for transform in reversed(self.transforms):

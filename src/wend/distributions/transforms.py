@@ -1,4 +1,4 @@
-"""Invertible (and a few other) functions between regions, with their log Jacobian determinants."""
+"""Functions between regions, most with an inverse, and logarithms of Jacobian determinants."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Transform:
             return self._call(x)
         old_x, old_y = self._cached_x_y
         if x is old_x:
-            return old_y  # type: ignore[no-any-return]
+            return old_y
         y = self._call(x)
         self._cached_x_y = x, y
         return y
@@ -124,7 +124,7 @@ class Transform:
             return self._inverse(y)
         old_x, old_y = self._cached_x_y
         if y is old_y:
-            return old_x  # type: ignore[no-any-return]
+            return old_x
         x = self._inverse(y)
         self._cached_x_y = x, y
         return x
@@ -210,7 +210,7 @@ class _InverseTransform(Transform):
 
 
 class ComposeTransform(Transform):
-    """The parts one after another, the first first."""
+    """The parts in order."""
 
     def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         if cache_size:
@@ -265,7 +265,7 @@ class ComposeTransform(Transform):
             made = ComposeTransform([part.inv for part in reversed(self.parts)])
             self._inv = weakref.ref(made)
             made._inv = weakref.ref(self)
-        return made  # type: ignore[no-any-return]
+        return made
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         if self._cache_size == cache_size:
@@ -279,7 +279,7 @@ class ComposeTransform(Transform):
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if not self.parts:
-            return ops.zeros_like(x)  # type: ignore[no-any-return]
+            return ops.zeros_like(x)
         values = [x]
         for part in self.parts[:-1]:
             values.append(part(values[-1]))
@@ -291,7 +291,7 @@ class ComposeTransform(Transform):
             term = sum_rightmost(term, dims - part.domain.event_dim)
             total = term if total is None else total + term
             dims += part.codomain.event_dim - part.domain.event_dim
-        return total  # type: ignore[no-any-return]
+        return total
 
     def forward_shape(self, shape: Any) -> Any:
         for part in self.parts:
@@ -366,9 +366,7 @@ class IndependentTransform(Transform):
         return sum_rightmost(result, self.reinterpreted_batch_ndims)
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
-        )
+        return f"{type(self).__name__}({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
     def forward_shape(self, shape: Any) -> Any:
         return self.base_transform.forward_shape(shape)
@@ -429,11 +427,11 @@ class CatTransform(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         parts = zip(self.transforms, self._slices(x), strict=True)
-        return ops.cat([t(part) for t, part in parts], self.dim)  # type: ignore[no-any-return]
+        return ops.cat([t(part) for t, part in parts], self.dim)
 
     def _inverse(self, y: Tensor) -> Tensor:
         parts = zip(self.transforms, self._slices(y), strict=True)
-        return ops.cat([t.inv(part) for t, part in parts], self.dim)  # type: ignore[no-any-return]
+        return ops.cat([t.inv(part) for t, part in parts], self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         terms = []
@@ -442,7 +440,7 @@ class CatTransform(Transform):
             terms.append(sum_rightmost(term, self.event_dim - t.event_dim))
         dim = self.dim if self.dim < 0 else self.dim - x.dim()
         dim += self.event_dim
-        return ops.cat(terms, dim) if dim < 0 else _total(terms)  # type: ignore[no-any-return]
+        return ops.cat(terms, dim) if dim < 0 else _total(terms)
 
     @property
     def bijective(self) -> Any:  # type: ignore[override]
@@ -451,12 +449,12 @@ class CatTransform(Transform):
 
     @constraints.dependent_property
     def domain(self) -> Any:  # type: ignore[override]
-        """The parts' domains beside each other."""
+        """The parts' domains side by side."""
         return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
 
     @constraints.dependent_property
     def codomain(self) -> Any:  # type: ignore[override]
-        """The parts' codomains beside each other."""
+        """The parts' codomains side by side."""
         return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
 
 
@@ -492,16 +490,16 @@ class StackTransform(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         parts = zip(self.transforms, self._slices(x), strict=True)
-        return ops.stack([t(part) for t, part in parts], self.dim)  # type: ignore[no-any-return]
+        return ops.stack([t(part) for t, part in parts], self.dim)
 
     def _inverse(self, y: Tensor) -> Tensor:
         parts = zip(self.transforms, self._slices(y), strict=True)
-        return ops.stack([t.inv(part) for t, part in parts], self.dim)  # type: ignore[no-any-return]
+        return ops.stack([t.inv(part) for t, part in parts], self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         parts = zip(self.transforms, self._slices(x), self._slices(y), strict=True)
         terms = [t.log_abs_det_jacobian(a, b) for t, a, b in parts]
-        return ops.stack(terms, self.dim)  # type: ignore[no-any-return]
+        return ops.stack(terms, self.dim)
 
     @property
     def bijective(self) -> Any:  # type: ignore[override]
@@ -510,12 +508,12 @@ class StackTransform(Transform):
 
     @constraints.dependent_property
     def domain(self) -> Any:  # type: ignore[override]
-        """The parts' domains beside each other."""
+        """The parts' domains side by side."""
         return constraints.stack([t.domain for t in self.transforms], self.dim)
 
     @constraints.dependent_property
     def codomain(self) -> Any:  # type: ignore[override]
-        """The parts' codomains beside each other."""
+        """The parts' codomains side by side."""
         return constraints.stack([t.codomain for t in self.transforms], self.dim)
 
 
@@ -553,13 +551,13 @@ class ReshapeTransform(Transform):
         return tuple(value.shape[: value.dim() - len(shape)])
 
     def _call(self, x: Tensor) -> Tensor:
-        return ops.reshape(x, (*self._batch(x, self.in_shape), *self.out_shape))  # type: ignore[no-any-return]
+        return ops.reshape(x, (*self._batch(x, self.in_shape), *self.out_shape))
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return ops.reshape(y, (*self._batch(y, self.out_shape), *self.in_shape))  # type: ignore[no-any-return]
+        return ops.reshape(y, (*self._batch(y, self.out_shape), *self.in_shape))
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return ops.full(self._batch(x, self.in_shape), 0.0, dtype=x.dtype)  # type: ignore[no-any-return]
+        return ops.full(self._batch(x, self.in_shape), 0.0, dtype=x.dtype)
 
     def forward_shape(self, shape: Any) -> Any:
         return _exchanged(shape, self.in_shape, self.out_shape)
@@ -593,10 +591,10 @@ class ExpTransform(Transform):
         return isinstance(other, ExpTransform)
 
     def _call(self, x: Tensor) -> Tensor:
-        return ops.exp(x)  # type: ignore[no-any-return]
+        return ops.exp(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return ops.log(y)  # type: ignore[no-any-return]
+        return ops.log(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return x
@@ -629,13 +627,13 @@ class PowerTransform(Transform):
         return bool(ops.all(self.exponent == other.exponent))
 
     def _call(self, x: Tensor) -> Tensor:
-        return ops.pow(x, self.exponent)  # type: ignore[no-any-return]
+        return ops.pow(x, self.exponent)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return ops.pow(y, 1 / self.exponent)  # type: ignore[no-any-return]
+        return ops.pow(y, 1 / self.exponent)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return ops.log(ops.abs(self.exponent * y / x))  # type: ignore[no-any-return]
+        return ops.log(ops.abs(self.exponent * y / x))
 
     def forward_shape(self, shape: Any) -> Any:
         return Size(broadcast_shapes("PowerTransform", shape, tuple(self.exponent.shape)))
@@ -657,15 +655,15 @@ class SigmoidTransform(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         info = finfo(x.dtype)
-        return ops.clamp(ops.sigmoid(x), min=info.tiny, max=1.0 - info.eps)  # type: ignore[no-any-return]
+        return ops.clamp(ops.sigmoid(x), min=info.tiny, max=1.0 - info.eps)
 
     def _inverse(self, y: Tensor) -> Tensor:
         info = finfo(y.dtype)
         y = ops.clamp(y, min=info.tiny, max=1.0 - info.eps)
-        return ops.log(y) - ops.log1p(-y)  # type: ignore[no-any-return]
+        return ops.log(y) - ops.log1p(-y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -ops.softplus(-x) - ops.softplus(x)  # type: ignore[no-any-return]
+        return -ops.softplus(-x) - ops.softplus(x)
 
 
 class SoftplusTransform(Transform):
@@ -680,13 +678,13 @@ class SoftplusTransform(Transform):
         return isinstance(other, SoftplusTransform)
 
     def _call(self, x: Tensor) -> Tensor:
-        return ops.softplus(x)  # type: ignore[no-any-return]
+        return ops.softplus(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return ops.log(-ops.expm1(-y)) + y  # type: ignore[no-any-return]
+        return ops.log(-ops.expm1(-y)) + y
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -ops.softplus(-x)  # type: ignore[no-any-return]
+        return -ops.softplus(-x)
 
 
 class TanhTransform(Transform):
@@ -701,10 +699,10 @@ class TanhTransform(Transform):
         return isinstance(other, TanhTransform)
 
     def _call(self, x: Tensor) -> Tensor:
-        return ops.tanh(x)  # type: ignore[no-any-return]
+        return ops.tanh(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return ops.atanh(y)  # type: ignore[no-any-return]
+        return ops.atanh(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         # log(1 - tanh(x)^2), without a difference of numbers near 1.
@@ -712,7 +710,7 @@ class TanhTransform(Transform):
 
 
 def _log_slope_of_tanh(x: Tensor) -> Tensor:
-    return 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))  # type: ignore[no-any-return]
+    return 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))
 
 
 class AbsTransform(Transform):
@@ -725,7 +723,7 @@ class AbsTransform(Transform):
         return isinstance(other, AbsTransform)
 
     def _call(self, x: Tensor) -> Tensor:
-        return ops.abs(x)  # type: ignore[no-any-return]
+        return ops.abs(x)
 
     def _inverse(self, y: Tensor) -> Tensor:
         return y
@@ -778,10 +776,10 @@ class AffineTransform(Transform):
         return ops.sign(self.scale)
 
     def _call(self, x: Tensor) -> Tensor:
-        return self.loc + self.scale * x  # type: ignore[no-any-return]
+        return self.loc + self.scale * x
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return (y - self.loc) / self.scale  # type: ignore[no-any-return]
+        return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         if isinstance(self.scale, int | float):
@@ -791,7 +789,7 @@ class AffineTransform(Transform):
         result = sum_rightmost(
             ops.expand(result, tuple(x.shape)) if self._event_dim else result, self._event_dim
         )
-        return ops.expand(result, tuple(x.shape[: x.dim() - self._event_dim]))  # type: ignore[no-any-return]
+        return ops.expand(result, tuple(x.shape[: x.dim() - self._event_dim]))
 
     def _shape(self, shape: Any) -> Any:
         sizes = (getattr(v, "shape", ()) for v in (self.loc, self.scale))
@@ -854,10 +852,10 @@ class SoftmaxTransform(Transform):
         return isinstance(other, SoftmaxTransform)
 
     def _call(self, x: Tensor) -> Tensor:
-        return ops.softmax(x, -1)  # type: ignore[no-any-return]
+        return ops.softmax(x, -1)
 
     def _inverse(self, y: Tensor) -> Tensor:
-        return ops.log(y)  # type: ignore[no-any-return]
+        return ops.log(y)
 
     def forward_shape(self, shape: Any) -> Any:
         _least_rank(shape, 1)
@@ -874,7 +872,7 @@ def _least_rank(shape: Any, least: int) -> None:
 
 
 class StickBreakingTransform(Transform):
-    """n numbers to n + 1 positive ones that sum to 1: of what is left each takes a share.
+    """n numbers to n + 1 positive numbers of sum 1: each takes a share of the rest.
 
     The share is the sigmoid of x less the logarithm of how many are still to come, so that 0 is
     mapped to equal numbers.
@@ -890,22 +888,22 @@ class StickBreakingTransform(Transform):
     @staticmethod
     def _log_left(count: int, like: Tensor) -> Tensor:
         """log(count), ..., log(1): how many are still to come."""
-        return ops.log(arange(count, 0, -1, dtype=like.dtype))  # type: ignore[no-any-return]
+        return ops.log(arange(count, 0, -1, dtype=like.dtype))
 
     def _call(self, x: Tensor) -> Tensor:
         share = _clipped_sigmoid(x - self._log_left(x.shape[-1], x))
         left = ops.cumprod(1 - share, -1)
         one = ops.fill_like(x[..., :1], 1.0)
-        return ops.cat([share, one], -1) * ops.cat([one, left], -1)  # type: ignore[no-any-return]
+        return ops.cat([share, one], -1) * ops.cat([one, left], -1)
 
     def _inverse(self, y: Tensor) -> Tensor:
         taken = y[..., :-1]
         left = ops.clamp(1 - ops.cumsum(taken, -1), min=finfo(y.dtype).tiny)
-        return ops.log(taken) - ops.log(left) + self._log_left(taken.shape[-1], y)  # type: ignore[no-any-return]
+        return ops.log(taken) - ops.log(left) + self._log_left(taken.shape[-1], y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         x = x - self._log_left(x.shape[-1], x)
-        return ops.sum(-x + ops.logsigmoid(x) + ops.log(y[..., :-1]), -1)  # type: ignore[no-any-return]
+        return ops.sum(-x + ops.logsigmoid(x) + ops.log(y[..., :-1]), -1)
 
     def forward_shape(self, shape: Any) -> Any:
         _least_rank(shape, 1)
@@ -918,13 +916,13 @@ class StickBreakingTransform(Transform):
 
 def _clipped_sigmoid(x: Tensor) -> Tensor:
     info = finfo(x.dtype)
-    return ops.clamp(ops.sigmoid(x), min=info.tiny, max=1.0 - info.eps)  # type: ignore[no-any-return]
+    return ops.clamp(ops.sigmoid(x), min=info.tiny, max=1.0 - info.eps)
 
 
 class CorrCholeskyTransform(Transform):
     """n (n - 1) / 2 numbers to the Cholesky factor of an n x n correlation matrix.
 
-    tanh(x) are partial correlations, row by row; row i takes of its unit length what is left.
+    tanh(x) are partial correlations, row by row; row i shares out its unit length.
     """
 
     domain = constraints.real_vector
@@ -937,19 +935,19 @@ class CorrCholeskyTransform(Transform):
         left = ops.cumprod(ops.sqrt(1 - ops.square(partial)), -1)
         unit = partial + eye(partial.shape[-1], dtype=x.dtype)
         one = ops.fill_like(left[..., :1], 1.0)
-        return unit * ops.cat([one, left[..., :-1]], -1)  # type: ignore[no-any-return]
+        return unit * ops.cat([one, left[..., :-1]], -1)
 
     def _inverse(self, y: Tensor) -> Tensor:
         left = 1 - ops.cumsum(ops.square(y), -1)
         one = ops.fill_like(left[..., :1], 1.0)
         before = tril_matrix_to_vec(ops.cat([one, left[..., :-1]], -1), diag=-1)
         partial = tril_matrix_to_vec(y, diag=-1) / ops.sqrt(before)
-        return (ops.log1p(partial) - ops.log1p(-partial)) / 2  # type: ignore[no-any-return]
+        return (ops.log1p(partial) - ops.log1p(-partial)) / 2
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         left = tril_matrix_to_vec(1 - ops.cumsum(ops.square(y), -1), diag=-2)
         of_lengths = 0.5 * ops.sum(ops.log(left), -1)
-        return of_lengths + ops.sum(_log_slope_of_tanh(x), -1)  # type: ignore[no-any-return]
+        return of_lengths + ops.sum(_log_slope_of_tanh(x), -1)
 
     def forward_shape(self, shape: Any) -> Any:
         _least_rank(shape, 1)
@@ -985,7 +983,7 @@ class LowerCholeskyTransform(Transform):
 
 def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
     """The part of x below the diagonal, and another diagonal."""
-    return ops.tril(x, -1) + ops.diag_embed(diagonal)  # type: ignore[no-any-return]
+    return ops.tril(x, -1) + ops.diag_embed(diagonal)
 
 
 class PositiveDefiniteTransform(Transform):
@@ -999,7 +997,7 @@ class PositiveDefiniteTransform(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         lower = LowerCholeskyTransform()(x)
-        return ops.matmul(lower, ops.matrix_transpose(lower))  # type: ignore[no-any-return]
+        return ops.matmul(lower, ops.matrix_transpose(lower))
 
     def _inverse(self, y: Tensor) -> Tensor:
         return LowerCholeskyTransform().inv(linalg.cholesky(y))

@@ -23,7 +23,7 @@ class Uniform(Distribution):
 
     @property
     def arg_constraints(self) -> dict[str, Any]:  # type: ignore[override]
-        """Each bound keeps its side of the other."""
+        """low < high."""
         return {
             "low": constraints.less_than(self.high),
             "high": constraints.greater_than(self.low),
@@ -57,7 +57,7 @@ class Uniform(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        return ops.square(self.high - self.low) / 12  # type: ignore[no-any-return]
+        return ops.square(self.high - self.low) / 12
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         unit = rand(tuple(self._extended_shape(sample_shape)), dtype=self.low.dtype)
@@ -68,18 +68,18 @@ class Uniform(Distribution):
             self._validate_sample(value)
         inside = (value >= self.low) & (value < self.high)
         width = ops.log(self.high - self.low)
-        return ops.where(inside, -width, float("-inf"))  # type: ignore[no-any-return]
+        return ops.where(inside, -width, float("-inf"))
 
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return ops.clamp((value - self.low) / (self.high - self.low), min=0, max=1)  # type: ignore[no-any-return]
+        return ops.clamp((value - self.low) / (self.high - self.low), min=0, max=1)
 
     def icdf(self, value: Tensor) -> Tensor:
         return self.low + value * (self.high - self.low)
 
     def entropy(self) -> Tensor:
-        return ops.log(self.high - self.low)  # type: ignore[no-any-return]
+        return ops.log(self.high - self.low)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, low=(), high=())

@@ -47,19 +47,19 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 def clamp_probs(probs: Tensor) -> Tensor:
     """Probabilities kept away from 0 and 1, where logarithms are infinite."""
     eps = finfo(probs.dtype).eps
-    return ops.clamp(probs, min=eps, max=1 - eps)  # type: ignore[no-any-return]
+    return ops.clamp(probs, min=eps, max=1 - eps)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities of logits: by the sigmoid if they are binary, else by the last dim's softmax."""
-    return ops.sigmoid(logits) if is_binary else ops.softmax(logits, -1)  # type: ignore[no-any-return]
+    """Probabilities of logits: by the sigmoid if binary, else by softmax along the last dim."""
+    return ops.sigmoid(logits) if is_binary else ops.softmax(logits, -1)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
     """Logits of probabilities: log odds if they are binary, else logarithms."""
     kept = clamp_probs(probs)
     logs = ops.log(kept)
-    return logs - ops.log1p(-kept) if is_binary else logs  # type: ignore[no-any-return]
+    return logs - ops.log1p(-kept) if is_binary else logs
 
 
 def check_one_given(name: str, probs: Any, logits: Any) -> None:
@@ -71,7 +71,7 @@ def check_one_given(name: str, probs: Any, logits: Any) -> None:
         )
 
 
-class lazy_property:  # noqa: N801 - PyTorch's name
+class lazy_property:
     """A property that is computed once per instance, with gradients recorded."""
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
@@ -103,7 +103,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
     if diag < -n or diag >= n:
         raise ArgumentError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
     flat = ops.reshape(mat, (*mat.shape[:-2], n * n))
-    return ops.index_select(flat, -1, tensor(_places(n, diag), dtype=int64))  # type: ignore[no-any-return]
+    return ops.index_select(flat, -1, tensor(_places(n, diag), dtype=int64))
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
@@ -112,7 +112,11 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     Raises ArgumentError where no n fits.
     """
     count = vec.shape[-1]
-    n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * count + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
+    if diag < 0:  # a triangle of n + diag rows
+        n = ((1 + 8 * count) ** 0.5 - 1) / 2 - diag
+    else:  # count = (n^2 + (2 diag + 1) n - diag (diag + 1)) / 2
+        side = 2 * diag + 1
+        n = ((side**2 + 8 * count + 4 * diag * (diag + 1)) ** 0.5 - side) / 2
     if abs(n - round(n)) > 1e-6:
         raise ArgumentError(
             f"The size of last dimension is {count} which cannot be expressed as the lower "
@@ -125,7 +129,7 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
         source[place] = k
     square = (*vec.shape[:-1], size, size)
     made = ops.reshape(ops.index_select(vec, -1, tensor(source, dtype=int64)), square)
-    return ops.tril(made, diag)  # type: ignore[no-any-return]
+    return ops.tril(made, diag)
 
 
 def _places(n: int, diag: int) -> list[int]:
@@ -143,7 +147,7 @@ def standard_normal(shape: Any, like: Tensor) -> Tensor:
 
 def sum_rightmost(value: Tensor, dim: int) -> Tensor:
     """The sum over the last `dim` dims."""
-    return ops.sum(value, tuple(range(-dim, 0))) if dim else value  # type: ignore[no-any-return]
+    return ops.sum(value, tuple(range(-dim, 0))) if dim else value
 
 
 def all_rightmost(value: Tensor, dim: int) -> Tensor:
@@ -155,4 +159,4 @@ def all_rightmost(value: Tensor, dim: int) -> Tensor:
 
 def nan_like(value: Tensor) -> Tensor:
     """NaN in the shape of a tensor: a fact that a distribution does not have."""
-    return ops.full(tuple(value.shape), float("nan"), dtype=value.dtype)  # type: ignore[no-any-return]
+    return ops.full(tuple(value.shape), float("nan"), dtype=value.dtype)

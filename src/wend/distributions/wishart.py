@@ -32,8 +32,7 @@ __all__ = ["LKJCholesky", "Wishart"]
 class Wishart(OfShape, ExponentialFamily):
     """The sum of x x^T of `df` Gaussian vectors x around 0; df > n - 1 need not be an integer.
 
-    The shape of x is given by exactly one of covariance_matrix, precision_matrix and scale_tril,
-    as of MultivariateNormal. Bartlett: On the theory of statistical regression (1933).
+    A single matrix gives the shape of x, as of MultivariateNormal. Bartlett: On the theory of statistical regression (1933).
     """
 
     support = constraints.positive_definite
@@ -94,14 +93,14 @@ class Wishart(OfShape, ExponentialFamily):
     @property
     def mode(self) -> Tensor:
         factor = self._df - self._event_shape[-1] - 1
-        return ops.where(factor > 0, factor, float("nan")) * self.covariance_matrix  # type: ignore[no-any-return]
+        return ops.where(factor > 0, factor, float("nan")) * self.covariance_matrix
 
     @property
     def variance(self) -> Tensor:
         matrix = self.covariance_matrix
         diagonal = ops.diagonal(matrix, 0, -2, -1)
         product = ops.unsqueeze(diagonal, -1) * ops.unsqueeze(diagonal, -2)
-        return self._df * (ops.square(matrix) + product)  # type: ignore[no-any-return]
+        return self._df * (ops.square(matrix) + product)
 
     def rsample(self, sample_shape: Any = (), max_try_correction: Any = None) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -125,7 +124,7 @@ class Wishart(OfShape, ExponentialFamily):
         both = solved(ops.expand(factor, front), ops.matrix_transpose(left))
         trace = ops.sum(ops.diagonal(both, 0, -2, -1), -1)
         norm = nu * (n / 2 * math.log(2) + log_diagonal(factor)) + ops.mvlgamma(nu / 2, n)
-        return (nu - n - 1) / 2 * volume - trace / 2 - norm  # type: ignore[no-any-return]
+        return (nu - n - 1) / 2 * volume - trace / 2 - norm
 
     def entropy(self) -> Tensor:
         nu, n = self.df, self._event_shape[-1]
@@ -133,7 +132,7 @@ class Wishart(OfShape, ExponentialFamily):
         half = nu / 2
         slope = _mvdigamma(half, n)
         mixed = ops.mvlgamma(half, n) - (nu - n - 1) / 2 * slope + nu * n / 2
-        return volume + mixed  # type: ignore[no-any-return]
+        return volume + mixed
 
     @property
     def _natural_params(self) -> tuple[Tensor, ...]:
@@ -144,7 +143,7 @@ class Wishart(OfShape, ExponentialFamily):
         x, y = natural_params
         n = self._event_shape[-1]
         half = y + (n + 1) / 2
-        return ops.mvlgamma(half, n) - half * linalg.slogdet(-x)[1]  # type: ignore[no-any-return]
+        return ops.mvlgamma(half, n) - half * linalg.slogdet(-x)[1]
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         matrices = ("covariance_matrix", "precision_matrix", "scale_tril")
@@ -155,7 +154,7 @@ class Wishart(OfShape, ExponentialFamily):
 def _mvdigamma(x: Tensor, n: int) -> Tensor:
     """The derivative of mvlgamma."""
     steps = arange(n, dtype=x.dtype) / 2
-    return ops.sum(ops.digamma(ops.unsqueeze(x, -1) - steps), -1)  # type: ignore[no-any-return]
+    return ops.sum(ops.digamma(ops.unsqueeze(x, -1) - steps), -1)
 
 
 class LKJCholesky(Distribution):
@@ -198,7 +197,7 @@ class LKJCholesky(Distribution):
             row = ops.where(first, 0.0, ops.sqrt(share) * (point / ops.where(first, 1.0, length)))
             rest = 1 - ops.sum(ops.square(row), -1)
             tiny = finfo(rest.dtype).tiny
-            return row + ops.diag_embed(ops.sqrt(ops.clamp(rest, min=tiny)))  # type: ignore[no-any-return]
+            return row + ops.diag_embed(ops.sqrt(ops.clamp(rest, min=tiny)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -211,7 +210,7 @@ class LKJCholesky(Distribution):
         density = ops.sum(power * ops.log(diagonal), -1)
         alpha = concentration + 0.5 * n
         norm = 0.5 * n * math.log(math.pi) + ops.mvlgamma(alpha - 0.5, n) - n * ops.lgamma(alpha)
-        return density - norm  # type: ignore[no-any-return]
+        return density - norm
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         made = self._expanded(batch_shape, _instance, concentration=())

@@ -166,7 +166,7 @@ def _beta_by_integral(x: Array, a: Array, b: Array) -> Array:
     middle = digamma(a) - digamma(a + b)
     logs = np.log(x)
     below = logs < middle
-    # Of t and 1 - t the first shrinks with v, the second grows.
+    # With v either t or 1 - t shrinks, and the other grows.
     shrunk, grown = np.where(below, x, 1 - x), np.where(below, 1 - x, x)
     of_shrunk, of_grown = np.where(below, a, b), np.where(below, b, a)
 

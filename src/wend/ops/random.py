@@ -184,9 +184,9 @@ class PerElement(Primitive, abstract=True):
         require(self.label, self.supports, x.dtype)
         return Spec(x.shape, x.dtype)
 
-    def batch(self, batched: Any, size: Any, x: Any, seed: Any, offset: Any) -> Any:
+    def batch(self, batched: Any, size: Any, *params: Any) -> Any:
         # Positions run on from example to example, as in a draw over all examples.
-        return getattr(ops, self.name)(x, seed, offset)
+        return getattr(ops, self.name)(*params)
 
 
 class PoissonDraw(PerElement):
@@ -384,11 +384,9 @@ class BinomialDraw(PerElement):
         require(self.label, self.supports, prob.dtype)
         return Spec(broadcast_shapes(self.label, count.shape, prob.shape), count.dtype)
 
-    def batch(
-        self, batched: Any, size: Any, count: Any, prob: Any, seed: Any, offset: Any
-    ) -> Any:
-        count, prob = in_front(batched, count, prob)
-        return ops.binomial_draw(count, prob, seed, offset)
+    def batch(self, batched: Any, size: Any, *params: Any) -> Any:
+        count, prob = in_front(batched, *params[:2])
+        return ops.binomial_draw(count, prob, *params[2:])
 
     def reference(self, count: Array, prob: Array, seed: int, offset: int) -> Array:
         dtype = count.dtype
