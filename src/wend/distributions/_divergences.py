@@ -1,7 +1,7 @@
 """Kullback-Leibler divergences, a rule for each pair of classes.
 
-Where p has values outside of q's support the divergence is infinite. The others are the mean under
-p of log p - log q, in closed form: minus p's entropy, less the mean of log q.
+Where p has values outside of q's support the divergence is infinite. Else a divergence
+is the mean under p of log p - log q, in closed form: minus p's entropy, less the mean of log q.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def _low_traced(q: LowRankMultivariateNormal, roots: Tensor) -> Tensor:
     return ops.sum(q.distance(columns), 0)
 
 
-# -- distributions made of distributions -----------------------------------------------------------------------
+# -- distributions made of distributions -----------------------------------------------------------
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)

@@ -32,7 +32,8 @@ __all__ = ["LKJCholesky", "Wishart"]
 class Wishart(OfShape, ExponentialFamily):
     """The sum of x x^T of `df` Gaussian vectors x around 0; df > n - 1 need not be an integer.
 
-    A single matrix gives the shape of x, as of MultivariateNormal. Bartlett: On the theory of statistical regression (1933).
+    A single matrix gives the shape of x, as of MultivariateNormal.
+    Bartlett: On the theory of statistical regression (1933).
     """
 
     support = constraints.positive_definite

@@ -29,8 +29,10 @@ from wend.ops.numeric import require
 
 __all__ = [
     "Generator",
+    "_dirichlet_grad",
     "_sample_dirichlet",
     "_standard_gamma",
+    "_standard_gamma_grad",
     "bernoulli",
     "binomial",
     "default_generator",
@@ -428,6 +430,16 @@ def _sample_dirichlet(input: Tensor, generator: Any = None) -> Tensor:
     """Dirichlet numbers of the concentrations `input` along the last dim, with gradients."""
     seed, offset = reserve(generator, input.numel())
     return ops.dirichlet_draw(input, seed, offset)  # type: ignore[no-any-return]
+
+
+def _standard_gamma_grad(input: Tensor, output: Tensor) -> Tensor:
+    """The derivatives of gamma numbers `output` by the shapes `input`."""
+    return ops.gamma_slope(input, output)  # type: ignore[no-any-return]
+
+
+def _dirichlet_grad(x: Tensor, alpha: Tensor, total: Tensor) -> Tensor:
+    """The derivatives of elements x of Dirichlet numbers by alpha, divided by 1 - x."""
+    return ops.dirichlet_slope(x, alpha, total)  # type: ignore[no-any-return]
 
 
 def von_mises(concentration: Tensor, generator: Any = None) -> Tensor:

@@ -48,8 +48,8 @@ class Slope(Primitive, abstract=True):
 
     def infer(self, *operands: Spec) -> Spec:
         for x in operands:
-            require(self.functions[0], self.supports, x.dtype)
-        shape = broadcast_shapes(self.functions[0], *(x.shape for x in operands))
+            require(self.label, self.supports, x.dtype)
+        shape = broadcast_shapes(self.label, *(x.shape for x in operands))
         return Spec(shape, operands[0].dtype)
 
     def batch(self, batched: Any, size: Any, *operands: Any) -> Any:
@@ -77,7 +77,7 @@ class GammaSlope(Slope):
     """
 
     signature = "input, output"
-    functions = ("_standard_gamma_grad",)
+    label = "_standard_gamma_grad"
 
     def by_element(self, a: Array, z: Array) -> Array:
         y = np.full(a.size, np.nan)
@@ -102,7 +102,7 @@ class DirichletSlope(Slope):
     """
 
     signature = "x, alpha, total"
-    functions = ("_dirichlet_grad",)
+    label = "_dirichlet_grad"
 
     def by_element(self, x: Array, alpha: Array, total: Array) -> Array:
         beta = total - alpha
