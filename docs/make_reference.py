@@ -61,6 +61,7 @@ TITLES = {
     "wend.sparse": "sparse tensors",
     "wend.distributions": "probability distributions",
     "wend.distributions.constraints": "what values distributions take",
+    "wend.distributions.transforms": "functions of random numbers",
     "wend.random": "random numbers",
     "wend.testing": "comparisons for tests",
     "wend.overrides": "classes that act as tensors",

@@ -141,7 +141,12 @@ from wend.frontend.methods import typename as typename
 from wend.frontend.printing import get_printoptions as get_printoptions
 from wend.frontend.printing import set_printoptions as set_printoptions
 from wend.frontend.random import Generator as Generator
+from wend.frontend.random import _dirichlet_grad as _dirichlet_grad
+from wend.frontend.random import _sample_dirichlet as _sample_dirichlet
+from wend.frontend.random import _standard_gamma as _standard_gamma
+from wend.frontend.random import _standard_gamma_grad as _standard_gamma_grad
 from wend.frontend.random import bernoulli as bernoulli
+from wend.frontend.random import binomial as binomial
 from wend.frontend.random import default_generator as default_generator
 from wend.frontend.random import fork_rng as fork_rng
 from wend.frontend.random import get_rng_state as get_rng_state

@@ -369,8 +369,8 @@ class _Multinomial(Constraint):
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
-    def check(self, value: Tensor) -> Tensor:
-        return ops.all(value >= 0, -1) & (ops.sum(value, -1) <= self.upper_bound)
+    def check(self, x: Tensor) -> Tensor:
+        return ops.all(x >= 0, -1) & (ops.sum(x, -1) <= self.upper_bound)
 
 
 # -- matrices --------------------------------------------------------------------------------------

@@ -160,14 +160,14 @@ class MixtureSameFamily(Distribution):
         """A value beside each component."""
         return ops.unsqueeze(x, -1 - self._event_ndims)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        below = self._component_distribution.cdf(self._spread(value))
+    def cdf(self, x: Tensor) -> Tensor:
+        below = self._component_distribution.cdf(self._spread(x))
         return ops.sum(below * self._mixture_distribution.probs, -1)
 
-    def log_prob(self, value: Tensor) -> Tensor:
+    def log_prob(self, x: Tensor) -> Tensor:
         if self._validate_args:
-            self._validate_sample(value)
-        density = self._component_distribution.log_prob(self._spread(value))
+            self._validate_sample(x)
+        density = self._component_distribution.log_prob(self._spread(x))
         weights = ops.log_softmax(self._mixture_distribution.logits, -1)
         return ops.logsumexp(density + weights, -1)
 

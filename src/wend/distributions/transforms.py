@@ -944,7 +944,7 @@ class CorrCholeskyTransform(Transform):
         partial = tril_matrix_to_vec(y, diag=-1) / ops.sqrt(before)
         return (ops.log1p(partial) - ops.log1p(-partial)) / 2
 
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor, intermediates: Any = None) -> Tensor:
         left = tril_matrix_to_vec(1 - ops.cumsum(ops.square(y), -1), diag=-2)
         of_lengths = 0.5 * ops.sum(ops.log(left), -1)
         return of_lengths + ops.sum(_log_slope_of_tanh(x), -1)

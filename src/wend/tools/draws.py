@@ -29,7 +29,7 @@ __all__ = ["share"]
 
 #: Draws that are not in common, by module or class: the numbers of the two runs differ.
 APART = {
-    "": ("multinomial", "normal", "poisson", "randint_like", "bernoulli", "rrelu"),
+    "": ("multinomial", "normal", "poisson", "binomial", "randint_like", "bernoulli", "rrelu"),
     "Tensor": ("multinomial", "bernoulli_", "random_", "exponential_", "geometric_", "cauchy_",
                "log_normal_", "bernoulli"),
     "nn.functional": ("gumbel_softmax", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d",
