@@ -109,7 +109,7 @@ class DirichletSlope(Slope):
         valid = (x > 0) & (x < 1) & (alpha > 0) & (beta > 0) & np.isfinite(total)
         y = np.full(x.size, np.nan)
         y[valid] = _beta_by_integral(x[valid], alpha[valid], beta[valid]) / (1 - x[valid])
-        # A number that is 1 as rounded: all that the others had is less than one rounding.
+        # 1 as rounded: the rest of the whole is less than a rounding.
         y[(x >= 1) & (alpha > 0)] = 0
         return y
 
@@ -166,7 +166,7 @@ def _beta_by_integral(x: Array, a: Array, b: Array) -> Array:
     middle = digamma(a) - digamma(a + b)
     logs = np.log(x)
     below = logs < middle
-    # With v either t or 1 - t shrinks, and the other grows.
+    # As v grows, t or 1 - t shrinks, whichever lies on the side of the integral.
     shrunk, grown = np.where(below, x, 1 - x), np.where(below, 1 - x, x)
     of_shrunk, of_grown = np.where(below, a, b), np.where(below, b, a)
 

@@ -10,7 +10,7 @@ from wend.ops.special.family import HostFunction
 
 
 class Bessel(HostFunction, abstract=True):
-    """A function of one float that SciPy computes; the result needs no gradient."""
+    """A function of a float that SciPy computes; the result needs no gradient."""
 
     vjp = NO_GRADIENT
     differentiable = False
