@@ -58,6 +58,8 @@ TITLES = {
     "wend.special": "special functions",
     "wend.masked": "reductions that leave elements out",
     "wend.linalg": "linear algebra",
+    "wend.fft": "Fourier transforms",
+    "wend.signal.windows": "windows of signals",
     "wend.sparse": "sparse tensors",
     "wend.distributions": "probability distributions",
     "wend.distributions.constraints": "what values distributions take",

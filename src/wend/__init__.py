@@ -39,6 +39,7 @@ from wend.frontend.random import *
 from wend.frontend.api import *
 from wend.frontend import formats as _formats
 from wend.frontend import linalg as _linalg
+from wend.frontend.spectrograms import istft, stft
 from wend.frontend import overrides as _overrides
 from wend.frontend.storage import TypedStorage, UntypedStorage
 from wend.frontend.autograd.backward import (
@@ -63,6 +64,8 @@ _AUTOCAST = (
     "get_autocast_gpu_dtype set_autocast_gpu_dtype"
 ).split()
 
+_WINDOWS = "bartlett_window blackman_window hamming_window hann_window kaiser_window".split()
+
 #: Names that load with their module, when first used.
 _ELSEWHERE = {
     "compile": "wend._dynamo",
@@ -80,6 +83,7 @@ _ELSEWHERE = {
     "is_anomaly_enabled": "wend.autograd",
     "is_anomaly_check_nan_enabled": "wend.autograd",
     "TorchVersion": "wend.torch_version",
+    **dict.fromkeys(_WINDOWS, "wend.signal.former"),
     **dict.fromkeys(("spmm", "dsmm", "hsmm"), "wend.sparse"),
     **dict.fromkeys(("hspmm", "saddmm", "smm", "sspaddmm"), "wend.sparse.products"),
     **{
@@ -90,10 +94,10 @@ _ELSEWHERE = {
 
 #: Submodules that load when first used.
 _LAZY = frozenset(
-    "nn optim utils autograd func nested export jit onnx linalg fft cuda cpu backends random "
-    "special masked testing distributed distributions multiprocessing amp serialization types "
-    "version overrides hub sparse accelerator mps xpu return_types debug aot fx _dynamo _inductor "
-    "_higher_order_ops".split()
+    "signal nn optim utils autograd func nested export jit onnx linalg fft cuda cpu backends "
+    "random special masked testing distributed distributions multiprocessing amp serialization "
+    "types version overrides hub sparse accelerator mps xpu return_types debug aot fx _dynamo "
+    "_inductor _higher_order_ops".split()
 )
 
 

@@ -164,6 +164,8 @@ from wend.frontend.random import randn_like as randn_like
 from wend.frontend.random import randperm as randperm
 from wend.frontend.random import seed as seed
 from wend.frontend.random import set_rng_state as set_rng_state
+from wend.frontend.spectrograms import istft as istft
+from wend.frontend.spectrograms import stft as stft
 from wend.frontend.storage import TypedStorage as TypedStorage
 from wend.frontend.storage import UntypedStorage as UntypedStorage
 from wend.frontend.typed import BFloat16Tensor as BFloat16Tensor
@@ -179,6 +181,11 @@ from wend.frontend.typed import ShortTensor as ShortTensor
 from wend.func import vmap as vmap
 from wend.serialization import load as load
 from wend.serialization import save as save
+from wend.signal.former import bartlett_window as bartlett_window
+from wend.signal.former import blackman_window as blackman_window
+from wend.signal.former import hamming_window as hamming_window
+from wend.signal.former import hann_window as hann_window
+from wend.signal.former import kaiser_window as kaiser_window
 from wend.sparse import dsmm as dsmm
 from wend.sparse import hsmm as hsmm
 from wend.sparse import spmm as spmm
@@ -207,6 +214,7 @@ from wend import debug as debug
 from wend import distributed as distributed
 from wend import distributions as distributions
 from wend import export as export
+from wend import fft as fft
 from wend import func as func
 from wend import fx as fx
 from wend import jit as jit
@@ -220,6 +228,7 @@ from wend import optim as optim
 from wend import overrides as overrides
 from wend import random as random
 from wend import serialization as serialization
+from wend import signal as signal
 from wend import sparse as sparse
 from wend import special as special
 from wend import testing as testing

@@ -943,6 +943,8 @@ class Tensor:
         """y = input is +inf."""
     def isreal(self) -> Tensor:
         """y = True: every tensor here is real."""
+    def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False, *, out: Any = None) -> Tensor:
+        """The signal whose stft is nearest to the input, in the sense of least squares."""
     def item(self) -> Any:
         """The value of a tensor with a single element, as a Python number.  Raises RuntimeError."""
     @property
@@ -1438,6 +1440,8 @@ class Tensor:
         """`torch.Tensor.sspaddmm`: see `wend.sparse`."""
     def std(self, dim: Any = None, unbiased: Any = None, keepdim: _bool = False, *, correction: Tensor | _Number | None = None) -> Tensor:
         """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
+    def stft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, pad_mode: _str = 'reflect', normalized: _bool = False, onesided: _bool | None = None, return_complex: _bool | None = None, align_to_window: _bool | None = None, *, out: Any = None) -> Tensor:
+        """y[..., f, t] = the entry f of the transform of the window that begins at t * hop_length."""
     def storage(self) -> Any:
         """The memory of this tensor, as elements of the tensor's dtype."""
     def storage_offset(self) -> _int:
