@@ -172,7 +172,7 @@ def test_refusals_of_pytorchs_kinds():
     x = wend.ones(2, 2)
     for call, error, fault in (
         (lambda: wend.hstack(()), RuntimeError, "non-empty"),
-        (lambda: F.adaptive_avg_pool2d(x, 2), ValueError, "expected 3D"),
+        (lambda: F.adaptive_avg_pool2d(x, (2, 2)), ValueError, "expected 3D"),
         (lambda: F.gelu(x, "x"), RuntimeError, "approximate"),
         (lambda: wend.tensor(1.0).narrow(0, 0, 1), RuntimeError, "0-dim"),
         (lambda: F.rrelu(x, 1.0, 0.0), RuntimeError, "Lower bound"),

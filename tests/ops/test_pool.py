@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from against import check, refuses
 
-from wend.base.errors import ArgumentError, NotImplementedInWend, ShapeError, ValueRefused
+from wend.base.errors import ArgumentError, NotImplementedInWend, ShapeError
 
 RNG = np.random.default_rng(0)
 
@@ -172,7 +172,8 @@ def test_errors():
     refuses(lambda ns: ns.F.max_pool2d(t(ns, 1, 0, 3, 4), 2), ShapeError, "non-zero size")
     refuses(lambda ns: ns.F.avg_pool2d(t(ns, 1, 2, 3, 4), 2, divisor_override=0), ShapeError,
             "divisor must be not zero")
-    refuses(lambda ns: ns.F.adaptive_avg_pool2d(t(ns, 3, 4), 2), ValueRefused, "adaptive_avg")
+    refuses(lambda ns: ns.F.adaptive_avg_pool2d(t(ns, 3, 4), 2), ShapeError, "adaptive_avg_pool2d")
+    refuses(lambda ns: ns.F.adaptive_max_pool2d(t(ns, 3, 4), (2, 2)), ArgumentError, "adaptive_max")
     refuses(lambda ns: ns.F.unfold(t(ns, 1, 2, 3, 4), 5), ShapeError, "unfold: given spatial size")
     refuses(lambda ns: ns.F.fold(t(ns, 1, 8, 6), (4, 4), 2), ShapeError, "sliding blocks 3 \\* 3 =")
     refuses(lambda ns: ns.F.interpolate(t(ns, 1, 2, 3, 4)), ArgumentError, "either size or scale")

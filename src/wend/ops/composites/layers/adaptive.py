@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import int64
-from wend.base.errors import ShapeError, ValueRefused
+from wend.base.errors import ArgumentError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.composites.layers.conv import as_batch
@@ -59,6 +59,12 @@ def output_sizes(op: str, given: Any, size: Any) -> tuple[Any, ...]:
     return tuple(n if entry is None else entry for entry, n in zip(entries, size, strict=True))
 
 
+def _refusal(x: Any, output_size: Any, nd: int) -> type[Exception]:
+    """The error for an input of too few dims: in PyTorch another for an extent per dim."""
+    listed = nd > 1 and isinstance(output_size, tuple) and len(output_size) >= len(x.shape)
+    return ArgumentError if listed else ShapeError
+
+
 def _equal_windows(size: Any, out: tuple[Any, ...]) -> bool:
     """Whether windows are of the same extent, side by side, in every dim."""
     return all(count > 0 and n % count == 0 for n, count in zip(size, out, strict=True))
@@ -100,8 +106,7 @@ def adaptive_average(x: Any, out: tuple[Any, ...]) -> Any:
 
 def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Any:
     require(op, FLOATING, x.dtype)
-    refusal = ShapeError if nd == 1 else ValueRefused  # as in PyTorch
-    x, batched = as_batch(op, x, nd, refusal=refusal)
+    x, batched = as_batch(op, x, nd, refusal=_refusal(x, output_size, nd))
     _require_content(op, x)
     y = adaptive_average(x, output_sizes(op, output_size, x.shape[2:]))
     return y if batched else ops.squeeze(y, 0)
@@ -109,8 +114,7 @@ def _adaptive_average(op: str, nd: int, x: Any, output_size: Any) -> Any:
 
 def _adaptive_max(op: str, nd: int, x: Any, output_size: Any) -> Any:
     require(op, FLOATING, x.dtype)
-    refusal = ShapeError if nd == 1 else ValueRefused  # as in PyTorch
-    x, batched = as_batch(op, x, nd, refusal=refusal)
+    x, batched = as_batch(op, x, nd, refusal=_refusal(x, output_size, nd))
     _require_content(op, x)
     size = x.shape[2:]
     out = output_sizes(op, output_size, size)
