@@ -13,7 +13,7 @@ from typing import Any
 
 from wend.version import __version__
 from wend.base.devices import device
-from wend.base.dtypes import ALIASES, NAMES, finfo, iinfo
+from wend.base.dtypes import ABSENT, ALIASES, NAMES, finfo, iinfo
 from wend.base.dtypes import DType as dtype
 from wend.base.shapes import Size
 from wend.core._modules import PublicModule as _PublicModule
@@ -38,6 +38,7 @@ from wend.frontend.complexes import *
 from wend.frontend.random import *
 from wend.frontend.api import *
 from wend.frontend import formats as _formats
+from wend.frontend.checks import *
 from wend.frontend import linalg as _linalg
 from wend.frontend.spectrograms import istft, stft
 from wend.frontend import overrides as _overrides
@@ -51,7 +52,7 @@ from wend.frontend.autograd.backward import (
     set_grad_enabled,
 )
 
-for _name, _dtype in {**NAMES, **ALIASES}.items():
+for _name, _dtype in {**NAMES, **ALIASES, **ABSENT}.items():
     globals()[_name] = _dtype
 for _name, _function in _PUBLIC.items():
     globals().setdefault(_name, _function)
@@ -90,20 +91,27 @@ _ELSEWHERE = {
         f"sparse_{kind}_tensor": "wend.sparse.creation"
         for kind in ("coo", "csr", "csc", "bsr", "bsc", "compressed")
     },
+    "PyTorchFileReader": "wend._C",
+    "ScriptModule": "wend.jit",
+    "ScriptFunction": "wend.jit",
 }
+
+#: Public modules whose names layers have.
+_BEHIND_LAYERS = {"compiler": "wend._compiler", "ops": "wend._torch_ops"}
 
 #: Submodules that load when first used.
 _LAZY = frozenset(
     "signal nn optim utils autograd func nested export jit onnx linalg fft cuda cpu backends "
     "random special masked testing distributed distributions multiprocessing amp serialization "
     "types version overrides hub sparse accelerator mps xpu return_types debug aot fx _dynamo "
-    "_inductor _higher_order_ops".split()
+    "_inductor _higher_order_ops ao _C __config__ _custom_ops _tensor_str library profiler "
+    "storage".split()
 )
 
 
 def __getattr__(name: str) -> Any:
-    if name == "compiler":  # for programs that see no layers: `wend run` hides these
-        return importlib.import_module("wend._compiler")
+    if name in _BEHIND_LAYERS:  # for programs that see no layers: `wend run` hides these
+        return importlib.import_module(_BEHIND_LAYERS[name])
     if name in _ELSEWHERE:
         found = getattr(importlib.import_module(_ELSEWHERE[name]), name)
         globals()[name] = found

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias, overload
 
+from wend._C import PyTorchFileReader as PyTorchFileReader
 from wend._dynamo import compile as compile
 from wend._higher_order_ops.cond import cond as cond
 from wend._higher_order_ops.while_loop import while_loop as while_loop
@@ -29,6 +30,7 @@ from wend.autograd import is_anomaly_check_nan_enabled as is_anomaly_check_nan_e
 from wend.autograd import is_anomaly_enabled as is_anomaly_enabled
 from wend.autograd import set_anomaly_enabled as set_anomaly_enabled
 from wend.base.devices import device as device
+from wend.base.dtypes import ABSENT as ABSENT
 from wend.base.dtypes import ALIASES as ALIASES
 from wend.base.dtypes import DType as dtype
 from wend.base.dtypes import NAMES as NAMES
@@ -67,6 +69,16 @@ from wend.frontend.autograd.backward import no_grad as no_grad
 from wend.frontend.autograd.backward import set_grad_enabled as set_grad_enabled
 from wend.frontend.batching.batched import autobatch as autobatch
 from wend.frontend.batching.batched import batched as batched
+from wend.frontend.checks import _assert as _assert
+from wend.frontend.checks import _check as _check
+from wend.frontend.checks import _check_index as _check_index
+from wend.frontend.checks import _check_is_size as _check_is_size
+from wend.frontend.checks import _check_not_implemented as _check_not_implemented
+from wend.frontend.checks import _check_tensor_all as _check_tensor_all
+from wend.frontend.checks import _check_tensor_all_with as _check_tensor_all_with
+from wend.frontend.checks import _check_type as _check_type
+from wend.frontend.checks import _check_value as _check_value
+from wend.frontend.checks import _check_with as _check_with
 from wend.frontend.complexes import adjoint as adjoint
 from wend.frontend.complexes import conj as conj
 from wend.frontend.complexes import imag as imag
@@ -179,6 +191,8 @@ from wend.frontend.typed import IntTensor as IntTensor
 from wend.frontend.typed import LongTensor as LongTensor
 from wend.frontend.typed import ShortTensor as ShortTensor
 from wend.func import vmap as vmap
+from wend.jit import ScriptFunction as ScriptFunction
+from wend.jit import ScriptModule as ScriptModule
 from wend.serialization import load as load
 from wend.serialization import save as save
 from wend.signal.former import bartlett_window as bartlett_window
@@ -200,11 +214,15 @@ from wend.sparse.products import saddmm as saddmm
 from wend.sparse.products import smm as smm
 from wend.sparse.products import sspaddmm as sspaddmm
 from wend.torch_version import TorchVersion as TorchVersion
+from wend import _C as _C
+from wend import __config__ as __config__
+from wend import _custom_ops as _custom_ops
 from wend import _dynamo as _dynamo
 from wend import _higher_order_ops as _higher_order_ops
 from wend import _inductor as _inductor
 from wend import accelerator as accelerator
 from wend import amp as amp
+from wend import ao as ao
 from wend import aot as aot
 from wend import autograd as autograd
 from wend import backends as backends
@@ -217,7 +235,9 @@ from wend import export as export
 from wend import fft as fft
 from wend import func as func
 from wend import fx as fx
+from wend import hub as hub
 from wend import jit as jit
+from wend import library as library
 from wend import linalg as linalg
 from wend import masked as masked
 from wend import multiprocessing as multiprocessing
@@ -226,12 +246,15 @@ from wend import nn as nn
 from wend import onnx as onnx
 from wend import optim as optim
 from wend import overrides as overrides
+from wend import profiler as profiler
 from wend import random as random
 from wend import serialization as serialization
 from wend import signal as signal
 from wend import sparse as sparse
 from wend import special as special
+from wend import storage as storage
 from wend import testing as testing
+from wend import types as types
 from wend import utils as utils
 from wend import version as version
 from wend.base.dtypes import DType

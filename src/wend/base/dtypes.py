@@ -122,6 +122,69 @@ ALL: Final[tuple[DType, ...]] = (
     complex64,
     complex128,
 )
+
+
+class AbsentDType:
+    """An element type of PyTorch's that can be named and compared; there are no tensors of it.
+
+    name: as in PyTorch     itemsize: bytes     category: as of DType
+    """
+
+    def __init__(self, name: str, itemsize: int, category: int, is_signed: bool = True) -> None:
+        self.name = name
+        self.itemsize = itemsize
+        self.category = category
+        self.is_floating_point = category == FLOAT
+        self.is_complex = category == COMPLEX
+        self.is_signed = is_signed
+
+    def __repr__(self) -> str:
+        return f"torch.{self.name}"
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The np.dtype. Raises DTypeError if there is none."""
+        name = self.name.lstrip("q")
+        scalar = getattr(ml_dtypes, name, None) or getattr(np, name, None)
+        if scalar is None:
+            raise DTypeError(f"{self}: NumPy has no such type")
+        found: np.dtype[Any] = np.dtype(scalar)
+        return found
+
+    def to_real(self) -> DType | AbsentDType:
+        """The type of the real part; a real type gives itself."""
+        return float16 if self.is_complex else self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _absent, (self.name,)
+
+    def __copy__(self) -> AbsentDType:
+        return self
+
+    def __deepcopy__(self, memo: object) -> AbsentDType:
+        return self
+
+
+def _absent(name: str) -> AbsentDType:
+    return ABSENT[name]
+
+
+_FLOAT8: Final = "float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split()
+#: Programs name these in tables and comparisons. A function that is given one raises.
+ABSENT: Final[dict[str, AbsentDType]] = {
+    dtype.name: dtype
+    for dtype in (
+        *(AbsentDType(name, 1, FLOAT) for name in _FLOAT8),
+        AbsentDType("float4_e2m1fn_x2", 1, FLOAT),
+        AbsentDType("complex32", 4, COMPLEX),
+        AbsentDType("uint16", 2, INT, False),
+        AbsentDType("uint32", 4, INT, False),
+        AbsentDType("uint64", 8, INT, False),
+        AbsentDType("qint8", 1, INT),
+        AbsentDType("quint8", 1, INT, False),
+        AbsentDType("qint32", 4, INT),
+    )
+}
 ALIASES: Final[dict[str, DType]] = {
     "half": float16,
     "float": float32,
@@ -312,8 +375,8 @@ DEFAULT_LISTENERS: list[Callable[[], None]] = []
 # --- limits --------------------------------------------------------------------
 
 
-def _checked(name: str, dtype: object) -> DType:
-    if not isinstance(dtype, DType):
+def _checked(name: str, dtype: object) -> DType | AbsentDType:
+    if not isinstance(dtype, DType | AbsentDType):
         raise ArgumentTypeError(
             f"{name}: argument 'type' must be a dtype, not {type(dtype).__name__}"
         )
@@ -321,7 +384,7 @@ def _checked(name: str, dtype: object) -> DType:
 
 
 @functools.cache
-def _limits(real: DType) -> tuple[float, float, float, float, float]:
+def _limits(real: DType | AbsentDType) -> tuple[float, float, float, float, float]:
     """eps, max, min, resolution and smallest_normal of a float type."""
     info: Any = ml_dtypes.finfo(real.numpy)  # type: ignore[no-untyped-call]
     numbers = info.eps, info.max, info.min, f"1e-{info.precision}", info.smallest_normal
@@ -337,7 +400,7 @@ class finfo:
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
 
-    def __init__(self, type: DType | None = None) -> None:
+    def __init__(self, type: DType | AbsentDType | None = None) -> None:
         given = get_default_dtype() if type is None else _checked("finfo", type)
         if given.category <= INT:
             raise ArgumentTypeError(f"finfo: {given} is not a floating-point type; use iinfo")
@@ -369,7 +432,7 @@ class iinfo:
 
     __slots__ = ("bits", "dtype", "max", "min")
 
-    def __init__(self, type: DType) -> None:
+    def __init__(self, type: DType | AbsentDType) -> None:
         given = _checked("iinfo", type)
         if given.category == BOOL:
             raise ArgumentTypeError("iinfo: torch.bool is not an integer type")

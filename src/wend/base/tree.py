@@ -17,6 +17,7 @@ from wend.base.errors import ArgumentError, ArgumentTypeError
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[list[Any], Any], Any]
 
+Kind = type | None  # inside of the class, `type` is a property
 LEAF_KIND = None
 
 
@@ -31,6 +32,31 @@ class Structure:
     context: Any
     children: tuple[Structure, ...]
     leaves: int
+
+    # The names under which PyTorch's programs ask for the same.
+    @property
+    def type(self) -> Kind:
+        """The class of the node, None for a leaf."""
+        return self.kind
+
+    @property
+    def num_leaves(self) -> int:
+        """Number of leaves."""
+        return self.leaves
+
+    @property
+    def num_children(self) -> int:
+        """Number of children."""
+        return len(self.children)
+
+    @property
+    def children_specs(self) -> list[Structure]:
+        """The children."""
+        return list(self.children)
+
+    def is_leaf(self) -> bool:
+        """Whether the tree is a single leaf."""
+        return self.kind is None
 
     def __repr__(self) -> str:
         if self.kind is None:
@@ -57,6 +83,11 @@ def register(kind: type, flatten: Flatten, unflatten: Unflatten) -> None:
         if kind in _nodes:
             raise ArgumentError(f"tree.register: {kind.__name__} is registered already")
         _nodes[kind] = (flatten, unflatten)
+
+
+def rules() -> dict[type, tuple[Flatten, Unflatten]]:
+    """The classes that are nodes, with their rules; named tuples are nodes as well."""
+    return _nodes
 
 
 def _is_namedtuple(kind: type) -> bool:

@@ -168,3 +168,9 @@ def onednn_fusion_enabled() -> bool:
 def set_fusion_strategy(strategy: Any) -> list[Any]:
     """The former strategy, which is empty: no size is ever compiled in."""
     return []
+
+
+# Names that libraries ask for below the public ones.
+_script_if_tracing = script_if_tracing
+_overload = _overload_method = _itself
+_isinstance = isinstance

@@ -1,5 +1,9 @@
 """Saving and loading, in PyTorch's own format both ways; safetensors in `.safetensors`."""
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from wend.base.devices import device
 from wend.serialization._errors import CheckpointError, UnsafeName
 from wend.serialization._load import get_unsafe_globals_in_checkpoint, load
 from wend.serialization._names import (
@@ -9,6 +13,9 @@ from wend.serialization._names import (
     safe_globals,
 )
 from wend.serialization._save import save
+
+#: The argument `map_location` of `load`.
+MAP_LOCATION: TypeAlias = Callable[[Any, str], Any] | device | str | dict[str, str] | None
 
 __all__ = [
     "CheckpointError",

@@ -26,7 +26,18 @@ from wend.serialization._errors import CheckpointError, short
 from wend.serialization._save import atomic_file
 from wend.serialization._tensors import tensor_from_array
 
-__all__ = ["SafeFile", "load", "load_file", "read_metadata", "save", "save_file"]
+__all__ = [
+    "SafeFile",
+    "load",
+    "load_file",
+    "load_model",
+    "read_metadata",
+    "save",
+    "save_file",
+    "save_model",
+    "storage_ptr",
+    "storage_size",
+]
 
 CODES: dict[str, DType] = {
     "BOOL": NAMES["bool"],
@@ -81,6 +92,65 @@ def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
     buffer = io.BytesIO()
     _write(buffer, *_prepared(tensors, metadata))
     return buffer.getvalue()
+
+
+def save_model(
+    model: Any, filename: str, metadata: dict[str, str] | None = None, force_contiguous: bool = True
+) -> None:
+    """Write the state of a module; a tensor under several names is written under the first.
+
+    The other names go to the metadata, with the name that was written.
+    """
+    texts = dict(metadata or {})
+    tensors: dict[str, Tensor] = {}
+    for names in _shared(model.state_dict()).values():
+        first, *others = sorted(names)
+        tensors[first] = names[first]
+        texts.update(dict.fromkeys(others, first))
+    save_file(tensors, filename, texts)
+
+
+def load_model(
+    model: Any, filename: str | os.PathLike[str], strict: bool = True, device: Any = "cpu"
+) -> tuple[set[str], list[str]]:
+    """Read the state of a module; returns (missing names, names that the module lacks).
+
+    A name is not missing if the file has another name of the same tensor. Raises RuntimeError if
+    strict and there are such names.
+    """
+    found = model.load_state_dict(load_file(filename, device), strict=False)
+    missing = set(found.missing_keys)
+    for names in _shared(model.state_dict()).values():
+        if not missing.issuperset(names):
+            missing -= set(names)
+    unexpected = list(found.unexpected_keys)
+    if strict and (missing or unexpected):
+        raise CheckpointError(
+            f"safetensors: {type(model).__name__} misses {sorted(missing)} in the file, and has "
+            f"no {unexpected}"
+        )
+    return missing, unexpected
+
+
+def _shared(tensors: Mapping[str, Tensor]) -> dict[tuple[Any, ...], dict[str, Tensor]]:
+    """Names grouped by the memory that the tensors show."""
+    groups: dict[tuple[Any, ...], dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        place = storage_ptr(tensor), tensor.storage_offset(), tuple(tensor.shape)
+        groups.setdefault(place if tensor.numel() else (name,), {})[name] = tensor
+    return groups
+
+
+def storage_ptr(tensor: Tensor) -> int:
+    """Address of the memory that a tensor is in."""
+    address: int = tensor.untyped_storage().data_ptr()
+    return address
+
+
+def storage_size(tensor: Tensor) -> int:
+    """Bytes of the memory that a tensor is in."""
+    size: int = tensor.untyped_storage().nbytes()
+    return size
 
 
 def _prepared(

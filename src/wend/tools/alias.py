@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
@@ -104,6 +104,14 @@ class TorchFinder(MetaPathFinder):
             raise ModuleNotAvailable(missing_from_module(owner, leaf, self.package), name=name)
         _explain_all(self.package)
         return ModuleSpec(name, _Loader(real), is_package=hasattr(real, "__path__"))
+
+    def find_distributions(self, context: Any) -> Iterable[Any]:
+        """Answer `importlib.metadata` for the distribution `torch`, which nobody installed."""
+        from wend.tools.distribution import ServedTorch
+
+        if context.name is None or context.name.lower() == "torch":
+            return (ServedTorch(self.package, str(TORCH_VERSION)),)
+        return ()
 
     def _load(self, real_name: str) -> ModuleType | None:
         if not is_internal(real_name, self.package):

@@ -3,6 +3,7 @@
 wend run SCRIPT [ARGS]       run a PyTorch program on Wend, unchanged
 wend run -m MODULE [ARGS]    the same for a module
 wend verify SCRIPT [ARGS]    run on Wend, on the reference, on PyTorch: where do the runs part?
+wend compat SCRIPT|PACKAGE   read a program: which names of PyTorch's does Wend lack?
 wend env                     versions, machine and settings, for a bug report
 wend --version, wend --help
 """
@@ -19,6 +20,7 @@ USAGE = """\
 usage: wend run SCRIPT [ARGS ...]      run an unchanged PyTorch program: `import torch` is Wend
        wend run -m MODULE [ARGS ...]   the same for a module
        wend verify SCRIPT [ARGS ...]   compare it with the reference, and with PyTorch
+       wend compat SCRIPT|PACKAGE      read it: which names that it uses are missing or differ
        wend env                        print what a bug report needs
        wend --version
        wend --help
@@ -34,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from wend.tools.verify import main as verify
 
         return verify(given[1:])
+    if given[:1] == ["compat"]:
+        from wend.tools.compat import main as compat
+
+        return compat(given[1:])
     try:
         status = _answer(given)
         sys.stdout.flush()

@@ -3,9 +3,11 @@
 import importlib
 from typing import Any
 
+_MODULES = frozenset("checkpoint data dlpack flop_counter hooks model_zoo _pytree".split())
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("checkpoint", "data", "dlpack"):
+    if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name == "swap_tensors":
         return importlib.import_module("wend.frontend.swapping").swap_tensors

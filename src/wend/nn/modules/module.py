@@ -29,6 +29,7 @@ from wend.nn._base.members import (
 )
 from wend.nn._base.registry import Registry
 from wend.nn._base.state import StateMixin
+from wend.nn._base.state import _IncompatibleKeys as _IncompatibleKeys
 from wend.nn.parameter import Parameter
 
 __all__ = [

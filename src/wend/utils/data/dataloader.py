@@ -11,12 +11,15 @@ from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.utils.data._utils import seam
 from wend.utils.data._utils.collate import default_collate, default_convert
 from wend.utils.data._utils.info import get_worker_info
-from wend.utils.data._utils.iterate import LocalPass, WorkerPass
+from wend.utils.data._utils.iterate import LoaderPass, LocalPass, WorkerPass
 from wend.utils.data.dataset import Dataset, IterableDataset
 from wend.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
+_BaseDataLoaderIter = LoaderPass
+_SingleProcessDataLoaderIter = LocalPass
+_MultiProcessingDataLoaderIter = WorkerPass
 T_co = TypeVar("T_co", covariant=True)
 FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
 

@@ -11,7 +11,7 @@ from wend.base.errors import ExecutionError
 from wend.utils.data._utils.fetch import StreamEnd, make_fetcher
 
 
-class _Pass:
+class LoaderPass:
     """Common part of both kinds of iterator: the requests, and the count of batches."""
 
     def __init__(self, loader: Any) -> None:
@@ -41,7 +41,7 @@ class _Pass:
         )
 
 
-class LocalPass(_Pass):
+class LocalPass(LoaderPass):
     """Fetches in this process, when asked."""
 
     def __init__(self, loader: Any) -> None:
@@ -58,7 +58,7 @@ class LocalPass(_Pass):
         return batch
 
 
-class WorkerPass(_Pass):
+class WorkerPass(LoaderPass):
     """Lets workers fetch ahead.
 
     Requests go to the workers in turn, numbered by tickets; batches come back in any order and are

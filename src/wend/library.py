@@ -1,0 +1,322 @@
+"""torch.library: operators of a program's own, which are Python functions on tensors.
+
+Functions are called unchanged. Descriptions of shapes (`register_fake`) are kept, not asked:
+graphs are explored by running the functions.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from wend import _torch_ops
+from wend._torch_ops import OpOverload, OpOverloadPacket
+from wend.autograd import Function
+from wend.base import tree
+from wend.base.errors import ArgumentError, GraphError, NotImplementedInWend
+from wend.base.tree import Structure
+from wend.core._hot import Tensor
+from wend.frontend.autograd.backward import is_grad_enabled, no_grad
+
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "get_ctx",
+    "impl",
+    "impl_abstract",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_vmap",
+    "triton_op",
+    "wrap_triton",
+]
+
+_defined: dict[str, CustomOpDef] = {}
+
+
+class CustomOpDef:
+    """An operator `namespace::name`: its functions, and the rules registered for these."""
+
+    def __init__(self, name: str, mutates: bool = False, schema: str | None = None) -> None:
+        self.namespace, found, self._name = name.partition("::")
+        if not found or not self._name:
+            raise ArgumentError(f"torch.library: {name!r} is no name like 'namespace::op'")
+        self._qualname = name
+        self._schema = schema
+        self.mutates = mutates
+        self.kernels: dict[str, Callable[..., Any]] = {}
+        self.fake: Callable[..., Any] | None = None
+        self.backward: Callable[..., Any] | None = None
+        self.setup_context: Callable[..., Any] | None = None
+        self.vmap: Callable[..., Any] | None = None
+        _defined[name] = self
+        packet = _torch_ops.namespace(self.namespace)._define(self._name, self)
+        self._opoverload = packet.default
+
+    def __repr__(self) -> str:
+        return f"<CustomOpDef({self._qualname})>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        function = self.kernel()
+        if kwargs or self.setup_context is not None:
+            bound = inspect.signature(function).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+        whole = "autograd" in self.kernels or "composite" in self.kernels
+        leaves, structure = tree.flatten(args)
+        needs = is_grad_enabled() and any(
+            isinstance(leaf, Tensor) and leaf.requires_grad for leaf in leaves
+        )
+        if whole:
+            return function(*args, **kwargs)
+        if self.mutates or not needs:
+            with no_grad():
+                return function(*args, **kwargs)
+        return _WithRule.apply(self, function, structure, kwargs, *leaves)
+
+    def kernel(self) -> Callable[..., Any]:
+        """The function for the CPU. Raises NotImplementedInWend if there is none."""
+        for kind in ("autograd", "cpu", "composite", "explicit"):
+            if kind in self.kernels:
+                return self.kernels[kind]
+        raise NotImplementedInWend(f"torch.ops: {self._qualname} has no function for the CPU")
+
+    def register_fake(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
+        """Describe the results without computing."""
+        self.fake = fn
+        return fn
+
+    def register_kernel(
+        self, device_types: Any, func: Callable[..., Any] | None = None, /
+    ) -> Callable[..., Any]:
+        """Give the function for some devices."""
+
+        def keep(fn: Callable[..., Any]) -> Callable[..., Any]:
+            kinds = [device_types] if isinstance(device_types, str) else device_types
+            if kinds is None or "cpu" in kinds:
+                self.kernels["cpu"] = fn
+            return fn
+
+        return keep if func is None else keep(func)
+
+    def register_autograd(
+        self,
+        backward: Callable[..., Any],
+        /,
+        *,
+        setup_context: Callable[..., Any] | None = None,
+    ) -> None:
+        """Give the gradient: backward(ctx, *grads), with notes by setup_context."""
+        self.backward = backward
+        self.setup_context = setup_context
+
+    def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Callable[..., Any]:
+        """Give the rule for `torch.vmap`, which Wend does without."""
+
+        def keep(fn: Callable[..., Any]) -> Callable[..., Any]:
+            self.vmap = fn
+            return fn
+
+        return keep if func is None else keep(func)
+
+
+class _WithRule(Function):
+    """A call of an operator whose gradient is the rule that the program registered."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> Any:
+        op, function, structure, kwargs, *leaves = given
+        args = tree.unflatten(structure, leaves)
+        result = function(*args, **kwargs)
+        ctx.op, ctx.structure = op, structure
+        if op.setup_context is not None:
+            keywords = {"keyword_only_inputs": kwargs} if kwargs else {}
+            op.setup_context(ctx, args, result, **keywords)
+        return tuple(result) if isinstance(result, list) else result
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if ctx.op.backward is None:
+            raise GraphError(
+                f"torch.library: {ctx.op._qualname} has no gradient; give one by register_autograd"
+            )
+        found = ctx.op.backward(ctx, *grads)
+        found = found if isinstance(found, tuple) else (found,)
+        return (None, None, None, None, *_spread(ctx.structure, found))
+
+
+def _spread(structure: Structure, grads: Any) -> list[Any]:
+    """Gradients as a list with a place for each leaf; None stands for a whole subtree."""
+    if structure.kind is None:
+        return [grads]
+    if grads is None:
+        return [None] * structure.leaves
+    parts = zip(structure.children, grads, strict=True)
+    return [leaf for inner, grad in parts for leaf in _spread(inner, grad)]
+
+
+def _named(op: Any) -> CustomOpDef:
+    """The operator by name, packet or form.
+
+    Rules may come for an operator that a library's binary would define, which was not loaded: such
+    an operator has no function, and a call says so.
+    """
+    if isinstance(op, CustomOpDef):
+        return op
+    if isinstance(op, OpOverload):
+        op = op.packet
+    name = op._qualified_op_name if isinstance(op, OpOverloadPacket) else op
+    name = name.partition(".")[0]
+    return _defined.get(name) or CustomOpDef(name)
+
+
+def custom_op(
+    name: str,
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    device_types: Any = None,
+    schema: str | None = None,
+    tags: Sequence[Any] | None = None,
+) -> Any:
+    """Make a function an operator; as a decorator if no function is given."""
+
+    def make(function: Callable[..., Any]) -> CustomOpDef:
+        op = CustomOpDef(name, bool(mutates_args), schema)
+        op.register_kernel(device_types, function)
+        return op
+
+    return make if fn is None else make(fn)
+
+
+def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any, schema: Any = None) -> Any:
+    """As `custom_op`, for functions that call Triton."""
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
+
+
+def wrap_triton(triton_kernel: Any, /) -> Any:
+    """The kernel itself."""
+    return triton_kernel
+
+
+def register_fake(
+    op: Any,
+    func: Callable[..., Any] | None = None,
+    /,
+    *,
+    lib: Any = None,
+    _stacklevel: int = 1,
+    allow_override: bool = False,
+) -> Any:
+    """Describe the results of an operator without computing; also a decorator."""
+    found = _named(op)
+    return found.register_fake if func is None else found.register_fake(func)
+
+
+impl_abstract = register_fake
+
+
+def register_kernel(
+    op: Any, device_types: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None
+) -> Any:
+    """Give the function of an operator for some devices; also a decorator."""
+    return _named(op).register_kernel(device_types, func)
+
+
+def register_autograd(
+    op: Any,
+    backward: Callable[..., Any],
+    /,
+    *,
+    setup_context: Callable[..., Any] | None = None,
+    lib: Any = None,
+) -> None:
+    """Give the gradient of an operator."""
+    _named(op).register_autograd(backward, setup_context=setup_context)
+
+
+def register_vmap(op: Any, func: Callable[..., Any] | None = None, /, *, lib: Any = None) -> Any:
+    """Give the rule of an operator for `torch.vmap`, which Wend does without."""
+    return _named(op).register_vmap(func)
+
+
+_KEYS = {
+    "": "explicit",
+    "CPU": "cpu",
+    "Autograd": "autograd",
+    "AutogradCPU": "autograd",
+    "CompositeImplicitAutograd": "composite",
+    "CompositeExplicitAutograd": "explicit",
+}
+
+
+class Library:
+    """Operators of a namespace, defined by schemas: `Library("mine", "DEF")`.
+
+    kind: "DEF" or "FRAGMENT" to define operators, "IMPL" to give functions
+    """
+
+    def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
+        if kind not in ("DEF", "FRAGMENT", "IMPL"):
+            raise ArgumentError(f"torch.library.Library: kind is DEF, FRAGMENT or IMPL, not {kind}")
+        self.ns = ns
+        self.kind = kind
+        self.dispatch_key = dispatch_key
+
+    def __repr__(self) -> str:
+        return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})"
+
+    def define(self, schema: str, alias_analysis: str = "", *, tags: Sequence[Any] = ()) -> str:
+        """Define the operator of a schema `name(Tensor x) -> Tensor`; returns the name."""
+        name = schema.partition("(")[0].strip()
+        CustomOpDef(f"{self.ns}::{name.partition('.')[0]}", "!" in schema, schema)
+        return name
+
+    def impl(
+        self,
+        op_name: Any,
+        fn: Callable[..., Any],
+        dispatch_key: str = "",
+        *,
+        with_keyset: bool = False,
+        allow_override: bool = False,
+    ) -> None:
+        """Give the function of an operator for a dispatch key, of any device."""
+        name = op_name
+        if isinstance(op_name, str) and "::" not in op_name:
+            name = f"{self.ns}::{op_name}"
+        op = _named(name)
+        key = dispatch_key or self.dispatch_key
+        if key == "Meta":
+            op.fake = fn
+        op.kernels[_KEYS.get(key, key)] = fn
+
+
+def define(qualname: str, schema: str, *, lib: Any = None, tags: Sequence[Any] = ()) -> None:
+    """Define the operator `namespace::name` by the rest of its schema."""
+    CustomOpDef(qualname, "!" in schema, schema)
+
+
+def impl(
+    qualname: str, types: Any, func: Callable[..., Any] | None = None, *, lib: Any = None
+) -> Any:
+    """Give the function of an operator for devices or dispatch keys; also a decorator."""
+
+    def keep(fn: Callable[..., Any]) -> Callable[..., Any]:
+        for kind in (types,) if isinstance(types, str) else types:
+            op = _named(qualname)
+            key = "explicit" if kind == "default" else _KEYS.get(kind, kind.lower())
+            op.kernels[key] = fn
+        return fn
+
+    return keep if func is None else keep(func)
+
+
+def get_ctx() -> Any:
+    """Raises NotImplementedInWend: sizes that depend on values need no declaration."""
+    raise NotImplementedInWend("torch.library.get_ctx: functions are called with real tensors")

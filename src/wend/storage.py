@@ -1,0 +1,5 @@
+"""torch.storage: the memory of tensors."""
+
+from wend.frontend.storage import TypedStorage, UntypedStorage
+
+__all__ = ["TypedStorage", "UntypedStorage"]

@@ -1,0 +1,1 @@
+DIFFERENCES: dict[str, str] = {}
