@@ -220,6 +220,7 @@ from wend import _custom_ops as _custom_ops
 from wend import _dynamo as _dynamo
 from wend import _higher_order_ops as _higher_order_ops
 from wend import _inductor as _inductor
+from wend import _tensor_str as _tensor_str
 from wend import accelerator as accelerator
 from wend import amp as amp
 from wend import ao as ao
