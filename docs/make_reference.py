@@ -80,6 +80,11 @@ TITLES = {
     "wend._compiler": "questions to the compiler",
     "wend._dynamo": "compiled functions",
     "wend.onnx": "ONNX models",
+    "wend.library": "operators of a program's own",
+    "wend.hub": "models from folders and addresses",
+    "wend.profiler": "steps of a profile",
+    "wend.nn.attention": "kernels of attention",
+    "wend.nn.attention.flex_attention": "attention with functions on scores",
     "wend.cuda": "questions about devices",
     "wend.accelerator": "questions about accelerators",
     "wend.distributed": "questions about process groups",
@@ -92,7 +97,7 @@ WHEN_USED = {
     "wend.utils": ("swap_tensors",),
 }
 #: Names of `wend` itself that belong to its inside.
-INSIDE = {"wend": ("ALIASES", "NAMES", "Any", "check_layout", "PublicModule")}
+INSIDE = {"wend": ("ABSENT", "ALIASES", "NAMES", "Any", "check_layout", "PublicModule")}
 #: Families of functions whose titles are not the names of their files.
 FAMILIES = {
     "_hot": "types",
