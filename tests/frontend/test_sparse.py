@@ -197,6 +197,61 @@ def test_leaves_hooks_and_changes_in_place():
     assert x.grad.to_dense().tolist() == [[0, 0, 40], [16, 0, 24]]  # the hook doubles
 
 
+class Product(wend.autograd.Function):
+    """A sparse times a dense matrix, with a backward pass of its own."""
+
+    @staticmethod
+    def forward(ctx, indices, values, dense):
+        matrix = wend.sparse_coo_tensor(indices, values, (2, 3))
+        ctx.save_for_backward(matrix, dense)
+        return wend.matmul(matrix, dense)
+
+    @staticmethod
+    def backward(ctx, g):
+        matrix, dense = ctx.saved_tensors
+        values = g.matmul(dense.t())[matrix._indices()[0], matrix._indices()[1]]
+        return None, values, matrix.t().matmul(g)
+
+
+class Scaled(wend.autograd.Function):
+    """A sparse matrix, twice, as a dense matrix."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.to_dense() * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def test_functions_of_ones_own_take_and_save_sparse_tensors():
+    v = wend.tensor([1.0, 2, 3, 4], requires_grad=True)
+    w = wend.arange(6.0).reshape(3, 2).requires_grad_()
+    (Product.apply(wend.tensor(PLACES), v, w) ** 2).sum().backward()
+    found = [v.grad.tolist(), w.grad.tolist()]
+    v.grad = w.grad = None
+    ((wend.sparse_coo_tensor(PLACES, v, (2, 3)) @ w) ** 2).sum().backward()
+    assert found == [v.grad.tolist(), w.grad.tolist()]
+    x = wend.sparse_coo_tensor(PLACES, [1.0, 2, 3, 4], (2, 3), requires_grad=True)
+    (Scaled.apply(x) ** 2).sum().backward()
+    assert x.grad.to_dense().tolist() == [[0, 0, 40], [16, 0, 24]]
+
+
+@pytest.mark.parametrize("how", ["sum", "mean", "amax", "amin"])
+def test_products_by_other_reductions(how):
+    x = wend.tensor([[0.0, 2, 3], [0, 0, 0], [1, -1, 0]])
+    w = wend.arange(6.0).reshape(3, 2).requires_grad_()
+    a = x.to_sparse_csr().requires_grad_()
+    found = sparse.mm(a, w, how)
+    total = (x @ w).detach().numpy()
+    extremes = {"amax": [[12, 15], [0, 0], [0, 1]], "amin": [[4, 6], [0, 0], [-2, -3]]}
+    wanted = {"sum": total, "mean": total / 2, **extremes}[how]
+    np.testing.assert_allclose(found.detach().numpy(), wanted)
+    found.sum().backward()
+    assert a.grad.layout is wend.sparse_csr and w.grad.abs().sum().item() > 0
+
+
 # -- tables with sparse gradients ---------------------------------------------------------------
 
 STEPS = [

@@ -21,7 +21,7 @@ from wend.sparse.legacy import (
 )
 from wend.sparse.products import addmm as _addmm
 from wend.sparse.products import mm as _mm
-from wend.sparse.products import sampled_addmm, spsolve
+from wend.sparse.products import reduced, sampled_addmm, spsolve
 from wend.sparse.reductions import log_softmax, softmax, sum
 from wend.sparse.tensor import SparseTensor
 
@@ -48,8 +48,13 @@ __all__ = [
 ]
 
 
-def mm(mat1: Tensor, mat2: Tensor) -> Any:
-    """mat1 @ mat2: dense unless both are sparse. Gradients of sparse factors are sparse."""
+def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Any:
+    """mat1 @ mat2: dense unless both are sparse. Gradients of sparse factors are sparse.
+
+    reduce: instead of adding up the products of a row's elements, "mean", "amax" or "amin"
+    """
+    if reduce != "sum":
+        return reduced(mat1, mat2, reduce)
     if not isinstance(mat1, SparseTensor) and not isinstance(mat2, SparseTensor):
         return mat1.mm(mat2)
     return _mm(mat1, mat2)

@@ -14,7 +14,7 @@ from wend.sparse.elementwise import added
 from wend.sparse.layouts import Coordinates
 from wend.sparse.tensor import SparseTensor, coo, merged, wrap
 
-__all__ = ["hspmm", "mm", "saddmm", "sampled_addmm", "smm", "spsolve", "sspaddmm"]
+__all__ = ["hspmm", "mm", "reduced", "saddmm", "sampled_addmm", "smm", "spsolve", "sspaddmm"]
 
 
 def _check(name: str, x: Any, y: Any, ranks: tuple[int, int]) -> None:
@@ -66,6 +66,20 @@ def mm(input: Any, mat2: Any) -> Any:
         return _of_dense(input, mat2)
     made = _both_sparse(input, mat2)
     return made if input.is_sparse else made.to_sparse(layout=input.layout)
+
+
+def reduced(input: Any, mat2: Any, how: str) -> Tensor:
+    """The mean or an extreme of the products that `mm` adds up; 0 for rows without elements."""
+    _check("sparse.mm", input, mat2, (2, 2))
+    if how not in ("mean", "amax", "amin"):
+        raise GraphError(f"sparse.mm: reduce must be sum, mean, amax or amin, not {how!r}")
+    if not isinstance(input, SparseTensor) or isinstance(mat2, SparseTensor):
+        raise GraphError("sparse.mm: with reduce, the first factor is sparse, and the second dense")
+    places = input.places
+    products = ops.mul(input.elements.unsqueeze(1), ops.embedding(mat2, places.row(1)))
+    zeros = ops.full((int(input.shape[0]), int(mat2.shape[1])), 0, dtype=products.dtype)
+    made: Tensor = zeros.index_reduce(0, places.row(0), products, how, include_self=False)
+    return made
 
 
 @rule("mv", any_layout=True)

@@ -396,6 +396,10 @@ class SparseTensor(Tensor):
             ordered, ops.index_select(g, 0, held(arrays.one_of_each(inverse, ordered.count)))
         )
 
+    def gradient_of_source(self, g: Tensor) -> Tensor:
+        """The gradient of the values, given that of this tensor, dense or sparse."""
+        return at_places(g, self)
+
     def retain_grad(self) -> None:
         """Keep the gradient of this tensor although it has a history."""
         self._values_.retain_grad()

@@ -14,6 +14,7 @@ from wend.core.primitive import ops
 from wend.frontend.aliasing.rebinding import check_writable, rebind
 from wend.frontend.autograd import mapped_function
 from wend.transforms.grad import GradMode
+from wend.transforms.hooks import made_of_parts
 
 __all__ = ["Function", "FunctionCtx", "NestedIOFunction", "once_differentiable"]
 
@@ -76,9 +77,10 @@ class FunctionCtx:
 class SavedTensor:
     """A tensor as it was when saved, with its gradient identity."""
 
-    __slots__ = ("number", "packed", "reference", "unpack_hook", "value")
+    __slots__ = ("number", "packed", "reference", "sparse", "unpack_hook", "value")
 
     def __init__(self, handle: Tensor, number: int | None) -> None:
+        self.sparse = handle if made_of_parts(handle) else None  # the parts have the identity
         self.number = number  # among the results, whose identity is looked up later
         self.value: Any = _hot.value_of(handle)
         self.reference = weakref.ref(handle) if number is None else None
@@ -94,6 +96,8 @@ class SavedTensor:
 
     def unpack(self, ctx: FunctionCtx) -> Any:
         """The tensor: the very object that was saved, if unchanged since."""
+        if self.sparse is not None:
+            return self.sparse
         if self.unpack_hook is not None:
             return self.unpack_hook(self.packed)
         if self.number is not None:
@@ -147,7 +151,7 @@ def _thread() -> int:
 class Record:
     """A call of a function, as the backward pass meets it (see transforms.hooks.UserCode)."""
 
-    __slots__ = ("args", "ctx", "edges", "function", "n_inputs", "name", "outs", "slots")
+    __slots__ = ("args", "ctx", "edges", "function", "n_inputs", "name", "outs", "slots", "sparse")
 
     def __init__(self, function: Any, ctx: FunctionCtx, args: tuple[Any, ...]) -> None:
         self.function = function
@@ -155,6 +159,7 @@ class Record:
         self.name = type(ctx).__name__
         # Per argument: the type of a tensor, and its place among the operands of the node.
         self.args = [_hot.value_of(a).type if isinstance(a, Tensor) else None for a in args]
+        self.sparse = {k: a for k, a in enumerate(args) if made_of_parts(a)}
         self.slots: list[int | None] = []
         n = 0
         for need in ctx.needs_input_grad:
@@ -205,7 +210,8 @@ class Record:
                     f"{k}, but the corresponding forward input was not a Tensor"
                 )
             if slot is not None:
-                found[slot] = fitted(self.name, k, g, type_)
+                g = fitted(self.name, k, g, type_)
+                found[slot] = self.sparse[k].gradient_of_source(g) if k in self.sparse else g
         return found
 
     def free(self) -> None:
@@ -313,7 +319,7 @@ class Function(metaclass=_FunctionMeta):
             recording = False
         record = Record(cls, ctx, args)
         before = [
-            _identified(_hot.value_of(a))
+            _identified(_hot.value_of(a.source if made_of_parts(a) else a))
             for a, need in zip(args, ctx.needs_input_grad, strict=True)
             if need
         ]
