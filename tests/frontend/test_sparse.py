@@ -53,6 +53,8 @@ x.narrow(1, 1, 2) | x.double() | x.unbind()[1] | x.log1p() | x.tanh() | x.sqrt()
 h + h | h.sum(0) | h.sum(1) | h[0] | p.sum(0) | p.transpose(1, 2) | F.linear(w.t(), x) | F.relu(x)
 c + e | c - e | c * 2 | c * e | c @ w | c.t() | c.sum() | c @ c.t() | c.relu() | c * d | q @ w
 q.t() | b @ t.ones(4, 2) | b.t() | b * 3 | c[0] | t.addmm(t.ones(2, 4), x, w, beta=0.5, alpha=2)
+c + d | t.hstack([x, y]) | t.vstack([c, e]) | x.movedim(0, 1) | x ** 3.0 | t.square(c)
+t.tile(d, (1, 1)) + x | d.to(x) | t.moveaxis(p, 0, 2)
 t.addmm(t.ones(2, 4), c, w) | x.squeeze(0) | t.cat([h, h], 1) | x.any() | x.type_as(one) | c / 2"""
 
 
@@ -363,6 +365,21 @@ def test_views_in_files_can_be_detached():
     wend.save(wend.arange(6.0).reshape(2, 3).t(), file)
     file.seek(0)
     assert wend.load(file).detach().tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_tensors_like_another_and_new_sizes():
+    names = parts(wend)
+    c, x = names["c"], names["x"]
+    assert wend.ones_like(c).values().tolist() == [1, 1, 1] and wend.rand_like(c).is_sparse_csr
+    assert wend.empty_like(x)._nnz() == 0 and wend.zeros(2, 2, layout=wend.sparse_csr)._nnz() == 0
+    with pytest.raises(NotImplementedError):
+        wend.ones_like(x)
+    assert x.clone().sparse_resize_((4, 5), 2, 0).shape == (4, 5)
+    assert x.clone().sparse_resize_and_clear_((1, 5, 2), 2, 1).values().shape == (0, 2)
+    with pytest.raises(GraphError, match="shrink"):
+        x.clone().sparse_resize_((1, 3), 2, 0)
+    u, s, v = wend.svd_lowrank(c, 2)
+    np.testing.assert_allclose(((u * s) @ v.t()).numpy(), c.to_dense().numpy(), atol=1e-5)
 
 
 REFUSED = [

@@ -1300,6 +1300,8 @@ class Tensor:
         """Give this tensor a new shape; elements are kept in row-major order, new elements are 0."""
     def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
         """resize_ to the shape of `the_template`."""
+    def resize_as_sparse_(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.resize_as_sparse_`: see `wend.sparse`."""
     def resolve_conj(self) -> Tensor:
         """This tensor: dense, with nothing put off."""
     def resolve_neg(self) -> Tensor:
@@ -1416,6 +1418,8 @@ class Tensor:
         """`torch.Tensor.sparse_mask`: see `wend.sparse`."""
     def sparse_resize_(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.sparse_resize_`: see `wend.sparse`."""
+    def sparse_resize_and_clear_(self, *args: Any, **kwargs: Any) -> Any:
+        """`torch.Tensor.sparse_resize_and_clear_`: see `wend.sparse`."""
     def split(self, split_size_or_sections: Any, dim: _int = 0) -> Any:
         """Views of parts along `dim`: of equal size (the last may be smaller), or of the sizes given."""
     def split_with_sizes(self, split_sizes: Sequence[Any], dim: _int = 0) -> Any:

@@ -607,7 +607,7 @@ for _name in (
     "to_sparse", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc", "to_sparse_bsr",
     "to_sparse_bsc", "sparse_mask", "sparse_dim", "dense_dim", "smm", "sspaddmm", "indices",
     "values", "_indices", "_values", "_nnz", "crow_indices", "col_indices", "ccol_indices",
-    "row_indices", "sparse_resize_",
+    "row_indices", "sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_",
 ):  # fmt: skip
     setattr(Tensor, _name, _by_sparse(_name))
 for _name in ("is_conj", "is_neg", "is_coalesced", "is_distributed"):

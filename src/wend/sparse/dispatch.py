@@ -13,7 +13,7 @@ from typing import Any
 from wend.base.dtypes import NAMES
 from wend.base.errors import GraphError, NotImplementedInWend
 from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend.core.primitive import Composite, ops
 from wend.frontend.aliasing.rebinding import check_writable
 from wend.frontend.formats import sparse_coo
 from wend.frontend.tensor import write_out
@@ -50,6 +50,15 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     in_place = name[-1:] == "_" and name[-2:] != "__"
     found = RULES.get(name) or RULES.get(name[:-1] if in_place else name)
     if found is None:
+        primitive = getattr(func, "primitive", None)
+        if (
+            not in_place
+            and out is None
+            and primitive is not None
+            and issubclass(primitive, Composite)
+        ):
+            prim, tensors, values, _ = func.binder.bind(args, kwargs)
+            return prim.call_body(tensors, values)
         raise NotImplementedInWend(
             f"{name}: not available for sparse tensors; make them dense with to_dense()"
         )
@@ -120,7 +129,7 @@ _SHARED = frozenset(
 _CASTS = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
     "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8",
-    "bool": "bool",
+    "bool": "bool", "cfloat": "complex64", "cdouble": "complex128",
 }  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from wend.base.dtypes import promote_types
-from wend.base.errors import ArgumentError, GraphError, ShapeError
+from wend.base.errors import ArgumentError, GraphError, NotImplementedInWend, ShapeError
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
+from wend.frontend import random
 from wend.frontend.creation import held, sizes_of
 from wend.frontend.interop import places as arrays
 from wend.frontend.methods import equal as dense_equal
@@ -44,6 +45,19 @@ for _name in KEEPS_ZERO.split():
     _of_values(_name, False)
 
 
+def _of_compressed(name: str) -> None:
+    @rule(name, any_layout=True)
+    def filled(input: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
+        if isinstance(input._places, Coordinates):
+            raise NotImplementedInWend(f"{name}: of sparse tensors, for compressed layouts only")
+        function = getattr(ops, name, None) or getattr(random, name)
+        return input.with_values(function(input._values_.detach(), *args, **kwargs))
+
+
+for _name in ("ones_like", "full_like", "rand_like", "randn_like", "randint_like"):
+    _of_compressed(_name)
+
+
 def _is_number(x: Any) -> bool:
     """Whether an operand is a number, or a dense tensor of no dims."""
     return not isinstance(x, Tensor) or (not isinstance(x, SparseTensor) and x.dim() == 0)
@@ -69,13 +83,18 @@ def added(x: SparseTensor, y: SparseTensor, alpha: Any = 1) -> SparseTensor:
     return merged(made) if x.places.ordered and y.places.ordered else made
 
 
-@rule("add")
+@rule("add", any_layout=True)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other: of two sparse tensors, or of a dense and a sparse tensor."""
     if isinstance(input, SparseTensor):
         if not isinstance(other, SparseTensor):
+            if isinstance(other, Tensor) and other.dim() and not input.is_sparse:
+                return input.to_dense().add(other, alpha=alpha)
             raise GraphError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
-        return added(input, other, alpha)
+        if input._places is other._places or (input.is_sparse and other.is_sparse):
+            return added(input, other, alpha)
+        made = added(merged(input), merged(other), alpha)
+        return made if input.is_sparse else made.to_sparse(layout=input.layout)
     if not isinstance(input, Tensor):
         raise GraphError("add: a number and a sparse tensor would make a dense tensor")
     if tuple(input.shape) != tuple(other.shape):
@@ -155,9 +174,9 @@ def floor_divide(input: Any, other: Any) -> Any:
 
 @rule("pow", any_layout=True)
 def pow(input: Any, exponent: Any) -> Any:
-    """input ** exponent, a number above 0."""
-    if isinstance(exponent, Tensor) or not isinstance(input, SparseTensor) or exponent <= 0:
-        raise GraphError("pow: a sparse tensor is raised to a number above 0 only")
+    """input ** exponent, a number but 0, at the places of the elements."""
+    if isinstance(exponent, Tensor) or not isinstance(input, SparseTensor) or exponent == 0:
+        raise GraphError("pow: a sparse tensor is raised to a number other than 0 only")
     x = input.coalesce() if input.is_sparse else input
     return _numbered(ops.pow, x, exponent)
 
@@ -176,6 +195,12 @@ def allclose(
 ) -> bool:
     """Whether the elements of two tensors, zeros included, are close."""
     return bool(input.to_dense().allclose(other.to_dense(), rtol, atol, equal_nan))
+
+
+@rule("to", any_layout=True)
+def to(input: Tensor, other: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """A dense tensor in the dtype of a sparse tensor."""
+    return input.to(other.dtype)
 
 
 @rule("type_as", any_layout=True)
@@ -241,3 +266,18 @@ def sparse_resize_(input: SparseTensor, size: Any, sparse_dim: int, dense_dim: i
         raise GraphError("sparse_resize_: a tensor with elements must not shrink")
     larger = Coordinates(extents[:sparse_dim], tensor=places.tensor, ordered=places.ordered)
     return input.become("sparse_resize_", wrap(larger, input._values_))
+
+
+@rule("sparse_resize_and_clear_", any_layout=True)
+def sparse_resize_and_clear_(
+    input: SparseTensor, size: Any, sparse_dim: int, dense_dim: int
+) -> SparseTensor:
+    """Drop all elements, and give the tensor another size."""
+    return sparse_resize_(input.zero_(), size, sparse_dim, dense_dim)
+
+
+@rule("resize_as_sparse_", any_layout=True)
+def resize_as_sparse_(input: SparseTensor, the_template: Tensor) -> SparseTensor:
+    """Give the tensor the size, and the sparse dims, of another sparse tensor."""
+    dims = the_template.sparse_dim(), the_template.dense_dim()
+    return sparse_resize_(input, tuple(the_template.shape), *dims)

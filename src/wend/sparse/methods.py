@@ -92,7 +92,8 @@ METHODS: dict[str, Any] = {
 } | {"sparse_mask": masked}  # fmt: skip
 for _name in (
     "indices", "values", "_indices", "_values", "_nnz", "crow_indices", "col_indices",
-    "ccol_indices", "row_indices", "sparse_resize_",
+    "ccol_indices", "row_indices", "sparse_resize_", "sparse_resize_and_clear_",
+    "resize_as_sparse_",
 ):  # fmt: skip
     METHODS[_name] = _asks_for_sparse(_name)
 rule("smm", any_layout=True)(smm)

@@ -9,6 +9,7 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.creation import held
 from wend.frontend.interop import places as arrays
+from wend.frontend.linalg.lowrank import pca_lowrank, svd_lowrank
 from wend.sparse.dispatch import rule
 from wend.sparse.elementwise import added
 from wend.sparse.layouts import Coordinates
@@ -216,6 +217,18 @@ def sampled_addmm(
     product = (left * right).sum(-1).reshape(input._values_.shape) * alpha
     made = input.with_values(product if beta == 0 else product + input._values_ * beta)
     return made if out is None else out.become("sampled_addmm", made)
+
+
+@rule("svd_lowrank", any_layout=True)
+def dense_svd_lowrank(A: Any, *args: Any, **kwargs: Any) -> Any:
+    """The largest singular values of the dense matrix."""
+    return svd_lowrank(A.to_dense(), *args, **kwargs)
+
+
+@rule("pca_lowrank", any_layout=True)
+def dense_pca_lowrank(A: Any, *args: Any, **kwargs: Any) -> Any:
+    """The principal components of the dense matrix."""
+    return pca_lowrank(A.to_dense(), *args, **kwargs)
 
 
 def spsolve(input: SparseTensor, other: Tensor, *, left: bool = True) -> Tensor:

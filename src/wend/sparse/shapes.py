@@ -136,6 +136,36 @@ def narrow(input: SparseTensor, dim: int, start: Any, length: int) -> SparseTens
     return _picked(input, hits, rows, size, places.ordered)
 
 
+@rule("slice")
+def slice_rule(
+    input: SparseTensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> SparseTensor:
+    """The entries from `start` to `end` along a dim."""
+    return _sliced(input, normalize_dim(dim, input.dim(), "slice"), slice(start, end, step))  # type: ignore[no-any-return]
+
+
+@rule("movedim", "moveaxis", any_layout=True)
+def movedim(input: SparseTensor, source: Any, destination: Any) -> SparseTensor:
+    """The tensor with dims moved to other places."""
+    many = isinstance(source, (list, tuple))
+    sources, places = (source, destination) if many else ([source], [destination])
+    moved = [normalize_dim(d, input.dim(), "movedim") for d in sources]
+    order = [d for d in range(input.dim()) if d not in moved]
+    targets = [normalize_dim(d, input.dim(), "movedim") for d in places]
+    for at, d in sorted(zip(targets, moved, strict=True)):
+        order.insert(at, d)
+    return permute(input, order)
+
+
+@rule("expand", any_layout=True)
+def expand(input: SparseTensor, *size: Any, implicit: bool = False) -> SparseTensor:
+    """The tensor itself, if the size is the tensor's own; other sizes are refused."""
+    wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
+    if tuple(input.shape) != wanted:
+        raise GraphError("expand is unsupported for Sparse tensors")
+    return input
+
+
 @rule("index_select")
 def index_select(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     """The entries that `index` names along a dim, in that order."""
