@@ -7,6 +7,7 @@ import pytest
 from wend.base import dtypes
 from wend.core.primitive import Composite
 from wend.onnx.exporting import UnsupportedOperatorError
+from wend.ops.special.family import HostFunction
 
 for name in ("onnx", "onnxruntime"):
     pytest.importorskip(name, reason=f"the package {name} is not installed")
@@ -32,6 +33,7 @@ NO_RULE = {
     "fft_c2c": "operators have no complex numbers",
     "fft_c2r": "operators have no complex numbers",
     "fft_r2c": "operators have no complex numbers",
+    "frexp": NO_FUNCTION,
     "gcd": NO_FUNCTION,
     "histc": SEARCH,
     "i0": NO_FUNCTION,
@@ -44,6 +46,7 @@ NO_RULE = {
     "mode": SEARCH,
     "mvlgamma": NO_FUNCTION,
     "nextafter": NO_FUNCTION,
+    "no_derivative": GRADIENT,
     "poisson_draw": DRAW,
     "polygamma": NO_FUNCTION,
     "random_bits": DRAW,
@@ -51,6 +54,7 @@ NO_RULE = {
     "reinterpret": "operators that keep the bits come with opset 26",
     "standard_gamma": DRAW,
     "user_function": "Python of the user's own",
+    **{op.name: NO_FUNCTION for op in harness.PRIMITIVES if issubclass(op, HostFunction)},
     **dict.fromkeys(
         "cholesky_factor cholesky_inverse cholesky_solve cofactors cofactors_along geqrf "
         "householder_product inv_ex ldl_factor_ex ldl_solve least_squares linalg_completed "
