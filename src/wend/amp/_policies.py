@@ -1,8 +1,7 @@
 """Which ops autocast computes in which type: PyTorch's lists for the CPU.
 
 While some thread is inside of `autocast`, the ops listed here ask about their operands; at all
-other times they are as without it, so that recording costs the same. A twin of each op keeps the
-forms of call that it knows, and does the work.
+other times they are as without it.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from wend.base.dtypes import DType, bfloat16, float16, float32
 from wend.core import _hot
 from wend.core._hot import OpFunction, Tensor
 from wend.core.primitive import ops
+from wend.frontend.asking import Asking, ask, asking_ops, leave_alone
 from wend.nn import functional as F
 
 #: Computed in the lower type.
@@ -159,27 +159,16 @@ _POLICIES: tuple[tuple[frozenset[str], Policy], ...] = (
 # -- ops that ask ---------------------------------------------------------------------------
 
 
-class Asking:
-    """An op that converts its operands where the thread asks for that."""
+def _way(policy: Policy) -> Any:
+    """What is asked about an op: the call with converted operands, inside of autocast."""
 
-    def __init__(self, function: OpFunction, policy: Policy) -> None:
-        self.function, self.policy = function, policy
-        self.twin = OpFunction(function.__name__, function.binder, function.inplace)
-        for name in ("overloads", "primitive", "general"):
-            setattr(self.twin, name, getattr(function, name))
+    def with_converted(op: Asking, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not STATE.cpu:
+            return NotImplemented
+        args, kwargs = policy(args, kwargs)
+        return op.twin(*args, **kwargs)
 
-    def call(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """The call with converted operands; those of rules have their types already."""
-        if STATE.cpu and _hot.current_trace().symbolic is None:
-            positional, keywords = self.policy(positional, keywords)
-        return self.twin(*positional, **keywords)
-
-    def switch(self, on: bool) -> None:
-        """Forget the known forms of call, so that each call asks, or does not ask any more."""
-        function, twin = self.function, self.twin
-        function.__init__(function.__name__, function.binder, function.inplace)  # type: ignore[misc]
-        function.overloads, function.primitive = twin.overloads, twin.primitive
-        function.general = self.call if on else twin.general
+    return with_converted
 
 
 def _in_python(function: Callable[..., Any], policy: Policy) -> Callable[..., Any]:
@@ -200,20 +189,22 @@ def _in_python(function: Callable[..., Any], policy: Policy) -> Callable[..., An
 
 
 @functools.cache
-def _asking_ops() -> list[Asking]:
-    """All ops of the lists; functions composed in Python are replaced here, once."""
-    found: dict[int, Asking] = {}
+def _asking_ops() -> list[tuple[list[Asking], Any]]:
+    """The ops of each list; functions composed in Python are replaced here, once."""
+    made = []
     for names, policy in _POLICIES:
-        for full in names:
+        found: list[OpFunction] = []
+        for full in sorted(names):
             family, _, name = full.rpartition(".")
             places = [getattr(wend, family, None)] if family else [wend, Tensor, F, ops]
             for place in filter(None, places):
                 function = getattr(place, name, None)
                 if isinstance(function, OpFunction):
-                    found.setdefault(id(function), Asking(function, policy))
+                    found.append(function)
                 elif function is not None:
                     setattr(place, name, _in_python(function, policy))
-    return list(found.values())
+        made.append((asking_ops(found), _way(policy)))
+    return made
 
 
 _LOCK = threading.Lock()
@@ -226,5 +217,5 @@ def enter(inside: bool) -> None:
         before = _INSIDE[0]
         _INSIDE[0] += 1 if inside else -1
         if (before == 0) is inside:
-            for op in _asking_ops():
-                op.switch(inside)
+            for found, way in _asking_ops():
+                (ask if inside else leave_alone)(found, way)

@@ -1,6 +1,6 @@
 """torch.autograd: gradients, and tools to work with the graph."""
 
-from wend.autograd import functional, grad_mode, graph, profiler
+from wend.autograd import forward_ad, functional, grad_mode, graph, profiler
 from wend.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from wend.autograd.function import Function, NestedIOFunction
 from wend.autograd.grad_mode import (
@@ -26,6 +26,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "functional",
     "grad",
     "grad_mode",

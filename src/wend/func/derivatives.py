@@ -26,7 +26,7 @@ __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "line
 Function = Callable[..., Any]
 
 
-class _Variables:
+class Variables:
     """Fresh variables for the tensors of some arguments, and questions about values that depend on
     them."""
 
@@ -163,10 +163,10 @@ def _chosen(name: str, args: tuple[Any, ...], argnums: Any) -> tuple[int, ...]:
 
 def _bind(
     name: str, func: Function, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Any
-) -> tuple[_Variables, Any]:
+) -> tuple[Variables, Any]:
     """(variables for the chosen arguments, the result of func on them)."""
     chosen = _chosen(name, args, argnums)
-    variables = _Variables(name, [args[k] for k in chosen])
+    variables = Variables(name, [args[k] for k in chosen])
     full = list(args)
     for k, x in zip(chosen, variables.arguments(), strict=True):
         full[k] = x
@@ -231,7 +231,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     seeds: in the structure of the output; the tuple has an entry per primal
     With has_aux, func returns (output, aux) and the result is (output, pull, aux).
     """
-    variables = _Variables("vjp", primals)
+    variables = Variables("vjp", primals)
     result = variables.call(func, *variables.arguments())
     out, aux = _split_aux("vjp", result, has_aux)
     outs, structure = _tensors("vjp", out)
@@ -304,11 +304,11 @@ def _basis(x: Tensor) -> Tensor:
 class _Tangents:
     """The outputs of a function, and derivatives along directions of the arguments."""
 
-    def __init__(self, name: str, variables: _Variables, outs: Sequence[Tensor]) -> None:
+    def __init__(self, name: str, variables: Variables, outs: Sequence[Tensor]) -> None:
         self.variables = variables
         self.outs = outs
         zeros = [ops.full(tuple(y.shape), 0, dtype=y.dtype) for y in outs]
-        self.seeds = _Variables(name, zeros)
+        self.seeds = Variables(name, zeros)
         self.rows = tree.leaves(variables.pull(outs, self.seeds.given, True))
 
     def along(self, directions: Sequence[Tensor]) -> list[Tensor]:
@@ -341,7 +341,7 @@ def jvp(
     """
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise ArgumentTypeError("jvp: primals and tangents must be tuples")
-    variables = _Variables("jvp", primals)
+    variables = Variables("jvp", primals)
     directions, structure = _tensors("jvp", tangents)
     if structure != variables.structure:
         raise ArgumentError(
@@ -360,7 +360,7 @@ def jvp(
 
 def linearize(func: Function, *primals: Any) -> Any:
     """(func(*primals), push): push(*tangents) is the derivative along tangents, func run once."""
-    variables = _Variables("linearize", primals)
+    variables = Variables("linearize", primals)
     outs, structure = _tensors("linearize", variables.call(func, *variables.arguments()))
     lines = _Tangents("linearize", variables, outs)
 
