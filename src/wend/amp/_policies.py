@@ -64,7 +64,7 @@ Policy = Callable[[tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict
 
 
 def converted(value: Any, dtype: DType) -> Any:
-    """A tensor, or the tensors of a list, in this type; float64 and what is no float stay."""
+    """A tensor, or the tensors of a list, in this type, but for float64 and ints."""
     if isinstance(value, Tensor):
         have = value.dtype
         if have is dtype or have not in (float32, bfloat16, float16):
@@ -160,7 +160,7 @@ _POLICIES: tuple[tuple[frozenset[str], Policy], ...] = (
 
 
 def _way(policy: Policy) -> Any:
-    """What is asked about an op: the call with converted operands, inside of autocast."""
+    """The call of an op with converted operands, inside of autocast."""
 
     def with_converted(op: Asking, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not STATE.cpu:

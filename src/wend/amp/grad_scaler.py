@@ -151,7 +151,7 @@ class GradScaler:
         return made
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Adapt the scale to what the steps since the last call found, or set it."""
+        """Adapt the scale to the steps since the last call, or set it."""
         if not self._enabled:
             return
         scale = self._checked_scale("update")

@@ -1,6 +1,6 @@
 """torch.autograd.forward_ad: tensors that carry a direction, and derivatives along it.
 
-A dual tensor is a variable. The tangent of what was computed from it is taken when asked for: it is
+A dual tensor is a variable. The tangent of a result is taken when asked for: it is
 the gradient of the gradient with respect to the seed, as in `torch.func.jvp`.
 """
 

@@ -725,9 +725,9 @@ def _dumped(spec: TreeSpec) -> dict[str, Any]:
 
 
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
-    """A structure as JSON.  Contexts must be what JSON can write.
+    """A structure as JSON.  Contexts must be JSON values.
 
-    Raises TypeError for what is no structure, ValueError for another protocol than 1.
+    Raises TypeError for other objects, ValueError for another protocol than 1.
     """
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
