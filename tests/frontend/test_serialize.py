@@ -622,12 +622,56 @@ def test_a_missing_folder_is_named(tmp_path):
 # --- files of other kinds -------------------------------------------------------------------------
 
 
-def test_files_from_before_the_zip_format():
-    legacy = torch_saved({"a": torch.ones(2)}, _use_new_zipfile_serialization=False)
-    with pytest.raises(CheckpointError, match=r"before version 1\.6.*convert it with PyTorch"):
-        load(legacy)
-    with pytest.raises(ArgumentError, match="zip format only"):
-        save([1], io.BytesIO(), _use_new_zipfile_serialization=False)
+def legacy_object(T):
+    base = T.arange(6.0)
+    layer = T.nn.Linear(2, 3)
+    layer.load_state_dict({"weight": T.ones(3, 2), "bias": T.arange(3.0)})
+    kinds = [T.tensor([1, 0, 2]).to(getattr(T, n)) for n in ("int8", "int64", "bool", "bfloat16")]
+    return {
+        "views": [base, base[2:4], base.reshape(2, 3).t()],
+        "state": layer.state_dict(),
+        "kinds": [*kinds, T.tensor([1 + 2j, 3j])],
+        "rest": ("text", 3, None),
+    }
+
+
+def as_lists(x):
+    if hasattr(x, "tolist"):
+        return str(x.dtype), x.tolist()
+    if isinstance(x, dict):
+        return {name: as_lists(value) for name, value in x.items()}
+    return [as_lists(value) for value in x] if isinstance(x, (list, tuple)) else x
+
+
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_files_from_before_the_zip_format(protocol):
+    expected = as_lists(legacy_object(wend))
+    how = {"_use_new_zipfile_serialization": False, "pickle_protocol": protocol}
+    theirs = torch_saved(legacy_object(torch), **how)
+    ours = io.BytesIO()
+    save(legacy_object(wend), ours, **how)
+    for file in (theirs, ours):
+        for weights_only in (True, False):
+            file.seek(0)
+            found = load(file, weights_only=weights_only)
+            assert as_lists(found) == expected
+            found["views"][0][3] = 9.0
+            assert found["views"][1].tolist() == [2.0, 9.0]
+    ours.seek(0)
+    assert as_lists(torch.load(ours)) == expected
+
+
+def test_damaged_files_from_before_the_zip_format(tmp_path):
+    data = torch_saved({"a": torch.ones(2)}, _use_new_zipfile_serialization=False).getvalue()
+    for count in range(40, len(data), 7):
+        with pytest.raises(CheckpointError):
+            load(io.BytesIO(data[:count]))
+    path = tmp_path / "old.pt"
+    path.write_bytes(data)
+    with pytest.raises(ArgumentError, match="zip format"):
+        load(path, mmap=True)
+    hostile = torch_saved(torch.nn.Linear(2, 2), _use_new_zipfile_serialization=False)
+    assert get_unsafe_globals_in_checkpoint(hostile) == ["torch.nn.modules.linear.Linear"]
 
 
 def tar_file() -> bytes:

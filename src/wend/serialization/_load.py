@@ -19,15 +19,13 @@ from wend.serialization._archive import (
 )
 from wend.serialization._errors import CheckpointError
 from wend.serialization._interpreter import Interpreter, named_globals
+from wend.serialization._legacy import is_legacy, legacy_pickle, read_legacy
 from wend.serialization._meanings import default_meanings
 from wend.serialization._names import Names
 from wend.serialization._renaming import wend_object
 from wend.serialization._storages import MapLocation, StorageLoader
 
 __all__ = ["get_unsafe_globals_in_checkpoint", "load"]
-
-# The first opcodes of a file that torch.save wrote before version 1.6: PROTO 2, LONG1, magic.
-LEGACY_HEAD = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
 
 
 def load(
@@ -58,24 +56,35 @@ def load(
     weights_only = (pickle_module is None) if weights_only is None else bool(weights_only)
     if weights_only and pickle_module is not None:
         raise ArgumentError("load: a pickle_module can only be used with weights_only=False")
-    with _opened(f) as file:
-        archive = ArchiveReader(_source(f, file, bool(mmap)))
-        _check_kind(archive)
-        storages = StorageLoader(archive, map_location, bool(mmap))
-        data = archive.read("data.pkl")
+
+    def run(data: bytes, persistent: Any) -> Any:
         if weights_only:
             encoding = pickle_load_args.get("encoding", "utf-8")
-            names = Names(default_meanings())
-            return Interpreter(data, names, storages, encoding).run()
-        return _unpickled(data, storages, pickle_module or pickle, pickle_load_args)
+            return Interpreter(data, Names(default_meanings()), persistent, encoding).run()
+        return _unpickled(data, persistent, pickle_module or pickle, pickle_load_args)
+
+    with _opened(f) as file:
+        if is_legacy(file):
+            if mmap:
+                raise ArgumentError(
+                    "load: mmap=True is for files of the zip format; save the object anew, "
+                    "or leave mmap out"
+                )
+            return read_legacy(FileSource(file), map_location, run)
+        archive = ArchiveReader(_source(f, file, bool(mmap)))
+        _check_kind(archive)
+        return run(archive.read("data.pkl"), StorageLoader(archive, map_location, bool(mmap)))
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     """Full names in a checkpoint that a default `load` would refuse; nothing is executed."""
     with _opened(f) as file:
-        archive = ArchiveReader(_source(f, file, mmap=False))
-        _check_kind(archive)
-        found = named_globals(archive.read("data.pkl"))
+        if is_legacy(file):
+            found = named_globals(legacy_pickle(FileSource(file)))
+        else:
+            archive = ArchiveReader(_source(f, file, mmap=False))
+            _check_kind(archive)
+            found = named_globals(archive.read("data.pkl"))
     known = Names(default_meanings())
     return [name for name in found if name not in known.allowed and name not in known.user]
 
@@ -111,11 +120,6 @@ def _source(f: Any, file: IO[bytes], mmap: bool) -> Source:
     head = source.read(0, min(source.size, 512))
     if looks_like_zip(head):
         return MappedSource(file) if mmap else source
-    if head.startswith(LEGACY_HEAD):
-        raise CheckpointError(
-            "load: the file has the format that torch.save wrote before version 1.6, which Wend "
-            "does not read; convert it with PyTorch: torch.save(torch.load(path), path)"
-        )
     if head[257:262] == b"ustar":
         raise CheckpointError(
             "load: the file is a tar archive, the oldest format of torch.save, which Wend does "
@@ -142,7 +146,7 @@ def _check_kind(archive: ArchiveReader) -> None:
         )
 
 
-def _unpickled(data: bytes, storages: StorageLoader, module: Any, arguments: dict[str, Any]) -> Any:
+def _unpickled(data: bytes, storages: Any, module: Any, arguments: dict[str, Any]) -> Any:
     """The result of the pickle module for a trusted file, with PyTorch's names served by Wend."""
     allowed = default_meanings()
 

@@ -67,6 +67,11 @@ class StorageWriter:
             )
         return StorageReference(view.dtype, key, view.elements.size)
 
+    def counted(self) -> Iterator[tuple[str, int, memoryview]]:
+        """(key, number of elements, bytes) of each storage."""
+        for (key, view), (_, data) in zip(self._known.values(), self.records(), strict=True):
+            yield key, view.elements.size, data
+
     def records(self) -> Iterator[tuple[str, memoryview]]:
         """(key, bytes) of each storage."""
         for key, view in self._known.values():
@@ -157,6 +162,7 @@ def checkpoint_pickler(file: IO[bytes], protocol: int, module: Any = pickle) -> 
 def _pickler_class(base: Any) -> Any:
     class CheckpointPickler(base):
         dispatch: ClassVar[dict[type, Any]] = dict(base.dispatch)
+        legacy = False  # whether the format is that before PyTorch 1.6
 
         def __init__(self, file: IO[bytes], protocol: int) -> None:
             super().__init__(file, protocol)
@@ -168,7 +174,8 @@ def _pickler_class(base: Any) -> Any:
             if type(obj) is not StorageReference:
                 return None
             kind = torch_name("torch", STORAGE_NAME_OF[obj.dtype])
-            return "storage", kind, obj.key, "cpu", obj.count
+            place = ("storage", kind, obj.key, "cpu", obj.count)
+            return (*place, None) if self.legacy else place  # None: not a part of a storage
 
         def save_global(self, obj: Any, name: str | None = None) -> None:
             renamed = torch_path(obj)

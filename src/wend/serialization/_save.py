@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.serialization._archive import ArchiveWriter
+from wend.serialization._legacy import write_legacy
 from wend.serialization._pickler import checkpoint_pickler
 
 __all__ = ["atomic_file", "save"]
@@ -35,26 +36,33 @@ def save(
     f: a path, or a binary file. A path is written whole or not at all. The data goes to a new file
     beside the old file, and replaces the old file once it is on the disk. If anything fails before
     (a full disk, a crash), the old file is unchanged.
+    _use_new_zipfile_serialization: False writes the format before PyTorch 1.6.
     Tensors that share memory share memory after loading too; views stay views.
     """
-    if not _use_new_zipfile_serialization:
-        raise ArgumentError("save: Wend writes the zip format only, not the one before 1.6")
     if not isinstance(pickle_protocol, int) or not 2 <= pickle_protocol <= 5:
         raise ArgumentError(f"save: pickle_protocol must be 2 to 5, not {pickle_protocol!r}")
     # Everything that can go wrong with the object goes wrong before the file is touched.
     buffer = io.BytesIO()
     pickler = checkpoint_pickler(buffer, pickle_protocol, pickle_module)
+    pickler.legacy = not _use_new_zipfile_serialization
     try:
         pickler.dump(obj)
     except RecursionError:
         raise ArgumentError("save: the object's containers nest too deep to be saved") from None
+
+    def write(file: IO[bytes], folder: str) -> None:
+        if pickler.legacy:
+            write_legacy(file, pickle_protocol, buffer.getvalue(), pickler.storages)
+        else:
+            _write(file, folder, buffer, pickler.storages, not _disable_byteorder_record)
+
     if isinstance(f, (str, os.PathLike)):
         with atomic_file(f) as file:
-            _write(file, _folder(f), buffer, pickler.storages, not _disable_byteorder_record)
+            write(file, _folder(f))
         return
     if not hasattr(f, "write"):
         raise ArgumentTypeError(f"save: takes a path or a binary file, not a {type(f).__name__}")
-    _write(f, "archive", buffer, pickler.storages, not _disable_byteorder_record)
+    write(f, "archive")
     if hasattr(f, "flush"):
         f.flush()
 

@@ -16,11 +16,13 @@ from wend.serialization._errors import CheckpointError, short
 
 __all__ = [
     "STORAGE_NAMES",
+    "Allowance",
     "MapLocation",
     "StorageKind",
     "StorageLoader",
     "StoredData",
     "TypedStorage",
+    "locator",
 ]
 
 MapLocation = Callable[[Any, str], Any] | Mapping[str, str] | str | device | None
@@ -129,7 +131,7 @@ class StorageLoader:
 
     def __init__(self, archive: ArchiveReader, map_location: MapLocation, mapped: bool) -> None:
         self.archive = archive
-        self.locate = _locator(map_location)
+        self.locate = locator(map_location)
         self.check = not mapped  # a checksum would read the whole mapped file
         order = (
             archive.read("byteorder").decode("ascii", "replace") if "byteorder" in archive else ""
@@ -178,7 +180,7 @@ class TypedStorage:
         return self.stored
 
 
-def _locator(map_location: MapLocation) -> Callable[[StoredData, str], StoredData]:
+def locator(map_location: MapLocation) -> Callable[[StoredData, str], StoredData]:
     """The function that decides where a storage goes."""
     if map_location is None:
         return _restore
