@@ -1,7 +1,7 @@
 """torch.overrides: the calls that a class with its own `__torch_function__` is asked about."""
 
-from wend.frontend.function_modes import BaseTorchFunctionMode, TorchFunctionMode
 from wend.frontend.methods import DisableTorchFunctionSubclass
+from wend.frontend.modes.function_modes import BaseTorchFunctionMode, TorchFunctionMode
 from wend.frontend.overrides import (
     get_default_nowrap_functions,
     get_overridable_functions,

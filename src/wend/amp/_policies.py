@@ -16,7 +16,7 @@ from wend.base.dtypes import DType, bfloat16, float16, float32
 from wend.core import _hot
 from wend.core._hot import OpFunction, Tensor
 from wend.core.primitive import ops
-from wend.frontend.asking import Asking, ask, asking_ops, leave_alone
+from wend.frontend.modes.asking import Asking, ask, asking_ops, leave_alone
 from wend.nn import functional as F
 
 #: Computed in the lower type.

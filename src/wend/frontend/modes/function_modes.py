@@ -13,7 +13,7 @@ from wend.core import _hot
 from wend.core._hot import OpFunction, Tensor
 from wend.core.primitive import PUBLIC, REGISTRY
 from wend.frontend import creation, random
-from wend.frontend.asking import Asking, ask, asking_ops, leave_alone
+from wend.frontend.modes.asking import Asking, ask, asking_ops, leave_alone
 
 __all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "current_mode", "modes"]
 

@@ -1,0 +1,1 @@
+"""Blocks in which somebody is asked about ops: autocast, and modes of torch.overrides."""
