@@ -236,7 +236,7 @@ def register_pytree_node(
     Raises ValueError if the class is a node already.
     """
     if cls in SUPPORTED_NODES:
-        raise ValueError(f"{cls} is already registered as pytree node.")
+        raise ValueError(f"{cls} is registered already as a node of trees")
     name = _full_name(cls) if serialized_type_name is None else serialized_type_name
     SUPPORTED_NODES[cls] = NodeDef(
         cls, flatten_fn, unflatten_fn, flatten_with_keys_fn or _by_places(flatten_fn), name,
@@ -450,21 +450,21 @@ class TreeSpec:
             return [tree]
         kind = _kind(tree)
         if kind is not self.type and not (kind in _DICTS and self.type in _DICTS):
-            raise ValueError(f"Type mismatch; expected {self.type!r}, but got {type(tree)!r}.")
+            raise ValueError(f"The type differs: expected {self.type!r}, but got {type(tree)!r}.")
         children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
         if len(children) != self.num_children:
             raise ValueError(
-                f"Node arity mismatch; expected {self.num_children}, but got {len(children)}."
+                f"The number of children differs: expected {self.num_children}, "
+                f"but got {len(children)}."
             )
         if kind in _DICTS:
             keys = self.context[1] if self.type is defaultdict else self.context
             if set(keys) != set(tree):
-                raise ValueError(f"Node keys mismatch; expected {keys}, but got {list(tree)}.")
+                raise ValueError(f"The keys differ: expected {keys}, but got {list(tree)}.")
             children = [tree[key] for key in keys]
         elif context != self.context and kind is not deque:
             raise ValueError(
-                f"Node context mismatch for node type {self.type!r}: {self.context!r} and "
-                f"{context!r}."
+                f"The context of a {self.type!r} differs: {self.context!r} and {context!r}."
             )
         parts = zip(self.children_specs, children, strict=True)
         return [leaf for spec, child in parts for leaf in spec.flatten_up_to(child)]
@@ -775,3 +775,18 @@ def treespec_pprint(treespec: TreeSpec) -> str:
 
 pytree_to_str = treespec_dumps
 str_to_pytree = treespec_loads
+
+
+# -- names that libraries use ---------------------------------------------------------------
+
+_is_leaf = tree_is_leaf
+_dict_flatten = _of_dict
+_dict_flatten_with_keys = _keyed(_of_dict)
+
+
+def _dict_unflatten(values: Any, context: Any) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
+
+
+def _get_node_type(tree: Any) -> Any:
+    return namedtuple if is_namedtuple_instance(tree) else type(tree)
