@@ -208,6 +208,14 @@ def test_slopes_of_dirichlet_and_wishart_means():
     assert abs(df.grad.item() - 2) < 0.1
 
 
+def test_slopes_of_slopes_are_refused():
+    a = f64([2.0, 3.0]).requires_grad_()
+    drawn = D.Gamma(a, f64([1.0, 2.0])).rsample()
+    (slope,) = wend.autograd.grad(drawn.sum(), a, create_graph=True)
+    with pytest.raises(NotImplementedError, match="_standard_gamma_grad"):
+        wend.autograd.grad(slope.sum(), a)[0].sum().item()
+
+
 def test_slopes_where_there_are_none():
     slope = ops.gamma_slope(f64([1.0, -1.0, 1.0]), f64([1.0, 1.0, -1.0])).tolist()
     assert slope[0] > 0 and all(math.isnan(v) for v in slope[1:])

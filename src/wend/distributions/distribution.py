@@ -49,6 +49,7 @@ class Distribution:
             self._check_parameters()
 
     def _check_parameters(self) -> None:
+        checks = []
         for name, constraint in self.arg_constraints.items():
             if is_dependent(constraint):
                 continue
@@ -58,7 +59,17 @@ class Distribution:
             ):
                 continue
             value = getattr(self, name)
-            if not bool(ops.all(constraint.check(value))):
+            checks.append((name, constraint, value, ops.all(constraint.check(value))))
+        if not checks:
+            return
+        whole = checks[0][-1]
+        for *_, fits in checks[1:]:
+            whole = whole & fits
+        # A single value is waited for, unless some parameter does not fit.
+        if bool(whole):
+            return
+        for name, constraint, value, fits in checks:
+            if not bool(fits):
                 raise ArgumentError(
                     f"{type(self).__name__}: expected parameter {name} of shape "
                     f"{tuple(value.shape)} to satisfy the constraint {constraint!r}, but found "

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
+from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import broadcast_shapes
-from wend.ops.numeric import Array, require
+from wend.ops.numeric import FLOATING, Array, require
 
 _FAR = 42.0  # exp(-_FAR) is nothing beside 1
 _NODES = 40
@@ -40,17 +40,30 @@ def in_front(batched: Any, *operands: Any) -> list[Any]:
 
 
 class Slope(Primitive, abstract=True):
-    """Base: a derivative of random numbers, element by element, computed in float64."""
+    """Base: a derivative of random numbers, element by element, computed in float64.
 
-    supports = frozenset({"float"})
-    vjp = NO_GRADIENT
-    differentiable = False
+    drawn: which operand the random number is, whose dtype the result has. A gradient exists for
+    the random number alone, as in PyTorch; asked for by a parameter, the op raises.
+    """
+
+    supports = FLOATING
+    drawn: ClassVar[int]
 
     def infer(self, *operands: Spec) -> Spec:
-        for x in operands:
-            require(self.label, self.supports, x.dtype)
+        dtype = operands[self.drawn].dtype
+        require(self.label, self.supports, dtype)
         shape = broadcast_shapes(self.label, *(x.shape for x in operands))
-        return Spec(shape, operands[0].dtype)
+        return Spec(shape, dtype)
+
+    def vjp(self, g: Any, y: Any, *operands: Any) -> Any:
+        fault = f"the derivative for '{self.label}' by a parameter is not implemented."
+        slope = g * self.by_number(y, *operands)
+        refused = ops.no_derivative(g, fault=fault)
+        return [slope if i == self.drawn else refused for i in range(len(operands))]
+
+    def by_number(self, y: Any, *operands: Any) -> Any:
+        """The derivative of y by the random number, in ops: that of -(dF/da) / p."""
+        raise NotImplementedError
 
     def batch(self, batched: Any, size: Any, *operands: Any) -> Any:
         return getattr(ops, self.name)(*in_front(batched, *operands))
@@ -67,7 +80,7 @@ class Slope(Primitive, abstract=True):
             for start in range(0, y.size, _CHUNK):
                 part = slice(start, start + _CHUNK)
                 y[part] = self.by_element(*(x[part] for x in flat))
-        return y.reshape(wide[0].shape).astype(operands[0].dtype)
+        return y.reshape(wide[0].shape).astype(operands[self.drawn].dtype)
 
 
 class GammaSlope(Slope):
@@ -78,6 +91,10 @@ class GammaSlope(Slope):
 
     signature = "input, output"
     label = "_standard_gamma_grad"
+    drawn = 1
+
+    def by_number(self, y: Any, a: Any, z: Any) -> Any:
+        return ops.digamma(a) - ops.log(z) - y * ((a - 1) / z - 1)
 
     def by_element(self, a: Array, z: Array) -> Array:
         y = np.full(a.size, np.nan)
@@ -89,9 +106,10 @@ class GammaSlope(Slope):
         return y
 
     def samples(self, rng: Any) -> Iterator[Sample]:
-        yield Sample(rng.uniform(0.1, 5, size=(3, 4)), rng.uniform(0.1, 9, size=(3, 4)))
-        yield Sample(np.asarray(20.0), rng.uniform(10, 40, size=(3,)))
-        yield Sample(np.zeros((0,)), np.zeros((0,)))
+        # Whole parameters, of which no gradient is asked.
+        yield Sample(rng.integers(1, 6, size=(3, 4)), rng.uniform(0.1, 9, size=(3, 4)))
+        yield Sample(np.asarray(20), rng.uniform(10, 40, size=(3,)))
+        yield Sample(np.zeros((0,), np.int64), np.zeros((0,)))
 
 
 class DirichletSlope(Slope):
@@ -103,6 +121,13 @@ class DirichletSlope(Slope):
 
     signature = "x, alpha, total"
     label = "_dirichlet_grad"
+    drawn = 0
+
+    def by_number(self, y: Any, x: Any, alpha: Any, total: Any) -> Any:
+        rest = 1 - x
+        powers = (alpha - 1) / x - (total - alpha - 1) / rest
+        own = ops.digamma(alpha) - ops.digamma(total) - ops.log(x) - y * rest * powers
+        return (own + y) / rest
 
     def by_element(self, x: Array, alpha: Array, total: Array) -> Array:
         beta = total - alpha
@@ -115,9 +140,10 @@ class DirichletSlope(Slope):
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         shape = (3, 4)
-        yield Sample(*(rng.uniform(*ends, size=shape) for ends in ((0.1, 0.9), (0.1, 5), (6, 9))))
-        yield Sample(rng.uniform(0.1, 0.9, size=(3,)), np.asarray(0.5), np.asarray(2.0))
-        yield Sample(np.zeros((0,)), np.zeros((0,)), np.zeros((0,)))
+        alpha, total = rng.integers(1, 5, size=shape), rng.integers(6, 9, size=shape)
+        yield Sample(rng.uniform(0.1, 0.9, size=shape), alpha, total)
+        yield Sample(rng.uniform(0.1, 0.9, size=(3,)), np.asarray(1), np.asarray(3))
+        yield Sample(np.zeros((0,)), np.zeros((0,), np.int64), np.zeros((0,), np.int64))
 
 
 def _gamma_by_series(a: Array, z: Array) -> Array:
