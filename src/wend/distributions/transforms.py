@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 from wend.base.dtypes import finfo
@@ -100,9 +101,10 @@ class Transform:
         """The same function with such a cache."""
         if self._cache_size == cache_size:
             return self
-        if type(self).__init__ is Transform.__init__:
-            return type(self)(cache_size=cache_size)
-        raise NotImplementedError(f"{type(self)}.with_cache is not implemented")
+        made = copy(self)
+        made._cache_size = cache_size
+        made._cached_x_y = (None, None)
+        return made
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -149,6 +151,13 @@ class Transform:
     def inverse_shape(self, shape: Any) -> Any:
         """The shape of x for a result of this shape."""
         return shape
+
+
+class _Plain(Transform):
+    """Base: a function without parameters, which equals any of its class."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self)
 
 
 class _InverseTransform(Transform):
@@ -542,11 +551,6 @@ class ReshapeTransform(Transform):
         """Numbers in the shape after."""
         return constraints.independent(constraints.real, len(self.out_shape))
 
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
-        return ReshapeTransform(self.in_shape, self.out_shape, cache_size=cache_size)
-
     def _batch(self, value: Tensor, shape: Size) -> tuple[int, ...]:
         return tuple(value.shape[: value.dim() - len(shape)])
 
@@ -579,16 +583,13 @@ def _exchanged(shape: Any, old: Size, new: Size) -> Size:
 # -- functions of numbers --------------------------------------------------------------------------
 
 
-class ExpTransform(Transform):
+class ExpTransform(_Plain):
     """y = exp(x)."""
 
     domain = constraints.real
     codomain = constraints.positive
     bijective = True
     sign = 1
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ExpTransform)
 
     def _call(self, x: Tensor) -> Tensor:
         return ops.exp(x)
@@ -610,11 +611,6 @@ class PowerTransform(Transform):
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         (self.exponent,) = broadcast_all(exponent)
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
-        return PowerTransform(self.exponent, cache_size=cache_size)
 
     @lazy_property
     def sign(self) -> Any:  # type: ignore[override]
@@ -642,16 +638,13 @@ class PowerTransform(Transform):
         return self.forward_shape(shape)
 
 
-class SigmoidTransform(Transform):
+class SigmoidTransform(_Plain):
     """y = 1 / (1 + exp(-x)), kept below 1 and above 0."""
 
     domain = constraints.real
     codomain = constraints.unit_interval
     bijective = True
     sign = 1
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SigmoidTransform)
 
     def _call(self, x: Tensor) -> Tensor:
         info = finfo(x.dtype)
@@ -666,16 +659,13 @@ class SigmoidTransform(Transform):
         return -ops.softplus(-x) - ops.softplus(x)
 
 
-class SoftplusTransform(Transform):
+class SoftplusTransform(_Plain):
     """y = log(1 + exp(x))."""
 
     domain = constraints.real
     codomain = constraints.positive
     bijective = True
     sign = 1
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SoftplusTransform)
 
     def _call(self, x: Tensor) -> Tensor:
         return ops.softplus(x)
@@ -687,16 +677,13 @@ class SoftplusTransform(Transform):
         return -ops.softplus(-x)
 
 
-class TanhTransform(Transform):
+class TanhTransform(_Plain):
     """y = tanh(x)."""
 
     domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)
     bijective = True
     sign = 1
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TanhTransform)
 
     def _call(self, x: Tensor) -> Tensor:
         return ops.tanh(x)
@@ -713,14 +700,11 @@ def _log_slope_of_tanh(x: Tensor) -> Tensor:
     return 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))
 
 
-class AbsTransform(Transform):
+class AbsTransform(_Plain):
     """y = |x|; the inverse gives the positive number."""
 
     domain = constraints.real
     codomain = constraints.positive
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AbsTransform)
 
     def _call(self, x: Tensor) -> Tensor:
         return ops.abs(x)
@@ -758,11 +742,6 @@ class AffineTransform(Transform):
     def codomain(self) -> Any:  # type: ignore[override]
         """Numbers, of the dims of an event."""
         return self._region()
-
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
-        return AffineTransform(self.loc, self.scale, self.event_dim, cache_size=cache_size)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AffineTransform):
@@ -833,23 +812,15 @@ class CumulativeDistributionTransform(Transform):
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return self.distribution.log_prob(x)
 
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
-        return CumulativeDistributionTransform(self.distribution, cache_size=cache_size)
-
 
 # -- functions of vectors and matrices -------------------------------------------------------------
 
 
-class SoftmaxTransform(Transform):
+class SoftmaxTransform(_Plain):
     """y = softmax(x) along the last dim; the inverse is the logarithm."""
 
     domain = constraints.real_vector
     codomain = constraints.simplex
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SoftmaxTransform)
 
     def _call(self, x: Tensor) -> Tensor:
         return ops.softmax(x, -1)
@@ -871,7 +842,7 @@ def _least_rank(shape: Any, least: int) -> None:
         raise ArgumentError("Too few dimensions on input")
 
 
-class StickBreakingTransform(Transform):
+class StickBreakingTransform(_Plain):
     """n numbers to n + 1 positive numbers of sum 1: each takes a share of the rest.
 
     The share is the sigmoid of x less the logarithm of how many are still to come, so that 0 is
@@ -881,9 +852,6 @@ class StickBreakingTransform(Transform):
     domain = constraints.real_vector
     codomain = constraints.simplex
     bijective = True
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StickBreakingTransform)
 
     @staticmethod
     def _log_left(count: int, like: Tensor) -> Tensor:
@@ -965,14 +933,11 @@ class CorrCholeskyTransform(Transform):
         return Size((*shape[:-2], n * (n - 1) // 2))
 
 
-class LowerCholeskyTransform(Transform):
+class LowerCholeskyTransform(_Plain):
     """A matrix to a lower triangle whose diagonal is exp of the matrix's; the rest is dropped."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.lower_cholesky
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LowerCholeskyTransform)
 
     def _call(self, x: Tensor) -> Tensor:
         return _with_diagonal(x, ops.exp(ops.diagonal(x, 0, -2, -1)))
@@ -986,14 +951,11 @@ def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
     return ops.tril(x, -1) + ops.diag_embed(diagonal)
 
 
-class PositiveDefiniteTransform(Transform):
+class PositiveDefiniteTransform(_Plain):
     """A matrix to L L^T of its lower triangle L, made as by LowerCholeskyTransform."""
 
     domain = constraints.independent(constraints.real, 2)
     codomain = constraints.positive_definite
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PositiveDefiniteTransform)
 
     def _call(self, x: Tensor) -> Tensor:
         lower = LowerCholeskyTransform()(x)
