@@ -26,14 +26,18 @@ NO_RULE = {
     "attend_dropout": TRAINING,
     "attend_dropout_backward": GRADIENT,
     "attention_dropout": TRAINING,
+    "binomial_draw": DRAW,
     "convolve_weight": GRADIENT,
     "digamma": NO_FUNCTION,
+    "dirichlet_draw": DRAW,
+    "dirichlet_slope": GRADIENT,
     "embedding_adjoint": GRADIENT,
     "erfinv": NO_FUNCTION,
     "fft_c2c": "operators have no complex numbers",
     "fft_c2r": "operators have no complex numbers",
     "fft_r2c": "operators have no complex numbers",
     "frexp": NO_FUNCTION,
+    "gamma_slope": GRADIENT,
     "gcd": NO_FUNCTION,
     "histc": SEARCH,
     "i0": NO_FUNCTION,
@@ -55,6 +59,7 @@ NO_RULE = {
     "standard_gamma": DRAW,
     "user_function": "Python of the user's own",
     **{op.name: NO_FUNCTION for op in harness.PRIMITIVES if issubclass(op, HostFunction)},
+    "von_mises_draw": DRAW,
     **dict.fromkeys(
         "cholesky_factor cholesky_inverse cholesky_solve cofactors cofactors_along geqrf "
         "householder_product inv_ex ldl_factor_ex ldl_solve least_squares linalg_completed "
