@@ -9,7 +9,7 @@ from wend.base.errors import DTypeError, NotImplementedInWend, ValueRefused
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.linalg.entries import at_once, completed, entry, results
-from wend.ops.linalg.family import floating, matrix, square
+from wend.ops.linalg.family import floating, matrix, square, turned
 
 __all__ = [
     "cholesky",
@@ -44,11 +44,11 @@ _NOT_POSITIVE = (
 def _cholesky(op: str, A: Tensor, upper: bool, check: bool) -> tuple[Tensor, Tensor]:
     floating(op, A.dtype)
     square(op, A)
-    # U^T is the lower factor of A^T, whose lower triangle is the upper one of A.
-    found, info = ops.cholesky_factor(ops.matrix_transpose(A) if upper else A)
+    # U^H is the lower factor of A^H, whose lower triangle comes from the upper triangle of A.
+    found, info = ops.cholesky_factor(turned(A) if upper else A)
     if check:
         found = completed(op, found, info, _NOT_POSITIVE)
-    return ops.matrix_transpose(found) if upper else found, info
+    return turned(found) if upper else found, info
 
 
 @entry("input")
@@ -195,7 +195,7 @@ def ldl_factor_ex(
     input: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
     """(LD, pivots, info): a symmetric A = L D L^T in a single matrix, without gradients."""
-    found = ops.ldl_factor_ex(input)
+    found = ops.ldl_factor_ex(input, hermitian=hermitian)
     if check_errors:
         op = "torch.linalg.ldl_factor_ex"
         return found._make((completed(op, found[0], found[2], _ZERO_BLOCK), *found[1:]))
@@ -205,7 +205,7 @@ def ldl_factor_ex(
 @entry("input")
 def ldl_factor(input: Tensor, *, hermitian: bool = False, out: Any = None) -> Any:
     """(LD, pivots) of a symmetric matrix, for ldl_solve. Raises LinAlgError for a zero in D."""
-    factors, pivots, info = ops.ldl_factor_ex(input)
+    factors, pivots, info = ops.ldl_factor_ex(input, hermitian=hermitian)
     checked = completed("torch.linalg.ldl_factor", factors, info, _ZERO_BLOCK)
     return results("linalg_ldl_factor", "LD pivots")(checked, pivots)
 
@@ -215,7 +215,7 @@ def ldl_solve(
     LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False, out: Tensor | None = None
 ) -> Tensor:
     """X such that A X = B, of the factors that ldl_factor gives."""
-    return ops.ldl_solve(LD, pivots, B)  # type: ignore[no-any-return]
+    return ops.ldl_solve(LD, pivots, B, hermitian=hermitian)  # type: ignore[no-any-return]
 
 
 # -- QR --------------------------------------------------------------------------------------------
@@ -271,23 +271,19 @@ def eigvalsh(input: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Te
     return at_once(ops.linalg_eigvalsh(input, UPLO))  # type: ignore[no-any-return]
 
 
-def _complex(op: str) -> NotImplementedInWend:
-    return NotImplementedInWend(
-        f"{op}: eigenvalues of matrices that are not symmetric are complex, and Wend has no "
-        "complex tensors yet; linalg.eigh is for symmetric matrices"
-    )
-
-
 @entry("input")
 def eig(input: Tensor, *, out: Any = None) -> Any:
-    """(eigenvalues, eigenvectors) of any matrices are complex: NotImplementedInWend."""
-    raise _complex("linalg.eig")
+    """(eigenvalues, eigenvectors) of square matrices, complex; columns are vectors of length 1.
+
+    Eigenvalues come in no order. Raises LinAlgError for inf and NaN.
+    """
+    return at_once(ops.linalg_eig(input))
 
 
 @entry("input")
 def eigvals(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The eigenvalues of any matrices are complex: NotImplementedInWend."""
-    raise _complex("linalg.eigvals")
+    """The eigenvalues of square matrices, complex, in no order."""
+    return at_once(ops.linalg_eigvals(input))  # type: ignore[no-any-return]
 
 
 def _refuse_driver(driver: str | None) -> None:
@@ -325,7 +321,7 @@ def former_svd(
     make = results("svd", "U S V")
     if compute_uv:
         u, s, vh = at_once(ops.linalg_svd(input, not some))
-        return make(u, s, ops.matrix_transpose(vh))
+        return make(u, s, turned(vh))
     s = at_once(ops.linalg_svdvals(input))
     (m, n), front = input.shape[-2:], input.shape[:-2]
     zeros = [ops.full((*front, k, k), 0, dtype=input.dtype) for k in (m, n)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from wend.base.dtypes import FLOAT
 from wend.base.errors import DTypeError, ShapeError, ValueRefused
 from wend.core._hot import Tensor
 from wend.core.primitive import PUBLIC, ops
@@ -89,7 +90,7 @@ def matrix_rank(
     """
     op = "torch.linalg.matrix_rank"
     matrix(op, input, "input")
-    if not input.dtype.is_floating_point:
+    if input.dtype.category < FLOAT:
         raise DTypeError(f"{op}: This function doesn't handle types other than float and double")
     if tol is not None:
         atol, rtol = tol, 0.0
@@ -125,7 +126,7 @@ def cond(input: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
         return smallest / largest if p == -2 else largest / smallest
     square(f"linalg.cond(ord={p})", input)
     if input.shape[-1] == 0:
-        return ops.sum(input, (-2, -1))  # type: ignore[no-any-return]
+        return ops.sum(ops.abs(input), (-2, -1))  # type: ignore[no-any-return]
     if p == "nuc":
         values = at_once(ops.linalg_svdvals(input))
         return ops.sum(values, -1) * ops.sum(ops.reciprocal(values), -1)  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.base.dtypes import finfo
+from wend.base.dtypes import FLOAT, finfo
 from wend.base.errors import DTypeError, ShapeError, ValueRefused
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
@@ -161,12 +161,13 @@ def bounds(op: str, A: Tensor, atol: Number, rtol: Number) -> tuple[Tensor, Tens
     for name, bound in (("atol", atol), ("rtol", rtol)):
         if isinstance(bound, Tensor) and bound.dtype.is_complex:
             raise DTypeError(f"{op}: {name} tensor of complex type is not supported.")
-    usual = max(A.shape[-2:]) * finfo(A.dtype).eps
+    dtype = A.dtype.to_real()
+    usual = max(A.shape[-2:]) * finfo(dtype).eps
 
     def tensor(value: Any) -> Tensor:
         if isinstance(value, Tensor):
-            return ops.cast(value, A.dtype)  # type: ignore[no-any-return]
-        return ops.full((), float(value), dtype=A.dtype)  # type: ignore[no-any-return]
+            return ops.cast(value, dtype)  # type: ignore[no-any-return]
+        return ops.full((), float(value), dtype=dtype)  # type: ignore[no-any-return]
 
     absolute = tensor(0.0 if atol is None else atol)
     if rtol is not None:
@@ -190,7 +191,7 @@ def pinv(
 
     rcond: the former name of rtol   hermitian: symmetric matrices, read in the lower triangle
     """
-    if input.dim() < 2 or not input.dtype.is_floating_point:
+    if input.dim() < 2 or input.dtype.category < FLOAT:
         raise ShapeError(
             f"linalg.pinv({input.dtype}{{{list(input.shape)}}}): expected a tensor with 2 or more "
             "dimensions of float, double, cfloat or cdouble types"
@@ -236,10 +237,11 @@ def lstsq(
         raise ShapeError(f"{op}: input.size(-2) should match other.size(-2)")
     a, right = batched_like(op, input, right)
     m, n = a.shape[-2:]
-    bound = finfo(a.dtype).eps * max(m, n) if rcond is None else float(rcond)
-    bound = ops.full((), bound, dtype=a.dtype)
+    dtype = a.dtype.to_real()
+    bound = finfo(dtype).eps * max(m, n) if rcond is None else float(rcond)
+    bound = ops.full((), bound, dtype=dtype)
     found, rank, values = at_once(ops.least_squares(a, right, bound, driver=driver))
-    residuals = ops.sum(ops.pow(ops.sub(ops.matmul(a, found), right), 2), -2)
+    residuals = ops.sum(_squares(ops.sub(ops.matmul(a, found), right)), -2)
     whole = driver == "gels" or (driver != "gelsy" and bool(ops.all(ops.eq(rank, n))))
     if m <= n or not whole:
         residuals = ops.ravel(residuals)[:0]
@@ -247,6 +249,12 @@ def lstsq(
         found = ops.squeeze(found, -1)
     parts = (found, residuals, rank, values.detach())
     return results("linalg_lstsq", "solution residuals rank singular_values")(*parts)
+
+
+def _squares(x: Tensor) -> Tensor:
+    if x.dtype.is_complex:
+        return ops.real(ops.mul(x, ops.conj(x)))  # type: ignore[no-any-return]
+    return ops.mul(x, x)  # type: ignore[no-any-return]
 
 
 @entry("input")

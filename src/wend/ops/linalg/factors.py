@@ -21,6 +21,7 @@ from wend.ops.linalg.family import (
     many_small,
     matrix,
     narrow,
+    room,
     same_type,
     square,
     turned,
@@ -32,9 +33,9 @@ from wend.ops.numeric import Array
 
 
 class CholeskyEx(OfMatrices):
-    """(L, info): the lower triangular L with a positive diagonal such that L L^T = A.
+    """(L, info): the lower triangular L with a positive diagonal such that L L^H = A.
 
-    A: (..., n, n), symmetric and positive definite; the lower triangle is read.
+    A: (..., n, n), hermitian and positive definite; the lower triangle is read.
     info: the order of the leading minor that is not positive, or 0. A factor that could not be
     completed holds what was found up to there. The gradient is symmetric.
     """
@@ -156,7 +157,7 @@ def _eliminate(a: Array, pivots: Array, info: Array) -> None:
     """LU with exchanges of rows in place, as getrf: each column for all matrices at once."""
     every = np.arange(len(a))
     for i in range(pivots.shape[1]):
-        place = i + np.abs(a[:, i:, i]).argmax(1)
+        place = i + _size(a[:, i:, i]).argmax(1)
         pivots[:, i] = place + 1
         a[every, i], a[every, place] = a[every, place], a[every, i]
         pivot = a[:, i, i]
@@ -164,6 +165,11 @@ def _eliminate(a: Array, pivots: Array, info: Array) -> None:
         below = a[:, i + 1 :, i]
         np.divide(below, pivot[:, None], out=below, where=pivot[:, None] != 0)
         a[:, i + 1 :, i + 1 :] -= below[:, :, None] * a[:, i, None, i + 1 :]
+
+
+def _size(x: Array) -> Array:
+    """The size by which LAPACK chooses pivots."""
+    return np.abs(x.real) + np.abs(x.imag) if x.dtype.kind == "c" else np.abs(x)
 
 
 _ONES = {"upper": True, "unitriangular": True}
@@ -220,9 +226,11 @@ class LdlFactorEx(OfMatrices):
     """(LD, pivots, info): A = L D L^T with exchanges of rows, as LAPACK's sytrf packs them.
 
     A: (..., n, n), symmetric; the lower triangle is read. D has blocks of 1 x 1 and 2 x 2.
+    hermitian: of complex matrices, A = L D L^H
     """
 
-    signature = "A"
+    signature = "A, *, hermitian: bool = False"
+    hermitian: bool
     result = ("LD", "pivots", "info")
     label = "linalg_ldl_factor_ex"
     vjp = NO_GRADIENT
@@ -237,8 +245,9 @@ class LdlFactorEx(OfMatrices):
         found, info = np.empty_like(full), np.zeros(a.shape[:-2], np.int32)
         pivots = np.zeros(a.shape[:-1], np.int32)
         if full.size:
-            sytrf = lapack("sytrf", full.dtype)
-            size = int(lapack("sytrf_lwork", full.dtype)(a.shape[-1], lower=1)[0])
+            name = "hetrf" if self.hermitian and full.dtype.kind == "c" else "sytrf"
+            sytrf = lapack(name, full.dtype)
+            size = room(lapack(f"{name}_lwork", full.dtype)(a.shape[-1], lower=1)[0])
             for place, one in each(full):
                 found[place], pivots[place], info[place] = sytrf(one, lower=1, lwork=size)
             found = np.tril(found)
@@ -258,7 +267,8 @@ class LdlSolve(OfMatrices):
     LD: (..., n, n)   pivots: (..., n)   B: (..., n, k)   ->   (..., n, k); leading dims broadcast
     """
 
-    signature = "LD, pivots, B"
+    signature = "LD, pivots, B, *, hermitian: bool = False"
+    hermitian: bool
     tails = (2, 1, 2)
     vjp = NO_GRADIENT
 
@@ -284,7 +294,8 @@ class LdlSolve(OfMatrices):
             ld = np.broadcast_to(ld, front + ld.shape[-2:])
             rows = np.broadcast_to(pivots, front + pivots.shape[-1:])
             b = np.broadcast_to(b, found.shape)
-            sytrs = lapack("sytrs", ld.dtype)
+            turns = self.hermitian and ld.dtype.kind == "c"
+            sytrs = lapack("hetrs" if turns else "sytrs", ld.dtype)
             for place, one, right in each(ld, b):
                 found[place] = sytrs(one, rows[place], right, lower=1)[0]
         return narrow(found, like)
@@ -322,7 +333,7 @@ class Geqrf(OfMatrices):
         found = np.empty_like(full)
         tau = np.zeros((*a.shape[:-2], min(a.shape[-2:])), full.dtype)
         if full.size:
-            size = int(lapack("geqrf_lwork", full.dtype)(*a.shape[-2:])[0])
+            size = room(lapack("geqrf_lwork", full.dtype)(*a.shape[-2:])[0])
             for place, one in each(full):
                 found[place], tau[place] = lapack("geqrf", full.dtype)(one, lwork=size)[:2]
         return narrow(found, a), narrow(tau, a)
@@ -415,8 +426,14 @@ def _refused(a: Any, reason: str) -> Any:
     return ops.linalg_completed(nothing, ops.full((), 1), op="linalg.qr", fault=reason)
 
 
+def _diagonal(x: Any) -> Any:
+    return ops.diagonal(x, 0, -2, -1)
+
+
 def _qr_gradient(q: Any, r: Any, seed_q: Any, seed_r: Any) -> Any:
-    """(gQ + Q S) R^-H, S the symmetric matrix with the upper triangle of gR R^H - Q^H gQ."""
+    """(gQ + Q S) R^-H, S the hermitian matrix with the upper triangle of gR R^H - Q^H gQ."""
     inner = ops.matmul(seed_r, turned(r)) - ops.matmul(turned(q), seed_q)
+    if inner.dtype.is_complex:  # the diagonal of R is real
+        inner = with_diagonal(inner, ops.cast(ops.real(_diagonal(inner)), inner.dtype))
     both = ops.triu(inner) + turned(ops.triu(inner, 1))
     return _divided(seed_q + ops.matmul(q, both), r)

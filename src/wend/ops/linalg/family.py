@@ -10,24 +10,22 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import FLOAT, DType, from_numpy
-from wend.base.errors import DTypeError, LinAlgError, NotImplementedInWend, ShapeError
+from wend.base.errors import DTypeError, LinAlgError, ShapeError
 from wend.core.primitive import Primitive, ops
 from wend.core.symbolic import broadcast_shapes, hints
-from wend.ops.numeric import FLOATING, Array, array, widen
+from wend.ops.numeric import INEXACT, Array, array, widen
 
 # -- refusals --------------------------------------------------------------------------------------
 
 
 def floating(op: str, *dtypes: DType) -> None:
-    """Raise DTypeError for bool and ints, NotImplementedInWend for complex numbers."""
+    """Raise DTypeError for bool and ints."""
     for dtype in dtypes:
         if dtype.category < FLOAT:
             raise DTypeError(
                 f"{op}: Expected a floating point or complex tensor as input. Got {dtype}; "
                 "convert it with .float()"
             )
-        if dtype.is_complex:
-            raise NotImplementedInWend(f"{op}: complex matrices are not available, got {dtype}")
 
 
 def same_type(op: str, a: Any, b: Any, names: tuple[str, str] = ("A", "B")) -> None:
@@ -92,7 +90,7 @@ class OfMatrices(Primitive, abstract=True):
     Operands beyond the first may have fewer dims: `tails` says how many belong to a single matrix.
     """
 
-    supports = FLOATING
+    supports = INEXACT
     tails: tuple[int, ...] = (2,)
     broadcasts = False  # leading dims of the operands may differ
 
@@ -127,6 +125,21 @@ def narrow(result: Array, like: Array) -> Array:
     return array(result, from_numpy(like.dtype))
 
 
+def narrow_real(result: Array, like: Array) -> Array:
+    """A real result in the type of the operand, or of the parts of its complex numbers."""
+    return array(result, from_numpy(like.dtype).to_real())
+
+
+def across(x: Array) -> Array:
+    """The conjugate transpose of the matrices."""
+    return np.swapaxes(x, -1, -2).conj()
+
+
+def room(found: Any) -> int:
+    """The size of a workspace as LAPACK tells: for complex matrices, a complex number."""
+    return max(1, int(np.real(found)))
+
+
 def each(*stacks: Array) -> Iterator[tuple[Any, ...]]:
     """The matrices of stacks that have the same leading dims."""
     for place in np.ndindex(stacks[0].shape[:-2]):
@@ -148,12 +161,15 @@ def broadcast_batches(*arrays: Array) -> list[Array]:
     return [np.broadcast_to(a, front + a.shape[-2:]) for a in arrays]
 
 
+_PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
+
+
 @cache
 def lapack(name: str, dtype: np.dtype[Any]) -> Any:
     """SciPy's function for a routine of LAPACK. SciPy is imported when first needed."""
     from scipy.linalg import lapack as routines
 
-    return getattr(routines, ("s" if dtype.itemsize == 4 else "d") + name)
+    return getattr(routines, _PREFIXES[dtype.char] + name)
 
 
 @cache
@@ -161,7 +177,7 @@ def blas(name: str, dtype: np.dtype[Any]) -> Any:
     """SciPy's function for a routine of BLAS."""
     from scipy.linalg import blas as routines
 
-    return getattr(routines, ("s" if dtype.itemsize == 4 else "d") + name)
+    return getattr(routines, _PREFIXES[dtype.char] + name)
 
 
 # -- formulas that rules share ---------------------------------------------------------------------

@@ -11,15 +11,17 @@ from wend.base.dtypes import float32
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.ops.linalg.family import (
     OfMatrices,
+    across,
     all_over,
     floating,
     narrow,
+    narrow_real,
     raise_where,
     square,
     turned,
     wide,
 )
-from wend.ops.numeric import FLOATING, Array
+from wend.ops.numeric import INEXACT, Array
 
 
 def _square_samples(rng: Any) -> Iterator[Sample]:
@@ -34,6 +36,7 @@ class Det(OfMatrices):
     """y = the determinant of square matrices; 1 for 0 x 0. Its gradient exists everywhere."""
 
     functions = methods = ("det",)
+    holomorphic = True
     grad_name = "LinalgDetBackward0"
 
     def infer(self, a: Spec) -> Spec:
@@ -58,13 +61,15 @@ class Det(OfMatrices):
 class Cofactors(OfMatrices):
     """y = the matrix of cofactors, the gradient of the determinant: det(A) A^-T, for any A."""
 
+    holomorphic = True
+
     def infer(self, a: Spec) -> Spec:
         return a
 
     def reference(self, a: Array) -> Array:
         u, s, vh, sign = _with_sign(a)
-        found = (u * (_products_of_others(s) * sign[..., None])[..., None, :]) @ vh
-        return narrow(found, a)
+        found = (u * _products_of_others(s)[..., None, :]) @ vh
+        return narrow(found.conj() * sign[..., None, None], a)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         return (ops.cofactors_along(a, g),)
@@ -82,6 +87,7 @@ class CofactorsAlong(OfMatrices):
 
     signature = "A, G"
     tails = (2, 2)
+    holomorphic = True
 
     def infer(self, a: Spec, g: Spec) -> Spec:
         return a
@@ -92,16 +98,16 @@ class CofactorsAlong(OfMatrices):
         eye = np.eye(n, dtype=bool)
         others = _products_of_others(np.where(eye, 1, s[..., None, :]))
         others = np.where(eye, 0, others) * sign[..., None, None]
-        moved = np.swapaxes(u, -1, -2) @ wide(g) @ np.swapaxes(vh, -1, -2)
+        moved = across(u) @ wide(g) @ across(vh)
         diagonal = others @ np.diagonal(moved, axis1=-2, axis2=-1)[..., None]
         core = np.where(eye, diagonal, -others * np.swapaxes(moved, -1, -2))
-        return narrow(u @ core @ vh, a)
+        return narrow(u.conj() @ core @ vh.conj(), a)
 
     def vjp(self, seed: Any, y: Any, a: Any, g: Any) -> Any:
         # y = (sum(G C) C - C G^T C) / det, with C the cofactors.
         c, det = ops.cofactors(a), all_over(ops.det(a), a)
         with_g, with_seed = _total(g * c), _total(seed * c)
-        ct, gt = turned(c), turned(g)
+        ct, gt = ops.matrix_transpose(c), ops.matrix_transpose(g)
         inner = ops.matmul(ops.matmul(seed, ct), g) + ops.matmul(ops.matmul(g, ct), seed)
         value = with_g * with_seed - _total(seed * ops.matmul(ops.matmul(c, gt), c))
         along = g * with_seed + seed * with_g - inner
@@ -124,8 +130,9 @@ def _with_sign(a: Array) -> tuple[Array, Array, Array, Array]:
     full = wide(a)
     finite = np.isfinite(full).all((-2, -1))[..., None, None]
     u, s, vh = np.linalg.svd(np.where(finite, full, 0))
-    sign = np.rint(np.linalg.det(u) * np.linalg.det(vh)).astype(full.dtype)
-    return u, np.where(finite[..., 0], s, np.nan).astype(full.dtype), vh, sign
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    sign = sign if sign.dtype.kind == "c" else np.rint(sign)
+    return u, np.where(finite[..., 0], s, np.nan).astype(s.dtype), vh, sign.astype(full.dtype)
 
 
 def _products_of_others(s: Array) -> Array:
@@ -146,15 +153,18 @@ class LinalgSlogdet(OfMatrices):
     def infer(self, a: Spec) -> Any:
         floating("linalg.slogdet", a.dtype)
         square("linalg.slogdet", a)
-        found = Spec(a.shape[:-2], a.dtype)
-        return found, found
+        front = a.shape[:-2]
+        return Spec(front, a.dtype), Spec(front, a.dtype.to_real())
 
     def reference(self, a: Array) -> Any:
         sign, size = np.linalg.slogdet(wide(a))
-        return narrow(sign, a), narrow(size, a)
+        return narrow(sign, a), narrow_real(size, a)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
-        return (turned(ops.inv_ex(a)[0]) * all_over(g[1], a),)
+        seed = g[1]
+        if a.dtype.is_complex:  # of the sign, the angle
+            seed = ops.complex(seed, ops.imag(g[0] * ops.conj(y[0])))
+        return (turned(ops.inv_ex(a)[0]) * all_over(seed, a),)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         return _square_samples(rng)
@@ -197,7 +207,7 @@ class Completed(Primitive):
 
     signature = "x, info, *, op: str, fault: str"
     name = "linalg_completed"
-    supports = FLOATING
+    supports = INEXACT
     fallible = True
     op: str
     fault: str

@@ -1,4 +1,4 @@
-"""Eigenvalues of symmetric matrices, and singular values."""
+"""Eigenvalues, of symmetric and of any square matrices, and singular values."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from wend.ops.linalg.family import (
     lesser,
     matrix,
     narrow,
+    narrow_real,
     raise_where,
     row,
     square,
@@ -34,6 +35,7 @@ _SINGULAR = (
     "The algorithm failed to converge because the input matrix is ill-conditioned or has too many "
     "repeated singular values (error code: {0})."
 )
+_NOT_FINITE = "input tensor should not contain infs or NaNs."
 _FINITE = "The algorithm failed to converge because the input matrix contained non-finite values."
 
 
@@ -89,19 +91,20 @@ class LinalgEigh(_Symmetric):
 
     def infer(self, a: Spec) -> Any:
         self.checked_type(a)
-        return Spec(a.shape[:-1], a.dtype), a
+        return Spec(a.shape[:-1], a.dtype.to_real()), a
 
     def reference(self, a: Array) -> Any:
         found = _decomposed("linalg.eigh", _EIGEN, np.linalg.eigh, wide(a), self.UPLO.upper())
-        return narrow(found[0], a), narrow(found[1], a)
+        return narrow_real(found[0], a), narrow(found[1], a)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         values, vectors = y
         inner = ops.matmul(turned(vectors), g[1])
         inner = (inner - turned(inner)) * 0.5  # so that the gradient is symmetric
         n = a.shape[-1]
-        inner = _quotient(inner, row(values, n) - column(values, n))
-        return (ops.matmul(vectors, ops.matmul(with_diagonal(inner, g[0]), turned(vectors))),)
+        inner = _quotient(_off_diagonal(inner), row(values, n) - column(values, n))
+        inner = with_diagonal(inner, ops.cast(g[0], a.dtype))
+        return (ops.matmul(vectors, ops.matmul(inner, turned(vectors))),)
 
 
 class LinalgEigvalsh(_Symmetric):
@@ -112,11 +115,11 @@ class LinalgEigvalsh(_Symmetric):
 
     def infer(self, a: Spec) -> Any:
         self.checked_type(a)
-        return Spec(a.shape[:-1], a.dtype)
+        return Spec(a.shape[:-1], a.dtype.to_real())
 
     def reference(self, a: Array) -> Any:
         how = self.UPLO.upper()
-        return narrow(_decomposed("linalg.eigh", _EIGEN, np.linalg.eigvalsh, wide(a), how), a)
+        return narrow_real(_decomposed("linalg.eigh", _EIGEN, np.linalg.eigvalsh, wide(a), how), a)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         vectors = ops.linalg_eigh(a, self.UPLO)[1]
@@ -155,13 +158,13 @@ class LinalgSvd(_Singular):
         front, (m, n) = a.shape[:-2], a.shape[-2:]
         k = lesser(m, n)
         left, right = (m, n) if self.full_matrices else (k, k)
-        shapes = ((*front, m, left), (*front, k), (*front, right, n))
-        return tuple(Spec(shape, a.dtype) for shape in shapes)
+        values = Spec((*front, k), a.dtype.to_real())
+        return Spec((*front, m, left), a.dtype), values, Spec((*front, right, n), a.dtype)
 
     def reference(self, a: Array) -> Any:
         routine = np.linalg.svd
         found = _decomposed("linalg.svd", _FINITE, routine, wide(a), self.full_matrices)
-        return tuple(narrow(x, a) for x in found)
+        return narrow(found[0], a), narrow_real(found[1], a), narrow(found[2], a)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         m, n = a.shape[-2:]
@@ -173,7 +176,10 @@ class LinalgSvd(_Singular):
         left, right = ops.matmul(turned(u), seed_u), ops.matmul(seed_vh, turned(vh))
         squares = ops.mul(s, s)
         inner = (left - turned(left)) * row(s, k) + column(s, k) * (turned(right) - right)
-        inner = _quotient(inner, row(squares, k) - column(squares, k))
+        inner = _quotient(_off_diagonal(inner), row(squares, k) - column(squares, k))
+        if a.dtype.is_complex:  # the phases of a pair of vectors turn together
+            phases = ops.imag(ops.diagonal(left + right, 0, -2, -1))
+            seed_s = ops.complex(seed_s, _quotient(phases, s * 2))
         grad = ops.matmul(u, with_diagonal(inner, seed_s))
         if m > n:
             grad = grad + _quotient(seed_u - ops.matmul(u, left), row(s, m))
@@ -198,17 +204,108 @@ class LinalgSvdvals(_Singular):
     def infer(self, a: Spec) -> Any:
         floating("linalg.svd", a.dtype)
         matrix("linalg.svd", a)
-        return Spec((*a.shape[:-2], lesser(*a.shape[-2:])), a.dtype)
+        return Spec((*a.shape[:-2], lesser(*a.shape[-2:])), a.dtype.to_real())
 
     def reference(self, a: Array) -> Any:
         full = wide(a)
         if not full.size:
-            return np.zeros((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
-        return narrow(_decomposed("linalg.svd", _FINITE, _values_alone, full), a)
+            return narrow_real(np.zeros((*a.shape[:-2], min(a.shape[-2:]))), a)
+        return narrow_real(_decomposed("linalg.svd", _FINITE, _values_alone, full), a)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         u, _, vh = ops.linalg_svd(a, False)
         return (ops.matmul(u * row(g, a.shape[-2]), vh),)
+
+
+class LinalgEig(OfMatrices):
+    """(eigenvalues, eigenvectors) of square matrices, complex: A V = V diag(L).
+
+    A: (..., n, n), real or complex. Columns of V have length 1; their phases are a choice, and the
+    order too. The gradient asks for eigenvalues that differ. Raises LinAlgError (when the value is
+    computed) for inf and NaN.
+    """
+
+    signature = "A"
+    result = ("eigenvalues", "eigenvectors")
+    grad_name = "LinalgEigBackward0"
+    fallible = True
+    formal_gradient = True  # of vectors of length 1 with any phase
+
+    def infer(self, a: Spec) -> Any:
+        floating("linalg.eig", a.dtype)
+        square("linalg.eig", a)
+        dtype = a.dtype.to_complex()
+        return Spec(a.shape[:-1], dtype), Spec(a.shape, dtype)
+
+    def reference(self, a: Array) -> Any:
+        full = wide(a)
+        dtype = np.result_type(full.dtype, np.complex64)
+        if not full.size:
+            return np.zeros(a.shape[:-1], dtype), np.zeros(a.shape, dtype)
+        found = _decomposed("linalg.eig", _NOT_FINITE, np.linalg.eig, full)
+        return found[0].astype(dtype, copy=False), found[1].astype(dtype, copy=False)
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        values, vectors = y
+        n = a.shape[-1]
+        back = turned(vectors)
+        inner = ops.matmul(back, g[1])
+        along = ops.real(ops.diagonal(inner, 0, -2, -1))
+        inner = _off_diagonal(inner - ops.matmul(back, vectors) * row(along, n))
+        inner = _quotient(inner, ops.conj(row(values, n) - column(values, n)))
+        return (_changed_basis(with_diagonal(inner, g[0]), back),)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        a = rng.normal(size=(2, 4, 4))
+        yield Sample(a)
+        yield Sample(a[0, :3, :3])
+        yield Sample(a[:, :1, :1])
+        yield Sample(a[:, :0, :0])
+
+
+class LinalgEigvals(OfMatrices):
+    """y = the eigenvalues of square matrices, complex. See linalg_eig."""
+
+    signature = "A"
+    grad_name = "LinalgEigBackward0"
+    fallible = True
+
+    def infer(self, a: Spec) -> Any:
+        floating("linalg.eigvals", a.dtype)
+        square("linalg.eigvals", a)
+        return Spec(a.shape[:-1], a.dtype.to_complex())
+
+    def reference(self, a: Array) -> Any:
+        full = wide(a)
+        dtype = np.result_type(full.dtype, np.complex64)
+        if not full.size:
+            return np.zeros(a.shape[:-1], dtype)
+        found = _decomposed("linalg.eigvals", _NOT_FINITE, np.linalg.eigvals, full)
+        return found.astype(dtype, copy=False)
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        back = turned(ops.linalg_eig(a)[1])
+        core = with_diagonal(ops.full(a.shape, 0, dtype=g.dtype), g)
+        return (_changed_basis(core, back),)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        return LinalgEig.samples(self, rng)  # type: ignore[arg-type]
+
+
+def _changed_basis(inner: Any, back: Any) -> Any:
+    """V^-H inner V^H, where `back` is V^H."""
+    return ops.solve_matrix(back, ops.matmul(inner, back))
+
+
+def _off_diagonal(x: Any) -> Any:
+    """The matrices with zeros on the diagonal, where complex numbers have an imaginary part.
+
+    Of real numbers these are zeros already: differences of a matrix and its transpose.
+    """
+    if not x.dtype.is_complex:
+        return x
+    zeros = ops.full(x.shape[:-1], 0, dtype=x.dtype)
+    return with_diagonal(x, zeros)
 
 
 def _values_alone(a: Array) -> Array:

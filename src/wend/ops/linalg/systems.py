@@ -13,6 +13,7 @@ from wend.core.primitive import Sample, Spec, ops
 from wend.core.symbolic import broadcast_shapes, hints, sym_max, sym_min
 from wend.ops.linalg.family import (
     OfMatrices,
+    across,
     blas,
     broadcast_batches,
     each,
@@ -21,7 +22,9 @@ from wend.ops.linalg.family import (
     lapack,
     many_small,
     narrow,
+    narrow_real,
     raise_where,
+    room,
     same_type,
     square,
     turned,
@@ -143,7 +146,7 @@ class TriangularSolve(OfMatrices):
 
 
 class CholeskySolve(OfMatrices):
-    """X such that A X = B, of the Cholesky factor of A: L L^T = A, or with `upper` U^T U = A.
+    """X such that A X = B, of the Cholesky factor of A: L L^H = A, or with `upper` U^H U = A.
 
     input: B, (..., n, k)   input2: the factor, (..., n, n)   ->   (..., n, k)
     The leading dims broadcast. The gradient is that of a whole matrix L.
@@ -201,7 +204,7 @@ class CholeskySolve(OfMatrices):
 
 
 class CholeskyInverse(OfMatrices):
-    """The inverse of A, of its Cholesky factor: L L^T = A, or with `upper` U^T U = A.
+    """The inverse of A, of its Cholesky factor: L L^H = A, or with `upper` U^H U = A.
 
     The gradient is that of a whole matrix L.
     """
@@ -222,8 +225,8 @@ class CholeskyInverse(OfMatrices):
             potri = lapack("potri", full.dtype)
             for place, one in each(full):
                 half = potri(one, lower=not self.upper)[0]
-                half = half.T if self.upper else half
-                found[place] = np.tril(half) + np.tril(half, -1).T
+                half = half.T.conj() if self.upper else half
+                found[place] = np.tril(half) + np.tril(half, -1).T.conj()
         return narrow(found, factor)
 
     def vjp(self, g: Any, y: Any, factor: Any) -> Any:
@@ -305,11 +308,11 @@ class LinalgPinv(OfMatrices):
         bound = np.maximum(np.asarray(atol), np.asarray(rtol) * largest)[..., None]
         with np.errstate(all="ignore"):
             inverse = np.where(size > bound, 1 / values, 0)[..., None, :]
-        found = (np.swapaxes(right, -1, -2) * inverse) @ np.swapaxes(left, -1, -2)
+        found = (across(right) * inverse) @ across(left)
         return narrow(found, a)
 
     def decomposed(self, a: Array) -> tuple[Array, Array, Array]:
-        """(U, s, V^T) such that A = U diag(s) V^T."""
+        """(U, s, V^H) such that A = U diag(s) V^H."""
         left, values, right = np.linalg.svd(a, full_matrices=False)
         return left, values, right
 
@@ -339,9 +342,9 @@ class LinalgPinvHermitian(LinalgPinv):
         return super().infer(a, atol, rtol)
 
     def decomposed(self, a: Array) -> tuple[Array, Array, Array]:
-        """(V, eigenvalues, V^T)."""
+        """(V, eigenvalues, V^H)."""
         values, vectors = np.linalg.eigh(a)
-        return vectors, values, np.swapaxes(vectors, -1, -2)
+        return vectors, values, across(vectors)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         a, zero, bound = rng.normal(size=(2, 3, 3)), np.zeros(()), np.full((), 1e-6)
@@ -382,14 +385,14 @@ class LeastSquares(OfMatrices):
         ranks = front if self.driver in _WITH_RANK else (0,)
         values = (*front, sym_min(m, n)) if self.driver in _WITH_RANK[1:] else (0,)
         solution = Spec((*front, n, b.shape[-1]), a.dtype)
-        return solution, Spec(ranks, int64), Spec(values, a.dtype)
+        return solution, Spec(ranks, int64), Spec(values, a.dtype.to_real())
 
     def reference(self, a: Array, b: Array, rcond: Array) -> Any:
         like, (a, b) = a, broadcast_batches(wide(a), wide(b))
         m, n = a.shape[-2:]
         x = np.zeros((*a.shape[:-2], n, b.shape[-1]), a.dtype)
         rank = np.zeros(a.shape[:-2], np.int64)
-        values = np.zeros((*a.shape[:-2], min(m, n)), a.dtype)
+        values = np.zeros((*a.shape[:-2], min(m, n)), a.real.dtype)
         info = np.zeros(a.shape[:-2], np.int32)
         if a.size and b.size:
             bound = np.broadcast_to(np.asarray(rcond), a.shape[:-2])
@@ -417,7 +420,7 @@ class LeastSquares(OfMatrices):
         )
         ranks = rank if self.driver in _WITH_RANK else np.zeros((0,), np.int64)
         kept = values if self.driver in _WITH_RANK[1:] else np.zeros((0,), values.dtype)
-        return narrow(x, like), ranks, narrow(kept, like)
+        return narrow(x, like), ranks, narrow_real(kept, like)
 
     def _solve(self, a: Array, b: Array, rcond: float) -> tuple[Array, int, Any, int]:
         """(solution, rank, singular values, code) by the routine."""
@@ -427,19 +430,20 @@ class LeastSquares(OfMatrices):
             return x, 0, None, info
         if self.driver == "gelsy":
             pivots = np.zeros(a.shape[1], np.int32)
-            size = int(lapack("gelsy_lwork", a.dtype)(*a.shape, b.shape[1], rcond)[0])
+            size = room(lapack("gelsy_lwork", a.dtype)(*a.shape, b.shape[1], rcond)[0])
             _, x, _, rank, info = routine(a, b, pivots, rcond, size)
             return x, rank, None, info
         found = lapack(f"{self.driver}_lwork", a.dtype)(*a.shape, b.shape[1], rcond)
         if self.driver == "gelsd":
-            x, values, rank, info = routine(a, b, int(found[0]), int(found[1]), rcond)
+            sizes = [room(size) for size in found[:-1]]
+            x, values, rank, info = routine(a, b, *sizes, rcond)
         else:
-            _, x, values, rank, _, info = routine(a, b, rcond, int(found[0]))
+            _, x, values, rank, _, info = routine(a, b, rcond, room(found[0]))
         return x, rank, values, info
 
     def vjp(self, g: Any, y: Any, a: Any, b: Any, rcond: Any) -> Any:
         # The solution is pinv(A) B.
-        pinv = ops.linalg_pinv(a, ops.full((), 0.0, dtype=a.dtype), _precision(a))
+        pinv = ops.linalg_pinv(a, ops.full((), 0.0, dtype=a.dtype.to_real()), _precision(a))
         grad_b = ops.matmul(turned(pinv), g[0])
         p, seed = turned(pinv), ops.matmul(b, turned(g[0]))
         outer = ops.matmul(p, ops.matmul(turned(seed), p))
@@ -451,7 +455,7 @@ class LeastSquares(OfMatrices):
     def batch(self, batched: Any, size: Any, a: Any, b: Any, rcond: Any) -> Any:
         if self.driver not in _WITH_RANK[1:]:
             found = super().batch(batched, size, a, b, rcond)
-            empty = ops.full((size, 0), 0, dtype=a.dtype)
+            empty = ops.full((size, 0), 0, dtype=a.dtype.to_real())
             rank = found[1] if self.driver in _WITH_RANK else ops.full((size, 0), 0, dtype=int64)
             return found[0], rank, empty
         return super().batch(batched, size, a, b, rcond)
@@ -466,10 +470,11 @@ class LeastSquares(OfMatrices):
 
 
 def _room(routine: str, a: Array, b: Array) -> int:
-    return max(1, int(lapack(f"{routine}_lwork", a.dtype)(*a.shape, b.shape[1])[0]))
+    return room(lapack(f"{routine}_lwork", a.dtype)(*a.shape, b.shape[1])[0])
 
 
 def _precision(a: Any) -> Any:
     """The bound below which singular values of matrices like A are noise."""
     m, n = a.shape[-2:]
-    return ops.mul(ops.full((), sym_max(m, n), dtype=a.dtype), float(finfo(a.dtype).eps))
+    dtype = a.dtype.to_real()
+    return ops.mul(ops.full((), sym_max(m, n), dtype=dtype), float(finfo(dtype).eps))

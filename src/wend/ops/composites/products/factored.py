@@ -22,7 +22,7 @@ from wend.ops.linalg.family import (
     turned,
     with_diagonal,
 )
-from wend.ops.numeric import FLOATING
+from wend.ops.numeric import INEXACT
 from wend.ops.sugar import sugar
 from wend.ops.views.strided import arange
 
@@ -69,7 +69,7 @@ def _triangle_samples(rng: Any) -> Iterator[Sample]:
         yield Sample(rng.normal(size=shape))
 
 
-@composite("LU", result=("L", "U"), samples=_triangle_samples, supports=FLOATING)
+@composite("LU", result=("L", "U"), samples=_triangle_samples, supports=INEXACT)
 def lu_triangles(LU: Any) -> Any:
     """(L, U) of a packed LU: (..., m, k) with ones on the diagonal, and (..., k, n)."""
     k = lesser(*LU.shape[-2:])
@@ -93,7 +93,7 @@ def _solve_samples(rng: Any) -> Iterator[Sample]:
     name="linalg_lu_solve",
     grad_name="LinalgLuSolveBackward0",
     samples=_solve_samples,
-    supports=FLOATING,
+    supports=INEXACT,
 )
 def linalg_lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
     """X such that A X = B (left) or X A = B, of the factors of A; A^H for A with `adjoint`."""
@@ -136,9 +136,9 @@ def permutation_matrix(pivots: Any, rows: Any, dtype: Any) -> Any:
 
 
 def _reflections(input: Any, tau: Any) -> tuple[Any, Any]:
-    """(V, T) such that the product of the reflections I - tau_i v_i v_i^T is I - V T V^T.
+    """(V, T) such that the product of the reflections I - tau_i v_i v_i^H is I - V T V^H.
 
-    By Schreiber and Van Loan (1989): T^-1 = diag(1 / tau) + the upper triangle of V^T V.
+    By Schreiber and Van Loan (1989): T^-1 = diag(1 / tau) + the upper triangle of V^H V.
     """
     k = tau.shape[-1]
     ones = ops.full(tau.shape, 1, dtype=tau.dtype)
@@ -147,7 +147,7 @@ def _reflections(input: Any, tau: Any) -> tuple[Any, Any]:
     diagonal = with_diagonal(ops.full(inner.shape, 0, dtype=tau.dtype), tau)
     # T (I + S D) = D, which has no division by a tau of 0
     across = ops.triangular_solve_matrix(
-        ops.matrix_transpose(inner), turned(diagonal), upper=False, unitriangular=True
+        ops.matrix_transpose(inner), diagonal, upper=False, unitriangular=True
     )
     return v, ops.matrix_transpose(across)
 
@@ -183,10 +183,10 @@ def _reflection_samples(rng: Any) -> Iterator[Sample]:
     name="householder_product",
     grad_name="LinalgHouseholderProductBackward0",
     samples=_reflection_samples,
-    supports=FLOATING,
+    supports=INEXACT,
 )
 def householder_product(input: Any, tau: Any) -> Any:
-    """The first n columns of the product of the reflections I - tau_i v_i v_i^T.
+    """The first n columns of the product of the reflections I - tau_i v_i v_i^H.
 
     input: (..., m, n), v_i in column i below the diagonal (see geqrf)   tau: (..., k)
     """
@@ -211,7 +211,7 @@ def _ormqr_samples(rng: Any) -> Iterator[Sample]:
     functions=("ormqr",),
     methods=("ormqr",),
     samples=_ormqr_samples,
-    supports=FLOATING,
+    supports=INEXACT,
 )
 def ormqr(input: Any, input2: Any, input3: Any, left: bool, transpose: bool) -> Any:
     """Q C (left) or C Q, Q the product of the reflections, or its transpose.
@@ -248,13 +248,15 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool, transpose: bool) -> 
     methods=("logdet",),
     spellings={"input": "A"},
     samples=lambda rng: iter([Sample(rng.normal(size=(2, 3, 3))), Sample(np.eye(2))]),
-    supports=FLOATING,
+    supports=INEXACT,
 )
 def logdet(A: Any) -> Any:
-    """The logarithm of the determinant: -inf if it is 0, NaN if negative."""
+    """The logarithm of the determinant: -inf for 0; of real matrices, NaN if negative."""
     floating("logdet", A.dtype)
     square("logdet", A)
     sign, size = ops.linalg_slogdet(A)
+    if A.dtype.is_complex:
+        return ops.log(sign) + size
     return ops.where(ops.eq(sign, -1), float("nan"), size)
 
 
