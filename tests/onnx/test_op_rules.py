@@ -64,8 +64,8 @@ NO_RULE = {
         "cholesky_factor cholesky_inverse cholesky_solve cofactors cofactors_along geqrf "
         "householder_product inv_ex ldl_factor_ex ldl_solve least_squares linalg_completed "
         "linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_lu_solve linalg_pinv "
-        "linalg_pinv_hermitian linalg_qr linalg_slogdet linalg_svd linalg_svdvals logdet lu_factor_ex matrix_exp ormqr "
-        "pivots_order solve_matrix triangular_solve_matrix".split(),
+        "linalg_pinv_hermitian linalg_qr linalg_slogdet linalg_svd linalg_svdvals logdet "
+        "lu_factor_ex matrix_exp ormqr pivots_order solve_matrix triangular_solve_matrix".split(),
         NO_SOLVER,
     ),
 }

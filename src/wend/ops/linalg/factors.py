@@ -230,7 +230,7 @@ class LdlFactorEx(OfMatrices):
     """
 
     signature = "A, *, hermitian: bool = False"
-    hermitian: bool
+    hermitian: bool = False
     result = ("LD", "pivots", "info")
     label = "linalg_ldl_factor_ex"
     vjp = NO_GRADIENT
@@ -268,7 +268,7 @@ class LdlSolve(OfMatrices):
     """
 
     signature = "LD, pivots, B, *, hermitian: bool = False"
-    hermitian: bool
+    hermitian: bool = False
     tails = (2, 1, 2)
     vjp = NO_GRADIENT
 

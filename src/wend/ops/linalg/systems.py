@@ -225,8 +225,10 @@ class CholeskyInverse(OfMatrices):
             potri = lapack("potri", full.dtype)
             for place, one in each(full):
                 half = potri(one, lower=not self.upper)[0]
-                half = half.T.conj() if self.upper else half
-                found[place] = np.tril(half) + np.tril(half, -1).T.conj()
+                if self.upper:
+                    found[place] = np.triu(half) + np.triu(half, 1).T.conj()
+                else:
+                    found[place] = np.tril(half) + np.tril(half, -1).T.conj()
         return narrow(found, factor)
 
     def vjp(self, g: Any, y: Any, factor: Any) -> Any:

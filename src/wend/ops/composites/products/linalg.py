@@ -150,12 +150,19 @@ def matrix_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | No
         return _norm_by_values(input, ord, (rows, columns), keepdim, dtype)
     inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = norm_of("linalg.matrix_norm", input, 1, (inner,), True, dtype)
-    fold = ops.amax if ord > 0 else ops.amin
-    found = fold(sums, (outer,), True)
+    found = _extreme(ord, sums, outer, True)
     axes = tuple(sorted((rows, columns)))
     if keepdim:
         return found
     return ops.squeeze(found, axes)
+
+
+def _extreme(ord: Any, x: Any, dim: int, keepdim: bool) -> Any:
+    """The largest of norms along a dim, 0 of none; or the smallest, for an order below 0."""
+    if ord < 0:
+        return ops.amin(x, (dim,), keepdim)
+    fold = ops.sum if x.shape[dim] == 0 else ops.amax
+    return fold(x, (dim,), keepdim)
 
 
 def _norm_by_values(A: Any, ord: Any, axes: tuple[int, int], keepdim: bool, dtype: Any) -> Any:
@@ -168,8 +175,8 @@ def _norm_by_values(A: Any, ord: Any, axes: tuple[int, int], keepdim: bool, dtyp
     x = A if dtype is None else ops.cast(A, dtype)
     front = tuple(d for d in range(len(A.shape)) if d not in axes)
     values = ops.linalg_svdvals(ops.permute(x, (*front, *axes)))
-    fold = ops.sum if ord == "nuc" else ops.amax if ord > 0 else ops.amin
-    found = fold(values, (len(front),))
+    at = len(front)
+    found = ops.sum(values, (at,)) if ord == "nuc" else _extreme(ord, values, at, False)
     return restore(found, tuple(sorted(axes)), False) if keepdim else found
 
 
