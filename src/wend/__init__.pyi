@@ -493,9 +493,9 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
 def channel_shuffle(input: Tensor, groups: _int, *, out: Tensor | None = None) -> Tensor:
     """y = x with channel (g, c) at (c, g): the channels of `groups` groups interleaved."""
 def cholesky_inverse(input: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """The inverse of A, of its Cholesky factor: L L^T = A, or with `upper` U^T U = A."""
+    """The inverse of A, of its Cholesky factor: L L^H = A, or with `upper` U^H U = A."""
 def cholesky_solve(input: Tensor, input2: Tensor, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """X such that A X = B, of the Cholesky factor of A: L L^T = A, or with `upper` U^T U = A."""
+    """X such that A X = B, of the Cholesky factor of A: L L^H = A, or with `upper` U^H U = A."""
 @overload
 def clamp(input: Tensor, min: Tensor | None = None, max: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """y = min(max(input, min), max) for tensors; either bound may be None."""
@@ -911,7 +911,7 @@ def logaddexp2(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Te
 def logcumsumexp(input: Tensor, dim: _int | None, *, out: Tensor | None = None) -> Tensor:
     """y[i] = log(exp(x[0]) + ... + exp(x[i])) along `dim`, without overflow."""
 def logdet(A: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The logarithm of the determinant: -inf if it is 0, NaN if negative."""
+    """The logarithm of the determinant: -inf for 0; of real matrices, NaN if negative."""
 def logical_and(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input != 0 and other != 0."""
 def logical_and_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -488,9 +488,9 @@ class Tensor:
     def cholesky(self, upper: _bool = False, *, out: Tensor | None = None) -> Tensor:
         """linalg.cholesky."""
     def cholesky_inverse(self, upper: _bool = False) -> Tensor:
-        """The inverse of A, of its Cholesky factor: L L^T = A, or with `upper` U^T U = A."""
+        """The inverse of A, of its Cholesky factor: L L^H = A, or with `upper` U^H U = A."""
     def cholesky_solve(self, input2: Tensor, upper: _bool = False) -> Tensor:
-        """X such that A X = B, of the Cholesky factor of A: L L^T = A, or with `upper` U^T U = A."""
+        """X such that A X = B, of the Cholesky factor of A: L L^H = A, or with `upper` U^H U = A."""
     def chunk(self, chunks: _int, dim: _int = 0) -> Any:
         """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
     @overload
@@ -1010,7 +1010,7 @@ class Tensor:
     def logcumsumexp(self, dim: _int | None) -> Tensor:
         """y[i] = log(exp(x[0]) + ... + exp(x[i])) along `dim`, without overflow."""
     def logdet(self) -> Tensor:
-        """The logarithm of the determinant: -inf if it is 0, NaN if negative."""
+        """The logarithm of the determinant: -inf for 0; of real matrices, NaN if negative."""
     def logical_and(self, other: Tensor) -> Tensor:
         """y = input != 0 and other != 0."""
     def logical_and_(self, other: Tensor) -> Tensor:
