@@ -162,7 +162,7 @@ class LinalgSlogdet(OfMatrices):
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         seed = g[1]
-        if a.dtype.is_complex:  # of the sign, the angle
+        if a.dtype.is_complex:  # the sign has an angle
             seed = ops.complex(seed, ops.imag(g[0] * ops.conj(y[0])))
         return (turned(ops.inv_ex(a)[0]) * all_over(seed, a),)
 

@@ -300,7 +300,7 @@ def _changed_basis(inner: Any, back: Any) -> Any:
 def _off_diagonal(x: Any) -> Any:
     """The matrices with zeros on the diagonal, where complex numbers have an imaginary part.
 
-    Of real numbers these are zeros already: differences of a matrix and its transpose.
+    For real numbers these are zeros already: differences of a matrix and its transpose.
     """
     if not x.dtype.is_complex:
         return x
