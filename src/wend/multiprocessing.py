@@ -1,4 +1,8 @@
-"""wend.multiprocessing: Python's own, with tensors sent by value; functions in many processes."""
+"""wend.multiprocessing: Python's own; functions in many processes; tensors between these.
+
+A tensor in shared memory is sent as an open file, so that each process sees the writes of the
+others; the rest goes by value.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,15 @@ from collections.abc import Callable
 from multiprocessing import *  # noqa: F403
 from multiprocessing import connection as _connection
 from multiprocessing import get_context, set_start_method
+from multiprocessing.reduction import DupFd, ForkingPickler
 from pathlib import Path
 from typing import Any
 
-from wend.base.errors import ArgumentError
+from wend.base.dtypes import NAMES
+from wend.base.errors import ArgumentError, GraphError
+from wend.core._hot import Tensor
+from wend.frontend.interop.shared import block_of, mapped, tensor_in
+from wend.nn.parameter import Parameter
 
 __all__ = [
     "ProcessContext",
@@ -25,6 +34,7 @@ __all__ = [
     "get_all_sharing_strategies",
     "get_context",
     "get_sharing_strategy",
+    "init_reductions",
     "set_sharing_strategy",
     "set_start_method",
     "spawn",
@@ -41,7 +51,7 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def get_sharing_strategy() -> str:
-    """The name that was set; tensors are sent by value all the same."""
+    """The name that was set; shared memory is an open file all the same."""
     return _strategy[0]
 
 
@@ -181,3 +191,54 @@ def spawn(
 ) -> ProcessContext | None:
     """As `start_processes`, by new processes."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+# -- tensors between processes --------------------------------------------------------------
+
+
+def rebuild_shared(
+    descriptor: Any, size: int, dtype: str, shape: Any, strides: Any, offset: int, leaf: Any
+) -> Any:
+    """A tensor in the memory of an open file; leaf: (whether a Parameter, requires_grad)."""
+    block = mapped(descriptor.detach(), size)
+    made = tensor_in(block, NAMES[dtype], tuple(shape), tuple(strides), offset)
+    is_parameter, requires_grad = leaf
+    if is_parameter:
+        return Parameter(made, requires_grad)
+    return made.requires_grad_() if requires_grad else made
+
+
+def reduce_tensor(tensor: Any) -> Any:
+    """How the pickler of processes takes a tensor apart.
+
+    Raises GraphError for a tensor with a history: gradients do not cross processes.
+    """
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise GraphError(
+            "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd "
+            "does not support crossing process boundaries.  If you just want to transfer the data, "
+            "call detach() on the tensor before serializing (e.g., putting it on the queue)."
+        )
+    block, offset = block_of(tensor)
+    if block is None:
+        return tensor.__reduce_ex__(4)
+    name = str(tensor.dtype).split(".")[1]
+    leaf = (isinstance(tensor, Parameter), tensor.requires_grad)
+    return rebuild_shared, (
+        DupFd(block.descriptor),
+        block.size_asked,
+        name,
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+        offset,
+        leaf,
+    )
+
+
+def init_reductions() -> None:
+    """Have processes hand tensors over in this way."""
+    for cls in (Tensor, Parameter):
+        ForkingPickler.register(cls, reduce_tensor)
+
+
+init_reductions()

@@ -23,6 +23,7 @@ from wend.frontend.aliasing import rebinding as aliasing
 from wend.frontend.aliasing.outside_memory import expose
 from wend.frontend.aliasing.versions import base_now, count_write, keep_count, leave_memory
 from wend.frontend.autograd.grad_modes import is_inference
+from wend.frontend.interop.shared import is_shared, share_memory_
 from wend.ops.indexing import subscript
 from wend.ops.sugar import spelled
 
@@ -368,16 +369,6 @@ def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
 def reversed_(self: Tensor) -> Tensor:
     """The tensor with the first dim in reverse order, for `reversed`."""
     return ops.flip(self, (0,)) if self.dim() else self  # type: ignore[no-any-return]
-
-
-def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared between processes."""
-    return False
-
-
-def share_memory_(self: Tensor) -> Tensor:
-    """Sharing between processes is done by the loader; this is a no-op."""
-    return self
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
