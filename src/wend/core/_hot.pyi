@@ -914,7 +914,7 @@ class Tensor:
     def is_same_size(self, other: Tensor) -> _bool:
         """Whether the shapes are equal."""
     def is_shared(self) -> _bool:
-        """Whether the memory is shared between processes."""
+        """Whether the tensor lies in memory that processes share."""
     def is_signed(self) -> _bool:
         """Whether the dtype has negative numbers."""
     @property
@@ -1377,7 +1377,7 @@ class Tensor:
     def sgn_(self) -> Tensor:
         """y = input / |input|, and 0 for 0: the sign of real numbers."""
     def share_memory_(self) -> Tensor:
-        """Sharing between processes is done by the loader; this is a no-op."""
+        """Move the tensor into memory that processes share: each sees what the others write."""
     def short(self) -> Tensor:
         """This tensor as torch.int16."""
     def sigmoid(self) -> Tensor:
