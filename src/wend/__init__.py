@@ -104,7 +104,7 @@ _LAZY = frozenset(
     "signal nn optim utils autograd func nested export jit onnx linalg fft cuda cpu backends "
     "random special masked testing distributed distributions multiprocessing amp serialization "
     "types version overrides hub sparse accelerator mps xpu return_types debug aot fx _dynamo "
-    "_inductor _higher_order_ops ao _C __config__ _custom_ops _tensor_str library profiler "
+    "_inductor _higher_order_ops ao _C __config__ _custom_ops _tensor_str futures library profiler "
     "storage".split()
 )
 

@@ -1,27 +1,20 @@
+# ruff: noqa: F401
 """torch.types: names for annotations."""
 
 import os as _os
-from builtins import (
-    bool as _bool,
-)
-from builtins import (
-    bytes as _bytes,
-)
-from builtins import (
-    float as _float,
-)
-from builtins import (
-    int as _int,
-)
-from builtins import (
-    str as _str,
-)
+from builtins import bool as _bool
+from builtins import bytes as _bytes
+from builtins import float as _float
+from builtins import int as _int
+from builtins import str as _str
 from collections.abc import Sequence
 from typing import IO, Any, TypeAlias
 
 from wend.base.devices import device as _device
+from wend.base.dtypes import DType as _dtype
 from wend.base.shapes import Size
 from wend.core._hot import Tensor
+from wend.frontend.formats import layout as _layout
 from wend.frontend.storage import TypedStorage, UntypedStorage
 
 __all__ = ["Device", "FileLike", "IntLikeType", "Number", "Storage"]

@@ -145,9 +145,16 @@ def standard_normal(shape: Any, like: Tensor) -> Tensor:
     return randn(tuple(shape), dtype=like.dtype)
 
 
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
+    return randn(tuple(shape), dtype=dtype, device=device)
+
+
 def sum_rightmost(value: Tensor, dim: int) -> Tensor:
     """The sum over the last `dim` dims."""
     return ops.sum(value, tuple(range(-dim, 0))) if dim else value
+
+
+_sum_rightmost = sum_rightmost  # PyTorch's name
 
 
 def all_rightmost(value: Tensor, dim: int) -> Tensor:

@@ -24,6 +24,7 @@ __all__ = [
     "get_memory_budget",
     "get_num_threads",
     "is_complex",
+    "is_deterministic_algorithms_warn_only_enabled",
     "is_floating_point",
     "is_grad_enabled",
     "is_storage",
@@ -171,6 +172,11 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     """Ask for results that are bit-equal from run to run."""
     config.settings.set(deterministic=bool(mode))
     _renew_modes()
+
+
+def is_deterministic_algorithms_warn_only_enabled() -> bool:
+    """False: there is a deterministic way for each op, and nothing to warn of."""
+    return False
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -115,8 +115,9 @@ class MembersMixin:
             members = attributes.get(key)
             if members is None or name not in members:
                 continue
+            # Classes that hand on attributes call this method for names that are there.
             # A name in a live registry of ours was deleted from `__dict__` directly.
-            if type(members) is not Registry or not members.owned_by(self):
+            if name in attributes or type(members) is not Registry or not members.owned_by(self):
                 value = attributes[name] = members[name]
                 return value
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")

@@ -1,0 +1,13 @@
+"""torch.backends.cpu: the instructions that the processor has."""
+
+from wend import cpu as _cpu
+
+__all__ = ["get_cpu_capability"]
+
+
+def get_cpu_capability() -> str:
+    """AVX512, AVX2 or DEFAULT."""
+    found = _cpu.get_capabilities()
+    if found.get("avx512_f"):
+        return "AVX512"
+    return "AVX2" if found.get("avx2") else "DEFAULT"

@@ -1,0 +1,66 @@
+"""Libraries that know nothing of Wend: `wend run -m pytest tests/libraries`, as `.ci/libraries` does.
+
+Elsewhere, and where a library is not installed, the tests are skipped.
+"""
+
+import importlib
+import importlib.util
+from importlib import metadata
+
+import pytest
+
+
+def served():
+    """Whether `import torch` is Wend in this process."""
+    try:
+        return "+wend" in metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        return False
+
+
+def pytest_collection_modifyitems(items):
+    if served():
+        return
+    skip = pytest.mark.skip(reason="run by `wend run -m pytest tests/libraries`")
+    for item in items:
+        if "libraries" in item.path.parts:
+            item.add_marker(skip)
+
+
+@pytest.fixture
+def library():
+    """A function that imports a library, and skips the test only where that is not installed."""
+
+    def found(name):
+        if importlib.util.find_spec(name.split(".")[0]) is None:
+            pytest.skip(f"{name} is not installed")
+        return importlib.import_module(name)
+
+    return found
+
+
+@pytest.fixture
+def torch():
+    import torch
+
+    torch.manual_seed(0)
+    return torch
+
+
+@pytest.fixture
+def falls(torch):
+    """A function that trains by a loss for three steps, and asserts that the loss falls."""
+
+    def train(parameters, loss_of, optimizer=torch.optim.Adam, steps=3, lr=1e-2):
+        optimizer = optimizer(list(parameters), lr=lr)
+        losses = []
+        for _ in range(steps):
+            optimizer.zero_grad()
+            loss = loss_of()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        assert losses[-1] < losses[0], losses
+        return losses
+
+    return train
