@@ -216,3 +216,32 @@ def test_safetensors_of_modules(tmp_path):
     with pytest.raises(RuntimeError, match=r"misses \['0.weight', '1.weight'\]"):
         safetensors.save_file({"0.bias": model[0].bias, "1.bias": model[1].bias}, path)
         safetensors.load_model(other, path)
+
+
+def test_a_wrapper_of_an_optimizer():
+    class Wrapper(wend.optim.Optimizer):
+        def __init__(self, inner):
+            self.inner = inner
+
+        def step(self, closure=None):
+            self.inner.step(closure)
+
+    x = wend.ones(2, requires_grad=True)
+    x.sum().backward()
+    Wrapper(wend.optim.SGD([x], lr=1.0)).step()
+    assert x.tolist() == [0.0, 0.0]
+
+
+def test_a_module_that_hands_on_attributes():
+    class Wrapper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(2, 1)
+
+        def __getattr__(self, name):
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                return getattr(super().__getattr__("inner"), name)
+
+    assert Wrapper().weight.shape == (1, 2)

@@ -1,4 +1,4 @@
-"""Libraries that know nothing of Wend: `wend run -m pytest tests/libraries`, as `.ci/libraries` does.
+"""Libraries that know nothing of Wend: `wend run -m pytest tests/libraries`, by `.ci/libraries`.
 
 Elsewhere, and where a library is not installed, the tests are skipped.
 """

@@ -46,7 +46,10 @@ def test_training_and_generation(torch, falls, make):
     mask = torch.ones_like(ids)
     mask[1, 5:] = 0
     model.eval()
-    loss = lambda: model(input_ids=ids, attention_mask=mask, labels=ids).loss
+
+    def loss():
+        return model(input_ids=ids, attention_mask=mask, labels=ids).loss
+
     falls(model.parameters(), loss, torch.optim.AdamW, lr=1e-3)
     if make is bert:
         return

@@ -458,6 +458,9 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """A `step` with the hooks around it, that leaves nothing pending behind."""
 
     def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if "_optimizer_step_pre_hooks" not in vars(self):
+            # A wrapper that never called __init__: the wrapped optimizer takes the step.
+            return step(self, *args, **kwargs)
         if _global_step_pre_hooks or self._optimizer_step_pre_hooks:
             args, kwargs = _run_pre_hooks(self, args, kwargs)
         if self._begun is not None:  # called by the step of a subclass
