@@ -48,6 +48,7 @@ from wend.frontend.api import get_default_dtype as get_default_dtype
 from wend.frontend.api import get_memory_budget as get_memory_budget
 from wend.frontend.api import get_num_threads as get_num_threads
 from wend.frontend.api import is_complex as is_complex
+from wend.frontend.api import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from wend.frontend.api import is_floating_point as is_floating_point
 from wend.frontend.api import is_storage as is_storage
 from wend.frontend.api import is_tensor as is_tensor
@@ -235,6 +236,7 @@ from wend import distributions as distributions
 from wend import export as export
 from wend import fft as fft
 from wend import func as func
+from wend import futures as futures
 from wend import fx as fx
 from wend import hub as hub
 from wend import jit as jit
