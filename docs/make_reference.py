@@ -89,6 +89,13 @@ TITLES = {
     "wend.nn.attention.flex_attention": "attention with functions on scores",
     "wend.cuda": "questions about devices",
     "wend.accelerator": "questions about accelerators",
+    "wend.xpu": "questions about a device that is not there",
+    "wend.mps": "questions about a device that is not there",
+    "wend.mtia": "questions about a device that is not there",
+    "wend.functional": "functions at a second address",
+    "wend.return_types": "named results",
+    "wend.storage": "memory of tensors",
+    "wend.types": "names for annotations",
     "wend.distributed": "questions about process groups",
 }
 #: Packages of the inside: see docs/architecture.md.

@@ -66,9 +66,32 @@ _AUTOCAST = (
 ).split()
 
 _WINDOWS = "bartlett_window blackman_window hamming_window hann_window kaiser_window".split()
+_AS_SCHEMAS = (
+    "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ avg_pool1d batch_norm "
+    "binary_cross_entropy_with_logits celu_ conv_tbc cosine_embedding_loss ctc_loss dropout_ "
+    "feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ "
+    "hinge_embedding_loss instance_norm kl_div margin_ranking_loss norm_except_dim pdist "
+    "poisson_nll_loss rrelu rrelu_ selu_ threshold_ triplet_margin_loss"
+).split()
+_SWITCHES = (
+    "get_deterministic_debug_mode is_deterministic_algorithms_warn_only_enabled "
+    "is_warn_always_enabled set_deterministic_debug_mode set_flush_denormal set_warn_always"
+).split()
+_STORAGES = (
+    "BoolStorage ByteStorage CharStorage DoubleStorage FloatStorage IntStorage LongStorage "
+    "ShortStorage HalfStorage BFloat16Storage"
+).split()
 
 #: Names that load with their module, when first used.
 _ELSEWHERE = {
+    **dict.fromkeys(_AS_SCHEMAS, "wend.nn.functional._as_schemas"),
+    **dict.fromkeys(_SWITCHES, "wend.frontend.rare.switches"),
+    **dict.fromkeys(_STORAGES, "wend.frontend.rare.typed_storage"),
+    "AcceleratorError": "wend.frontend.platform",
+    "OutOfMemoryError": "wend.frontend.platform",
+    "DisableTorchFunctionSubclass": "wend.frontend.methods",
+    **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "wend.frontend.rare.symbols"),
+    "from_file": "wend.frontend.rare.files",
     "compile": "wend._dynamo",
     "cond": "wend._higher_order_ops.cond",
     "while_loop": "wend._higher_order_ops.while_loop",
@@ -103,15 +126,17 @@ _BEHIND_LAYERS = {"compiler": "wend._compiler", "ops": "wend._torch_ops"}
 _LAZY = frozenset(
     "signal nn optim utils autograd func nested export jit onnx linalg fft cuda cpu backends "
     "random special masked testing distributed distributions multiprocessing amp serialization "
-    "types version overrides hub sparse accelerator mps xpu return_types debug aot fx _dynamo "
-    "_inductor _higher_order_ops ao _C __config__ _custom_ops _tensor_str futures library profiler "
-    "storage".split()
+    "types version overrides hub sparse accelerator mps mtia xpu return_types debug aot fx "
+    "_dynamo _inductor _higher_order_ops ao _C __config__ _custom_ops _tensor_str futures "
+    "library profiler storage _utils functional".split()
 )
 
 
 def __getattr__(name: str) -> Any:
     if name in _BEHIND_LAYERS:  # for programs that see no layers: `wend run` hides these
         return importlib.import_module(_BEHIND_LAYERS[name])
+    if name == "torch":  # PyTorch's package knows itself by that name
+        return _sys.modules[__name__]
     if name in _ELSEWHERE:
         found = getattr(importlib.import_module(_ELSEWHERE[name]), name)
         globals()[name] = found

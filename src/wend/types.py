@@ -1,37 +1,35 @@
-# ruff: noqa: F401
-"""torch.types: names for annotations."""
+"""wend.types: names for annotations."""
 
-import os as _os
-from builtins import bool as _bool
-from builtins import bytes as _bytes
-from builtins import float as _float
-from builtins import int as _int
-from builtins import str as _str
+from __future__ import annotations
+
+import os
 from collections.abc import Sequence
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, Union
 
 from wend.base.devices import device as _device
 from wend.base.dtypes import DType as _dtype
 from wend.base.shapes import Size
 from wend.core._hot import Tensor
 from wend.frontend.formats import layout as _layout
-from wend.frontend.storage import TypedStorage, UntypedStorage
+from wend.frontend.rare.symbols import SymBool, SymFloat, SymInt
+from wend.frontend.storage import UntypedStorage as Storage
 
-__all__ = ["Device", "FileLike", "IntLikeType", "Number", "Storage"]
+__all__ = ["Device", "FileLike", "Number", "Storage"]
 
-_TensorOrTensors: TypeAlias = Tensor | Sequence[Tensor]
-_TensorOrTensorsOrGradEdge: TypeAlias = _TensorOrTensors | Any
-_size: TypeAlias = Size | list[_int] | tuple[_int, ...]
-_symsize: TypeAlias = _size
-_dispatchkey: TypeAlias = _str
-_qscheme: TypeAlias = Any
-
-IntLikeType: TypeAlias = _int
-FloatLikeType: TypeAlias = _float
-BoolLikeType: TypeAlias = _bool
-py_sym_types: tuple[type, ...] = ()
-PySymType: TypeAlias = Any
-Number: TypeAlias = _int | _float | _bool
-Device: TypeAlias = _device | _str | _int | None
-FileLike: TypeAlias = _str | _os.PathLike[_str] | IO[_bytes]
-Storage: TypeAlias = TypedStorage | UntypedStorage
+_bool, _int, _float, _complex, _str, _bytes = bool, int, float, complex, str, bytes
+_dtypes, _layouts = _dtype, _layout
+_dispatchkey, _qscheme = str, Any
+_Number = (int, float, bool)
+_size = Union[Size, list[int], tuple[int, ...]]  # noqa: UP007 (a value, for programs that ask)
+_symsize = Union[Size, Sequence[Union[int, SymInt]]]  # noqa: UP007
+_TensorOrTensors = Union[Tensor, Sequence[Tensor]]  # noqa: UP007
+_TensorOrTensorsOrGradEdge = Union[Tensor, Sequence[Any]]  # noqa: UP007
+_TensorOrOptionalTensors = Union[Tensor, Sequence[Union[Tensor, None]]]  # noqa: UP007
+Number = Union[int, float, bool]  # noqa: UP007
+Device = Union[_device, str, int, None]  # noqa: UP007
+FileLike = Union[str, os.PathLike[str], IO[bytes]]  # noqa: UP007
+IntLikeType = Union[int, SymInt]  # noqa: UP007
+FloatLikeType = Union[float, SymFloat]  # noqa: UP007
+BoolLikeType = Union[bool, SymBool]  # noqa: UP007
+PySymType = Union[SymInt, SymFloat, SymBool]  # noqa: UP007
+py_sym_types: tuple[Any, ...] = (SymInt, SymFloat, SymBool)

@@ -4,5 +4,6 @@ __version__: str = "0.1.0.dev0"
 debug = False
 cuda = None
 hip = None
+rocm = None
 xpu = None
 git_version = "unknown"

@@ -91,3 +91,122 @@ def test_out_of_a_function_over_ops_is_written():
     x, out = wend.tensor(X), wend.empty(0)
     assert wend.masked_select(x, x > 3, out=out) is out
     np.testing.assert_array_equal(out.numpy(), X[X > 3])
+
+
+AS_SCHEMAS = [
+    "t.adaptive_avg_pool1d(x[None], 2)",
+    "t.adaptive_max_pool1d(x[None], 2)",
+    "t.avg_pool1d(x[None], 2, ceil_mode=True)",
+    "t.batch_norm(x, None, None, t.zeros(4), t.ones(4), True, 0.1, 1e-5, False)",
+    "t.instance_norm(x[None], None, None, None, None, True, 0.1, 1e-5, False)",
+    "t.binary_cross_entropy_with_logits(x, x / 11, None, None, 2)",
+    "t.conv_tbc(t.ones(5, 2, 3), t.ones(2, 3, 4), t.ones(4), pad=1)",
+    "t.cosine_embedding_loss(x, y, t.tensor([1.0, -1.0, 1.0]), 0.5, reduction=0)",
+    "t.hinge_embedding_loss(x, t.sign(y - 1), reduction=2)",
+    "t.kl_div(x.log_softmax(1), y.softmax(1), 2)",
+    "t.margin_ranking_loss(x, y, t.sign(y), 0.5, 2)",
+    "t.poisson_nll_loss(x, y.abs(), True, False, 1e-8, 1)",
+    "t.triplet_margin_loss(x, y, x + 1, 1.0, 2.0, 1e-6, False, 1)",
+    "t.norm_except_dim(x, 2, 1)",
+    "t.celu_(y.clone())",
+    "t.selu_(y.clone())",
+    "t.threshold_(x.clone(), 3, 20)",
+    "t.rrelu(y, 0.2, 0.2, True)",
+    "t.feature_dropout(x, 0.0, True)",
+    "t.dropout_(x.clone(), 0.0, True)",
+    "t.alpha_dropout(x, 0.5, False)",
+]
+
+
+@pytest.mark.parametrize("form", AS_SCHEMAS)
+def test_operators_forms(form):
+    torch = pytest.importorskip("torch")
+    for mine, theirs in zip(flat(computed(wend, form)), flat(computed(torch, form)), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+
+
+def flat(value):
+    return [leaf for part in value for leaf in flat(part)] if isinstance(value, list) else [value]
+
+
+SMALL = [
+    "t.torch is t",
+    "t.mps.is_available(), t.xpu.is_available(), t.mtia.is_available(), t.xpu.device_count()",
+    "t.cuda.get_rng_state_all(), t.cuda.is_initialized(), t.cuda.memory_allocated(None)",
+    "t.cuda.stream(None).__enter__(), t.cuda.device(-1).__enter__()",
+    "t.backends.cudnn.enabled, t.backends.cudnn.benchmark, t.backends.cudnn.version()",
+    "t.backends.cuda.flash_sdp_enabled(), t.backends.cuda.is_built()",
+    "t.get_deterministic_debug_mode(), t.is_warn_always_enabled()",
+    "t.is_deterministic_algorithms_warn_only_enabled()",
+    "t.FloatStorage([1, 2]).tolist(), t.LongStorage(2).size()",
+    "isinstance(x.storage(), t.FloatStorage), isinstance(x.storage(), t.LongStorage)",
+    "x.t().dim_order(), x.dim_order(), x.is_set_to(x), x.is_set_to(x[1:]), x.is_set_to(x + 0)",
+    "x.clone().map2_(y, y, lambda a, b, c: a + b * c)",
+    "type(x.max(1)) is t.return_types.max, type(x.sort()) is t.return_types.sort",
+    "issubclass(t.OutOfMemoryError, RuntimeError), isinstance(3, t.SymInt)",
+    "t._utils._flatten_dense_tensors([x, y])",
+    "t._utils._unflatten_dense_tensors(t.arange(7.0), [t.ones(2, 2), t.ones(3)])",
+    "t.version.cuda, t.version.hip, t.version.rocm, t.version.debug",
+    "t.functional.norm is not None, t.storage.UntypedStorage is t.UntypedStorage",
+]
+
+
+@pytest.mark.parametrize("form", SMALL)
+def test_small_names(form):
+    torch = pytest.importorskip("torch")
+    np.testing.assert_equal(computed(wend, f"({form})"), computed(torch, f"({form})"))
+
+
+def test_a_file_as_memory(tmp_path):
+    path = str(tmp_path / "numbers")
+    wend.from_file(path, shared=True, size=3, dtype=wend.float64)[1] = 2.5
+    assert wend.from_file(path, size=3, dtype=wend.float64).tolist() == [0, 2.5, 0]
+    with pytest.raises(ValueError, match="24 bytes, and 9 elements"):
+        wend.from_file(path, size=9, dtype=wend.float64)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_gradients_of_convolutions(dims):
+    import wend.nn.grad as mine
+
+    torch = pytest.importorskip("torch")
+    import torch.nn.grad as theirs
+
+    rng = np.random.default_rng(0)
+    x, w, g = (rng.normal(size=(2, 2, *[n] * dims)).astype("float32") for n in (5, 2, 2))
+    for name, args in {
+        "input": ((2, 2, *[5] * dims), w),
+        "weight": (x, (2, 2, *[2] * dims)),
+    }.items():
+        results = [
+            getattr(grad, f"conv{dims}d_{name}")(
+                *(t.tensor(a) if isinstance(a, np.ndarray) else a for a in args),
+                t.tensor(g), stride=2, padding=0,
+            ).numpy()
+            for grad, t in ((mine, wend), (theirs, torch))
+        ]  # fmt: skip
+        np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-5)
+
+
+def test_lists_of_nodes_cannot_be_changed():
+    import pickle
+
+    from wend.fx.immutable_collections import immutable_dict, immutable_list
+
+    fixed = immutable_list([1, 2])
+    with pytest.raises(NotImplementedError, match="cannot be changed"):
+        fixed.append(3)
+    with pytest.raises(NotImplementedError, match="cannot be changed"):
+        immutable_dict(a=1)["b"] = 2
+    assert pickle.loads(pickle.dumps(fixed)) == [1, 2] and hash(fixed) == hash((1, 2))
+
+
+def test_an_exception_of_another_process():
+    from wend._utils import ExceptionWrapper
+
+    try:
+        {}["a"]
+    except KeyError:
+        caught = ExceptionWrapper(where="in a worker")
+    with pytest.raises(KeyError, match="Caught KeyError in a worker"):
+        caught.reraise()

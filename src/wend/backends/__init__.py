@@ -1,5 +1,16 @@
 """wend.backends: PyTorch's switches of backends that Wend does not have."""
 
-from wend.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp
+from wend.backends import cpu, cuda, cudnn, mha, mkl, mkldnn, mps, nnpack, openmp, opt_einsum
 
-__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
+__all__ = [
+    "cpu",
+    "cuda",
+    "cudnn",
+    "mha",
+    "mkl",
+    "mkldnn",
+    "mps",
+    "nnpack",
+    "openmp",
+    "opt_einsum",
+]

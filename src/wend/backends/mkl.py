@@ -1,11 +1,18 @@
 """Settings of a backend that Wend does not use: accepted, without effect."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from wend.frontend.platform import is_available
 
-is_built = is_available
-enabled = False
-benchmark = False
-deterministic = False
-allow_tf32 = False
+VERBOSE_OFF, VERBOSE_ON = 0, 1
 
-__all__ = ["allow_tf32", "benchmark", "deterministic", "enabled", "is_available", "is_built"]
+__all__ = ["is_available", "verbose"]
+
+
+@contextmanager
+def verbose(enable: int) -> Iterator[None]:
+    """A block: the library that would say more is not used."""
+    yield

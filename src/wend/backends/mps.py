@@ -1,11 +1,23 @@
-"""Settings of a backend that Wend does not use: accepted, without effect."""
+"""Questions about Apple's GPUs: there is none."""
 
+from wend.frontend.platform import device_count as get_core_count
 from wend.frontend.platform import is_available
 
 is_built = is_available
-enabled = False
-benchmark = False
-deterministic = False
-allow_tf32 = False
 
-__all__ = ["allow_tf32", "benchmark", "deterministic", "enabled", "is_available", "is_built"]
+__all__ = ["get_core_count", "get_name", "is_available", "is_built", "is_macos_or_newer"]
+
+
+def get_name() -> str:
+    """'': there is no such device."""
+    return ""
+
+
+def is_macos_or_newer(major: int, minor: int) -> bool:
+    """False: there is no such device."""
+    return False
+
+
+def is_macos13_or_newer(minor: int = 0) -> bool:
+    """False: there is no such device."""
+    return False

@@ -1,11 +1,5 @@
-"""Settings of a backend that Wend does not use: accepted, without effect."""
+"""Whether Wend's threads are OpenMP's: they are its own."""
 
 from wend.frontend.platform import is_available
 
-is_built = is_available
-enabled = False
-benchmark = False
-deterministic = False
-allow_tf32 = False
-
-__all__ = ["allow_tf32", "benchmark", "deterministic", "enabled", "is_available", "is_built"]
+__all__ = ["is_available"]

@@ -643,6 +643,8 @@ class Tensor:
         """y = the derivative of lgamma at input."""
     def digamma_(self) -> Tensor:
         """y = the derivative of lgamma at input."""
+    def dim_order(self, *, ambiguity_check: Any = False) -> tuple[_int, ...]:
+        """The dims from the slowest to the quickest in memory, as the strides order them."""
     def dist(self, other: Tensor, p: Any = 2) -> Tensor:
         """y = p-norm of all elements of x - other."""
     @overload
@@ -913,6 +915,8 @@ class Tensor:
     def is_quantized(self) -> _bool: ...
     def is_same_size(self, other: Tensor) -> _bool:
         """Whether the shapes are equal."""
+    def is_set_to(self, tensor: Tensor) -> _bool:
+        """Whether both are the same elements of the same memory."""
     def is_shared(self) -> _bool:
         """Whether the tensor lies in memory that processes share."""
     def is_signed(self) -> _bool:
@@ -1048,6 +1052,8 @@ class Tensor:
     @property
     def mH(self) -> Tensor: ...
     mT: Tensor
+    def map2_(self, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
+        """Overwrite each element by callable(element, of x, of y): Python speed."""
     def map_(self, other: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
         """Overwrite each element by callable(element, element of `other`): Python speed."""
     def masked_fill(self, mask: Tensor, value: Tensor | _Number) -> Tensor:
@@ -1296,8 +1302,12 @@ class Tensor:
         """y = x in the given shape; an extent may be -1: it follows from the rest."""
     def reshape_as(self, other: Any) -> Any:
         """self in the shape of other."""
+    def resize(self, *sizes: Any) -> Tensor:
+        """`resize_` without a change of this tensor; PyTorch has deprecated the method."""
     def resize_(self, *sizes: Any, size: Any = None, memory_format: Any = None) -> Tensor:
         """Give this tensor a new shape; elements are kept in row-major order, new elements are 0."""
+    def resize_as(self, tensor: Tensor) -> Tensor:
+        """`resize` to the shape of another tensor; PyTorch has deprecated the method."""
     def resize_as_(self, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
         """resize_ to the shape of `the_template`."""
     def resize_as_sparse_(self, *args: Any, **kwargs: Any) -> Any:

@@ -279,10 +279,14 @@ class Primitive(PrimitiveBase):
         return f"{self.name}({attrs})" if attrs else self.name
 
 
+#: The named tuples of results made so far, by name.
+RETURN_TYPES: dict[str, Any] = {}
+
+
 def return_type(name: str, fields: tuple[str, ...]) -> Any:
     """A namedtuple for results of an op, printed as PyTorch prints such."""
     make: Any = namedtuple
-    made = make(name, fields)
+    made = RETURN_TYPES[name] = make(name, fields)
 
     def __repr__(self: Any) -> str:
         items = [f"{field}={value!r}" for field, value in zip(fields, self, strict=True)]

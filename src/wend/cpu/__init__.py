@@ -1,4 +1,4 @@
-"""wend.cpu: the device that is always there, with the names that programs for others use."""
+"""wend.cpu: the device that is always there, with the names that programs for GPUs use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 class Stream:
-    """The order of the CPU's work: there is one, and nothing to wait for."""
+    """The order of the CPU's work: always the same, and nothing to wait for."""
 
     def __init__(self, priority: int = -1) -> None:
         self.priority = priority

@@ -5,8 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from wend.cuda import amp
+from wend.cuda.streams import (
+    CUDAGraph,
+    Event,
+    ExternalStream,
+    Stream,
+    StreamContext,
+    device,
+    device_of,
+    graph,
+    stream,
+)
 from wend.frontend import platform as _platform
-from wend.frontend.platform import device_count, is_available
+from wend.frontend.platform import (
+    AcceleratorError,
+    OutOfMemoryError,
+    device_count,
+    is_available,
+    is_bf16_supported,
+)
 
 manual_seed = manual_seed_all = seed = seed_all = _platform.nothing
 synchronize = empty_cache = ipc_collect = reset_peak_memory_stats = _platform.nothing
@@ -15,14 +32,17 @@ get_device_properties = mem_get_info = set_device = init = _platform.refuse
 memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = _platform.no_bytes
 is_initialized = is_available
 
-is_current_stream_capturing = is_available
-current_stream = default_stream = get_rng_state = set_rng_state = _platform.refuse
-memory_stats = memory_summary = _platform.refuse
-default_generators = ()
+current_stream = default_stream = set_stream = get_rng_state = initial_seed = _platform.refuse
+set_rng_state = memory_summary = _platform.refuse
+reset_max_memory_allocated = reset_max_memory_cached = _platform.nothing
+reset_accumulated_memory_stats = set_per_process_memory_fraction = _platform.nothing
+max_memory_cached = memory_cached = _platform.no_bytes
+default_generators: tuple[()] = ()
+has_half = has_magma = False
 
 
 def get_rng_state_all() -> list[Any]:
-    """[]: the states of all devices."""
+    """[]: there is no such device."""
     return []
 
 
@@ -32,70 +52,37 @@ def set_rng_state_all(new_states: Any) -> None:
         set_rng_state(state)
 
 
-class Stream:
-    """A queue of work on a CUDA device. `Stream()` raises DeviceError: there is no device."""
-
-    __init__ = _platform.refuse  # type: ignore[assignment]
-
-
-class Event(Stream):
-    """A mark in a queue of work; raises DeviceError as Stream does."""
+def get_arch_list() -> list[str]:
+    """[]: there is no such device."""
+    return []
 
 
-class ExternalStream(Stream):
-    """A queue of foreign code; raises DeviceError as Stream does."""
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """{}: there is no such device."""
+    return {}
 
 
-class CUDAGraph(Stream):
-    """Work to be repeated; raises DeviceError as Stream does."""
+def is_current_stream_capturing() -> bool:
+    """False: there is no such device."""
+    return False
 
-
-class graph(Stream):
-    """A block that records a CUDAGraph; raises DeviceError as Stream does."""
-
-
-class device:
-    """A block on a device; for no device (None, or below 0) nothing happens."""
-
-    def __init__(self, device: Any) -> None:
-        if device is not None and not (isinstance(device, int) and device < 0):
-            _platform.refuse()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exception: object) -> None:
-        pass
-
-
-class device_of(device):
-    """A block on the device of a tensor; nothing happens on the CPU."""
-
-    def __init__(self, obj: Any) -> None:
-        super().__init__(None)
-
-
-class StreamContext(device):
-    """A block whose work goes to a stream; for None nothing happens."""
-
-
-stream = StreamContext
 
 __all__ = [
+    "AcceleratorError",
     "CUDAGraph",
     "Event",
+    "ExternalStream",
+    "OutOfMemoryError",
     "Stream",
     "StreamContext",
     "amp",
     "device",
     "device_count",
+    "device_of",
+    "graph",
     "is_available",
+    "is_bf16_supported",
     "manual_seed",
     "manual_seed_all",
     "stream",
 ]
-
-
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """False: there is no such device."""
-    return False

@@ -168,8 +168,13 @@ def result_type(*operands: Any, **named: Any) -> DType:
     return dtypes.result_dtype(rows)
 
 
+#: Whether `use_deterministic_algorithms` was last called with `warn_only`.
+WARN_ONLY = [False]
+
+
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
     """Ask for results that are bit-equal from run to run."""
+    WARN_ONLY[0] = bool(warn_only)
     config.settings.set(deterministic=bool(mode))
     _renew_modes()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
@@ -111,13 +112,46 @@ def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: Any = None
     return self
 
 
+def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
+    """The dims from the slowest to the quickest in memory, as the strides order them."""
+    strides = self.stride()
+    return tuple(sorted(range(self.dim()), key=lambda d: -strides[d]))
+
+
+def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+    """Whether both are the same elements of the same memory."""
+    where = (self.untyped_storage(), self.storage_offset(), tuple(self.shape), self.stride())
+    other = (tensor.untyped_storage(), tensor.storage_offset(), tuple(tensor.shape))
+    return where == (*other, tensor.stride())
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> Tensor:
+    """Overwrite each element by callable(element, of x, of y): Python speed."""
+    wide = [ops.expand(t, tuple(self.shape)) for t in (x, y)]
+    rows = [ops.reshape(t, (-1,)).tolist() for t in (self, *wide)]
+    made = creation.tensor([callable(*row) for row in zip(*rows, strict=True)], dtype=self.dtype)
+    return self.copy_(ops.reshape(made, tuple(self.shape)))
+
+
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """`resize_` without a change of this tensor; PyTorch has deprecated the method."""
+    return ops.clone(self).resize_(*sizes)  # type: ignore[no-any-return]
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """`resize` to the shape of another tensor; PyTorch has deprecated the method."""
+    return resize(self, tuple(tensor.shape))
+
+
 def new_empty_strided(self: Tensor, size: Any, stride: Any, **keywords: Any) -> Tensor:
     """A tensor of this tensor's type and of these strides, with arbitrary elements."""
     keywords.setdefault("dtype", self.dtype)
     return creation.empty_strided(size, stride, **keywords)
 
 
-for _method in (as_strided_, new_empty_strided):
+for _method in (
+    as_strided_, dim_order, is_set_to, map2_, new_empty_strided, resize, resize_as,
+):  # fmt: skip
     setattr(Tensor, _method.__name__, _method)
 
 # -- switches --------------------------------------------------------------------------------

@@ -12,6 +12,14 @@ from wend.base.errors import DeviceError, NotImplementedInWend
 NO_CUDA = "cuda: no CUDA device is available; Wend computes on 'cpu' so far"
 
 
+class OutOfMemoryError(RuntimeError):
+    """A device has no memory left: never raised, as there is no such device."""
+
+
+class AcceleratorError(RuntimeError):
+    """A device has failed: never raised, as there is no such device."""
+
+
 def is_available() -> bool:
     """False: there is no such device."""
     return False
@@ -25,6 +33,11 @@ def device_count() -> int:
 def no_bytes(device: Any = None) -> int:
     """0: there is no such device, and no memory of that device in use."""
     return 0
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """False: there is no such device."""
+    return False
 
 
 def nothing(*args: Any, **kwargs: Any) -> None:

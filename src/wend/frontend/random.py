@@ -15,7 +15,13 @@ from typing import Any
 from wend.base import random_state
 from wend.base.devices import usable
 from wend.base.dtypes import BOOL, DType, finfo, float32, float64, iinfo, int64, uint8
-from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeNotImplemented, ValueRefused
+from wend.base.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeNotImplemented,
+    ExecutionError,
+    ValueRefused,
+)
 from wend.base.random_state import RandomState
 from wend.base.shapes import int_of
 from wend.core import _hot
@@ -87,6 +93,22 @@ class Generator:
         """Go back to a state from get_state."""
         self._state.set_state(_state_bytes(new_state))
         return self
+
+    def get_offset(self) -> int:
+        """Raises ExecutionError: only generators of GPUs have an offset."""
+        raise ExecutionError("Generator.get_offset: a generator of the CPU does not use an offset")
+
+    def set_offset(self, offset: int) -> Generator:
+        """Raises ExecutionError: only generators of GPUs have an offset."""
+        raise ExecutionError("Generator.set_offset: a generator of the CPU does not use an offset")
+
+    def graphsafe_get_state(self) -> Generator:
+        """A generator in the state of now, for `graphsafe_set_state`."""
+        return self.clone_state()
+
+    def graphsafe_set_state(self, state: Generator) -> Generator:
+        """Go back to the state of another generator."""
+        return self.set_state(state.get_state())
 
     def clone_state(self) -> Generator:
         """A generator that will draw the same numbers."""

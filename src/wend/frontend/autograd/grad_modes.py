@@ -102,6 +102,10 @@ class set_grad_enabled(_Switch):
     def _again(self) -> Any:
         return set_grad_enabled(self._on)
 
+    def clone(self) -> set_grad_enabled:
+        """Another of the same setting, which takes force at once."""
+        return set_grad_enabled(self._on)
+
     def __call__(self, function: F) -> F:
         _hot.current_trace().mode = self._before
         return super().__call__(function)
@@ -117,6 +121,10 @@ class inference_mode(_Switch):
         self._on = bool(mode)
 
     def _again(self) -> Any:
+        return inference_mode(self._on)
+
+    def clone(self) -> inference_mode:
+        """Another of the same setting."""
         return inference_mode(self._on)
 
     def _mode(self, mode: Any) -> Any:

@@ -79,6 +79,18 @@ class PackedSequence(_Fields):
         """The same in int32."""
         return self._with(self.data.int())
 
+    def short(self) -> PackedSequence:
+        """The same in int16."""
+        return self._with(self.data.short())
+
+    def char(self) -> PackedSequence:
+        """The same in int8."""
+        return self._with(self.data.char())
+
+    def byte(self) -> PackedSequence:
+        """The same in uint8."""
+        return self._with(self.data.byte())
+
     def pin_memory(self) -> PackedSequence:
         """The same: the CPU needs no pinned memory."""
         return self

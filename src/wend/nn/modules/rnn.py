@@ -372,6 +372,40 @@ class RNNBase(Module):
             )
         return tuple(part.unsqueeze(1) for part in state)
 
+    # PyTorch's names of the checks, which subclasses with a `forward` of their own call.
+
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
+        """Raise RuntimeError for an input of another rank or width."""
+        self._check_input(input, 3 if batch_sizes is None else 2)
+
+    def get_expected_hidden_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The shape of h for an input: (layers times directions, N, width)."""
+        return self._state_size(input, batch_sizes, self._widths()[0])
+
+    def _state_size(
+        self, input: Tensor, batch_sizes: Tensor | None, width: int
+    ) -> tuple[int, int, int]:
+        batch = input.size(0 if self.batch_first else 1)
+        batch = batch if batch_sizes is None else int(batch_sizes[0])
+        return self.num_layers * (2 if self.bidirectional else 1), batch, width
+
+    def check_hidden_size(
+        self,
+        hx: Tensor,
+        expected_hidden_size: tuple[int, int, int],
+        msg: str = "Expected hidden size {}, got {}",
+    ) -> None:
+        """Raise RuntimeError for a state of another shape."""
+        if tuple(hx.shape) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """Raise RuntimeError for an input, or a state, of another shape."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
         """A state with sequences in a new order."""
         if permutation is None:
@@ -497,6 +531,21 @@ class LSTM(RNNBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
+
+    def get_expected_cell_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The shape of c for an input: (layers times directions, N, hidden_size)."""
+        return self._state_size(input, batch_sizes, self.hidden_size)
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        self.check_input(input, batch_sizes)
+        sizes = (
+            self.get_expected_hidden_size(input, batch_sizes),
+            self.get_expected_cell_size(input, batch_sizes),
+        )
+        for i, (part, size) in enumerate(zip(hidden, sizes, strict=True)):
+            self.check_hidden_size(part, size, f"Expected hidden[{i}] size {{}}, got {{}}")
 
 
 class GRU(RNNBase):

@@ -1,0 +1,116 @@
+"""Streams, events and the choice of a device, for devices that are not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base.devices import device as Device
+from wend.base.errors import DeviceError
+
+__all__ = [
+    "CUDAGraph",
+    "Event",
+    "ExternalStream",
+    "Stream",
+    "StreamContext",
+    "device",
+    "device_of",
+    "graph",
+    "stream",
+]
+
+
+class Stream:
+    """A queue of a CUDA device. Raises DeviceError: there is no such device."""
+
+    def __new__(cls, device: Any = None, priority: int = 0, **more: Any) -> Stream:
+        raise DeviceError("cuda.Stream: no CUDA device is available; Wend computes on 'cpu' so far")
+
+
+class Event:
+    """A mark in a queue of a CUDA device. Raises DeviceError: there is no such device."""
+
+    def __new__(
+        cls,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
+    ) -> Event:
+        raise DeviceError("cuda.Event: no CUDA device is available; Wend computes on 'cpu' so far")
+
+
+class ExternalStream:
+    """A queue of foreign code. Raises DeviceError: there is no such device."""
+
+    def __new__(cls, stream_ptr: int, device: Any = None, **more: Any) -> ExternalStream:
+        raise DeviceError("cuda.ExternalStream: no CUDA device is available")
+
+
+class CUDAGraph:
+    """Work to be repeated. Raises DeviceError: there is no such device."""
+
+    def __new__(cls, keep_graph: bool = False) -> CUDAGraph:
+        raise DeviceError("cuda.CUDAGraph: no CUDA device is available; call the function instead")
+
+
+class graph:
+    """A block that records a CUDAGraph. Raises DeviceError: there is no such device."""
+
+    def __init__(
+        self,
+        cuda_graph: Any,
+        pool: Any = None,
+        stream: Any = None,
+        capture_error_mode: str = "global",
+    ) -> None:
+        raise DeviceError("cuda.graph: no CUDA device is available; run the block without it")
+
+
+class StreamContext:
+    """A block whose work goes to a stream. None, the only stream there is, changes nothing."""
+
+    cur_stream: Any = None
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, type: Any, value: Any, traceback: Any) -> None:
+        return None
+
+
+def stream(stream: Any) -> StreamContext:
+    """The block of a stream."""
+    return StreamContext(stream)
+
+
+class device:
+    """A block whose tensors go to a CUDA device, by number: -1 and None change nothing.
+
+    Raises DeviceError, when the block begins, for a number from 0: there is no such device.
+    """
+
+    def __init__(self, device: Any) -> None:
+        place = Device(device) if isinstance(device, str) else device
+        known = place.index if isinstance(place, Device) else place
+        self.idx = 0 if known is None and isinstance(place, Device) else known
+        self.prev_idx = -1
+
+    def __enter__(self) -> None:
+        if self.idx is not None and self.idx >= 0:
+            raise DeviceError(
+                f"cuda.device: there is no CUDA device {self.idx}; Wend computes on 'cpu' so far"
+            )
+
+    def __exit__(self, type: Any, value: Any, traceback: Any) -> None:
+        return None
+
+
+class device_of(device):
+    """The block of the device of a tensor: of the CPU, which changes nothing."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(-1)

@@ -1,0 +1,52 @@
+"""Tensors whose memory is a file."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any
+
+from wend.base.dtypes import get_default_dtype
+from wend.base.errors import ArgumentError
+from wend.core._hot import Tensor
+from wend.frontend.creation import Options, frombuffer
+
+__all__ = ["from_file"]
+
+
+def from_file(
+    filename: str,
+    shared: bool | None = None,
+    size: int | None = 0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool | None = None,
+) -> Tensor:
+    """The 1-d tensor of the first `size` elements in a file.
+
+    shared: writes to the tensor go to the file, which is made, or made longer, where needed
+    Raises ArgumentError for a file that is too small.
+    """
+    options = Options("from_file", dtype, device, layout, False, bool(pin_memory))
+    wanted = options.dtype or get_default_dtype()
+    count = size or 0
+    length = count * wanted.itemsize
+    flags = (os.O_RDWR | os.O_CREAT) if shared else os.O_RDONLY
+    file = os.open(filename, flags, 0o600)
+    try:
+        present = os.fstat(file).st_size
+        if present < length and not shared:
+            raise ArgumentError(
+                f"from_file: {filename} has {present} bytes, and {count} elements of {wanted} "
+                f"take {length}"
+            )
+        if present < length:
+            os.ftruncate(file, length)
+        if not length:
+            return frombuffer(bytearray(wanted.itemsize), dtype=wanted)[:0]
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        return frombuffer(mmap.mmap(file, length, access=access), dtype=wanted, count=count)
+    finally:
+        os.close(file)

@@ -1,0 +1,14 @@
+"""wend.mtia: there is no such device, and every function here says so."""
+
+from __future__ import annotations
+
+from wend.frontend import platform as _platform
+from wend.frontend.platform import device_count, is_available, is_bf16_supported
+
+manual_seed = manual_seed_all = seed = seed_all = empty_cache = _platform.nothing
+current_device = current_stream = default_stream = init = set_device = _platform.refuse
+get_device_capability = synchronize = _platform.refuse
+memory_allocated = max_memory_allocated = _platform.no_bytes
+is_initialized = is_available
+
+__all__ = ["device_count", "is_available", "is_bf16_supported", "is_initialized"]

@@ -1,0 +1,10 @@
+"""Names for annotations of sizes of layers: `size_2_t` is an int, or a tuple of two."""
+
+from typing import Any
+
+T = Any
+size_any_t = size_1_t = size_2_t = size_3_t = size_4_t = size_5_t = size_6_t = Any
+size_any_opt_t = size_2_opt_t = size_3_opt_t = Any
+ratio_any_t = ratio_2_t = ratio_3_t = Any
+
+__all__: list[str] = []

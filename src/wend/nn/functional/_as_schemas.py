@@ -1,0 +1,259 @@
+"""Functions of `wend` itself whose calls are those of PyTorch's operators.
+
+A reduction is a number (0: none, 1: mean, 2: sum), and arguments stand in the operator's order.
+`wend.nn.functional` has the same functions with words and defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.frontend.toolkit import Tensor, ops
+from wend.nn import functional as F
+
+__all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_max_pool1d",
+    "alpha_dropout",
+    "alpha_dropout_",
+    "avg_pool1d",
+    "batch_norm",
+    "binary_cross_entropy_with_logits",
+    "celu_",
+    "conv_tbc",
+    "cosine_embedding_loss",
+    "ctc_loss",
+    "dropout_",
+    "feature_alpha_dropout",
+    "feature_alpha_dropout_",
+    "feature_dropout",
+    "feature_dropout_",
+    "hinge_embedding_loss",
+    "instance_norm",
+    "kl_div",
+    "margin_ranking_loss",
+    "norm_except_dim",
+    "pdist",
+    "poisson_nll_loss",
+    "rrelu",
+    "rrelu_",
+    "selu_",
+    "threshold_",
+    "triplet_margin_loss",
+]
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+adaptive_avg_pool1d, avg_pool1d = F.adaptive_avg_pool1d, F.avg_pool1d
+adaptive_max_pool1d = F.adaptive_max_pool1d_with_indices
+celu_, selu_, threshold_, pdist = F.celu_, F.selu_, F.threshold_, F.pdist
+
+
+def _word(op: str, reduction: int) -> str:
+    """The reduction in words. Raises ValueError."""
+    if reduction not in range(3):
+        raise ValueError(f"{op}: {reduction} is no reduction: 0 is none, 1 is mean, 2 is sum")
+    return _REDUCTIONS[reduction]
+
+
+# -- dropout --------------------------------------------------------------------------------
+
+
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`nn.functional.alpha_dropout`."""
+    return F.alpha_dropout(input, p, train)
+
+
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """`alpha_dropout` in place."""
+    return F.alpha_dropout(input, p, train, inplace=True)
+
+
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """`dropout` in place."""
+    return F.dropout(input, p, train, inplace=True)
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Dropout of whole channels: of all that lies behind the first two dims."""
+    if not train:
+        return input
+    mask = F.dropout(ops.full(input.shape[:2], 1, dtype=input.dtype), p)
+    return input * mask.reshape(*input.shape[:2], *[1] * (input.dim() - 2))
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """`feature_dropout` in place."""
+    return input.copy_(feature_dropout(input, p, train))
+
+
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """`nn.functional.feature_alpha_dropout`."""
+    return F.feature_alpha_dropout(input, p, train)
+
+
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """`feature_alpha_dropout` in place."""
+    return F.feature_alpha_dropout(input, p, train, inplace=True)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> Tensor:
+    """`nn.functional.rrelu`; a generator draws the slopes."""
+    if not training or generator is None:
+        return F.rrelu(input, lower, upper, training)
+    slope = ops.empty_like(input).uniform_(lower, upper, generator=generator)
+    return ops.where(input < 0, input * slope, input)  # type: ignore[no-any-return]
+
+
+def rrelu_(
+    input: Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: Any = None,
+) -> Tensor:
+    """`rrelu` in place."""
+    return input.copy_(rrelu(input, lower, upper, training, generator))
+
+
+# -- normalisation --------------------------------------------------------------------------
+
+
+def batch_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """`nn.functional.batch_norm`."""
+    return F.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def instance_norm(
+    input: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:
+    """`nn.functional.instance_norm`."""
+    return F.instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norm over all dims but `dim`, which keep an extent of 1; over all dims for -1."""
+    if dim == -1:
+        return ops.norm(v, pow)  # type: ignore[no-any-return]
+    others = tuple(d for d in range(v.dim()) if d != dim)
+    return ops.norm(v, pow, others, keepdim=True)  # type: ignore[no-any-return]
+
+
+# -- convolutions ---------------------------------------------------------------------------
+
+
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """A convolution over time. input: (T, N, C)   weight: (K, C, D)   bias: (D,)."""
+    made = F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return made.permute(2, 0, 1)
+
+
+# -- losses ---------------------------------------------------------------------------------
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
+    reduction: int = 1,
+) -> Tensor:
+    """`nn.functional.binary_cross_entropy_with_logits`."""
+    word = _word("binary_cross_entropy_with_logits", reduction)
+    return F.binary_cross_entropy_with_logits(
+        input, target, weight, reduction=word, pos_weight=pos_weight
+    )
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
+    """`nn.functional.cosine_embedding_loss`."""
+    word = _word("cosine_embedding_loss", reduction)
+    return F.cosine_embedding_loss(input1, input2, target, margin, reduction=word)
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: int = 1,
+    zero_infinity: bool = False,
+) -> Tensor:
+    """`nn.functional.ctc_loss`."""
+    word = _word("ctc_loss", reduction)
+    return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, word, zero_infinity)
+
+
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 1
+) -> Tensor:
+    """`nn.functional.hinge_embedding_loss`."""
+    word = _word("hinge_embedding_loss", reduction)
+    return F.hinge_embedding_loss(input, target, margin, reduction=word)
+
+
+def kl_div(
+    input: Tensor, target: Tensor, reduction: int = 1, *, log_target: bool = False
+) -> Tensor:
+    """`nn.functional.kl_div`."""
+    return F.kl_div(input, target, reduction=_word("kl_div", reduction), log_target=log_target)
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 1
+) -> Tensor:
+    """`nn.functional.margin_ranking_loss`."""
+    word = _word("margin_ranking_loss", reduction)
+    return F.margin_ranking_loss(input1, input2, target, margin, reduction=word)
+
+
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool, full: bool, eps: float, reduction: int
+) -> Tensor:
+    """`nn.functional.poisson_nll_loss`."""
+    word = _word("poisson_nll_loss", reduction)
+    return F.poisson_nll_loss(input, target, log_input, full, eps=eps, reduction=word)
+
+
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: int = 1,
+) -> Tensor:
+    """`nn.functional.triplet_margin_loss`."""
+    word = _word("triplet_margin_loss", reduction)
+    return F.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction=word)

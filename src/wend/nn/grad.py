@@ -1,0 +1,114 @@
+"""Gradients of convolutions, as functions of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.autograd import grad
+from wend.frontend.toolkit import Tensor, enable_grad, ops
+from wend.nn import functional as F
+
+__all__ = [
+    "conv1d_input",
+    "conv1d_weight",
+    "conv2d_input",
+    "conv2d_weight",
+    "conv3d_input",
+    "conv3d_weight",
+]
+
+
+def _for_input(
+    dims: int, size: Any, weight: Tensor, grad_output: Tensor, settings: tuple[Any, ...]
+) -> Tensor:
+    with enable_grad():
+        input = ops.full(tuple(size), 0, dtype=weight.dtype).requires_grad_()
+        made = getattr(F, f"conv{dims}d")(input, weight, None, *settings)
+        return grad(made, input, grad_output)[0]  # type: ignore[no-any-return]
+
+
+def _for_weight(
+    dims: int, input: Tensor, size: Any, grad_output: Tensor, settings: tuple[Any, ...]
+) -> Tensor:
+    with enable_grad():
+        weight = ops.full(tuple(size), 0, dtype=input.dtype).requires_grad_()
+        made = getattr(F, f"conv{dims}d")(input, weight, None, *settings)
+        return grad(made, weight, grad_output)[0]  # type: ignore[no-any-return]
+
+
+def conv1d_input(
+    input_size: Any,
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `conv1d` for an input of the given size."""
+    return _for_input(1, input_size, weight, grad_output, (stride, padding, dilation, groups))
+
+
+def conv1d_weight(
+    input: Tensor,
+    weight_size: Any,
+    grad_output: Tensor,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `conv1d` for a weight of the given size."""
+    return _for_weight(1, input, weight_size, grad_output, (stride, padding, dilation, groups))
+
+
+def conv2d_input(
+    input_size: Any,
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `conv2d` for an input of the given size."""
+    return _for_input(2, input_size, weight, grad_output, (stride, padding, dilation, groups))
+
+
+def conv2d_weight(
+    input: Tensor,
+    weight_size: Any,
+    grad_output: Tensor,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `conv2d` for a weight of the given size."""
+    return _for_weight(2, input, weight_size, grad_output, (stride, padding, dilation, groups))
+
+
+def conv3d_input(
+    input_size: Any,
+    weight: Tensor,
+    grad_output: Tensor,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `conv3d` for an input of the given size."""
+    return _for_input(3, input_size, weight, grad_output, (stride, padding, dilation, groups))
+
+
+def conv3d_weight(
+    input: Tensor,
+    weight_size: Any,
+    grad_output: Tensor,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The gradient of `conv3d` for a weight of the given size."""
+    return _for_weight(3, input, weight_size, grad_output, (stride, padding, dilation, groups))
