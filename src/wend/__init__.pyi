@@ -48,7 +48,6 @@ from wend.frontend.api import get_default_dtype as get_default_dtype
 from wend.frontend.api import get_memory_budget as get_memory_budget
 from wend.frontend.api import get_num_threads as get_num_threads
 from wend.frontend.api import is_complex as is_complex
-from wend.frontend.api import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
 from wend.frontend.api import is_floating_point as is_floating_point
 from wend.frontend.api import is_storage as is_storage
 from wend.frontend.api import is_tensor as is_tensor
@@ -145,12 +144,15 @@ from wend.frontend.functions import set_float32_matmul_precision as set_float32_
 from wend.frontend.functions import set_num_interop_threads as set_num_interop_threads
 from wend.frontend.functions import zero_ as zero_
 from wend.frontend.interop.exchange import from_dlpack as from_dlpack
+from wend.frontend.methods import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from wend.frontend.methods import allclose as allclose
 from wend.frontend.methods import equal as equal
 from wend.frontend.methods import is_nonzero as is_nonzero
 from wend.frontend.methods import is_same_size as is_same_size
 from wend.frontend.methods import positive as positive
 from wend.frontend.methods import typename as typename
+from wend.frontend.platform import AcceleratorError as AcceleratorError
+from wend.frontend.platform import OutOfMemoryError as OutOfMemoryError
 from wend.frontend.printing import get_printoptions as get_printoptions
 from wend.frontend.printing import set_printoptions as set_printoptions
 from wend.frontend.random import Generator as Generator
@@ -177,6 +179,26 @@ from wend.frontend.random import randn_like as randn_like
 from wend.frontend.random import randperm as randperm
 from wend.frontend.random import seed as seed
 from wend.frontend.random import set_rng_state as set_rng_state
+from wend.frontend.rare.files import from_file as from_file
+from wend.frontend.rare.switches import get_deterministic_debug_mode as get_deterministic_debug_mode
+from wend.frontend.rare.switches import is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled
+from wend.frontend.rare.switches import is_warn_always_enabled as is_warn_always_enabled
+from wend.frontend.rare.switches import set_deterministic_debug_mode as set_deterministic_debug_mode
+from wend.frontend.rare.switches import set_flush_denormal as set_flush_denormal
+from wend.frontend.rare.switches import set_warn_always as set_warn_always
+from wend.frontend.rare.symbols import SymBool as SymBool
+from wend.frontend.rare.symbols import SymFloat as SymFloat
+from wend.frontend.rare.symbols import SymInt as SymInt
+from wend.frontend.rare.typed_storage import BFloat16Storage as BFloat16Storage
+from wend.frontend.rare.typed_storage import BoolStorage as BoolStorage
+from wend.frontend.rare.typed_storage import ByteStorage as ByteStorage
+from wend.frontend.rare.typed_storage import CharStorage as CharStorage
+from wend.frontend.rare.typed_storage import DoubleStorage as DoubleStorage
+from wend.frontend.rare.typed_storage import FloatStorage as FloatStorage
+from wend.frontend.rare.typed_storage import HalfStorage as HalfStorage
+from wend.frontend.rare.typed_storage import IntStorage as IntStorage
+from wend.frontend.rare.typed_storage import LongStorage as LongStorage
+from wend.frontend.rare.typed_storage import ShortStorage as ShortStorage
 from wend.frontend.spectrograms import istft as istft
 from wend.frontend.spectrograms import stft as stft
 from wend.frontend.storage import TypedStorage as TypedStorage
@@ -194,6 +216,34 @@ from wend.frontend.typed import ShortTensor as ShortTensor
 from wend.func import vmap as vmap
 from wend.jit import ScriptFunction as ScriptFunction
 from wend.jit import ScriptModule as ScriptModule
+from wend.nn.functional._as_schemas import adaptive_avg_pool1d as adaptive_avg_pool1d
+from wend.nn.functional._as_schemas import adaptive_max_pool1d as adaptive_max_pool1d
+from wend.nn.functional._as_schemas import alpha_dropout as alpha_dropout
+from wend.nn.functional._as_schemas import alpha_dropout_ as alpha_dropout_
+from wend.nn.functional._as_schemas import avg_pool1d as avg_pool1d
+from wend.nn.functional._as_schemas import batch_norm as batch_norm
+from wend.nn.functional._as_schemas import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from wend.nn.functional._as_schemas import celu_ as celu_
+from wend.nn.functional._as_schemas import conv_tbc as conv_tbc
+from wend.nn.functional._as_schemas import cosine_embedding_loss as cosine_embedding_loss
+from wend.nn.functional._as_schemas import ctc_loss as ctc_loss
+from wend.nn.functional._as_schemas import dropout_ as dropout_
+from wend.nn.functional._as_schemas import feature_alpha_dropout as feature_alpha_dropout
+from wend.nn.functional._as_schemas import feature_alpha_dropout_ as feature_alpha_dropout_
+from wend.nn.functional._as_schemas import feature_dropout as feature_dropout
+from wend.nn.functional._as_schemas import feature_dropout_ as feature_dropout_
+from wend.nn.functional._as_schemas import hinge_embedding_loss as hinge_embedding_loss
+from wend.nn.functional._as_schemas import instance_norm as instance_norm
+from wend.nn.functional._as_schemas import kl_div as kl_div
+from wend.nn.functional._as_schemas import margin_ranking_loss as margin_ranking_loss
+from wend.nn.functional._as_schemas import norm_except_dim as norm_except_dim
+from wend.nn.functional._as_schemas import pdist as pdist
+from wend.nn.functional._as_schemas import poisson_nll_loss as poisson_nll_loss
+from wend.nn.functional._as_schemas import rrelu as rrelu
+from wend.nn.functional._as_schemas import rrelu_ as rrelu_
+from wend.nn.functional._as_schemas import selu_ as selu_
+from wend.nn.functional._as_schemas import threshold_ as threshold_
+from wend.nn.functional._as_schemas import triplet_margin_loss as triplet_margin_loss
 from wend.serialization import load as load
 from wend.serialization import save as save
 from wend.signal.former import bartlett_window as bartlett_window
@@ -222,6 +272,7 @@ from wend import _dynamo as _dynamo
 from wend import _higher_order_ops as _higher_order_ops
 from wend import _inductor as _inductor
 from wend import _tensor_str as _tensor_str
+from wend import _utils as _utils
 from wend import accelerator as accelerator
 from wend import amp as amp
 from wend import ao as ao
@@ -236,6 +287,7 @@ from wend import distributions as distributions
 from wend import export as export
 from wend import fft as fft
 from wend import func as func
+from wend import functional as functional
 from wend import futures as futures
 from wend import fx as fx
 from wend import hub as hub
@@ -243,6 +295,8 @@ from wend import jit as jit
 from wend import library as library
 from wend import linalg as linalg
 from wend import masked as masked
+from wend import mps as mps
+from wend import mtia as mtia
 from wend import multiprocessing as multiprocessing
 from wend import nested as nested
 from wend import nn as nn
@@ -251,6 +305,7 @@ from wend import optim as optim
 from wend import overrides as overrides
 from wend import profiler as profiler
 from wend import random as random
+from wend import return_types as return_types
 from wend import serialization as serialization
 from wend import signal as signal
 from wend import sparse as sparse
@@ -260,6 +315,7 @@ from wend import testing as testing
 from wend import types as types
 from wend import utils as utils
 from wend import version as version
+from wend import xpu as xpu
 from wend.base.dtypes import DType
 
 _bool: TypeAlias = _builtins.bool
