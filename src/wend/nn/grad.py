@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.autograd import grad
+from wend.frontend.autograd.backward import grad
 from wend.frontend.toolkit import Tensor, enable_grad, ops
 from wend.nn import functional as F
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.autograd import Function
+from wend.frontend.autograd.function import Function
 from wend.frontend.platform import refuse
 
 __all__ = ["Broadcast", "Gather", "ReduceAddCoalesced", "Scatter"]
