@@ -67,8 +67,9 @@ def test_constants_of_every_type(dtype):
     for name in ("zeros", "ones"):
         both(name, 2, 3, dtype=dtype)
     both("full", (2,), 1, dtype=dtype)
-    both("eye", 3, dtype=dtype)
-    both("eye", 2, 4, dtype=dtype)
+    if dtype not in ("uint16", "uint32", "uint64"):  # PyTorch refuses
+        both("eye", 3, dtype=dtype)
+        both("eye", 2, 4, dtype=dtype)
 
 
 def test_size_by_keyword_and_from_tensors():

@@ -123,6 +123,8 @@ def test_values_and_types_as_in_pytorch(data):
 @pytest.mark.parametrize("dtype", [d.name for d in dtypes.ALL])
 @pytest.mark.parametrize("data", [[1, 2], [1.5, 0.0], [True, False], [[100.7], [3]]], ids=str)
 def test_a_given_type_as_in_pytorch(data, dtype):
+    if dtype == "uint64" and "." in str(data):
+        pytest.skip("PyTorch asks for integers")
     assert_like_torch(data, dtype)
 
 
@@ -223,7 +225,7 @@ def test_tensors_among_the_data():
         ([1.0, 10**400], ArgumentError, r"data\[1\] is too large for a float"),
         (np.array([1, None]), ArgumentTypeError, "object"),
         (np.array(["a"]), ArgumentTypeError, "NumPy type <U1"),
-        (np.array([1], np.uint16), ArgumentTypeError, "uint16"),
+        (np.array([1], np.longdouble), ArgumentTypeError, "float128"),
         (np.array([1], ">i4"), ArgumentTypeError, "byte order"),
         ([np.zeros(2), np.zeros(3)], ArgumentError, r"shape \(2,\) .* shape \(3,\)"),
     ],

@@ -89,12 +89,12 @@ def _define(id: int, name: str, abbr: str, scalar: Any, category: int) -> DType:
     dtype.category = category
     dtype.is_floating_point = category == FLOAT
     dtype.is_complex = category == COMPLEX
-    dtype.is_signed = name not in ("bool", "uint8")
+    dtype.is_signed = name != "bool" and not name.startswith("uint")
     dtype.id = id
     return dtype
 
 
-# The order is that in which promotion climbs, the two irregular pairs aside.
+# The order is that in which promotion climbs, but for the pairs that `_promote` names.
 bool_ = _define(0, "bool", "b8", np.bool_, BOOL)
 uint8 = _define(1, "uint8", "u8", np.uint8, INT)
 int8 = _define(2, "int8", "i8", np.int8, INT)
@@ -107,6 +107,9 @@ float32 = _define(8, "float32", "f32", np.float32, FLOAT)
 float64 = _define(9, "float64", "f64", np.float64, FLOAT)
 complex64 = _define(10, "complex64", "c64", np.complex64, COMPLEX)
 complex128 = _define(11, "complex128", "c128", np.complex128, COMPLEX)
+uint16 = _define(12, "uint16", "u16", np.uint16, INT)
+uint32 = _define(13, "uint32", "u32", np.uint32, INT)
+uint64 = _define(14, "uint64", "u64", np.uint64, INT)
 
 ALL: Final[tuple[DType, ...]] = (
     bool_,
@@ -121,6 +124,9 @@ ALL: Final[tuple[DType, ...]] = (
     float64,
     complex64,
     complex128,
+    uint16,
+    uint32,
+    uint64,
 )
 
 
@@ -263,10 +269,21 @@ def dtype_of_scalar_category(category: int, default: DType | None = None) -> DTy
 # --- promotion ---------------------------------------------------------------
 
 
-def _promote(a: DType, b: DType) -> DType:
+_SIGNED_BY_SIZE: Final = {1: int8, 2: int16, 4: int32, 8: int64}
+
+
+def _promote(a: DType, b: DType) -> DType | None:
     """The rule behind the table, in words; a is not above b in the order of ALL."""
     if a is b:
         return a
+    if b.id > complex128.id:  # an unsigned type
+        if a.category != INT:
+            return b if a.category == BOOL else a
+        if not a.is_signed:
+            return max(a, b, key=lambda dtype: dtype.itemsize)
+        if a.itemsize > b.itemsize:
+            return a
+        return _SIGNED_BY_SIZE.get(2 * b.itemsize)  # None: no type holds uint64 and signs
     if a is uint8 and b is int8:
         return int16  # neither holds the range of the second
     if a is float16 and b is bfloat16:
@@ -276,20 +293,29 @@ def _promote(a: DType, b: DType) -> DType:
     return b
 
 
-_PROMOTED: Final[tuple[tuple[DType, ...], ...]] = tuple(
+_PROMOTED: Final[tuple[tuple[DType | None, ...], ...]] = tuple(
     tuple(_promote(*sorted((a, b), key=ALL.index)) for b in ALL) for a in ALL
 )
 
 
 def promote_types(a: DType, b: DType) -> DType:
-    """The smallest type that both convert to without losing category, as in PyTorch's table."""
+    """The smallest type that both convert to without losing category, as in PyTorch's table.
+
+    Raises DTypeError for uint64 beside a signed integer type.
+    """
     try:
-        return _PROMOTED[a.id][b.id]
+        found = _PROMOTED[a.id][b.id]
     except AttributeError:
         wrong = b if isinstance(a, DType) else a
         raise ArgumentTypeError(
             f"promote_types: takes two dtypes, not {type(wrong).__name__}"
         ) from None
+    if found is None:
+        raise DTypeError(
+            f"promote_types: no integer type holds both {a} and {b}; convert an operand, for "
+            "example by .to(torch.int64)"
+        )
+    return found
 
 
 def can_cast(source: DType, target: DType) -> bool:
@@ -300,7 +326,7 @@ def can_cast(source: DType, target: DType) -> bool:
 def _merge(a: DType | None, b: DType | None) -> DType | None:
     if a is None or b is None:
         return a or b
-    return _PROMOTED[a.id][b.id]
+    return promote_types(a, b)
 
 
 def _outrank(high: DType | None, low: DType | None) -> DType | None:

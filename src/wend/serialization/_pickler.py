@@ -85,6 +85,9 @@ def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
     place = (view.offset, tuple(tensor.shape), view.strides)
     arguments: tuple[Any, ...] = (reference, *place, tensor.requires_grad, OrderedDict())
     make = torch_name("torch._utils", "_rebuild_tensor_v2")
+    if view.dtype not in STORAGE_NAME_OF:
+        arguments = (*arguments, view.dtype)
+        make = torch_name("torch._utils", "_rebuild_tensor_v3")
     state = user_attributes(tensor)
     if type(tensor) is Tensor and not state:
         return make, arguments
@@ -173,6 +176,9 @@ def _pickler_class(base: Any) -> Any:
         def persistent_id(self, obj: Any) -> Any:
             if type(obj) is not StorageReference:
                 return None
+            if obj.dtype not in STORAGE_NAME_OF:
+                kind, count = torch_name("torch.storage", "UntypedStorage"), obj.dtype.itemsize
+                return "storage", kind, obj.key, "cpu", obj.count * count
             kind = torch_name("torch", STORAGE_NAME_OF[obj.dtype])
             place = ("storage", kind, obj.key, "cpu", obj.count)
             return (*place, None) if self.legacy else place  # None: not a part of a storage

@@ -51,6 +51,9 @@ CODES: dict[str, DType] = {
     "F32": NAMES["float32"],
     "F64": NAMES["float64"],
     "C64": NAMES["complex64"],
+    "U16": NAMES["uint16"],
+    "U32": NAMES["uint32"],
+    "U64": NAMES["uint64"],
 }
 CODE_OF = {dtype: code for code, dtype in CODES.items()}
 MAX_HEADER = 100_000_000  # bytes; the format's own limit

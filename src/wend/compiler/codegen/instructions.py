@@ -149,7 +149,14 @@ class VectorBuilder(Instructions):
         if x.dtype.category == FLOAT:
             # Beyond int64 the result is the processor's; without `freeze` it could be anything.
             wide = self._cast("fptosi", x, dtypes.int64)
-            x = self._let(f"freeze {self.type_of(dtypes.int64)} {wide.name}", dtypes.int64)
+            found = self._let(f"freeze {self.type_of(dtypes.int64)} {wide.name}", dtypes.int64)
+            if dtype is dtypes.uint64:
+                high = self._let(
+                    f"freeze {self.type_of(dtype)} {self._cast('fptoui', x, dtype).name}",
+                    dtypes.int64,
+                )
+                found = self.select(self.ge(x, self.constant(2.0**63, x)), high, found)
+            x = found
         if dtype.itemsize < x.dtype.itemsize:
             return self._cast("trunc", x, dtype)
         if x.dtype.category == INT and dtype.itemsize == x.dtype.itemsize:

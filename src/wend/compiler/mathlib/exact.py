@@ -51,8 +51,11 @@ def _neighbour(x: Operand, y: Operand, bits: Operand) -> Operand:
 def trunc_divide(x: Operand, y: Operand) -> Operand:
     """x / y of ints towards zero, y != 0; the smallest int over -1 is itself."""
     dtype = x.dtype
-    if dtype is dtypes.uint8:
-        return _by_floats(x, y, dtypes.float32)
+    if dtype is dtypes.uint64:
+        kind = x.b.type_of(dtype)
+        return x.made(x.b.text.let(f"udiv {kind} {x.value.name}, {y.value.name}"), dtype)
+    if not dtype.is_signed:
+        return _by_floats(x, y, dtypes.float32 if dtype.itemsize < 4 else dtypes.float64)
     overflow = y.equals(-1)
     divisor = where(overflow, 1, y)
     if dtype is dtypes.int64:

@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
-from wend.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType, from_numpy, iinfo, promote_types
+from wend.base.dtypes import (
+    BOOL,
+    COMPLEX,
+    FLOAT,
+    INT,
+    DType,
+    from_numpy,
+    iinfo,
+    promote_types,
+    uint64,
+)
 from wend.base.errors import ArgumentError, ArgumentTypeError, DataRefused, ValueRefused
 
 __all__ = ["Op", "array_from_data", "cast_array", "identity", "infer_dtype", "spaced"]
@@ -207,6 +217,8 @@ def _python_numbers(
             f"{op.name}: {_place(i, shape)} is complex and {target} is a real type"
         )
     wide = _WIDEST[max(found.category, target.category, INT)]
+    if target is uint64 and wide.kind == "i" and _beyond_int64(values):
+        wide = target.numpy
     try:
         array = np.array(values, dtype=wide)
         if array.shape != shape:
@@ -227,6 +239,11 @@ _WIDEST: dict[int, np.dtype[Any]] = {
     FLOAT: np.dtype(np.float64),
     COMPLEX: np.dtype(np.complex128),
 }
+
+
+def _beyond_int64(values: Any) -> bool:
+    """Whether there is a number above all int64."""
+    return max(values, default=0) >= 2**63 if isinstance(values, list) else values >= 2**63
 
 
 def _overflows(value: Any, wide: np.dtype[Any]) -> bool:
@@ -262,7 +279,7 @@ def _fits(array: Array, dtype: DType) -> Array:
         low = info.min if dtype.is_signed else -info.max
         return np.asarray((array >= low) & (array <= info.max))
     # A float64 cannot say 2**63 - 1; nan fits nowhere.
-    below = array < 2.0**63 if dtype.itemsize == 8 else array <= info.max
+    below = array < float(info.max) if dtype.itemsize == 8 else array <= info.max
     return np.asarray((array >= info.min) & below)
 
 

@@ -412,9 +412,9 @@ class Pow(Elementwise):
     fault: ClassVar[str] = "pow: Integers to negative integer powers are not allowed."
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
-        """A number keeps its sign, and uint8 has no sign."""
+        """A number keeps its sign, which unsigned types have not."""
         (base, exponent), out = super().dtypes_of(*operands)
-        if out is dtypes.uint8 and 1 not in self._tensors:
+        if out.category == dtypes.INT and not out.is_signed and 1 not in self._tensors:
             exponent = dtypes.int64
         return (base, exponent), out
 

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wend.base import dtypes
 from wend.base.dtypes import FLOAT, DType
 from wend.base.errors import DTypeOfOperator
 from wend.core.primitive import NO_GRADIENT
@@ -128,6 +127,6 @@ class Gcd(Bitwise):
 
 def _in_range(b: Builder, x: Value, count: Value) -> Value:
     below = b.lt(count, b.constant(b.dtype(x).itemsize * 8, x))
-    if b.dtype(x) is dtypes.uint8:
+    if not b.dtype(x).is_signed:
         return below
     return b.bitwise_and(b.ge(count, b.constant(0, x)), below)

@@ -253,7 +253,10 @@ class Cast(Elementwise):
         if x.dtype.kind == "c" and not self.dtype.is_complex and self.dtype is not dtypes.bool_:
             x = x.real
         if x.dtype.kind not in "biuc" and self.dtype.category == dtypes.INT:
-            x = x.astype(np.int64)
+            whole = x.astype(np.int64)
+            if self.dtype is dtypes.uint64:
+                return np.where(x >= 2.0**63, x.astype(np.uint64), whole.astype(np.uint64))
+            x = whole
         return x.astype(self.dtype.numpy)
 
     def emit(self, b: Builder, x: Value) -> Value:
