@@ -315,6 +315,7 @@ from wend import testing as testing
 from wend import types as types
 from wend import utils as utils
 from wend import version as version
+from wend import xp as xp
 from wend import xpu as xpu
 from wend.base.dtypes import DType
 
@@ -347,9 +348,6 @@ int64: _dtype
 int8: _dtype
 long: _dtype
 short: _dtype
-uint16: _dtype
-uint32: _dtype
-uint64: _dtype
 uint8: _dtype
 
 class _a_tau(NamedTuple):

@@ -227,6 +227,8 @@ class Tensor:
     T: Tensor
     def __array__(self, dtype: Any = None, copy: _bool | None = None) -> Any:
         """The call behind `np.asarray(tensor)`: an array in shared memory, or of another dtype."""
+    def __array_namespace__(self, *, api_version: _str | None = None) -> Any:
+        """`wend.xp`, the array API over tensors. Raises ValueRefused for an unknown version."""
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: _bool = False) -> Tensor:
         """The result of a NumPy function with a tensor among its arguments: a tensor."""
     def __buffer__(self, flags: _int) -> Any:
@@ -1542,6 +1544,8 @@ class Tensor:
         """to(dtype), to(device[, dtype]), to(other): this tensor converted, or itself."""
     def to_dense(self, dtype: _dtype | None = None, *, masked_grad: _bool | None = None) -> Tensor:
         """This tensor, dense already, in that dtype."""
+    def to_device(self, device: Any, *, stream: Any = None) -> Tensor:
+        """This tensor on a device: the array API's name of `to`."""
     def to_sparse(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.to_sparse`: see `wend.sparse`."""
     def to_sparse_bsc(self, *args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable
 from types import FunctionType
@@ -11,7 +12,14 @@ from wend.base import dtypes
 from wend.base.devices import device as Device
 from wend.base.devices import usable
 from wend.base.dtypes import DType
-from wend.base.errors import ArgumentTypeError, DataRefused, DTypeError, GraphError, ShapeError
+from wend.base.errors import (
+    ArgumentTypeError,
+    DataRefused,
+    DTypeError,
+    GraphError,
+    ShapeError,
+    ValueRefused,
+)
 from wend.base.shapes import Size, contiguous_strides
 from wend.core import _hot, _indexing
 from wend.core._hot import Tensor
@@ -452,6 +460,22 @@ def _named(name: str, function: Any) -> FunctionType:
     return made
 
 
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """This tensor on a device: the array API's name of `to`."""
+    return to(self, device)
+
+
+def array_namespace(self: Tensor, *, api_version: str | None = None) -> Any:
+    """`wend.xp`, the array API over tensors. Raises ValueRefused for an unknown version."""
+    namespace = importlib.import_module("wend.xp")
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", namespace.__array_api_version__):
+        raise ValueRefused(
+            f"__array_namespace__: version {api_version!r} of the array API is not available; "
+            f"the namespace is that of {namespace.__array_api_version__}"
+        )
+    return namespace
+
+
 def ndimension(self: Tensor) -> int:
     """Number of dims."""
     return int(self.dim())
@@ -570,9 +594,11 @@ for _function in (
     resize_as_, apply_, map_, view_as, is_same_size, equal, allclose, element_size, get_device,
     data_ptr, new, as_subclass, is_shared, share_memory_, pin_memory, is_nonzero, ndimension,
     is_pinned, to_dense, is_floating_point, is_complex, is_signed, is_inference,
+    to_device,
 ):  # fmt: skip
     setattr(Tensor, _function.__name__, _function)
 Tensor.type = type_
+Tensor.__array_namespace__ = array_namespace  # type: ignore[attr-defined]
 Tensor._make_subclass = staticmethod(make_subclass)  # type: ignore[attr-defined]
 Tensor.__reversed__ = reversed_
 Tensor.where = where_method
