@@ -348,6 +348,9 @@ int64: _dtype
 int8: _dtype
 long: _dtype
 short: _dtype
+uint16: _dtype
+uint32: _dtype
+uint64: _dtype
 uint8: _dtype
 
 class _a_tau(NamedTuple):
