@@ -12,7 +12,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from binding import Verdict, judge
-from scope import ON_PURPOSE, OUT_OF_SCOPE, out_of_scope
+
+from wend.tools.compat.differences import ON_PURPOSE, OUT_OF_SCOPE, out_of_scope
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "names.md"
 HEAD = """# PyTorch's names, one by one
@@ -119,7 +120,7 @@ def page() -> str:
     lines += [f"| {words} | {left_out[words]} | {reason} |" for words, _, reason in OUT_OF_SCOPE]
     lines += ["", "## Call forms that differ on purpose", "", "| name | reason |", "|---|---|"]
     differing = {v.name for v in found.verdicts if found.state_of(v) == "on purpose"}
-    lines += [f"| `{n}` | {ON_PURPOSE[n]} |" for n in sorted(differing)]
+    lines += [f"| `{n}` | {ON_PURPOSE[n].reason} |" for n in sorted(differing)]
     lines += ["", "## Names to come", "", "Classes stand for their methods.", ""]
     for space, names in found.unbound().items():
         lines += [f"**{space}**: {', '.join(names)}", ""]

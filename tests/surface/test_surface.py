@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from wend.tools.compat.differences import ON_PURPOSE, out_of_scope
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "names.md"
 
 
@@ -40,8 +42,6 @@ def test_no_name_is_lost(found):
 
 
 def test_no_module_is_lost(found):
-    from scope import out_of_scope
-
     _, _, text = on_page()
     listed = set(re.findall(r"torch[\w.]+", text.split("## Modules")[1]))
     gone = [p for p in found.absent_modules if not out_of_scope(p) and p not in listed]
@@ -50,8 +50,6 @@ def test_no_module_is_lost(found):
 
 def test_the_reasons_are_needed(found):
     """A form that binds by now needs no reason why it does not."""
-    from scope import ON_PURPOSE
-
     states = {v.name: v.state for v in found.verdicts}
     assert [name for name in ON_PURPOSE if states.get(name) != "differs"] == []
 

@@ -8,6 +8,7 @@ import pytest
 
 from wend.tools import cli
 from wend.tools.compat import reading
+from wend.tools.compat.differences import ON_PURPOSE, OUT_OF_SCOPE, out_of_scope
 from wend.tools.compat.report import examine
 
 PROGRAM = """
@@ -81,6 +82,59 @@ def test_the_command(program, capsys):
     assert found["files"] == 2 and found["missing"][0]["line"] == 4
     (program / "fine.py").write_text("import torch\nprint(torch.ones(2).relu_().T.mean())\n")
     assert cli.main(["compat", "fine.py"]) == 0
+
+
+DIFFERS = """
+import torch
+from torch.onnx import export
+
+def f(a: torch.Tensor, b, *more):
+    torch.mm(a, b)
+    torch.mm(a, b, out_dtype=torch.float32)
+    torch.norm(a, 2, 0)
+    torch.norm(a, 2, 0, False, None, a.dtype)
+    a.norm(2, 0, False, a.dtype)
+    torch.norm(*more)
+    print(torch.export.Dim.AUTO, torch.export.Dim.AUTO(min=2))
+    export(f, (a,), "f.onnx")
+"""
+
+
+def test_calls_that_differ_on_purpose_are_told_with_the_reason(tmp_path, capsys, monkeypatch):
+    (tmp_path / "differs.py").write_text(DIFFERS)
+    monkeypatch.chdir(tmp_path)
+    assert places(examine("differs.py").differs) == [
+        ("differs.py", 7, "mm"),
+        ("differs.py", 9, "norm"),
+        ("differs.py", 10, "Tensor.norm"),
+        ("differs.py", 12, "export.Dim.AUTO"),
+        ("differs.py", 13, "onnx.export"),
+    ]
+    assert cli.main(["compat", "differs.py"]) == 0
+    out = capsys.readouterr().out
+    reason = ON_PURPOSE["torch.mm"].reason
+    assert f"differs.py:7: torch.mm differs: {reason}\n" in out and ", 5 that differ" in out
+    assert cli.main(["compat", "--json", "differs.py"]) == 0
+    first = json.loads(capsys.readouterr().out)["differs"][0]
+    assert (first["line"], first["name"], first["reason"]) == (7, "torch.mm", reason)
+
+
+def test_names_out_of_scope_are_told_with_the_reason(tmp_path, capsys):
+    path = tmp_path / "scope.py"
+    path.write_text("import torch\ntorch.quantize_per_tensor(1, 2)\n")
+    (found,) = examine(str(path)).missing
+    (rule,) = [rule for rule in OUT_OF_SCOPE if rule[0] == out_of_scope(found.name)]
+    assert found.reason == f"{rule[0]}: {rule[2]}"
+    assert cli.main(["compat", str(path)]) == 1
+    assert f"({found.reason})" in capsys.readouterr().out
+
+
+def test_each_difference_is_met_by_calls():
+    for name, difference in ON_PURPOSE.items():
+        n = difference.positional
+        assert difference.concerns(n or 0, difference.keywords), name
+        told_of_all = not difference.keywords and n is None
+        assert difference.concerns(0, ()) == told_of_all, name
 
 
 def test_folders_packages_and_modules(program, capsys, monkeypatch):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wend.tools.compat import lookup
@@ -29,6 +29,9 @@ class Use:
     name: str
     line: int
     guarded: bool  # the program asks for the name, or catches the error
+    positional: int | None = (
+        None  # arguments of a call, a lower limit; None where nothing is called
+    )
     keywords: tuple[str, ...] = ()
 
 
@@ -38,8 +41,8 @@ def uses(tree: ast.Module) -> list[Use]:
     reader.block(tree.body)
     asked = tuple(reader.asked)
     found = [
-        Use(u.name, u.line, u.guarded or _below(u.name, asked), u.keywords)
-        for u in dict.fromkeys(reader.found)
+        replace(use, guarded=use.guarded or _below(use.name, asked))
+        for use in dict.fromkeys(reader.found)
     ]
     return sorted(found, key=lambda use: (use.line, use.name))
 
@@ -89,8 +92,8 @@ class _Reader(ast.NodeVisitor):
                 return None
         return _TENSOR if self.meaning(text) == lookup.TENSOR else None
 
-    def note(self, name: str, line: int, keywords: tuple[str, ...] = ()) -> None:
-        self.found.append(Use(name, line, self.guards > 0, keywords))
+    def note(self, name: str, line: int) -> None:
+        self.found.append(Use(name, line, self.guards > 0))
 
     def bind(self, target: ast.expr, meaning: str | None) -> None:
         if isinstance(target, ast.Name):
@@ -273,8 +276,8 @@ class _Reader(ast.NodeVisitor):
         called = self.meaning(node.func)
         if called not in (None, _TENSOR):
             words = tuple(k.arg for k in node.keywords if k.arg is not None)
-            if words:
-                self.note(str(called), node.lineno, words)
+            n = sum(not isinstance(argument, ast.Starred) for argument in node.args)
+            self.found.append(Use(str(called), node.lineno, self.guards > 0, n, words))
         if isinstance(node.func, ast.Name) and node.func.id in ("hasattr", "getattr"):
             self.asks(node)
         self.generic_visit(node)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from wend.tools.compat import files, lookup, reading
+from wend.tools.compat import differences, files, lookup, reading
 
 USAGE: Final = """\
 usage: wend compat [--json] SCRIPT|FOLDER|PACKAGE
@@ -29,6 +29,7 @@ class Finding:
     line: int
     name: str
     text: str
+    reason: str = ""  # why Wend leaves the name out, where this is on purpose
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,6 @@ class Answer:
 
 def examine(target: str) -> Answer:
     """Read a program. Raises files.UnknownTarget."""
-    from wend.tools.compat.differences import DIFFERENCES
-
     answer = Answer(0, 0, [], [], [], [])
     n_files, names = 0, set()
     for source in files.sources(target):
@@ -58,16 +57,31 @@ def examine(target: str) -> Answer:
         told = set()
         for use in reading.uses(source.tree):
             names.add(use.name)
-            text = lookup.fault(use.name) or lookup.unknown_keywords(use.name, use.keywords)
+            text, reason = _fault(use), differences.scope_reason(use.name)
             kind = answer.guarded if use.guarded else answer.missing
-            if not text and (text := DIFFERENCES.get(use.name, "")):
-                kind = answer.differs
+            if not text and (text := _difference(use)):
+                kind, reason = answer.differs, text
             if text and (use.line, text) not in told:
                 told.add((use.line, text))
-                kind.append(Finding(file, use.line, use.name, text))
+                kind.append(Finding(file, use.line, use.name, text, reason))
     return Answer(
         n_files, len(names), answer.missing, answer.guarded, answer.differs, answer.unread
     )
+
+
+def _fault(use: reading.Use) -> str:
+    """Return why a use fails, or an empty text; where a name is missing, its calls say nothing."""
+    if use.positional is None:
+        return lookup.fault(use.name)
+    return lookup.unknown_keywords(use.name, use.keywords)
+
+
+def _difference(use: reading.Use) -> str:
+    """Return how Wend differs where the use is a call that meets a difference."""
+    found = differences.ON_PURPOSE.get(use.name)
+    if found is None or use.positional is None:
+        return ""
+    return found.reason if found.concerns(use.positional, use.keywords) else ""
 
 
 def _short(path: Path) -> str:
@@ -78,7 +92,9 @@ def _short(path: Path) -> str:
 
 def text(answer: Answer) -> str:
     """Return the findings as lines, and a last line with the numbers."""
-    lines = [f"{f.file}:{f.line}: {f.text}" for f in answer.missing]
+    lines = [
+        f"{f.file}:{f.line}: {f.text}{f' ({f.reason})' * bool(f.reason)}" for f in answer.missing
+    ]
     lines += [f"{f.file}:{f.line}: {f.name} differs: {f.text}" for f in answer.differs]
     lines += [f"{f.file}: cannot be read: {f.text}" for f in answer.unread]
     lacking = len({f.name for f in answer.missing})
