@@ -128,9 +128,9 @@ def test_caches_keep_the_last_pair(name):
     y = cached(x)
     assert cached(x) is y
     assert cached.inv(y) is x
-    assert bool((transform(x) == y).all())
+    assert wend.allclose(transform(x), y)  # a loop and NumPy differ in the last bit
     copy = pickle.loads(pickle.dumps(transform))
-    assert bool((copy(x) == y).all())
+    assert wend.allclose(copy(x), y)
 
 
 def test_equality():

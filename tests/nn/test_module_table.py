@@ -10,6 +10,7 @@ import pytest
 import wend
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest", reason="PyTorch's table of modules imports expecttest")
 from torch.testing._internal.common_modules import module_db  # noqa: E402
 
 #: Modules whose results depend on random numbers.

@@ -105,7 +105,7 @@ def _adjoint(self: Tensor) -> Tensor:
 def _hermitian(self: Tensor) -> Tensor:
     if self.dim() not in (0, 2):
         raise ShapeError(f"H: is only supported on matrices (2-D tensors). Got {self.dim()}-D")
-    return _conj(ops.t(self))
+    return _conj(ops.transpose(self, 0, 1) if self.dim() else ops.alias(self))
 
 
 Tensor.real = property(_real, _set_real, doc="The real part, a view.")

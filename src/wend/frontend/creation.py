@@ -271,7 +271,9 @@ def asarray(
         made = ops.clone(made)
     if requires_grad and not made.requires_grad:
         made = ops.detach(made).requires_grad_()
-    elif not requires_grad and made.requires_grad and not isinstance(obj, Tensor):
+    elif made.requires_grad and (
+        requires_grad is False or not (requires_grad or isinstance(obj, Tensor))
+    ):
         made = ops.detach(made)
     return made
 

@@ -224,9 +224,22 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    """Overwrite the main diagonal."""
-    part = ops.diagonal(self)
-    fill_(part, fill_value)
+    """Overwrite the elements whose indices are all equal.
+
+    wrap: of a matrix of more rows than columns, begin anew behind an empty row
+    Raises ShapeError for less than 2 dims, or for more with sizes that differ.
+    """
+    rank, shape = self.dim(), tuple(self.shape)
+    if rank < 2:
+        raise ShapeError("fill_diagonal_: dimensions must larger than 1")
+    if rank > 2 and len(set(shape)) > 1:
+        raise ShapeError("fill_diagonal_: all dimensions of input must be of equal length")
+    if rank == 2 and not wrap:
+        fill_(ops.diagonal(self), fill_value)
+        return self
+    steps = contiguous_strides(shape)
+    places = creation.arange(0, self.numel(), sum(steps))
+    self[tuple([(places // step) % n for step, n in zip(steps, shape, strict=True)])] = fill_value
     return self
 
 
@@ -314,11 +327,9 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether shape and all elements are equal."""
+    """Whether shape and all elements are equal, whatever their dtypes."""
     if tuple(input.shape) != tuple(other.shape):
         return False
-    if input.dtype is not other.dtype:
-        raise DTypeError(f"equal: expected tensors of one dtype, got {input.dtype}, {other.dtype}")
     return bool(ops.all(ops.eq(input, other)))
 
 

@@ -10,6 +10,7 @@ from wend.base.dtypes import DType, uint8
 from wend.base.errors import NotImplementedInWend
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
+from wend.frontend import creation
 from wend.frontend.aliasing.versions import storage_of
 
 __all__ = ["TypedStorage", "UntypedStorage"]
@@ -105,7 +106,13 @@ class UntypedStorage:
 class TypedStorage(UntypedStorage):
     """A tensor's memory as elements of the tensor's dtype."""
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, content: Any = 0, *, dtype: DType | None = None) -> None:
+        """content: a tensor, the number of elements, or the elements"""
+        if isinstance(content, int):
+            content = creation.zeros(content, dtype=dtype)
+        elif not isinstance(content, Tensor):
+            content = creation.tensor(list(content), dtype=dtype)
+        tensor: Tensor = content
         super().__init__(tensor)
         self.dtype = tensor.dtype
         self._tensor = tensor

@@ -418,6 +418,8 @@ class MeshIndexingError(ArgumentError, RuntimeError):
 
 
 def _at_least(tensors: Parts, rank: int) -> Any:
+    if not tensors:
+        return ()
     many = same_tensors(tensors)
     done = tuple(with_rank(t, rank) for t in many)
     return done if len(tensors) > 1 or isinstance(tensors[0], (list, tuple)) else done[0]

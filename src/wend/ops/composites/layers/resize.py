@@ -366,7 +366,7 @@ def _channel_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input, groups: size",
     functions=("channel_shuffle",),
-    functional=("channel_shuffle",),
+    functional=("channel_shuffle", "native_channel_shuffle"),
     samples=_channel_samples,
 )
 def channel_shuffle(input: Any, groups: Any) -> Any:

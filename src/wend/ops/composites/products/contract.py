@@ -244,9 +244,9 @@ def inner(input: Any, other: Any) -> Any:
 
     input: (..., n)   other: (*, n)   ->   (..., *)
     """
-    same_dtype("inner", input, other)
     if len(input.shape) == 0 or len(other.shape) == 0:
         return ops.mul(input, other)
+    same_dtype("inner", input, other)
     if input.shape[-1] != other.shape[-1]:
         raise ShapeError(
             "inner: the last dimension must match on both input tensors but got shapes "
