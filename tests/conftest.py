@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import threading
 import zlib
 from pathlib import Path
 
@@ -68,8 +69,15 @@ def no_other_threads():
     As long as there is any, steps look out for other threads.
     """
     core = sys.modules.get("wend.core._hot")
-    if core is not None and core.several():
-        gc.collect()
+    if core is None or not core.several() or threading.active_count() == _ALIVE[0]:
+        return
+    gc.collect()
+    # What is left belongs to threads that live: collecting takes seconds, and would not help.
+    _ALIVE[0] = threading.active_count() if core.several() else 0
+
+
+#: How many threads there were when a collection left what other threads have recorded.
+_ALIVE = [0]
 
 
 @pytest.fixture(autouse=True)

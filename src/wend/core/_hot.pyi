@@ -688,7 +688,7 @@ class Tensor:
     def eq_(self, other: Tensor | _Number) -> Tensor:
         """y = input == other."""
     def equal(self, other: Tensor) -> _bool:
-        """Whether shape and all elements are equal."""
+        """Whether shape and all elements are equal, whatever their dtypes."""
     def erf(self) -> Tensor:
         """y = 2 / sqrt(pi) * the integral of exp(-t^2) from 0 to input."""
     def erf_(self) -> Tensor:
@@ -726,7 +726,7 @@ class Tensor:
     def fill_(self, value: Any) -> Tensor:
         """Overwrite every element by `value`, a number or a 0-d tensor."""
     def fill_diagonal_(self, fill_value: Any, wrap: _bool = False) -> Tensor:
-        """Overwrite the main diagonal."""
+        """Overwrite the elements whose indices are all equal."""
     def fix(self) -> Tensor:
         """y = input without the fraction."""
     def fix_(self) -> Tensor:
