@@ -776,10 +776,6 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = e ** input - 1, exact near 0."""
 def expm1_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = e ** input - 1, exact near 0."""
-def fake_quantize_per_channel_affine(input: Tensor, scale: Tensor, zero_point: Tensor, axis: _int, quant_min: _int, quant_max: _int, *, out: Tensor | None = None) -> Tensor:
-    """`fake_quantize_per_tensor_affine` with a scale and a zero point for each place along `axis`."""
-def fake_quantize_per_tensor_affine(input: Tensor, scale: Tensor | _Number, zero_point: Tensor | _Number, quant_min: _int, quant_max: _int, *, out: Tensor | None = None) -> Tensor:
-    """y = the nearest numbers that integers quant_min to quant_max stand for."""
 def fix(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input without the fraction."""
 def fix_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
