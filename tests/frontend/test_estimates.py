@@ -181,23 +181,3 @@ def test_refusals_of_pytorchs_kinds():
     ):
         with pytest.raises(error, match=fault):
             call()
-
-
-@pytest.mark.parametrize("nd", [1, 2, 3])
-def test_adaptive_pools_of_equal_windows(nd):
-    x = RNG.normal(size=(2, 3, 6, 4, 8)[: 2 + nd])
-    out = (3, 2, 4)[:nd]
-    windows = x.reshape(
-        2, 3, *(k for n, m in zip(x.shape[2:], out, strict=True) for k in (m, n // m))
-    )
-    axes = tuple(range(3, 3 + 2 * nd, 2))
-    given = wend.tensor(x, requires_grad=True)
-    mean = getattr(F, f"adaptive_avg_pool{nd}d")(given, out)
-    np.testing.assert_allclose(mean.detach().numpy(), windows.mean(axes), rtol=1e-12)
-    mean.sum().backward()
-    share = np.prod(out) / np.prod(x.shape[2:])
-    np.testing.assert_allclose(given.grad.numpy(), np.full(x.shape, share))
-    values, places = getattr(F, f"adaptive_max_pool{nd}d")(given.detach(), out, return_indices=True)
-    np.testing.assert_array_equal(values.numpy(), windows.max(axes))
-    flat = given.detach().reshape(2, 3, -1).gather(2, places.reshape(2, 3, -1))
-    np.testing.assert_array_equal(flat.numpy().reshape(values.shape), values.numpy())

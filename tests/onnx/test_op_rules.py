@@ -22,6 +22,12 @@ NO_SOLVER = "ONNX has no operator of linear algebra beyond products"
 SEARCH = "a search without a formula of ONNX operators"
 #: Ops without a rule, with the reason. Strict: an op that has one must not be here.
 NO_RULE = {
+    "complex": "operators have no complex numbers",
+    "polar": "operators have no complex numbers",
+    "real": "operators have no complex numbers",
+    "imag": "operators have no complex numbers",
+    "view_as_complex": "operators have no complex numbers",
+    "view_as_real": "operators have no complex numbers",
     "attend_backward": GRADIENT,
     "attend_dropout": TRAINING,
     "attend_dropout_backward": GRADIENT,

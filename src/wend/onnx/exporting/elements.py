@@ -57,7 +57,10 @@ _BITS = {
     "eq": ("Equal", "Equal"),
 }
 #: Instructions that ONNX has no operators for.
-MISSING = ("nextafter", "gcd", "erfinv", "i0e", "i1e", "lgamma", "digamma", "polygamma")
+MISSING = (
+    "nextafter", "gcd", "erfinv", "i0e", "i1e", "lgamma", "digamma", "polygamma", "complex", "real",
+    "imag",
+)  # fmt: skip
 
 
 class Elements:

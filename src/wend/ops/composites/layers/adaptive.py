@@ -1,8 +1,7 @@
 """Adaptive pooling: a fixed number of windows, as even as the input's extent allows.
 
-Window i of `out` over n elements is [i * n // out, ceil((i + 1) * n / out)). Where `out` divides n
-in all dims, these are equal windows side by side. Elsewhere the windows are gathered, with a mask
-for windows shorter than the longest: exact for infinities too.
+Window i of `out` over n elements is [i * n // out, ceil((i + 1) * n / out)).  The windows are
+gathered, with a mask for windows shorter than the longest: exact for infinities too.
 """
 
 from __future__ import annotations
@@ -59,6 +58,7 @@ def output_sizes(op: str, given: Any, size: Any) -> tuple[Any, ...]:
     return tuple(n if entry is None else entry for entry, n in zip(entries, size, strict=True))
 
 
+<<<<<<< HEAD
 def _refusal(x: Any, output_size: Any, nd: int) -> type[Exception]:
     """The error for an input of too few dims: in PyTorch another for an extent per dim."""
     listed = nd > 1 and isinstance(output_size, tuple) and len(output_size) >= len(x.shape)
@@ -70,6 +70,8 @@ def _equal_windows(size: Any, out: tuple[Any, ...]) -> bool:
     return all(count > 0 and n % count == 0 for n, count in zip(size, out, strict=True))
 
 
+=======
+>>>>>>> parent of 7729c9b4 (Pool adaptively by equal windows where the extents allow, without gathering)
 def _require_content(op: str, x: Any) -> None:
     for n in x.shape[1:]:
         if n == 0:
@@ -85,13 +87,6 @@ def adaptive_average(x: Any, out: tuple[Any, ...]) -> Any:
     if all(isinstance(n, int) and n == 1 for n in out):
         return ops.mean(x, tuple(range(2, 2 + nd)), True)
     y = widened(x)
-    if _equal_windows(x.shape[2:], out):
-        parts = [(count, n // count) for n, count in zip(x.shape[2:], out, strict=True)]
-        y = ops.reshape(y, (*x.shape[:2], *(n for part in parts for n in part)))
-        if nd > 1:  # whole rows are added first: loops over the last dim are the short ones
-            y = ops.sum(y, tuple(range(3, 1 + 2 * nd, 2)))
-        total = ops.sum(y, -1)
-        return ops.cast(ops.div(total, numel(tuple(n for _, n in parts))), x.dtype)
     for i, count in enumerate(out):
         dim = 2 + i
         if not isinstance(count, int) and y.shape[dim] == count:
@@ -118,10 +113,6 @@ def _adaptive_max(op: str, nd: int, x: Any, output_size: Any) -> Any:
     _require_content(op, x)
     size = x.shape[2:]
     out = output_sizes(op, output_size, size)
-    if _equal_windows(size, out):
-        kernel = tuple(n // count for n, count in zip(size, out, strict=True))
-        values, indices = ops.max_windows(x, kernel, kernel, (0,) * nd, (1,) * nd, out)
-        return (values, indices) if batched else (ops.squeeze(values, 0), ops.squeeze(indices, 0))
     windows = [Bins(n, count) for n, count in zip(size, out, strict=True)]
     y, inside = x, None
     for i, bins in enumerate(windows):
