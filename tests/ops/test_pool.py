@@ -173,10 +173,7 @@ def test_errors():
     refuses(lambda ns: ns.F.avg_pool2d(t(ns, 1, 2, 3, 4), 2, divisor_override=0), ShapeError,
             "divisor must be not zero")
     refuses(lambda ns: ns.F.adaptive_avg_pool2d(t(ns, 3, 4), 2), ShapeError, "adaptive_avg_pool2d")
-<<<<<<< HEAD
     refuses(lambda ns: ns.F.adaptive_max_pool2d(t(ns, 3, 4), (2, 2)), ArgumentError, "adaptive_max")
-=======
->>>>>>> parent of 7729c9b4 (Pool adaptively by equal windows where the extents allow, without gathering)
     refuses(lambda ns: ns.F.unfold(t(ns, 1, 2, 3, 4), 5), ShapeError, "unfold: given spatial size")
     refuses(lambda ns: ns.F.fold(t(ns, 1, 8, 6), (4, 4), 2), ShapeError, "sliding blocks 3 \\* 3 =")
     refuses(lambda ns: ns.F.interpolate(t(ns, 1, 2, 3, 4)), ArgumentError, "either size or scale")

@@ -58,7 +58,6 @@ def output_sizes(op: str, given: Any, size: Any) -> tuple[Any, ...]:
     return tuple(n if entry is None else entry for entry, n in zip(entries, size, strict=True))
 
 
-<<<<<<< HEAD
 def _refusal(x: Any, output_size: Any, nd: int) -> type[Exception]:
     """The error for an input of too few dims: in PyTorch another for an extent per dim."""
     listed = nd > 1 and isinstance(output_size, tuple) and len(output_size) >= len(x.shape)
@@ -70,8 +69,6 @@ def _equal_windows(size: Any, out: tuple[Any, ...]) -> bool:
     return all(count > 0 and n % count == 0 for n, count in zip(size, out, strict=True))
 
 
-=======
->>>>>>> parent of 7729c9b4 (Pool adaptively by equal windows where the extents allow, without gathering)
 def _require_content(op: str, x: Any) -> None:
     for n in x.shape[1:]:
         if n == 0:
