@@ -403,10 +403,9 @@ class Pow(Elementwise):
         if isinstance(exponent, np.generic):  # a number: as in `pow_special`
             if exponent == 2.0:
                 return x * x
-            if exponent == 0.5:
-                return np.sqrt(x)
-            if exponent == -0.5:
-                return 1 / np.sqrt(x)
+            if exponent == 0.5 or exponent == -0.5:
+                root = np.sqrt(x) if x.dtype.kind == "c" else np.sqrt(np.where(x == -np.inf, -x, x))
+                return root if exponent == 0.5 else 1 / root
         return np.power(x, exponent)
 
     fault: ClassVar[str] = "pow: Integers to negative integer powers are not allowed."
