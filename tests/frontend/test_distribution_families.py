@@ -13,6 +13,13 @@ import wend
 
 torch = pytest.importorskip("torch")
 
+
+@pytest.fixture(autouse=True)
+def pytorch_checks_too():
+    """PyTorch's compiler turns the checks of its distributions off when it is imported."""
+    torch.distributions.Distribution.set_default_validate_args(True)
+
+
 POSITIVE = np.array([0.3, 1.0, 2.5])
 OTHER = np.array([[1.7], [0.6]])
 REAL = np.array([-1.2, 0.0, 0.7])

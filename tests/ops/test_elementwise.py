@@ -325,6 +325,20 @@ def test_gradients_at_edges_of_one(program):
     agree(*both(make))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_changing_number_of_a_half_means_the_root(dtype):
+    """The exponent is a run-time number here; a power and a root differ at -0.0 and -inf."""
+
+    def make(t, exponent):
+        x = t.tensor(EDGES, dtype=getattr(t, dtype), requires_grad=True)
+        y = x**exponent * 2
+        y.sum().backward()
+        return t.stack([y.detach(), x.grad, 1 / y.detach()])
+
+    for exponent in [3.5, 2.5, 1.5, 0.5, -0.5] * 3:
+        agree(*both(lambda t, exponent=exponent: make(t, exponent)))
+
+
 A = [0.0, 1.0, 0.0, -2.0, 3.0, 0.0, 2.0]
 B = [0.0, 1.0, 2.0, 2.0, -3.0, -1.0, 0.0]
 

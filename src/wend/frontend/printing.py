@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import html
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -314,9 +313,11 @@ HTML_LIMIT = 12  # tables up to this many rows and columns are shown whole
 
 def array_html(array: np.ndarray[Any, Any] | None, caption: str, text: str) -> str:
     """A notebook's view: a table for up to two dims, else `text`, with `caption` underneath."""
-    note = f"<div style='font-size:smaller;color:gray'>{html.escape(caption)}</div>"
+    from html import escape  # only for notebooks: loading it takes a millisecond
+
+    note = f"<div style='font-size:smaller;color:gray'>{escape(caption)}</div>"
     if array is None or array.size == 0 or array.ndim > 2:
-        return f"<div><pre>{html.escape(text)}</pre>{note}</div>"
+        return f"<div><pre>{escape(text)}</pre>{note}</div>"
     grid = array.reshape(1, -1) if array.ndim < 2 else array
     rows, columns = (_table_indices(size) for size in grid.shape)
     shown = grid[np.ix_([i for i in rows if i is not None], [j for j in columns if j is not None])]
@@ -341,8 +342,7 @@ def _table_row(
     if i is None:
         return f"<tr><td colspan='{len(columns)}' style='text-align:center'>&#8942;</td></tr>"
     cells = (
-        "&#8943;" if j is None else html.escape(number_format.text(grid[i, j].item()).strip())
-        for j in columns
+        "&#8943;" if j is None else number_format.text(grid[i, j].item()).strip() for j in columns
     )
     return "<tr>" + "".join(f"<td style='text-align:right'>{c}</td>" for c in cells) + "</tr>"
 

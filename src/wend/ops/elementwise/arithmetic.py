@@ -403,9 +403,10 @@ class Pow(Elementwise):
         if isinstance(exponent, np.generic):  # a number: as in `pow_special`
             if exponent == 2.0:
                 return x * x
-            if exponent == 0.5 or exponent == -0.5:
-                root = np.sqrt(x) if x.dtype.kind == "c" else np.sqrt(np.where(x == -np.inf, -x, x))
-                return root if exponent == 0.5 else 1 / root
+            if exponent == 0.5:
+                return np.sqrt(x)
+            if exponent == -0.5:
+                return 1 / np.sqrt(x)
         return np.power(x, exponent)
 
     fault: ClassVar[str] = "pow: Integers to negative integer powers are not allowed."
@@ -435,7 +436,14 @@ class Pow(Elementwise):
         if b.dtype(x).category == dtypes.INT and 1 not in self._tensors:  # a number, not a tensor
             b.require(b.ge(exponent, b.constant(0, exponent)), self.fault)
             exponent = b.convert(exponent, b.dtype(x))
-        return b.pow(x, exponent)
+        power = b.pow(x, exponent)
+        if b.dtype(x).category != dtypes.FLOAT or 1 in self._tensors:
+            return power
+        # A number of 0.5 means the root, which differs from the power at -0.0 and -inf.
+        root = b.sqrt(x)
+        half, one = b.constant(0.5, exponent), b.constant(1, x)
+        power = b.select(b.eq(exponent, b.neg(half)), b.div(one, root), power)
+        return b.select(b.eq(exponent, half), root, power)
 
     def vjp(self, g: V, y: V, x: V, exponent: V) -> Grads:
         return self._by_base(g, x, exponent), self._by_exponent(g, y, x, exponent)

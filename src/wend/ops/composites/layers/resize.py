@@ -7,7 +7,6 @@ gathered elements.  Coordinates are computed in float32 for float32 data, as PyT
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import Any
 
 from wend.base.dtypes import FLOAT, DType, float32, int64, uint8
@@ -124,6 +123,8 @@ def _resampled(x: Any, axes: list[Axis], mode: str, antialias: bool) -> Any:
 
 def _scaled_extent(n: Any, factor: float) -> Any:
     """floor(n * factor), in integers: extents are computed natively."""
+    from fractions import Fraction  # few programs resize, and loading it takes a millisecond
+
     ratio = Fraction(factor).limit_denominator(1 << 20)
     return n * ratio.numerator // ratio.denominator
 
