@@ -27,6 +27,7 @@ from wend.frontend.autograd.nodes import (
     tensor_hooks,
     value_of_edge,
 )
+from wend.frontend.autograd.zero_edges import with_zero_edges
 from wend.transforms.grad import run_backward
 from wend.transforms.hooks import made_of_parts
 from wend.transforms.hooks import retain_grad as _retain_grad
@@ -193,6 +194,8 @@ def grad(
     else:
         gradients = _gradients("grad", roots, grad_outputs)
         found = run_backward(roots, gradients, wanted, keep, create_graph, True)
+        if create_graph:
+            found = with_zero_edges(roots, wanted, found)
     result = []
     for t, g in zip(given, found):
         if g is not None and made_of_parts(t):
