@@ -62,13 +62,17 @@ _AUTOCAST = (
     "is_autocast_cache_enabled set_autocast_cache_enabled clear_autocast_cache "
     "autocast_increment_nesting autocast_decrement_nesting is_autocast_cpu_enabled "
     "set_autocast_cpu_enabled get_autocast_cpu_dtype set_autocast_cpu_dtype "
-    "get_autocast_gpu_dtype set_autocast_gpu_dtype"
+    "get_autocast_gpu_dtype set_autocast_gpu_dtype is_autocast_ipu_enabled "
+    "set_autocast_ipu_enabled get_autocast_ipu_dtype set_autocast_ipu_dtype "
+    "is_autocast_xla_enabled set_autocast_xla_enabled get_autocast_xla_dtype "
+    "set_autocast_xla_dtype"
 ).split()
 
 _WINDOWS = "bartlett_window blackman_window hamming_window hann_window kaiser_window".split()
 _AS_SCHEMAS = (
     "adaptive_avg_pool1d adaptive_max_pool1d alpha_dropout alpha_dropout_ avg_pool1d batch_norm "
     "binary_cross_entropy_with_logits celu_ conv_tbc cosine_embedding_loss ctc_loss dropout_ "
+    "embedding_bag "
     "feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ "
     "hinge_embedding_loss instance_norm kl_div margin_ranking_loss norm_except_dim pdist "
     "poisson_nll_loss rrelu rrelu_ selu_ threshold_ triplet_margin_loss"
@@ -92,6 +96,9 @@ _ELSEWHERE = {
     "DisableTorchFunctionSubclass": "wend.frontend.methods",
     **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "wend.frontend.rare.symbols"),
     "from_file": "wend.frontend.rare.files",
+    "Future": "wend.futures",
+    "GradScaler": "wend.amp.grad_scaler",
+    **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), "wend.nn._base.flat_weights"),
     "compile": "wend._dynamo",
     "cond": "wend._higher_order_ops.cond",
     "while_loop": "wend._higher_order_ops.while_loop",

@@ -52,7 +52,7 @@ class State(threading.local):
 
     def __init__(self) -> None:
         self.enabled: dict[str, bool] = {}
-        self.dtypes: dict[str, DType] = {"cpu": bfloat16}
+        self.dtypes: dict[str, DType] = {"cpu": bfloat16, "xla": bfloat16}
         self.cpu = False  # enabled["cpu"], for the ops
         self.cache_enabled = True
         self.nesting = 0

@@ -58,7 +58,7 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """The lower type: bfloat16 on the CPU, float16 elsewhere, if not set to another."""
+    """The lower type: bfloat16 on the CPU and for XLA, float16 elsewhere, or as set."""
     return STATE.dtypes.get(_checked(device_type), float16)
 
 
@@ -123,6 +123,18 @@ def _older(device_type: str) -> tuple[Function, Function, Function, Function]:
     set_autocast_cpu_dtype,
 ) = _older("cpu")
 _, _, get_autocast_gpu_dtype, set_autocast_gpu_dtype = _older("cuda")
+(
+    is_autocast_ipu_enabled,
+    set_autocast_ipu_enabled,
+    get_autocast_ipu_dtype,
+    set_autocast_ipu_dtype,
+) = _older("ipu")
+(
+    is_autocast_xla_enabled,
+    set_autocast_xla_enabled,
+    get_autocast_xla_dtype,
+    set_autocast_xla_dtype,
+) = _older("xla")
 
 
 # -- blocks ---------------------------------------------------------------------------------

@@ -1138,6 +1138,8 @@ class Tensor:
         """y = the logarithm of the multivariate gamma function of dimension p >= 1."""
     def mvlgamma_(self, p: _int) -> Tensor:
         """y = the logarithm of the multivariate gamma function of dimension p >= 1."""
+    @property
+    def name(self) -> Any: ...
     def nan_to_num(self, nan: Tensor | _Number | None = None, posinf: Tensor | _Number | None = None, neginf: Tensor | _Number | None = None) -> Tensor:
         """y = input, NaN replaced by nan (0), inf and -inf by posinf, neginf (the dtype's limits)."""
     def nan_to_num_(self, nan: Tensor | _Number | None = None, posinf: Tensor | _Number | None = None, neginf: Tensor | _Number | None = None) -> Tensor:
@@ -1228,6 +1230,10 @@ class Tensor:
         """There is no accelerator to pin memory for: this tensor."""
     def pinverse(self, rcond: _float = 1e-15, *, out: Any = None) -> Tensor:
         """linalg.pinv with singular values up to rcond times the largest taken for 0."""
+    def polygamma(self, n: _int) -> Tensor:
+        """The n-th derivative of `digamma` of each element, n >= 0."""
+    def polygamma_(self, n: _int) -> Tensor:
+        """`polygamma` in place. Raises DTypeError for a tensor of integers."""
     def positive(self) -> Tensor:
         """The tensor itself.  Raises DTypeError for bool."""
     @overload
@@ -1422,6 +1428,8 @@ class Tensor:
         """`torch.Tensor.smm`: see `wend.sparse`."""
     def softmax(self, dim: _int, dtype: _dtype | None = None) -> Tensor:
         """y = exp(x) / sum of exp(x) along dim."""
+    def solve(*args: Any, **kwargs: Any) -> Any:
+        """Removed from PyTorch: raises, and names linalg.solve."""
     def sort(self, dim: _int = -1, descending: _bool = False, stable: Any = None) -> _values_indices:
         """(values, indices): the elements in order along `dim`; values[k] = x[indices[k]]."""
     def sparse_dim(self, *args: Any, **kwargs: Any) -> Any:
@@ -1546,6 +1554,8 @@ class Tensor:
         """This tensor, dense already, in that dtype."""
     def to_device(self, device: Any, *, stream: Any = None) -> Tensor:
         """This tensor on a device: the array API's name of `to`."""
+    def to_padded_tensor(self, padding: _float, output_size: Any = None) -> Tensor:
+        """Raises ArgumentTypeError: only a nested tensor has components to pad."""
     def to_sparse(self, *args: Any, **kwargs: Any) -> Any:
         """`torch.Tensor.to_sparse`: see `wend.sparse`."""
     def to_sparse_bsc(self, *args: Any, **kwargs: Any) -> Any:

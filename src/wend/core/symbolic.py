@@ -229,6 +229,18 @@ class SymNumber:
             "a run-time scalar was read inside a rule: declare it as an attribute instead"
         )
 
+    def conjugate(self) -> SymNumber:
+        """This number: symbols stand for real numbers. Raises ArgumentTypeError for complex."""
+        if self.category == 3:
+            raise ArgumentTypeError("the conjugate of a complex run-time scalar is no expression")
+        return self
+
+    def _unknown(self) -> Any:
+        """Raises ArgumentTypeError: the answer depends on the value, which is not known yet."""
+        return self.__float__()
+
+    as_integer_ratio = hex = is_integer = _unknown
+
     def __repr__(self) -> str:
         return f"SymNumber({self.expr!r})"
 
@@ -302,6 +314,21 @@ class SymInt:
 
     def __bool__(self) -> bool:
         return bool(self._compare(NE, 0))
+
+    def conjugate(self) -> SymInt:
+        """This extent, as of any int."""
+        return self
+
+    def as_integer_ratio(self) -> tuple[SymInt, int]:
+        """(this extent, 1), as of any int."""
+        return self, 1
+
+    def bit_length(self) -> int:
+        """Number of binary digits of the magnitude; the pattern holds for that number only."""
+        size, digits = (-self if self < 0 else self), 0
+        while size >= 1 << digits:
+            digits += 1
+        return digits
 
     def _refuse(self) -> Any:
         raise ArgumentTypeError(

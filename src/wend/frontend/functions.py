@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError, GraphError
 from wend.core._hot import Tensor
 from wend.core.primitive import PUBLIC, ops
 from wend.frontend import creation
 from wend.frontend.aliasing import rebinding as aliasing
 
 __all__ = [
+    "as_strided_",
     "detach_",
     "e",
     "fill",
@@ -31,6 +32,7 @@ __all__ = [
     "newaxis",
     "pi",
     "resize_as_",
+    "resize_as_sparse_",
     "resolve_conj",
     "resolve_neg",
     "set_float32_matmul_precision",
@@ -59,12 +61,13 @@ def _as_function(name: str) -> Any:
 
 (
     detach_, fill_, get_device, index_put_, is_conj, is_distributed, is_inference, is_neg,
-    is_signed, resize_as_, resolve_conj, resolve_neg, zero_,
+    is_signed, resize_as_, resize_as_sparse_, resolve_conj, resolve_neg, zero_,
 ) = (
     _as_function(name)
     for name in (
         "detach_", "fill_", "get_device", "index_put_", "is_conj", "is_distributed",
-        "is_inference", "is_neg", "is_signed", "resize_as_", "resolve_conj", "resolve_neg", "zero_",
+        "is_inference", "is_neg", "is_signed", "resize_as_", "resize_as_sparse_", "resolve_conj",
+        "resolve_neg", "zero_",
     )
 )  # fmt: skip
 
@@ -99,17 +102,17 @@ for _name in ("clamp_", "clip_", "round_"):
 # -- methods ---------------------------------------------------------------------------------
 
 
-def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
+def as_strided_(input: Tensor, size: Any, stride: Any, storage_offset: Any = None) -> Tensor:
     """Make this tensor the view that `as_strided` gives of its memory.
 
     Raises GraphError for a tensor that gradients are recorded for.
     """
-    if self.requires_grad:
+    if input.requires_grad:
         raise GraphError(
             "as_strided_: this tensor requires grad; use as_strided, which makes another tensor"
         )
-    aliasing.share(self, ops.as_strided_in_base(self, size, stride, storage_offset))
-    return self
+    aliasing.share(input, ops.as_strided_in_base(input, size, stride, storage_offset))
+    return input
 
 
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
@@ -149,10 +152,30 @@ def new_empty_strided(self: Tensor, size: Any, stride: Any, **keywords: Any) -> 
     return creation.empty_strided(size, stride, **keywords)
 
 
+def polygamma(self: Tensor, n: int) -> Tensor:
+    """The n-th derivative of `digamma` of each element, n >= 0."""
+    return ops.polygamma(n, self)  # type: ignore[no-any-return]
+
+
+def polygamma_(self: Tensor, n: int) -> Tensor:
+    """`polygamma` in place. Raises DTypeError for a tensor of integers."""
+    if not self.dtype.is_floating_point:
+        raise DTypeError(f"polygamma_: the result is no {self.dtype}; use polygamma")
+    return self.copy_(ops.polygamma(n, self))
+
+
+def to_padded_tensor(self: Tensor, padding: float, output_size: Any = None) -> Tensor:
+    """Raises ArgumentTypeError: only a nested tensor has components to pad."""
+    raise ArgumentTypeError("to_padded_tensor: this tensor is dense, and has nothing to pad")
+
+
 for _method in (
-    as_strided_, dim_order, is_set_to, map2_, new_empty_strided, resize, resize_as,
+    as_strided_, dim_order, is_set_to, map2_, new_empty_strided, polygamma, polygamma_, resize,
+    resize_as, to_padded_tensor,
 ):  # fmt: skip
     setattr(Tensor, _method.__name__, _method)
+
+Tensor.name = property(lambda self: None, doc="None: tensors have no names.")
 
 # -- switches --------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wend.base import random_state
+from wend.base.devices import device as Device
 from wend.base.devices import usable
 from wend.base.dtypes import BOOL, DType, finfo, float32, float64, iinfo, int64, uint8
 from wend.base.errors import (
@@ -65,12 +66,17 @@ class Generator:
     """A separate stream of random numbers: torch.Generator()."""
 
     def __init__(self, device: Any = "cpu", *, _state: RandomState | None = None) -> None:
-        self.device = usable(device, "Generator")
+        self._place = usable(device, "Generator")
         self._own = _state if _state is not None else RandomState()
 
     @property
     def _state(self) -> RandomState:
         return self._own
+
+    @property
+    def device(self) -> Device:
+        """Where the numbers are drawn: the CPU."""
+        return self._place
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart as the stream of that seed; returns the generator."""

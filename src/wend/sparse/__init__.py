@@ -67,5 +67,9 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1.0, alpha: An
     return _addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
 
-#: Names of `torch.spmm` and its siblings.
-spmm = dsmm = hsmm = mm
+def spmm(input: Tensor, mat2: Tensor) -> Any:
+    """`mm`, under the names that `torch` itself has."""
+    return mm(input, mat2)
+
+
+dsmm = hsmm = spmm

@@ -77,7 +77,7 @@ def dense_dim(self: Tensor) -> int:
 
 
 def _asks_for_sparse(name: str) -> Any:
-    def refuse(self: Tensor) -> Any:
+    def refuse(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         raise GraphError(f"{name} expected sparse tensor layout but got Strided")
 
     return refuse

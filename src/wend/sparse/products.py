@@ -165,36 +165,48 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return product if bias is None else product + bias
 
 
+def _given(name: str, made: SparseTensor, out: SparseTensor | None) -> SparseTensor:
+    """A result, written to `out=` where the call gives a tensor for the result."""
+    return made if out is None else out.become(name, made)
+
+
 def _rows(x: SparseTensor, dense: Tensor) -> tuple[Any, Tensor]:
     """(the rows of x that have elements, these rows of the product with a dense matrix)."""
     array, _, _ = arrays.merged(x.places.array[:1], x.places.size[:1])
     return array, ops.index_select(_by_dense(x, dense), 0, held(array[0]))
 
 
-def hspmm(mat1: SparseTensor, mat2: Tensor) -> SparseTensor:
+def hspmm(mat1: SparseTensor, mat2: Tensor, *, out: SparseTensor | None = None) -> SparseTensor:
     """mat1 @ mat2 of a sparse and a dense matrix, with the rows that have elements."""
     _check("hspmm", mat1, mat2, (2, 2))
     array, values = _rows(mat1, mat2)
-    return coo(array, values, (int(mat1.shape[0]),), True)
+    return _given("hspmm", coo(array, values, (int(mat1.shape[0]),), True), out)
 
 
-def smm(input: SparseTensor, mat: Tensor) -> SparseTensor:
-    """input @ mat of a sparse and a dense matrix, as a sparse matrix."""
-    _check("smm", input, mat, (2, 2))
-    array, values = _rows(input, mat)
-    size = (int(input.shape[0]), int(mat.shape[1]))
+def smm(input: SparseTensor, mat2: Tensor) -> SparseTensor:
+    """input @ mat2 of a sparse and a dense matrix, as a sparse matrix."""
+    _check("smm", input, mat2, (2, 2))
+    array, values = _rows(input, mat2)
+    size = (int(input.shape[0]), int(mat2.shape[1]))
     spots = arrays.block_places(array[0], array[0] * 0, (1, size[1]))
     return coo(spots, values.reshape(-1), size, True)
 
 
 def sspaddmm(
-    input: SparseTensor, mat1: SparseTensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1
+    input: SparseTensor,
+    mat1: SparseTensor,
+    mat2: Tensor,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    out: SparseTensor | None = None,
 ) -> SparseTensor:
     """beta * input + alpha * (mat1 @ mat2), of a sparse matrix and a product as by `smm`."""
     product = smm(mat1, mat2)
     places = Coordinates(product.places.size, product.places.array)  # behind the input's elements
     scaled = wrap(places, product._values_ * alpha)
-    return added(input if beta == 1 else input.with_values(input._values_ * beta), scaled)
+    made = added(input if beta == 1 else input.with_values(input._values_ * beta), scaled)
+    return _given("sspaddmm", made, out)
 
 
 saddmm = sspaddmm
@@ -216,7 +228,7 @@ def sampled_addmm(
     right = ops.embedding(mat2.t(), places.row(1))
     product = (left * right).sum(-1).reshape(input._values_.shape) * alpha
     made = input.with_values(product if beta == 0 else product + input._values_ * beta)
-    return made if out is None else out.become("sampled_addmm", made)
+    return _given("sampled_addmm", made, out)
 
 
 @rule("svd_lowrank", any_layout=True)

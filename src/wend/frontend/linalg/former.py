@@ -7,7 +7,7 @@ from typing import Any
 from wend.base.errors import NotImplementedInWend
 from wend.core.primitive import publish
 
-__all__ = ["eig", "lstsq", "matrix_rank", "symeig"]
+__all__ = ["eig", "lstsq", "matrix_rank", "solve", "symeig"]
 
 
 def _removed(name: str, successor: str) -> Any:
@@ -26,4 +26,5 @@ def _removed(name: str, successor: str) -> Any:
 eig = _removed("eig", "eig")
 lstsq = _removed("lstsq", "lstsq")
 matrix_rank = _removed("matrix_rank", "matrix_rank")
+solve = _removed("solve", "solve")
 symeig = _removed("symeig", "eigh")

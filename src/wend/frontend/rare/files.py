@@ -23,6 +23,7 @@ def from_file(
     layout: Any = None,
     device: Any = None,
     pin_memory: bool | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """The 1-d tensor of the first `size` elements in a file.
 
@@ -45,8 +46,11 @@ def from_file(
         if present < length:
             os.ftruncate(file, length)
         if not length:
-            return frombuffer(bytearray(wanted.itemsize), dtype=wanted)[:0]
+            empty = frombuffer(bytearray(wanted.itemsize), dtype=wanted)[:0]
+            return empty.requires_grad_(bool(requires_grad))
         access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-        return frombuffer(mmap.mmap(file, length, access=access), dtype=wanted, count=count)
+        memory = mmap.mmap(file, length, access=access)
+        made = frombuffer(memory, dtype=wanted, count=count)
+        return made.requires_grad_(bool(requires_grad))
     finally:
         os.close(file)

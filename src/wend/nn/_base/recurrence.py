@@ -15,6 +15,7 @@ Weights = list[Any]  # weight_ih, weight_hh, bias_ih, bias_hh (or None), weight_
 State = tuple[Tensor, ...]
 Step = Callable[[Tensor, State, Weights], State]
 
+_dropout = ops.dropout
 _gru_step = ops.gru_step
 _lstm_step = ops.lstm_step
 _relu_step = ops.rnn_relu_step
@@ -58,6 +59,36 @@ def walk(
     else:
         outputs, last = _forward(step, parts, sizes, state, weights)
     return ops.cat(outputs, 0), last
+
+
+def layers(
+    mode: str,
+    data: Tensor,
+    start: State,
+    sizes: list[int] | None,
+    weights: list[list[Weights]],
+    dropout: float,
+) -> tuple[Tensor, State]:
+    """All layers over (sum of sizes, features), step after step; see `walk`.
+
+    sizes: None for data of (steps, batch, features); see `walk_in_loop`
+    weights: of each layer in each direction   dropout: between layers, 0 outside of training
+    """
+    lasts: list[State] = []
+    for layer, directions in enumerate(weights):
+        outputs = []
+        for direction, found in enumerate(directions):
+            state = tuple(part[len(lasts)] for part in start)
+            if sizes is None:
+                output, last = walk_in_loop(mode, data, state, found, direction == 1)
+            else:
+                output, last = walk(mode, data, sizes, state, found, direction == 1)
+            outputs.append(output)
+            lasts.append(last)
+        data = outputs[0] if len(outputs) == 1 else ops.cat(outputs, -1)
+        if dropout > 0 and layer < len(weights) - 1:
+            data = _dropout(data, dropout, True)
+    return data, tuple(ops.stack([last[i] for last in lasts], 0) for i in range(len(start)))
 
 
 def walk_in_loop(

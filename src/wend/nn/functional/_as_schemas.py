@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ops
+from wend.base.errors import ValueRefused
+from wend.frontend.toolkit import Tensor, arange, no_grad, ones_like, ops, zeros_like
 from wend.nn import functional as F
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "cosine_embedding_loss",
     "ctc_loss",
     "dropout_",
+    "embedding_bag",
     "feature_alpha_dropout",
     "feature_alpha_dropout_",
     "feature_dropout",
@@ -172,6 +174,67 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     """A convolution over time. input: (T, N, C)   weight: (K, C, D)   bias: (D,)."""
     made = F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
     return made.permute(2, 0, 1)
+
+
+# -- look-ups -------------------------------------------------------------------------------
+
+
+def embedding_bag(
+    weight: Tensor,
+    indices: Tensor,
+    offsets: Tensor,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(y, bag of each index, size of each bag, row of each maximum) of `F.embedding_bag`.
+
+    mode: 0 adds up rows, 1 takes the mean, 2 the maximum   padding_idx: rows that do not count
+    size: of a bag, without padding   row: the size again where the mode is no maximum
+    """
+    if mode not in range(3):
+        raise ValueRefused(f"embedding_bag: {mode} is no mode: 0 is sum, 1 is mean, 2 is max")
+    if padding_idx is not None and not -weight.size(0) <= padding_idx < weight.size(0):
+        raise ValueRefused(
+            f"embedding_bag: padding_idx must be from {-weight.size(0)} to {weight.size(0) - 1}, "
+            f"but got {padding_idx}"
+        )
+    result = F.embedding_bag(
+        indices, weight, offsets, None, 2.0, scale_grad_by_freq, ("sum", "mean", "max")[mode],
+        sparse, per_sample_weights, include_last_offset, padding_idx,
+    )  # fmt: skip
+    with no_grad():
+        starts = offsets[:-1] if include_last_offset else offsets
+        places = arange(indices.numel(), dtype=offsets.dtype)
+        bags = (starts.unsqueeze(0) <= places.unsqueeze(1)).sum(1).to(offsets.dtype) - 1
+        counts = ones_like(indices, dtype=offsets.dtype)
+        if padding_idx is not None:
+            counts = (indices != padding_idx % weight.size(0)).to(offsets.dtype)
+        if include_last_offset:  # indices behind the last offset belong to no bag
+            counts = counts * (places < offsets[-1]).to(offsets.dtype)
+        sizes = zeros_like(starts).index_add(0, bags, counts)
+        rows = _rows_of_maxima(weight, indices, result, bags, counts) if mode == 2 else sizes
+    return result, bags, sizes, rows
+
+
+def _rows_of_maxima(
+    weight: Tensor, indices: Tensor, result: Tensor, bags: Tensor, counts: Tensor
+) -> Tensor:
+    """For each bag and column the row of the table that holds the first maximum, 0 if empty."""
+    count = indices.numel()
+    if not count or not result.size(0):
+        return zeros_like(result, dtype=indices.dtype)
+    looked_up = weight[indices]
+    holds = (looked_up == result[bags]) & (counts != 0).unsqueeze(1)
+    places = arange(count).unsqueeze(1)
+    first = ops.where(holds, places, count)
+    least = ops.full(tuple(result.shape), count, dtype=first.dtype)
+    least = least.scatter_reduce(0, bags.long().unsqueeze(1).expand_as(first), first, "amin")
+    rows = ops.cat([indices, zeros_like(indices[:1])], 0)
+    return rows[least]
 
 
 # -- losses ---------------------------------------------------------------------------------

@@ -8,10 +8,9 @@ from typing import Any
 
 from wend.base.errors import ShapeError
 from wend.frontend.toolkit import Tensor, empty, ops
-from wend.nn import functional as F
 from wend.nn import init
 from wend.nn._base.packed import PackedSequence
-from wend.nn._base.recurrence import State, walk, walk_in_loop
+from wend.nn._base.recurrence import State, layers
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter, fresh_parameter
 
@@ -477,30 +476,15 @@ class RNNBase(Module):
         return [*found, getattr(self, next(names)) if self.proj_size > 0 else None]
 
     def _layers(self, data: Tensor, start: State, sizes: list[int] | None) -> tuple[Tensor, State]:
-        """All layers over (sum of sizes, features), step after step; see `walk`.
-
-        sizes: None for data of (steps, batch, features); see `walk_in_loop`
-        """
+        """All layers over (sum of sizes, features), step after step; see `layers`."""
         directions = 2 if self.bidirectional else 1
-        lasts: list[State] = []
-        for layer in range(self.num_layers):
-            outputs = []
-            for direction in range(directions):
-                index = layer * directions + direction
-                state = tuple(part[index] for part in start)
-                weights = self._weights(index)
-                back = direction == 1
-                if sizes is None:
-                    output, last = walk_in_loop(self.mode, data, state, weights, back)
-                else:
-                    output, last = walk(self.mode, data, sizes, state, weights, back)
-                outputs.append(output)
-                lasts.append(last)
-            data = outputs[0] if directions == 1 else ops.cat(outputs, -1)
-            if self.dropout > 0 and layer < self.num_layers - 1:
-                data = F.dropout(data, self.dropout, self.training)
-        parts = range(len(start))
-        return data, tuple(ops.stack([last[i] for last in lasts], 0) for i in parts)
+        weights = [
+            [self._weights(layer * directions + direction) for direction in range(directions)]
+            for layer in range(self.num_layers)
+        ]
+        return layers(
+            self.mode, data, start, sizes, weights, self.dropout if self.training else 0.0
+        )
 
 
 class RNN(RNNBase):

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import DType, finfo
-from wend.base.errors import ExecutionError, ValuesRefused
-from wend.core.primitive import Sample, ops
+from wend.base.errors import ExecutionError, ValueRefused, ValuesRefused
+from wend.core.primitive import Sample, Spec, ops
 from wend.ops.builder import Builder, Value
 from wend.ops.elementwise.family import (
     ANY_NUMBER,
@@ -340,6 +340,11 @@ class Polygamma(Special):
     n: int
     functions = ("polygamma",)
     domain = (0.2, 4.0)
+
+    def infer(self, *operands: Any) -> Spec:
+        if self.n < 0:
+            raise ValueRefused(f"polygamma: n is {self.n}; it counts derivatives, from 0 on")
+        return super().infer(*operands)
 
     def reference(self, x: Array) -> Array:
         if self.n == 0:

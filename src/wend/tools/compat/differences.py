@@ -63,7 +63,7 @@ OUT_OF_SCOPE: list[tuple[str, str, str]] = [
         r"|Execution\w+|FatalError|FileCheck|FunctionSchema|Gradient|Graph\w*|IODescr\w+|JITEx\w+|Lite\w+"
         r"|Locking\w+|ModuleDict|Node|Noop\w+|OperatorInfo|ParameterDict|BufferDict|PyTorchFile\w+"
         r"|Script\w+|Serialization\w+|StaticModule|Tag|Throughput\w+|TracingState|Use|Value"
-        r"|(Any|Await|Bool|Class|Complex|Dict|Enum|Float|Future|Inferred|Int|Interface|List|None|Number"
+        r"|(Any|Await|Bool|Class|Complex|DeviceObj|Dict|Enum|Float|Future|Inferred|Int|Interface|List|None|Number"
         r"|Optional|PyObject|RRef|String|SymBool|SymInt|Tensor|Tuple|Union|StreamObj)?Type"
         r"|import_ir\w*|parse_\w+|merge_type\w*|unify_type\w*|fork|wait|init_num_threads)$"
         r"|torch\.jit\.(quantized|mobile|generate_bytecode|unsupported\w*|supported\w*|frontend|annotations)"
@@ -133,6 +133,9 @@ ON_PURPOSE: dict[str, Difference] = {
     "torch.export.ExportedProgram": _MADE_BY_WEND,
     "torch.onnx.ONNXProgram": _MADE_BY_WEND,
     "torch.jit.Future": _MADE_BY_WEND,
+    "torch.SymBool": _MADE_BY_WEND,
+    "torch.SymFloat": _MADE_BY_WEND,
+    "torch.SymInt": _MADE_BY_WEND,
     "torch.utils.checkpoint.DefaultDeviceType.set_device_type": Difference(
         "the CPU is the default"
     ),
