@@ -7,8 +7,8 @@ Each has two forms:
 
 input: (T, N, I), or (N, T, I) with batch_first   data, batch_sizes: of a PackedSequence
 hx: (layers times directions, N, H), for `lstm` the pair of h and c
-params: for each layer and direction w_ih, w_hh, with biases b_ih and b_hh, and for an LSTM whose h
-is narrower than its c the projection of h
+params: for each layer and direction w_ih and w_hh; then b_ih and b_hh with has_biases
+Behind these stands the projection of h, for an LSTM whose h is narrower than its c.
 """
 
 from __future__ import annotations
