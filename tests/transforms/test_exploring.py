@@ -1,6 +1,9 @@
 """Explored graphs: the same results as the function, and as many points as there are questions."""
 
+import gc
 import math
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import pytest
 import wend as torch
 from wend import nn
 from wend.base import tree
+from wend.core import _hot
 from wend.frontend.static.explored import explored as explore
 from wend.transforms.exploring.program import Apply, Fail
 from wend.transforms.exploring.recording import ExploreError
@@ -365,6 +369,33 @@ def test_a_loop_without_a_bound_is_refused():
     with pytest.raises(ExploreError, match="counts in Python without a bound"):
         explore(endless, (torch.rand(3),))
     assert steps == {"n": 0}
+
+
+def test_other_threads_do_not_begin_to_record():
+    """Python's `len` is exchanged in all threads, also in the one that compiles."""
+    stop, lengths, found = threading.Event(), set(), []
+
+    def counting():
+        while not stop.is_set():
+            lengths.add(len)
+            found.append((len([1, 2]), list(enumerate("a")), list(zip([1], [2], strict=True))))
+            found.append((int(2.5), float("1.5")))
+            time.sleep(0.001)
+
+    def slow(x):
+        time.sleep(0.05)
+        return x * int(x.sum())
+
+    gc.collect()
+    before = len(_hot.traces())
+    thread = threading.Thread(target=counting, daemon=True)
+    thread.start()
+    explore(slow, (torch.ones(3),))
+    assert len(_hot.traces()) == before and thread.is_alive()
+    stop.set()
+    thread.join()
+    assert len(lengths) == 2  # the thread has met both, and `found` says that they agree
+    assert [x for x in found if x not in [(2, [(0, "a")], [(1, 2)]), (2, 1.5)]] == []
 
 
 def test_nothing_is_left_behind():

@@ -74,6 +74,8 @@ _STAND_INS: dict[str, Any] = {"int": _Int, "float": _Float}
 
 def _of_graph(args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
     """The run that is entered, and the arguments; the number in place of a tensor of the graph."""
+    if not args or not isinstance(args[0], (Tensor, SymInt, SymNumber)):
+        return None, args  # also in threads that do not record, which must not begin to
     run = _hot.current_trace().symbolic
     if len(args) == 1 and hasattr(run, "explores"):
         (x,) = args

@@ -197,6 +197,9 @@ _WITH_LOOPS = ("wend.nn.", "wend.onnx.", "wend._higher_order_ops.")
 
 def _run() -> Any:
     """The run that is being explored in this thread, if the calling code keeps loops."""
+    if threading.get_ident() not in _exploring:
+        # The builtins are those of all threads. Most do not record, and must not begin to.
+        return None
     run = _hot.current_trace().symbolic
     if not getattr(run, "keeps_loops", False):
         return None
@@ -297,16 +300,17 @@ class _ExploredZip(metaclass=_ZipKind):
 
 
 _lock = threading.Lock()
-_entered = 0
+#: The threads in `symbolic_loops`, each with the number of blocks.
+_exploring: dict[int, int] = {}
 
 
 @contextmanager
 def symbolic_loops() -> Iterator[None]:
     """Inside the block the builtins know extents."""
-    global _entered
+    thread = threading.get_ident()
     with _lock:
-        _entered += 1
-        if _entered == 1:
+        _exploring[thread] = _exploring.get(thread, 0) + 1
+        if sum(_exploring.values()) == 1:
             builtins.range = _ExploredRange  # type: ignore[misc]
             builtins.len = _explored_len
             builtins.enumerate = _ExploredEnumerate  # type: ignore[misc]
@@ -315,7 +319,9 @@ def symbolic_loops() -> Iterator[None]:
         yield
     finally:
         with _lock:
-            _entered -= 1
-            if _entered == 0:
+            _exploring[thread] -= 1
+            if not _exploring[thread]:
+                del _exploring[thread]
+            if not _exploring:
                 builtins.range, builtins.len = _range, _len  # type: ignore[misc]
                 builtins.enumerate, builtins.zip = _enumerate, _zip  # type: ignore[misc]
