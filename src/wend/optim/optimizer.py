@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -27,6 +28,7 @@ from wend.frontend.toolkit import Tensor, enable_grad, synchronize, tensor
 from wend.nn._base.gradients import clear_gradients
 from wend.nn._base.hooks import HookTable, RemovableHandle
 from wend.optim._stepping import counter_dtype
+from wend.runtime.measure.taps import SOURCES, Taps
 from wend.transforms.hooks import MADE_OF_PARTS, made_of_parts
 
 __all__ = [
@@ -544,3 +546,22 @@ def _run_pre_hooks(
 
 
 Optimizer.step = _with_hooks(Optimizer.step)  # type: ignore[method-assign]
+
+
+def measure_optimizers(recorder: Any, taps: Taps) -> None:
+    """Have the steps of optimizers measured."""
+
+    def make(original: Any) -> Any:
+        def measured(optimizer: Any, *args: Any) -> Any:
+            scope = recorder.enter("optimizer", f"Optimizer.step#{type(optimizer).__name__}.step")
+            try:
+                return original(optimizer, *args)
+            finally:
+                recorder.leave(scope)
+
+        return measured
+
+    taps.replace(sys.modules[__name__], "_take_step", make)
+
+
+SOURCES.append(measure_optimizers)

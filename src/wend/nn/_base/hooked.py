@@ -6,8 +6,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from wend.core import _hot
+from wend.core.provenance import module_path
 from wend.frontend.toolkit import ACTIVE_HOOKS
 from wend.nn._base.hooks import BackwardHooks, HookTable, RemovableHandle
+from wend.runtime.measure.taps import SOURCES, Taps
 
 
 class GlobalHooks(HookTable):
@@ -235,3 +238,30 @@ class HooksMixin:
                     hooks[key](self, args, kwargs, None)
                 else:
                     hooks[key](self, args, None)
+
+
+def measure_modules(recorder: Any, taps: Taps) -> None:
+    """Have calls of modules measured: they go the way of modules with hooks meanwhile."""
+
+    def call(original: Any) -> Any:
+        def measured(module: Any, args: Any, kwargs: Any) -> Any:
+            name = type(module).__name__
+            path = module_path(_hot.current_trace()) or name
+            scope = recorder.enter("module", f"nn.Module: {name}", path)
+            try:
+                return original(module, args, kwargs)
+            finally:
+                recorder.leave(scope)
+
+        return measured
+
+    taps.replace(HooksMixin, "_call_with_hooks", call)
+    ACTIVE_HOOKS[0] += 1
+
+    def restore() -> None:
+        ACTIVE_HOOKS[0] -= 1
+
+    taps.undo.append(restore)
+
+
+SOURCES.append(measure_modules)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wend.base.errors import ExecutionError
+from wend.runtime.measure.taps import SOURCES, Taps
 from wend.utils.data._utils.fetch import StreamEnd, make_fetcher
 
 
@@ -179,3 +180,26 @@ class WorkerPass(LoaderPass):
         self.arrived.clear()
         if broken or not self.loader.persistent_workers:
             self.pool.close()
+
+
+def measure_loaders(recorder: Any, taps: Taps) -> None:
+    """Have the fetching of batches measured, under PyTorch's names."""
+
+    def maker(name: str) -> Any:
+        def make(original: Any) -> Any:
+            def measured(batches: Any) -> Any:
+                scope = recorder.enter("user", f"enumerate(DataLoader)#{name}.__next__")
+                try:
+                    return original(batches)
+                finally:
+                    recorder.leave(scope)
+
+            return measured
+
+        return make
+
+    taps.replace(LocalPass, "__next__", maker("_SingleProcessDataLoaderIter"))
+    taps.replace(WorkerPass, "__next__", maker("_MultiProcessingDataLoaderIter"))
+
+
+SOURCES.append(measure_loaders)

@@ -1,0 +1,78 @@
+"""A recording that is on while some profiler is: taps of the program, and of the engine."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from wend.core._hot import Tensor
+from wend.frontend.autograd import backward as backward_module
+from wend.runtime.measure.engine import measure_engine
+from wend.runtime.measure.recorder import RUNNING, SliceRecorder, now
+from wend.runtime.measure.taps import SOURCES, Taps
+
+__all__ = ["Session", "session"]
+
+
+class Session:
+    """The recorder with its taps, and how many profilers use them."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        self.recorder: SliceRecorder | None = None
+        self.taps: list[Taps] = []
+
+    def begin(self, with_frames: bool = False) -> SliceRecorder:
+        """Switch the recording on, or join the recording under way."""
+        self.users += 1
+        recorder = self.recorder
+        if recorder is None:
+            recorder = self.recorder = SliceRecorder()
+            self.taps = [measure_engine(recorder), measure_program(recorder)]
+            RUNNING.append(recorder)
+        recorder.with_frames = recorder.with_frames or with_frames
+        return recorder
+
+    def end(self) -> None:
+        """Leave the recording, which is switched off by the last profiler that uses it."""
+        self.users -= 1
+        if self.users == 0:
+            RUNNING.clear()
+            while self.taps:
+                self.taps.pop().remove()
+            self.recorder = None
+
+
+#: The session of this process.
+session = Session()
+
+
+def measure_program(recorder: SliceRecorder) -> Taps:
+    """Have the recorder told of calls of modules, optimizers, loaders and backward passes."""
+    taps = Taps()
+    _tap_backward(recorder, taps)
+    for source in SOURCES:
+        source(recorder, taps)
+    return taps
+
+
+def _tap_backward(recorder: SliceRecorder, taps: Taps) -> None:
+    inside: list[int] = []
+
+    def measure(original: Any) -> Any:
+        @functools.wraps(original)
+        def measured(*args: Any, **named: Any) -> Any:
+            if inside:
+                return original(*args, **named)
+            begin, track = now(), recorder.track()
+            inside.append(1)
+            try:
+                return original(*args, **named)
+            finally:
+                inside.pop()
+                recorder.slice("backward", "backward", begin, track)
+
+        return measured
+
+    taps.replace(Tensor, "backward", measure)
+    taps.replace(backward_module, "run_backward", measure)
