@@ -79,12 +79,13 @@ class Settings:
     pure: the uncompiled core was asked for     deterministic: bit-equal from run to run
     compile: run plans as machine code     wait: compile at once, before a plan's first run
     autobatch: ops of like structure, and calls of `wend.batched`, run together
+    nan_guard: results of each flush are looked through for NaN and infinity
     weigh: calls of `wend.batched` run together only where that is quicker
     """
 
     __slots__ = (
-        "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "pure", "strict",
-        "verify", "wait", "weigh",
+        "_listeners", "_lock", "autobatch", "compile", "deterministic", "eager", "nan_guard",
+        "pure", "strict", "verify", "wait", "weigh",
     )  # fmt: skip
 
     autobatch: bool
@@ -93,6 +94,7 @@ class Settings:
     wait: bool
     eager: bool
     verify: bool
+    nan_guard: bool
     strict: bool
     pure: bool
     deterministic: bool
@@ -102,6 +104,7 @@ class Settings:
         self._listeners: list[Callable[[], None]] = []
         self.eager = flag("WEND_EAGER", environment)
         self.verify = flag("WEND_VERIFY", environment)
+        self.nan_guard = flag("WEND_NAN_GUARD", environment)
         self.strict = flag("WEND_STRICT", environment)
         self.pure = flag("WEND_PURE", environment)
         processor_level(environment)  # a wrong name is told now

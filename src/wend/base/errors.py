@@ -56,6 +56,15 @@ class ExecutionError(WendError, RuntimeError):
     """An op failed while a value was computed."""
 
 
+class BadValueError(ExecutionError):
+    """An op made a NaN or an infinity while the guard was on.
+
+    finding: the op, its line and its operands: see `wend.debug.find_nan`
+    """
+
+    finding: object | None = None
+
+
 class KernelFailure(ExecutionError):
     """A kernel noted that an op refuses its values; the NumPy executor tells which."""
 

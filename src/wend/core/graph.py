@@ -8,8 +8,9 @@ Python list addressed from both ends holds all.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from wend.base import config
 from wend.base.collecting import CollectionPaused
@@ -27,13 +28,28 @@ from wend.core.symbolic import ARG, DIM, Expr, Known, reads_extents, substitute
 Shapes = dict[int, Any]
 
 
+class Source(NamedTuple):
+    """The recorded op that a node of a backward pass belongs to.
+
+    code, lasti: the user's line; `code` is None in the body of a rule
+    at: the number of the op's state in its path; -1 in the body of a rule
+    """
+
+    name: str
+    grad_name: str
+    code: Any
+    lasti: int
+    at: int
+
+
 class Node:
     """A primitive applied: operand ids, result ids, run-time args as expressions.
 
     grad: whether gradients flow through the node (as recorded, by op and dtype of the result)
+    source: for a node of a backward pass, the `Source` of the op that it differentiates
     """
 
-    __slots__ = ("args", "grad", "inputs", "outputs", "prim", "program", "state")
+    __slots__ = ("args", "grad", "inputs", "outputs", "prim", "program", "source")
 
     def __init__(
         self,
@@ -43,6 +59,7 @@ class Node:
         outputs: tuple[int, ...],
         args: tuple[Expr, ...],
         grad: bool,
+        source: Source | None = None,
     ) -> None:
         self.prim = prim
         self.program = program
@@ -50,12 +67,26 @@ class Node:
         self.outputs = outputs
         self.args = args
         self.grad = grad
+        self.source = source
 
     def __repr__(self) -> str:
         outs = ", ".join(f"%{i}" for i in self.outputs)
         ins = ", ".join(f"%{i}" for i in self.inputs)
         more = f", {', '.join(map(str, self.args))}" if self.args else ""
         return f"{outs} = {self.prim!r}({ins}{more})"
+
+
+def source_of(path: PathGraph, k: int) -> Source:
+    """Return the op that the node at position `k` of a path belongs to."""
+    node = path.nodes[k]
+    if node.source is not None:  # a node of a backward pass, differentiated again
+        return node.source
+    at = bisect_right(path.node_of_state, k) - 1
+    if not 0 <= at < len(path.states):  # the body of a rule: no line of its own
+        return Source(node.prim.name, node.prim.grad_name or node.prim.name, None, 0, -1)
+    state = path.states[at]
+    prim = node.prim if state.is_step else state.prim
+    return Source(prim.name, prim.grad_name or prim.name, state.code, state.lasti, at)
 
 
 class Graph:
@@ -577,6 +608,7 @@ class Expander:
                     tuple([names[i] for i in node.outputs]),
                     exprs,
                     grad and node.grad,
+                    node.source,
                 )
             )
         self.inner = inner

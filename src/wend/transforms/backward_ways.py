@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from wend.base import config
 from wend.core import _hot
 from wend.core._hot import Segment
 from wend.core.primitive import ops
@@ -88,6 +89,8 @@ def not_plain(owner: Any, part: PendingPart) -> str:
 
 def not_by_groups(owner: Any, part: PendingPart) -> str:
     """Return why the ops are not run by groups together with their gradients, or ""."""
+    if config.settings.nan_guard:
+        return "the guard looks at what flushes compute"
     if owner.retain:
         return "retain_graph=True"
     if owner.trace.extra:
@@ -147,7 +150,9 @@ def not_by_launcher(owner: Any, part: SegmentPart) -> str:
         return "nothing has been recorded in this pass yet"
     if part.segment.structure.later is not None:
         return "the segment was computed by groups"
-    return "" if owner.plain() else "the pass does more than give leaves their gradients"
+    if owner.plain():
+        return ""
+    return "the pass does more than give leaves their gradients, or is guarded"
 
 
 def run_by_launcher(owner: Any, part: SegmentPart) -> str:

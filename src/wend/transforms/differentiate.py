@@ -25,6 +25,7 @@ from wend.core.graph import (
     extents,
     live_nodes,
     place_all,
+    source_of,
 )
 from wend.core.primitive import ops
 from wend.core.symbolic import ARG, Expr, Known
@@ -362,6 +363,7 @@ class Differentiator:
         Raises GraphError where a node's saved values have been freed.
         """
         gradients, expand, create = self.gradients, self.expander.expand, self.create
+        made = self.expander.nodes
         block_at = self.path.block_at
         for k, node, results, graph in rules:
             inputs, outputs = node.inputs, node.outputs
@@ -376,6 +378,7 @@ class Differentiator:
                     read = set(graph.saved)
                     names = tuple([self._made(i) if j in read else i for j, i in enumerate(names)])
             self.visited.append(outputs[0])
+            start = len(made)
             names += tuple([self.gradient(o) for o in results])
             if self.whole and len(graph.nodes) > 1:
                 grads = self._bundled(graph, node, results, names)
@@ -387,6 +390,10 @@ class Differentiator:
                         self.add(i, g)
                     else:
                         gradients[i] = g
+            if len(made) > start:
+                source = source_of(self.path, k)
+                for new in made[start:]:
+                    new.source = source
 
     def _bundled(
         self, graph: Graph, node: Node, seeds: tuple[int, ...], names: tuple[int, ...]
@@ -624,6 +631,7 @@ def _relocate(
                 tuple([names[o] for o in node.outputs]),
                 tuple(map(placed, node.args)),
                 node.grad,
+                node.source,
             )
         )
     graph = Graph(n_seeds + len(saved), moved, [names[o] for o in outputs], shapes)

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable
 from typing import Any
 
-from wend.base import defects
+from wend.base import config, defects
 from wend.base.errors import DefectError, GraphError
 from wend.core import _backward, _hot, _modules, _types
 from wend.core._backward import StepPrimitive
@@ -170,7 +170,9 @@ class BackwardPass:
             call()
 
     def plain(self) -> bool:
-        """Whether the pass only gives all leaves their gradients."""
+        """Whether the pass only gives all leaves their gradients, and need not be recorded."""
+        if config.settings.nan_guard:  # sees what flushes compute
+            return False
         return self.inputs is None and not (self.create or self.sinks or self.anomaly)
 
     def path_here(self) -> PathGraph:

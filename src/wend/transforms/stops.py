@@ -6,6 +6,7 @@ In anomaly mode the pass also stops to look at each op's gradients.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wend.base.errors import GraphError
@@ -66,7 +67,7 @@ class NodeStop:
         if self.node is not None and self.node.after:
             pairs = self._after(walk, pairs, given)
         if walk.owner.anomaly:
-            check_for_nan(walk, self.low, pairs)
+            check_for_nan(walk, self.low, pairs, given)
         for t, g in pairs:
             walk.deliver(t, g, seeds, self.low)
         return self.low
@@ -149,14 +150,33 @@ def stops_of(walk: Any) -> list[Any]:
 # -- anomaly mode ---------------------------------------------------------------------------
 
 
-def check_for_nan(walk: Any, low: int, pairs: Pairs) -> None:
-    """Raise GraphError, with the line of the forward op, if a gradient is NaN."""
+#: Tells of (label, array) rows as text, a line for each; the front end's, set by anomaly mode.
+describe: list[Callable[[list[tuple[str, Any]]], str]] = []
+
+
+def check_for_nan(walk: Any, low: int, pairs: Pairs, given: list[Any]) -> None:
+    """Raise GraphError, with the line of the forward op, if a gradient is NaN.
+
+    given: the gradients of the op's results
+    """
     for k, (i, g) in enumerate(reversed(pairs)):
         value = _hot.value_of(ops.any(ops.isnan(g)))
         if not bool(_hot.ensure(value)):
             continue
         name, site = _hot.slot("node_of")(walk.segment, low)
-        error = GraphError(f"Function '{name}' returned nan values in its {k}th output.")
+        text = f"Function '{name}' returned nan values in its {k}th output."
+        if describe:
+            rows = [
+                (f"gradient of result {j}", _hot.ensure(_hot.value_of(g)))
+                for j, g in enumerate(given)
+                if g is not None
+            ]
+            saved = walk.segment.saved or {}
+            for j, at in enumerate(walk.path.nodes[low].inputs):
+                if at in saved and saved[at][1] is not None:
+                    rows.append((f"operand {j}", saved[at][1]))
+            text += describe[0](rows)
+        error = GraphError(text)
         error.site = site
         del i
         raise error

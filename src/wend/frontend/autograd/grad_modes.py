@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from wend.base.errors import ArgumentTypeError, GraphError
 from wend.core import _hot, _modules, _types
 from wend.core.symtrace import template
+from wend.transforms import stops
 from wend.transforms.differentiate import saved_inputs
 from wend.transforms.grad import with_grad
 
@@ -171,6 +172,10 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 def _with_anomaly(mode: Any, on: bool) -> Any:
+    if on and not stops.describe:
+        from wend.runtime.verify.bad_values import lines_of
+
+        stops.describe.append(lines_of)
     return _types.intern_mode(*(*mode.key[:5], on, *mode.key[6:]))
 
 

@@ -267,7 +267,8 @@ class BlockOwner(Visit):
         arrays = [self.array(frame, read.value, values, made) for read in op.reads]
         program = op.node.program
         numbers = [_types.evaluate(e, types, args) for e in op.node.args]
-        result = runner_of(program)(arrays, numbers)
+        with np.errstate(all="ignore"):
+            result = runner_of(program)(arrays, numbers)
         results = [result] if op.node.prim.result_wrap() is None else list(result)
         for out, item in zip(op.outputs, results, strict=True):
             array = np.asarray(item)

@@ -20,7 +20,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 from wend.base import random_state
 from wend.base.collecting import CollectionSeldom
-from wend.base.errors import DefectError
+from wend.base.errors import BadValueError, DefectError
 from wend.base.random_state import RandomState
 from wend.core import _hot, _siblings
 from wend.core._hot import Trace
@@ -281,7 +281,7 @@ def _run_together(
                         _siblings.flush_many([fiber.trace for fiber in waiting] or ended)
                     else:
                         _hot.flush(trace)
-                except DefectError:  # values are missing: no call can go on
+                except (DefectError, BadValueError):  # no value has the error: no call sees it
                     raise
                 except Exception as error:
                     failure, raised_at = error, error.__traceback__

@@ -17,6 +17,7 @@ A flush is not compared if it fails, or calls users' functions, which must not r
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -294,9 +295,17 @@ def install(name: str, function: Any) -> None:
 
 
 def follow_settings() -> None:
-    """Fill the slots with the verifying functions, or with the plain functions."""
+    """Fill the slots with the verifying functions, or with the plain functions, and guard these."""
     for name, function in _plain.items():
-        _hot.set_slot(name, _VERIFYING[name] if config.settings.verify else function)
+        chosen = _VERIFYING[name] if config.settings.verify else function
+        _hot.set_slot(name, guarded(name, chosen) if config.settings.nan_guard else chosen)
+
+
+def guarded(name: str, function: Any) -> Any:
+    """A function that computes flushes, behind the guard of NaN and infinity."""
+    from wend.runtime.verify import guard
+
+    return partial(getattr(guard, name), function)
 
 
 config.settings.on_change(follow_settings)
