@@ -218,7 +218,8 @@ def var(
     x = input.to(mean_type(input, dtype))
     count = _count(x, dim, True, mask)
     away = x - sum(x, dim, keepdim=True, mask=mask) / count
-    total = sum(away * away, dim, keepdim=keepdim, mask=mask)
+    squares = away * away.conj() if x.dtype.is_complex else away * away
+    total = sum(squares, dim, keepdim=keepdim, mask=mask)
     left = _count(x, dim, keepdim, mask)
     if isinstance(left, int):
         return total / builtins.max(left - less, 0)

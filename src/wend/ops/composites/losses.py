@@ -57,7 +57,11 @@ def reduced(name: str, loss: V, reduction: str) -> V:
 
 
 def loss(
-    signature: str, samples: Callable[..., Samples], grad_name: str = "", nodes: Any = None
+    signature: str,
+    samples: Callable[..., Samples],
+    grad_name: str = "",
+    nodes: Any = None,
+    takes_complex: bool = False,
 ) -> Callable[[Callable[..., V]], Any]:
     """A composite that nn.functional publishes; the body sees halves as float32.
 
@@ -86,7 +90,8 @@ def loss(
             values = [widened(v) if hasattr(v, "shape") else v for v in call.values()]
             y = body(*values)
             kept = y.dtype is out or min(y.dtype.category, out.category) < FLOAT
-            return y if kept else ops.cast(y, out)
+            real = out.is_complex and not y.dtype.is_complex  # as |z| is
+            return y if kept or real else ops.cast(y, out)
 
         def grad_nodes(n: Any, *given: Any) -> Any:
             call = dict(zip(names, given, strict=True))
@@ -101,7 +106,7 @@ def loss(
             functional=(name,),
             grad_name=grad_name,
             samples=samples,
-            supports=frozenset({"float"}),
+            supports=frozenset({"float", "complex"} if takes_complex else {"float"}),
             grad_nodes=None if nodes is None else grad_nodes,
         )(guarded)
 
@@ -208,6 +213,7 @@ def mse_loss(input: V, target: V, reduction: str, weight: V) -> V:
     nodes=lambda n, input, target, reduction, **_: reduced_node(
         n, n.Abs(n.Sub(input, target)), reduction
     ),
+    takes_complex=True,
 )
 def l1_loss(input: V, target: V, reduction: str, weight: V) -> V:
     """y = |input - target|. With weights the mean is weighted."""

@@ -120,6 +120,7 @@ def _triplet_samples(rng: np.random.Generator) -> Samples:
     nodes=lambda n, anchor, positive, negative, swap, reduction, **_: _triplet_nodes(
         n, anchor, positive, negative, swap, reduction
     ),
+    takes_complex=True,
 )
 def triplet_margin_loss(
     anchor: V, positive: V, negative: V, margin: float, p: Any, eps: V, swap: bool, reduction: str

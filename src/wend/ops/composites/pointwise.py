@@ -12,7 +12,7 @@ from wend.base import dtypes
 from wend.base.errors import DTypeError, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.composites.forms import publish
-from wend.ops.elementwise.family import V, is_number, promoted
+from wend.ops.elementwise.family import ANY_NUMBER, V, is_number, promoted
 from wend.ops.numeric import INEXACT, require
 
 Samples = Iterator[Sample]
@@ -211,9 +211,13 @@ def isneginf(input: V) -> V:
     return input == -math.inf
 
 
-@composite("input", functions=("isreal",), methods=("isreal",), samples=_one_sample)
+@composite(
+    "input", functions=("isreal",), methods=("isreal",), samples=_one_sample, supports=ANY_NUMBER
+)
 def isreal(input: V) -> V:
-    """y = True: every tensor here is real."""
+    """y = True where the imaginary part is 0, as that of a real number is."""
+    if input.dtype.is_complex:
+        return ops.imag(input) == 0
     return ops.fill_like(input, 0) == 0
 
 
@@ -269,9 +273,12 @@ def ldexp(input: V, other: V) -> V:
     return input * ops.pow(2.0, other)
 
 
+_WIDEST = (dtypes.float64, dtypes.complex128)
+
+
 def _float_power_nodes(n: Any, x: Any, exponent: Any) -> Any:
     def wide(v: Any) -> Any:
-        return v if is_number(v) or v.dtype is dtypes.float64 else n.ToCopy(v)
+        return v if is_number(v) or v.dtype in _WIDEST else n.ToCopy(v)
 
     if is_number(exponent):
         return n.Pow(wide(x))
@@ -285,12 +292,14 @@ def _float_power_nodes(n: Any, x: Any, exponent: Any) -> Any:
     inplace=True,
     grad_name="PowBackward1",
     samples=_number_samples,
+    supports=ANY_NUMBER,
     grad_nodes=_float_power_nodes,
 )
 def float_power(input: V, exponent: V) -> V:
-    """y = input ** exponent, computed in float64."""
-    base = input if is_number(input) else ops.cast(input, dtypes.float64)
-    power = exponent if is_number(exponent) else ops.cast(exponent, dtypes.float64)
+    """y = input ** exponent, computed in float64, or in complex128 if either is complex."""
+    wide = _WIDEST[promoted(input, exponent).is_complex]
+    base = input if is_number(input) else ops.cast(input, wide)
+    power = exponent if is_number(exponent) else ops.cast(exponent, wide)
     return ops.pow(base, power)
 
 

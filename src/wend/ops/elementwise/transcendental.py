@@ -262,15 +262,33 @@ class Sigmoid(Transcendental):
 
 
 class Logaddexp(Elementwise):
-    """y = log(exp(input) + exp(other)), without overflow in between."""
+    """y = log(exp(input) + exp(other)), without overflow in between.
+
+    Of complex numbers, the one with the larger real part is taken out of the sum.
+    """
 
     signature = "input, other: operand"
     numbers_inside = True
     functions = methods = ("logaddexp",)
-    supports = FLOATING
-    reference = staticmethod(np.logaddexp)
+    supports = FLOATING | {"complex"}
+    holomorphic = True
+
+    def reference(self, x: Array, other: Array) -> Array:
+        if x.dtype.kind != "c":
+            return np.logaddexp(x, other)
+        first = x.real >= other.real
+        larger, smaller = np.where(first, x, other), np.where(first, other, x)
+        # Infinities of one sign have no difference.
+        ends = ~np.isfinite(larger.real) & (larger.real == smaller.real)
+        y = larger + np.log1p(np.exp(smaller - larger))
+        at_end = np.where(smaller.real < 0, smaller, np.log(np.exp(smaller) + np.exp(larger)))
+        y = np.where(ends, at_end, y)
+        nan = complex(np.nan, np.nan)
+        return np.where(np.isnan(x) | np.isnan(other), nan, y).astype(x.dtype, copy=False)
 
     def emit(self, b: Builder, x: Value, other: Value) -> Value:
+        if b.dtype(x).is_complex:
+            return _complex_logaddexp(b, x, other)
         larger = b.maximum(x, other)
         correction = b.log1p(b.exp(b.neg(b.abs(b.sub(x, other)))))
         # Equal infinities have no difference.
@@ -279,3 +297,23 @@ class Logaddexp(Elementwise):
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
         return g * ops.sigmoid(x - other), g * ops.sigmoid(other - x)
+
+
+def _complex_logaddexp(b: Builder, x: Value, other: Value) -> Value:
+    """The steps of `Logaddexp.reference` for complex numbers."""
+    first = b.ge(b.real(x), b.real(other))
+    larger, smaller = b.select(first, x, other), b.select(first, other, x)
+    ratio = b.exp(b.sub(smaller, larger))
+    re, im = b.real(ratio), b.imag(ratio)
+    one, two, half = (b.constant(k, re) for k in (1, 2, 0.5))
+    excess = b.add(b.mul(re, b.add(re, two)), b.mul(im, im))  # |1 + ratio|^2 - 1
+    angle = b.atan2(im, b.add(re, one))
+    y = b.add(larger, b.complex(b.mul(half, b.log1p(excess)), angle))
+    high, low = b.real(larger), b.real(smaller)
+    infinite = b.eq(b.abs(high), b.constant(float("inf"), high))
+    total = b.log(b.add(b.exp(smaller), b.exp(larger)))
+    at_end = b.select(b.lt(low, b.constant(0, low)), smaller, total)
+    y = b.select(b.bitwise_and(infinite, b.eq(high, low)), at_end, y)
+    broken = b.bitwise_or(b.ne(x, x), b.ne(other, other))
+    nan = b.constant(float("nan"), high)
+    return b.select(broken, b.complex(nan, nan), y)

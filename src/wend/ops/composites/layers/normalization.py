@@ -68,9 +68,11 @@ def _require_rank(op: str, x: Any, least: int) -> None:
         )
 
 
-def _trailing(op: str, x: Any, normalized_shape: Any, **parameters: Any) -> tuple[int, ...]:
-    """The axes of x that `normalized_shape` names, checked."""
-    require(op, FLOATING, x.dtype)
+def _trailing(
+    op: str, takes: Any, x: Any, normalized_shape: Any, **parameters: Any
+) -> tuple[int, ...]:
+    """The axes of x, of a dtype that the op takes, that `normalized_shape` names, checked."""
+    require(op, takes, x.dtype)
     count = len(normalized_shape)
     shape = tuple(normalized_shape)
     if count == 0:
@@ -194,7 +196,7 @@ def layer_norm(
     input: (*, *normalized_shape)   weight, bias: normalized_shape
     Raises ShapeError if shapes do not fit. Ba, Kiros, Hinton: Layer normalization (2016).
     """
-    axes = _trailing("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    axes = _trailing("layer_norm", FLOATING, input, normalized_shape, weight=weight, bias=bias)
     y, _, _ = _normalized(widened(input), axes, eps)
     return ops.cast(_scaled(y, weight, bias), input.dtype)
 
@@ -217,7 +219,7 @@ def _rms_samples(rng: Any) -> Iterator[Sample]:
     functions=("rms_norm",),
     functional=("rms_norm",),
     rows_of="input",
-    supports=FLOATING,
+    supports=FLOATING | {"complex"},
     samples=_rms_samples,
     grad_nodes=_rms_nodes,
 )
@@ -228,7 +230,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
     Raises ShapeError if shapes do not fit. Zhang, Sennrich: Root mean square layer
     normalization (2019).
     """
-    axes = _trailing("rms_norm", input, normalized_shape, weight=weight)
+    axes = _trailing("rms_norm", FLOATING | {"complex"}, input, normalized_shape, weight=weight)
     x = widened(input)
     if eps is None:
         eps = finfo(input.dtype).eps
