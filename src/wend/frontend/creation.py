@@ -540,7 +540,8 @@ def full_like(input: Tensor, fill_value: Any, **keywords: Any) -> Tensor:
 def arange(start: Any = None, end: Any = None, step: Any = 1, **keywords: Any) -> Tensor:
     """start, start + step, ... below end. `arange(end)` begins at 0.
 
-    dtype: int64 if all three are ints, else the default float type.
+    dtype: int64 if all three are ints, else the default float type. Numbers for an int type are
+    truncated; the count of the elements is that of the numbers given, but for int64.
     Raises ArgumentError for a step of 0, or a step that leads away from the end.
     """
     if start is None or end is None:
@@ -551,13 +552,17 @@ def arange(start: Any = None, end: Any = None, step: Any = 1, **keywords: Any) -
     start, end, step = (_number("arange", n) for n in (start, end, step))
     if any(isinstance(n, complex) for n in (start, end, step)):
         raise ArgumentTypeError("arange: not implemented for complex numbers")
+    count = None
     if options.dtype is not None and options.dtype.category < dtypes.FLOAT:
+        if options.dtype is not dtypes.int64:
+            count = arange_count(start, end, step)
         start, end, step = (n if isinstance(n, SymInt) else int(n) for n in (start, end, step))
     if options.dtype is dtypes.bool_:
         raise DTypeNotImplemented("arange: not implemented for torch.bool")
     integral = not any(isinstance(n, (float, SymNumber)) for n in (start, end, step))
     dtype = options.dtype or (dtypes.int64 if integral else dtypes.get_default_dtype())
-    count = arange_count(start, end, step)
+    if count is None:
+        count = arange_count(start, end, step)
     return finished("arange", ops.arange(start, end, step, count, dtype=dtype), options)
 
 

@@ -20,13 +20,20 @@ __all__ = [
 ]
 
 
+def _kept(input: Tensor) -> Any:
+    """The dtype of running sums and products: the input's, but none of bools."""
+    return input.dtype if input.dtype.category else None
+
+
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The running sums along a dim, of the elements that are left."""
+    """The running sums along a dim, of the elements that are left, in the input's dtype."""
+    dtype = dtype or _kept(input)
     return ops.cumsum(filled("cumsum", input, mask, 0), dim, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The running products along a dim, of the elements that are left."""
+    """The running products along a dim, of the elements that are left, in the input's dtype."""
+    dtype = dtype or _kept(input)
     return ops.cumprod(filled("cumprod", input, mask, 1), dim, dtype=dtype)  # type: ignore[no-any-return]
 
 

@@ -53,7 +53,8 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """The positions, a tensor per dim, of places in the row-major order of `shape`.
 
-    indices: ints   shape: an int or a sequence of ints. Raises ArgumentTypeError, ArgumentError.
+    indices: ints   shape: an int or a sequence of ints   ->   int64.
+    Raises ArgumentTypeError, ArgumentError.
     """
     if indices.dtype.category >= FLOAT or indices.dtype.category == 0:
         raise ArgumentTypeError(
@@ -63,6 +64,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     if any(n < 0 for n in shape):
         raise ArgumentError(f"unravel_index: shape cannot have negative values, but got {shape}")
     columns: list[Any] = []
+    indices = ops.cast(indices, int64)
     behind = 1
     for n in reversed(shape):
         columns.insert(0, ops.remainder(ops.floor_divide(indices, behind), n))

@@ -264,7 +264,7 @@ class Sigmoid(Transcendental):
 class Logaddexp(Elementwise):
     """y = log(exp(input) + exp(other)), without overflow in between.
 
-    Of complex numbers, the one with the larger real part is taken out of the sum.
+    Among complex numbers, the number with the larger real part is taken out of the sum.
     """
 
     signature = "input, other: operand"
@@ -277,7 +277,8 @@ class Logaddexp(Elementwise):
         if x.dtype.kind != "c":
             return np.logaddexp(x, other)
         first = x.real >= other.real
-        larger, smaller = np.where(first, x, other), np.where(first, other, x)
+        larger: Array = np.where(first, x, other)
+        smaller: Array = np.where(first, other, x)
         # Infinities of one sign have no difference.
         ends = ~np.isfinite(larger.real) & (larger.real == smaller.real)
         y = larger + np.log1p(np.exp(smaller - larger))

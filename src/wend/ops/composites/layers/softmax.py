@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import FLOAT, DType, float64
+from wend.base.dtypes import FLOAT, INT, DType, float64
 from wend.base.errors import DTypeNotImplemented
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
@@ -103,6 +103,9 @@ def softmax(input: V, dim: int, dtype: DType | None) -> V:
 )
 def softmin(input: V, dim: int, dtype: DType | None) -> V:
     """y = exp(-x) / sum of exp(-x) along dim."""
+    if input.dtype.category == INT:  # as PyTorch: unsigned ints wrap, before the conversion
+        x, dim, out = _prepared("softmin", -input, dim, dtype)
+        return _narrowed(_softmax(x, dim), out)
     x, dim, out = _prepared("softmin", input, dim, dtype)
     return _narrowed(_softmax(-x, dim), out)
 

@@ -433,9 +433,9 @@ def _sum_singles(a: Any, b: Any, of_a: Any, of_b: Any) -> Any:
         if a.shape[i] == b.shape[j]:
             continue
         if a.shape[i] == 1:
-            b = ops.sum(b, j, True)
+            b = ops.sum(b, j, True, dtype=b.dtype)
         elif b.shape[j] == 1:
-            a = ops.sum(a, i, True)
+            a = ops.sum(a, i, True, dtype=a.dtype)
     return a, b, of_a, of_b
 
 
