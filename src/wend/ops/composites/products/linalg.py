@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import FLOAT, DType, get_default_dtype
+from wend.base.dtypes import FLOAT, DType, float64, get_default_dtype
 from wend.base.errors import (
     ArgumentError,
     DTypeError,
@@ -283,7 +283,7 @@ def cov(input: Any, correction: int, fweights: Any, aweights: Any) -> Any:
 
     correction: subtracted from the number of observations   fweights: how often each was made
     aweights: weight of each observation. Raises ShapeError for more than two dims, or other
-    weights.
+    weights; when the value is computed, ValuesRefused for a negative weight.
     """
     rank = len(input.shape)
     if rank > 2:
@@ -322,6 +322,13 @@ def _at_least_zero(freedom: Any, dtype: DType) -> Any:
     return ops.clamp(freedom, min=0)
 
 
+def _not_negative(name: str, weights: Any) -> Any:
+    """The weights; ValuesRefused once they are computed, if any of them is below 0."""
+    values = ops.cast(weights, float64) if weights.dtype.category < FLOAT else weights
+    fault = f"cov: {name} cannot be negative"
+    return ops.cast(ops.within(values, 0.0, math.inf, True, fault), weights.dtype)
+
+
 def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
     found = None
     for name, given in (("fweights", fweights), ("aweights", aweights)):
@@ -334,6 +341,7 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
             )
         if name == "fweights" and given.dtype.category >= FLOAT:
             raise DTypeError("cov: expected fweights to have integral dtype")
+        given = _not_negative(name, given)
         found = given if found is None else found * given
     return found
 

@@ -1,0 +1,92 @@
+"""Results of ints and other small types, where PyTorch's rule is not the obvious rule."""
+
+import math
+
+import numpy as np
+import pytest
+
+import wend as torch
+from wend import masked
+from wend.base.errors import ValuesRefused
+
+
+def same(found, wanted):
+    assert str(found.dtype).split(".")[-1] == str(wanted.dtype).split(".")[-1]
+    np.testing.assert_allclose(found.numpy(), wanted.numpy())
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [(0.0, -8.000001, -4.0), (1.0, 5.000001, 2.0), (-0.9, 2.1, 2.0), (0.5, 3.7, 0.5), (0, 7, 2)],
+)
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "int32", "int64"])
+def test_arange_counts_by_the_numbers_given(numbers, dtype):
+    pytorch = pytest.importorskip("torch")
+    try:
+        wanted = pytorch.arange(*numbers, dtype=getattr(pytorch, dtype))
+    except ValueError:  # a step of 0.5 is a step of 0 in int64
+        with pytest.raises(ValueError, match="step must be nonzero"):
+            torch.arange(*numbers, dtype=getattr(torch, dtype))
+        return
+    same(torch.arange(*numbers, dtype=getattr(torch, dtype)), wanted)
+
+
+def test_arange_of_a_small_type_without_pytorch():
+    assert torch.arange(0.0, -8.000001, -4.0, dtype=torch.int32).tolist() == [0, -4, -8]
+    assert torch.arange(0.0, -8.000001, -4.0, dtype=torch.int64).tolist() == [0, -4]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
+def test_places_are_long_ints(dtype):
+    rows, columns = torch.unravel_index(torch.tensor([3, 5, 0], dtype=dtype), (2, 3))
+    assert rows.dtype is columns.dtype is torch.int64
+    assert (rows.tolist(), columns.tolist()) == ([1, 1, 0], [0, 2, 0])
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64, torch.float32])
+def test_masked_running_sums_keep_the_dtype(dtype):
+    x = torch.tensor([1, 2, 3]).to(dtype)
+    mask = torch.tensor([True, False, True])
+    sums, products = masked.cumsum(x, 0, mask=mask), masked.cumprod(x, 0, mask=mask)
+    assert sums.dtype is products.dtype is dtype
+    assert (sums.tolist(), products.tolist()) == ([1, 1, 4], [1, 1, 3])
+    assert masked.cumsum(x, 0, dtype=torch.float64).dtype is torch.float64
+
+
+def test_softmin_of_unsigned_ints_wraps_first():
+    x = torch.tensor([1, 2, 0], dtype=torch.uint8)
+    got = torch.nn.functional.softmin(x, 0, dtype=torch.float64).numpy()
+    powers = np.exp(np.array([255.0, 254.0, 0.0]) - 255)
+    np.testing.assert_allclose(got, powers / powers.sum())
+    signed = torch.nn.functional.softmin(x.long(), 0, dtype=torch.float64).numpy()
+    np.testing.assert_allclose(signed, np.exp([-1, -2, 0]) / np.exp([-1, -2, 0]).sum())
+
+
+def test_tensordot_of_small_ints_sums_a_paired_single_in_their_type():
+    a = torch.tensor([[[2]]], dtype=torch.uint8)
+    b = torch.tensor([[[200, 0]], [[200, 1]]], dtype=torch.uint8)
+    got = torch.tensordot(a, b, dims=[[0, 1], [2, 0]])
+    assert got.dtype is torch.uint8
+    assert got.tolist() == [[401 * 2 % 256]]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", ["fweights", "aweights"])
+def test_weights_of_cov_below_zero_are_refused_where_they_are_read(name, compiled):
+    from wend.base import config
+
+    x = torch.tensor([[1.0, 2, 4], [3, 1, 0]])
+    kind = torch.int64 if name == "fweights" else torch.float32
+    weights = torch.tensor([1, -1, 2]).to(kind)
+    with (
+        config.override(compile=compiled, wait=compiled),
+        pytest.raises(ValuesRefused, match=f"cov: {name} cannot be negative"),
+    ):
+        torch.cov(x, **{name: weights}).tolist()
+    got = torch.cov(x, **{name: weights.abs()}).numpy()
+    np.testing.assert_allclose(got, np.cov(x.numpy(), **{name: weights.abs().numpy()}), rtol=1e-6)
+
+
+def test_weights_of_cov_that_are_no_number_pass():
+    x = torch.tensor([[1.0, 2, 4]])
+    assert math.isnan(torch.cov(x, aweights=torch.tensor([1.0, math.nan, 2])).item())
