@@ -70,6 +70,7 @@ TITLES = {
     "wend.distributions.constraints": "what values distributions take",
     "wend.distributions.transforms": "functions of random numbers",
     "wend.random": "random numbers",
+    "wend.quasirandom": "points that fill a cube evenly",
     "wend.testing": "comparisons for tests",
     "wend.overrides": "classes that act as tensors",
     "wend.multiprocessing": "processes",

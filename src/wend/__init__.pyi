@@ -321,6 +321,7 @@ from wend import onnx as onnx
 from wend import optim as optim
 from wend import overrides as overrides
 from wend import profiler as profiler
+from wend import quasirandom as quasirandom
 from wend import random as random
 from wend import return_types as return_types
 from wend import serialization as serialization
@@ -810,9 +811,9 @@ def fliplr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def flipud(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input with rows in reverse order. Raises ShapeError for a 0-d tensor."""
 def float_power(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = input ** exponent, computed in float64."""
+    """y = input ** exponent, computed in float64, or in complex128 if either is complex."""
 def float_power_(input: Tensor | _Number, exponent: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """y = input ** exponent, computed in float64."""
+    """y = input ** exponent, computed in float64, or in complex128 if either is complex."""
 def floor(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = the largest integer that is not above input."""
 def floor_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -930,7 +931,7 @@ def isneginf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def isposinf(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input is +inf."""
 def isreal(input: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """y = True: every tensor here is real."""
+    """y = True where the imaginary part is 0, as that of a real number is."""
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y[i * m + k, ...] = input[i, ...] * other[k, ...] in every dim, of extent n * m."""
 def kthvalue(input: Tensor, k: _int, dim: _int = -1, keepdim: _bool = False) -> _values_indices:

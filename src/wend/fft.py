@@ -1,5 +1,6 @@
 """torch.fft: discrete Fourier transforms, and their frequencies."""
 
+from wend.core._hot import Tensor as Tensor
 from wend.frontend.fourier import (
     fft,
     fft2,

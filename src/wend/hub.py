@@ -123,7 +123,7 @@ def list(
     github: str,
     force_reload: bool = False,
     skip_validation: bool = False,
-    trust_repo: Any = None,
+    trust_repo: Any = "check",
     verbose: bool = True,
     source: str = "local",
 ) -> Any:
@@ -137,7 +137,7 @@ def help(
     model: str,
     force_reload: bool = False,
     skip_validation: bool = False,
-    trust_repo: Any = None,
+    trust_repo: Any = "check",
     source: str = "local",
 ) -> str | None:
     """Docstring of a function in a folder's `hubconf.py`."""

@@ -1,6 +1,7 @@
 """wend.random: seeds and states of the random number generators."""
 
 from wend.frontend.random import (
+    Generator,
     default_generator,
     fork_rng,
     get_rng_state,
@@ -18,4 +19,13 @@ __all__ = [
     "manual_seed",
     "seed",
     "set_rng_state",
+    "thread_safe_generator",
 ]
+
+
+def thread_safe_generator() -> Generator | None:
+    """The generator of a `DataLoader`'s worker thread: None, for workers are processes.
+
+    None lets functions draw from the default generator, of which each worker has a copy.
+    """
+    return None

@@ -34,7 +34,7 @@ torch.jit torch.export
 torch.amp torch.sparse torch.nested torch.masked torch.library torch.overrides torch.random
 torch.serialization torch.hub torch.testing torch.compiler torch.onnx torch.fx
 torch.multiprocessing torch.profiler torch.cuda torch.cpu torch.mps torch.xpu
-torch.accelerator torch.types
+torch.accelerator torch.types torch.quasirandom
 """.split()
 #: Modules of numbers and words, which programs ask for.
 _FACTS = frozenset(

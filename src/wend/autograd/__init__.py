@@ -5,6 +5,7 @@ from wend.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from wend.autograd.function import Function, NestedIOFunction
 from wend.autograd.grad_mode import (
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     no_grad,
     set_grad_enabled,
@@ -26,6 +27,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "forward_ad",
     "functional",
     "grad",

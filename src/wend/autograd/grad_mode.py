@@ -2,6 +2,7 @@
 
 from wend.frontend.autograd.grad_modes import (
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     no_grad,
     set_grad_enabled,
@@ -10,6 +11,7 @@ from wend.frontend.autograd.grad_modes import (
 
 __all__ = [
     "enable_grad",
+    "enforce_grad_layout_policy",
     "inference_mode",
     "no_grad",
     "set_grad_enabled",

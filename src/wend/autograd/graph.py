@@ -21,9 +21,11 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
     "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
@@ -161,6 +163,29 @@ def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
         if not isinstance(t, Tensor):
             raise ArgumentTypeError(f"increment_version: expected a Tensor, got {type(t).__name__}")
         _hot.bump(t)
+
+
+def region_activation_memory_budget(budget: float) -> Any:
+    """Raises: PyTorch's budget of a region that `torch.compile` traces, and so of no program here.
+
+    budget: from 0 to 1, of the memory that the region's activations take
+    `wend.set_memory_budget` limits the memory of whole programs. Raises ArgumentTypeError and
+    ArgumentError for other budgets, else GraphError, as PyTorch does outside of such regions.
+    """
+    if isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise ArgumentTypeError(
+            f"region_activation_memory_budget: expects a float, got {type(budget).__name__}"
+        )
+    if not 0.0 <= budget <= 1.0:
+        raise ArgumentError(f"region_activation_memory_budget: must be in [0, 1], got {budget}")
+    raise GraphError(
+        "region_activation_memory_budget: can only be used where torch.compile traces a region; "
+        "programs are recorded here, and wend.set_memory_budget limits their memory"
+    )
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Nothing: no stream is captured."""
 
 
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:

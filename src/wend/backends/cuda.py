@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
+from wend.base.errors import DeviceError
 from wend.frontend.platform import is_available
 
 is_built = is_available
 
 __all__ = [
+    "SDPAParams",
     "allow_fp16_bf16_reduction_math_sdp",
+    "blas_workspace_size",
     "can_use_cudnn_attention",
     "can_use_efficient_attention",
     "can_use_flash_attention",
+    "cuBLASModule",
+    "cuFFTPlanCache",
+    "cuFFTPlanCacheAttrContextProp",
+    "cuFFTPlanCacheManager",
+    "cublas_workspace_size",
+    "cublaslt_workspace_size",
     "cudnn_sdp_enabled",
+    "cufft_plan_cache",
     "enable_cudnn_sdp",
     "enable_flash_sdp",
     "enable_math_sdp",
@@ -31,6 +41,7 @@ __all__ = [
     "mem_efficient_sdp_enabled",
     "preferred_blas_library",
     "preferred_linalg_library",
+    "preferred_rocm_fa_library",
     "sdp_kernel",
 ]
 
@@ -38,14 +49,107 @@ __all__ = [
 _ways = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True, "reduced": False}
 
 
-class matmul:
-    """Settings of CUDA's matrix products."""
+class cuBLASModule:
+    """Settings of CUDA's matrix products: kept."""
 
-    allow_tf32 = False
-    allow_fp16_reduced_precision_reduction = True
-    allow_bf16_reduced_precision_reduction = True
-    allow_fp16_accumulation = False
-    fp32_precision = "none"
+    def __init__(self) -> None:
+        self.allow_tf32 = False
+        self.allow_fp16_reduced_precision_reduction = True
+        self.allow_fp16_reduced_precision_reduction_split_k = True
+        self.allow_bf16_reduced_precision_reduction = True
+        self.allow_bf16_reduced_precision_reduction_split_k = True
+        self.allow_fp16_accumulation = False
+        self.fp32_precision = "none"
+
+
+matmul = cuBLASModule()
+
+
+class SDPAParams(NamedTuple):
+    """A call of attention, which `can_use_flash_attention` and the like are asked about."""
+
+    query: Any
+    key: Any
+    value: Any
+    attn_mask: Any
+    dropout: float
+    is_causal: bool
+    enable_gqa: bool
+
+
+# -- plans of Fourier transforms ------------------------------------------------------------
+
+
+class cuFFTPlanCacheAttrContextProp:
+    """An attribute of a device's cache: getter(index), setter(index, value) or an error's words."""
+
+    def __init__(self, getter: Any, setter: Any) -> None:
+        self.getter = getter
+        self.setter = setter
+
+    def __get__(self, obj: Any, objtype: Any = None) -> Any:
+        return self if obj is None else self.getter(obj.device_index)
+
+    def __set__(self, obj: Any, val: Any) -> None:
+        if isinstance(self.setter, str):
+            raise DeviceError(self.setter)
+        self.setter(obj.device_index, val)
+
+
+def _no_cache(index: int, *value: Any) -> Any:
+    raise DeviceError(f"cufft_plan_cache: there is no CUDA device {index}")
+
+
+class cuFFTPlanCache:
+    """The kept plans of a CUDA device. Raises DeviceError when used: there is no such device."""
+
+    def __init__(self, device_index: int) -> None:
+        self.device_index = device_index
+
+    size = cuFFTPlanCacheAttrContextProp(
+        _no_cache, "cufft_plan_cache: size is how many plans there are; set max_size"
+    )
+    max_size = cuFFTPlanCacheAttrContextProp(_no_cache, _no_cache)
+
+    def clear(self) -> None:
+        """Forget the plans."""
+        _no_cache(self.device_index)
+
+
+class cuFFTPlanCacheManager(cuFFTPlanCache):
+    """The caches of all CUDA devices, by index; itself that of the current device.
+
+    Raises DeviceError when used: there is no such device.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def __getitem__(self, device: Any) -> cuFFTPlanCache:
+        raise DeviceError(
+            f"cufft_plan_cache: expected 0 <= device index < 0, but got device {device}"
+        )
+
+
+cufft_plan_cache = cuFFTPlanCacheManager()
+
+
+# -- choices ----------------------------------------------------------------------------------
+
+
+def cublas_workspace_size(size: int | None = None) -> int:
+    """Bytes of memory for a library's products. Raises DeviceError: there is no CUDA device."""
+    raise DeviceError("cublas_workspace_size: no CUDA device is available")
+
+
+def cublaslt_workspace_size(size: int | None = None) -> int:
+    """Bytes of memory for a library's products. Raises DeviceError: there is no CUDA device."""
+    raise DeviceError("cublaslt_workspace_size: no CUDA device is available")
+
+
+def blas_workspace_size(size: int | None = None, backend: Any = None) -> int:
+    """Bytes of memory for a library's products. Raises DeviceError: there is no CUDA device."""
+    raise DeviceError("blas_workspace_size: no CUDA device is available")
 
 
 def flash_sdp_enabled() -> bool:
@@ -130,6 +234,11 @@ def preferred_linalg_library(backend: Any = None) -> str:
 
 def preferred_blas_library(backend: Any = None) -> str:
     """'default': there is no CUDA device to choose a library for."""
+    return "default"
+
+
+def preferred_rocm_fa_library(backend: Any = None) -> str:
+    """'default': there is no ROCm device to choose a library for."""
     return "default"
 
 

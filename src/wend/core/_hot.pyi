@@ -746,9 +746,9 @@ class Tensor:
     def float(self) -> Tensor:
         """This tensor as torch.float32."""
     def float_power(self, exponent: Tensor | _Number) -> Tensor:
-        """y = input ** exponent, computed in float64."""
+        """y = input ** exponent, computed in float64, or in complex128 if either is complex."""
     def float_power_(self, exponent: Tensor | _Number) -> Tensor:
-        """y = input ** exponent, computed in float64."""
+        """y = input ** exponent, computed in float64, or in complex128 if either is complex."""
     def floor(self) -> Tensor:
         """y = the largest integer that is not above input."""
     def floor_(self) -> Tensor:
@@ -948,7 +948,7 @@ class Tensor:
     def isposinf(self) -> Tensor:
         """y = input is +inf."""
     def isreal(self) -> Tensor:
-        """y = True: every tensor here is real."""
+        """y = True where the imaginary part is 0, as that of a real number is."""
     def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: Tensor | None = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False, *, out: Any = None) -> Tensor:
         """The signal whose stft is nearest to the input, in the sense of least squares."""
     def item(self) -> Any:

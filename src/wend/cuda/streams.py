@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from wend.base.devices import device as Device
 from wend.base.errors import DeviceError
@@ -20,11 +20,35 @@ __all__ = [
 ]
 
 
+def _refuse(name: str) -> NoReturn:
+    raise DeviceError(f"cuda.{name}: no CUDA device is available; Wend computes on 'cpu' so far")
+
+
 class Stream:
     """A queue of a CUDA device. Raises DeviceError: there is no such device."""
 
     def __new__(cls, device: Any = None, priority: int = 0, **more: Any) -> Stream:
-        raise DeviceError("cuda.Stream: no CUDA device is available; Wend computes on 'cpu' so far")
+        _refuse("Stream")
+
+    def query(self) -> bool:
+        """Whether all work of the queue is done."""
+        _refuse("Stream.query")
+
+    def record_event(self, event: Any = None) -> Event:
+        """Put an event behind the work of the queue."""
+        _refuse("Stream.record_event")
+
+    def synchronize(self) -> None:
+        """Wait for the work of the queue."""
+        _refuse("Stream.synchronize")
+
+    def wait_event(self, event: Any) -> None:
+        """Let further work wait for an event."""
+        _refuse("Stream.wait_event")
+
+    def wait_stream(self, stream: Any) -> None:
+        """Let further work wait for another queue."""
+        _refuse("Stream.wait_stream")
 
 
 class Event:
@@ -37,7 +61,36 @@ class Event:
         interprocess: bool = False,
         external: bool = False,
     ) -> Event:
-        raise DeviceError("cuda.Event: no CUDA device is available; Wend computes on 'cpu' so far")
+        _refuse("Event")
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: Any) -> Event:
+        """The event of another process."""
+        _refuse("Event.from_ipc_handle")
+
+    def ipc_handle(self) -> Any:
+        """A handle for another process."""
+        _refuse("Event.ipc_handle")
+
+    def elapsed_time(self, end_event: Any) -> float:
+        """Milliseconds from this event to another."""
+        _refuse("Event.elapsed_time")
+
+    def query(self) -> bool:
+        """Whether the work before the event is done."""
+        _refuse("Event.query")
+
+    def record(self, stream: Any = None) -> None:
+        """Put the event behind the work of a queue."""
+        _refuse("Event.record")
+
+    def synchronize(self) -> None:
+        """Wait for the event."""
+        _refuse("Event.synchronize")
+
+    def wait(self, stream: Any = None) -> None:
+        """Let further work of a queue wait for the event."""
+        _refuse("Event.wait")
 
 
 class ExternalStream:

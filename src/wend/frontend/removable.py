@@ -10,13 +10,14 @@ from typing import Any
 class RemovableHandle:
     """The result of a `register_*_hook` method: `remove()` takes the hook away again.
 
-    hooks: the table with the hook, by `id`     extra_dict: tables with further facts of the hook
+    hooks_dict: the table with the hook, by `id`
+    extra_dict: tables with further facts of the hook
     """
 
     next_id: int = 0
 
-    def __init__(self, hooks: Any, *, extra_dict: Any = None) -> None:
-        self.hooks_ref = _reference(hooks)
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+        self.hooks_ref = _reference(hooks_dict)
         self.id = RemovableHandle.next_id
         RemovableHandle.next_id += 1
         extras = [] if extra_dict is None else extra_dict

@@ -12,10 +12,13 @@ from wend.func.derivatives import (
 )
 from wend.func.functionalized import functionalize
 from wend.func.mapping import vmap
+from wend.func.rearranging import rearrange
+from wend.func.replacing import debug_unwrap, replace_all_batch_norm_modules_
 from wend.func.stacking import stack_module_state
 from wend.nn.utils.stateless import functional_call
 
 __all__ = [
+    "debug_unwrap",
     "functional_call",
     "functionalize",
     "grad",
@@ -25,6 +28,8 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "rearrange",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

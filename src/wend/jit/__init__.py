@@ -10,6 +10,7 @@ from typing import Any, Final
 from wend.frontend.platform import itself as _itself
 from wend.frontend.platform import jit_marker as _marker
 from wend.jit._script import (
+    Attribute,
     CompilationUnit,
     ScriptFunction,
     ScriptModule,
@@ -80,11 +81,6 @@ def is_tracing() -> bool:
 def annotate(the_type: Any, the_value: Any) -> Any:
     """The value; the type is for readers."""
     return the_value
-
-
-def Attribute(value: Any, type: Any) -> Any:
-    """The value; the type is for readers."""
-    return value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:

@@ -7,20 +7,24 @@ the first call.
 
 from __future__ import annotations
 
+import ast
 import copy
 import functools
+import importlib
 import inspect
+import io
 import linecache
 import os
 import sys
 import textwrap
+import types
 import typing
 import zipfile
 from collections.abc import Callable, Mapping
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from wend.base import tree
-from wend.base.errors import ArgumentError, FormatError, GraphError
+from wend.base.errors import ArgumentError, FormatError, GraphError, NotImplementedInWend
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.export import ExportedProgram
@@ -32,6 +36,7 @@ from wend.nn.modules.module import Module
 from wend.transforms.exploring.program import Apply
 
 __all__ = [
+    "Attribute",
     "CompilationUnit",
     "ScriptFunction",
     "ScriptModule",
@@ -47,6 +52,13 @@ NO_EXAMPLE = (
     "the types of the arguments are not known: call the scripted {what} once, or give "
     "example_inputs"
 )
+
+
+class Attribute(NamedTuple):
+    """A value with a type for readers; a field of a scripted module is the value alone."""
+
+    value: Any
+    type: Any
 
 
 class _Scripted:
@@ -87,6 +99,12 @@ class _Scripted:
         """Write the graph with its tensors to a file: see `torch.jit.save`."""
         save(self, f, _extra_files)
 
+    def save_to_buffer(self, _extra_files: Mapping[str, Any] | None = None) -> bytes:
+        """The content of the file that `save` would write."""
+        buffer = io.BytesIO()
+        save(self, buffer, _extra_files)
+        return buffer.getvalue()
+
 
 class ScriptFunction(_Scripted):
     """A function that `script` or `trace` has taken."""
@@ -116,6 +134,33 @@ class ScriptModule(_Scripted, Module):
 
     def _target(self) -> Callable[..., Any]:
         return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value.value if isinstance(value, Attribute) else value)
+
+    def define(self, src: str) -> None:
+        """Give the module a method, by its source: `def name(self, x): ...`.
+
+        The source sees `torch` and the names of Python. Raises ArgumentError unless it is a `def`.
+        """
+        body = ast.parse(textwrap.dedent(src)).body
+        if len(body) != 1 or not isinstance(body[0], ast.FunctionDef):
+            raise ArgumentError("ScriptModule.define: the source must be a single `def`")
+        names: dict[str, Any] = {"torch": importlib.import_module("wend")}
+        exec(compile(ast.Module(body, []), "<ScriptModule.define>", "exec"), names)
+        function = names[body[0].name]
+        if body[0].name == "forward":
+            made = type(type(self).__name__, (type(self),), {"forward": function})
+            self.__class__ = made
+        else:
+            self.__dict__[body[0].name] = types.MethodType(function, self)
+
+    def forward_magic_method(self, method_name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method with underscores. Raises NotImplementedError if the module lacks it."""
+        method = getattr(self, method_name)
+        if getattr(method, "__func__", None) == getattr(ScriptModule, method_name, None):
+            raise NotImplementedInWend(f"ScriptModule: the module has no {method_name}")
+        return method(*args, **kwargs)
 
     @property
     def original_name(self) -> str:
@@ -148,6 +193,9 @@ def _scripted(module: Any, example: Any) -> Any:
     kind: Any = type(module)
     made.__class__ = _scripted_class(kind)
     made.__dict__["_example"] = example
+    for name, value in module.__dict__.items():
+        if isinstance(value, Attribute):
+            made.__dict__[name] = value.value
     return made
 
 

@@ -16,6 +16,7 @@ from wend.optim.radam import RAdam
 from wend.optim.rmsprop import RMSprop
 from wend.optim.rprop import Rprop
 from wend.optim.sgd import SGD
+from wend.optim.swapping import swap_in_optimizer_params_and_state
 
 __all__ = [
     "ASGD",
@@ -36,4 +37,5 @@ __all__ = [
     "SparseAdam",
     "lr_scheduler",
     "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]

@@ -63,6 +63,10 @@ class SequentialLR(LRScheduler):
         first._initial_step()
         self._last_lr = first.get_last_lr()
 
+    def recursive_undo(self, sched: Any = None) -> None:
+        """Take back the first step of a schedule, of all of this object's if none is given."""
+        _undo(self if sched is None else sched)
+
     def step(self, epoch: int | None = None) -> None:
         """Step the current schedule."""
         self.last_epoch += 1

@@ -484,6 +484,14 @@ def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     return hooked
 
 
+def _profile_hook_step(func: Callable[..., Any]) -> Callable[..., Any]:
+    """`func`, a step of a class of optimizers, with the hooks of steps around each call."""
+    return _with_hooks(func)
+
+
+Optimizer.profile_hook_step = staticmethod(_profile_hook_step)  # type: ignore[attr-defined]
+
+
 def _take_step(
     optimizer: Optimizer,
     step: Callable[..., Any],

@@ -20,7 +20,7 @@ from wend.core.symbolic import hint_of
 from wend.core.symtrace import flatten_outputs
 from wend.transforms.batch import batched, interpret, with_batch_axis
 
-__all__ = ["DRAWS", "Level", "ValueNeeded", "current_level", "run_mapped"]
+__all__ = ["DRAWS", "Level", "ValueNeeded", "behind", "current_level", "run_mapped"]
 
 RANDOMNESS = ("error", "different", "same")
 NO_VALUE = (
@@ -187,6 +187,12 @@ class Level:
         form = (("S", first[1] + 1), *prim.form[1:])
         wider = type(prim).intern(prim.attrs, form)
         return flatten_outputs(_hot.record_list(wider, [], _flat_numbers(wider, given)))
+
+
+def behind(x: Tensor) -> Tensor:
+    """The tensor behind a tensor of a level, with the batch axis at dim 0; x itself otherwise."""
+    value: Value = _hot.refreshed(x)
+    return value.extra if isinstance(value.error, ValueNeeded) else x
 
 
 def _flat_numbers(prim: Any, given: list[Any]) -> list[Any]:

@@ -397,7 +397,7 @@ def tree_is_leaf(tree: Any, is_leaf: IsLeaf = None) -> bool:
 # -- structures -----------------------------------------------------------------------------
 
 
-@dataclasses.dataclass(eq=True, repr=False, unsafe_hash=False)
+@dataclasses.dataclass(eq=True, repr=False, unsafe_hash=False, slots=True)
 class TreeSpec:
     """The structure of a tree: class, context, and the structures of children."""
 

@@ -42,6 +42,8 @@ class CheckpointPolicy(enum.Enum):
     PREFER_SAVE = 1
     MUST_RECOMPUTE = 2
     PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4  # on the CPU, to offload is to save
+    PREFER_CPU_OFFLOAD = 5
 
 
 class DefaultDeviceType:

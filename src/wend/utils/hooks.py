@@ -6,8 +6,38 @@ import warnings
 from typing import Any
 
 from wend.frontend.removable import RemovableHandle
+from wend.nn._base.hooks import BackwardHooks
 
-__all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+__all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
+
+
+class BackwardHook(BackwardHooks):
+    """The backward hooks of a call of a module, set at the inputs and at the outputs.
+
+    user_hooks: hook(module, grad_inputs, grad_outputs)   user_pre_hooks: hook(module, grad_outputs)
+    A result of a hook takes the place of the gradients that go on.
+    """
+
+    def __init__(self, module: Any, user_hooks: Any, user_pre_hooks: Any) -> None:
+        super().__init__(module, user_hooks, user_pre_hooks)
+
+    @property
+    def user_hooks(self) -> Any:
+        """The hooks behind the module's backward pass."""
+        return self.hooks
+
+    @property
+    def user_pre_hooks(self) -> Any:
+        """The hooks before the module's backward pass."""
+        return self.pre_hooks
+
+    def setup_input_hook(self, args: Any) -> Any:
+        """The module's positional inputs, which this object sees in the backward pass."""
+        return self.on_inputs(args)
+
+    def setup_output_hook(self, args: Any) -> Any:
+        """The module's result, which this object sees in the backward pass."""
+        return self.on_outputs(args)
 
 
 def unserializable_hook(f: Any) -> Any:

@@ -224,8 +224,30 @@ class set_multithreading_enabled(_Switch):
     def __init__(self, mode: bool) -> None:
         self._on = mode
 
-    def _again(self) -> Any:
+    def clone(self) -> set_multithreading_enabled:
+        """A new switch of this kind."""
         return set_multithreading_enabled(self._on)
+
+    _again = clone
+
+    def _mode(self, mode: Any) -> Any:
+        return mode
+
+
+class enforce_grad_layout_policy(_Switch):
+    """Accepted: gradients lie in memory as their plan computes them, whatever the switch says.
+
+    enable: whether PyTorch would copy a gradient into the layout of the parameter
+    """
+
+    def __init__(self, enable: bool = True) -> None:
+        self._on = enable
+
+    def clone(self) -> enforce_grad_layout_policy:
+        """A new switch of this kind."""
+        return enforce_grad_layout_policy(self._on)
+
+    _again = clone
 
     def _mode(self, mode: Any) -> Any:
         return mode

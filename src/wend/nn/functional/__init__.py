@@ -21,6 +21,7 @@ from wend.nn.functional.normalization import *
 from wend.nn.functional.padding import *
 from wend.nn.functional.pooling import *
 from wend.nn.functional.sampling import *
+from wend.nn.functional.sequences import *
 from wend.nn.functional.vision import *
 
 if _TYPE_CHECKING:

@@ -49,6 +49,7 @@ _REDUCTIONS = ("none", "mean", "sum")
 adaptive_avg_pool1d, avg_pool1d = F.adaptive_avg_pool1d, F.avg_pool1d
 adaptive_max_pool1d = F.adaptive_max_pool1d_with_indices
 celu_, selu_, threshold_, pdist = F.celu_, F.selu_, F.threshold_, F.pdist
+conv_tbc = F.conv_tbc
 
 
 def _word(op: str, reduction: int) -> str:
@@ -165,15 +166,6 @@ def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
         return ops.norm(v, pow)  # type: ignore[no-any-return]
     others = tuple(d for d in range(v.dim()) if d != dim)
     return ops.norm(v, pow, others, keepdim=True)  # type: ignore[no-any-return]
-
-
-# -- convolutions ---------------------------------------------------------------------------
-
-
-def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
-    """A convolution over time. input: (T, N, C)   weight: (K, C, D)   bias: (D,)."""
-    made = F.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
-    return made.permute(2, 0, 1)
 
 
 # -- look-ups -------------------------------------------------------------------------------

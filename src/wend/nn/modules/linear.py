@@ -214,10 +214,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             if isinstance(part, Linear):
                 part.reset_parameters()
 
-    def forward(self, input: Tensor, target: Tensor) -> Any:
-        self._check(input, target)
-        batched = target.dim() > 0
-        x, y = (input, target) if batched else (input[None], target[None])
+    def forward(self, input_: Tensor, target_: Tensor) -> Any:
+        self._check(input_, target_)
+        batched = target_.dim() > 0
+        x, y = (input_, target_) if batched else (input_[None], target_[None])
         head = F.log_softmax(self.head(x), dim=1)
         output = empty(0)
         for i in range(self.n_clusters + 1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from wend.core._modules import note_module_class
 from wend.frontend.toolkit import ModuleBase, Tensor
@@ -63,6 +63,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
     """
 
     dump_patches: bool = False
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
     call_super_init: bool = False
     _version: int = 1
     training: bool

@@ -66,7 +66,7 @@ OUT_OF_SCOPE: list[tuple[str, str, str]] = [
         r"|(Any|Await|Bool|Class|Complex|DeviceObj|Dict|Enum|Float|Future|Inferred|Int|Interface|List|None|Number"
         r"|Optional|PyObject|RRef|String|SymBool|SymInt|Tensor|Tuple|Union|StreamObj)?Type"
         r"|import_ir\w*|parse_\w+|merge_type\w*|unify_type\w*|fork|wait|init_num_threads)$"
-        r"|torch\.jit\.(quantized|mobile|generate_bytecode|unsupported\w*|supported\w*|frontend|annotations)"
+        r"|torch\.jit\.(ScriptModule\.(code_with_constants|get_debug_state)|quantized|mobile|generate_bytecode|unsupported\w*|supported\w*|frontend|annotations)"
         r"|torch\.(nativert|package|contrib)(\.|$)",
         "programs run as Python; `torch.jit` keeps the calls, not the compiler",
     ),
@@ -133,6 +133,7 @@ ON_PURPOSE: dict[str, Difference] = {
     "torch.export.ExportedProgram": _MADE_BY_WEND,
     "torch.onnx.ONNXProgram": _MADE_BY_WEND,
     "torch.jit.Future": _MADE_BY_WEND,
+    "torch.types.Storage": _NO_CONSTRUCTOR,
     "torch.SymBool": _MADE_BY_WEND,
     "torch.SymFloat": _MADE_BY_WEND,
     "torch.SymInt": _MADE_BY_WEND,

@@ -141,6 +141,16 @@ class ConcatDataset(Dataset[Any]):
         """Return the running total of the lengths."""
         return list(itertools.accumulate(len(part) for part in sequence))
 
+    @property
+    def cummulative_sizes(self) -> list[int]:
+        """The former spelling of `cumulative_sizes`: warns."""
+        warnings.warn(
+            "cummulative_sizes attribute is renamed to cumulative_sizes",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.cumulative_sizes
+
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
 

@@ -1,0 +1,36 @@
+"""Batch norms without running statistics, for `vmap`; tensors behind a mapped function's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend.core._hot import Tensor
+from wend.nn.modules.batchnorm import _BatchNorm
+from wend.transforms.levels import behind
+
+__all__ = ["debug_unwrap", "replace_all_batch_norm_modules_"]
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Take the running statistics from each batch norm of a module, in place; the module.
+
+    A batch norm then always uses the statistics of its input, and a mapped function writes nothing.
+    """
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
+def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
+    """The tensor that a mapped function's tensor stands for, with the mapped dim at the front.
+
+    recurse: through all levels of `vmap`, not the innermost alone
+    Any other tensor is returned as it is. For a look at values: a function that goes on to compute
+    with the result mixes examples.
+    """
+    found = behind(tensor)
+    while recurse and found is not tensor:
+        tensor, found = found, behind(found)
+    return found
