@@ -27,8 +27,8 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     """The tensor that a mapped function's tensor stands for, with the mapped dim at the front.
 
     recurse: through all levels of `vmap`, not the innermost alone
-    Any other tensor is returned as it is. For a look at values: a function that goes on to compute
-    with the result mixes examples.
+    A tensor that is not mapped is returned as it is. This is for a look at values: a function
+    that computes with the result mixes examples.
     """
     found = behind(tensor)
     while recurse and found is not tensor:

@@ -11,12 +11,11 @@ from wend.optim.asgd import ASGD
 from wend.optim.lbfgs import LBFGS
 from wend.optim.muon import Muon
 from wend.optim.nadam import NAdam
-from wend.optim.optimizer import Optimizer
+from wend.optim.optimizer import Optimizer, swap_in_optimizer_params_and_state
 from wend.optim.radam import RAdam
 from wend.optim.rmsprop import RMSprop
 from wend.optim.rprop import Rprop
 from wend.optim.sgd import SGD
-from wend.optim.swapping import swap_in_optimizer_params_and_state
 
 __all__ = [
     "ASGD",
