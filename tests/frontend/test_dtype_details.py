@@ -1,13 +1,16 @@
 """Results of ints and other small types, where PyTorch's rule is not the obvious rule."""
 
 import math
+from functools import reduce
+from operator import xor
 
 import numpy as np
 import pytest
 
 import wend as torch
 from wend import masked
-from wend.base.errors import ValuesRefused
+from wend.base import config
+from wend.base.errors import ArgumentError, DTypeNotImplemented, ValuesRefused
 
 
 def same(found, wanted):
@@ -73,8 +76,6 @@ def test_tensordot_of_small_ints_sums_a_paired_single_in_their_type():
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("name", ["fweights", "aweights"])
 def test_weights_of_cov_below_zero_are_refused_where_they_are_read(name, compiled):
-    from wend.base import config
-
     x = torch.tensor([[1.0, 2, 4], [3, 1, 0]])
     kind = torch.int64 if name == "fweights" else torch.float32
     weights = torch.tensor([1, -1, 2]).to(kind)
@@ -90,3 +91,51 @@ def test_weights_of_cov_below_zero_are_refused_where_they_are_read(name, compile
 def test_weights_of_cov_that_are_no_number_pass():
     x = torch.tensor([[1.0, 2, 4]])
     assert math.isnan(torch.cov(x, aweights=torch.tensor([1.0, math.nan, 2])).item())
+
+
+HASHED = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("dtype", HASHED)
+def test_a_hash_is_the_exclusive_or_of_wide_elements(dtype, compiled):
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 2 if dtype == "bool" else 100, size=(3, 5)).astype(np.float64)
+    numbers *= -1 if dtype.startswith(("int", "float")) else 1
+    wide = numbers if "float" in dtype else numbers.astype(np.int64)
+    words = wide.view(np.uint64)
+    with config.override(compile=compiled, wait=compiled):
+        x = torch.tensor(numbers).to(getattr(torch, dtype))
+        whole, rows = torch.hash_tensor(x), x.hash_tensor(1, keepdim=True)
+        assert whole.dtype is rows.dtype is torch.uint64
+        assert whole.item() == reduce(xor, words.ravel().tolist())
+        assert rows.tolist() == [[reduce(xor, row)] for row in words.tolist()]
+
+
+@pytest.mark.parametrize("dtype", HASHED)
+def test_hashes_are_those_of_pytorch(dtype):
+    pytorch = pytest.importorskip("torch")
+    numbers = np.random.default_rng(1).integers(0, 2, size=(2, 3, 4)) * 1.5
+    x, y = (lib.tensor(numbers).to(getattr(lib, dtype)) for lib in (torch, pytorch))
+    for dim in ((), None, 0, (0, -1)):
+        assert torch.hash_tensor(x, dim).tolist() == pytorch.hash_tensor(y, dim).tolist()
+
+
+def test_what_has_no_hash():
+    with pytest.raises(ArgumentError, match="Unknown hash_tensor mode: 1"):
+        torch.hash_tensor(torch.ones(2), mode=1)
+    with pytest.raises(DTypeNotImplemented, match=r"not implemented for torch\.complex64"):
+        torch.hash_tensor(torch.ones(2, dtype=torch.complex64))
+    with pytest.raises(ArgumentError, match="Expected reduction dim to be specified"):
+        torch.hash_tensor(torch.ones(0, 3))
+    with pytest.raises(IndexError, match="non-zero size"):
+        torch.hash_tensor(torch.ones(0, 3), 0)
+    assert torch.hash_tensor(torch.ones(0, 3), 1).shape == (0,)
+
+
+def test_a_hash_needs_no_gradient_and_takes_its_place():
+    x = torch.ones(3, requires_grad=True)
+    assert not torch.hash_tensor(x).requires_grad
+    out = torch.zeros((), dtype=torch.uint64)
+    assert torch.hash_tensor(x, out=out) is out
+    assert out.item() == np.float64(1).view(np.uint64)

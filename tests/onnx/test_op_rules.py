@@ -66,6 +66,7 @@ NO_RULE = {
     "user_function": "Python of the user's own",
     **{op.name: NO_FUNCTION for op in harness.PRIMITIVES if issubclass(op, HostFunction)},
     "von_mises_draw": DRAW,
+    "xor_sum": "operators fold no bits",
     **dict.fromkeys(
         "cholesky_factor cholesky_inverse cholesky_solve cofactors cofactors_along geqrf "
         "householder_product inv_ex ldl_factor_ex ldl_solve least_squares linalg_completed "

@@ -807,6 +807,8 @@ class Tensor:
         """This tensor as torch.float16."""
     def hardshrink(self, lambd: Tensor | _Number = ...) -> Tensor:
         """y = 0 where |x| <= lambd, else x."""
+    def hash_tensor(self, dim: Any = ..., *, keepdim: _bool = False, mode: _int = 0, out: Any = None) -> Any:
+        """y = the exclusive or of the elements over `dim`, as 64-bit floats or ints (uint64)."""
     def heaviside(self, values: Tensor) -> Tensor:
         """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
     def heaviside_(self, values: Tensor) -> Tensor:

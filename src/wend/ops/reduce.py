@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from wend.base.dtypes import BOOL, INT, DType, bool_, float64, from_numpy, int64, uint8
-from wend.base.errors import DimError, ShapeError
+from wend.base.errors import ArgumentError, DimError, ShapeError
 from wend.base.shapes import normalize_dims
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
@@ -312,6 +312,32 @@ class All(_Logical):
 
     def combine(self, b: Any, a: Any, x: Any) -> Any:
         return b.bitwise_and(a, x)
+
+
+class XorSum(Reduction):
+    """y = the exclusive or, bit by bit, of the ints over `dim`; the fold of `hash_tensor`."""
+
+    supports = frozenset({"int"})
+    vjp = NO_GRADIENT
+    differentiable = False
+    label = "hash_tensor"
+    needs_elements = True
+    nothing = ArgumentError
+    identity = 0
+
+    def reference(self, x: Array) -> Array:
+        return np.asarray(np.bitwise_xor.reduce(x, axis=self.axes(x.ndim), keepdims=self.keepdim))
+
+    def combine(self, b: Any, a: Any, x: Any) -> Any:
+        return b.bitwise_xor(a, x)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        x = rng.integers(-(2**40), 2**40, size=(2, 3, 4))
+        yield Sample(x)
+        yield Sample(x, 1)
+        yield Sample(x, (0, -1), True)
+        yield Sample(x[:0], 2)
+        yield Sample(rng.integers(-4, 5, size=(3, 70)), 1)
 
 
 class SquaredDeviation(Elementwise):

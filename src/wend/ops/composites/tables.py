@@ -7,7 +7,7 @@ import math
 from collections import namedtuple
 from typing import Any
 
-from wend.base.dtypes import FLOAT, int64
+from wend.base.dtypes import FLOAT, float64, int64, uint64
 from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeNotImplemented, ShapeError
 from wend.core.primitive import ops, return_type
 from wend.core.symbolic import hints, numel
@@ -198,3 +198,26 @@ def _bin_edges(input: Any, bins: int, range: Any) -> Any:
     share = ops.linspace(0.0, 1.0, bins + 1, dtype=input.dtype)
     rise, fall = (high - low) * share, (high - low) * (1 - share)
     return ops.where(share < 0.5, low + rise, high - fall)  # both ends are exact
+
+
+@sugar(functions=("hash_tensor",), methods=("hash_tensor",))
+@spelled(out=True)
+def hash_tensor(input: Any, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Any:
+    """y = the exclusive or of the elements over `dim`, as 64-bit floats or ints (uint64).
+
+    dim: () and None for all dims   mode: 0, the only hash there is
+    Raises ArgumentError for another mode and for no elements, DTypeNotImplemented for complex
+    numbers.
+    """
+    if mode != 0:
+        raise ArgumentError(f"hash_tensor: Unknown hash_tensor mode: {mode}; the only mode is 0")
+    x = ops.detach(input)
+    if x.dtype.is_complex:
+        raise DTypeNotImplemented(f"hash_tensor: not implemented for {x.dtype}; hash view_as_real")
+    if x.dtype.is_floating_point:
+        x = ops.reinterpret(ops.cast(x, float64), int64)
+    elif x.dtype.itemsize < 8 or not x.dtype.category:
+        x = ops.cast(x, int64)
+    elif x.dtype is not int64:
+        x = ops.reinterpret(x, int64)
+    return ops.reinterpret(ops.xor_sum(x, dim, keepdim), uint64)

@@ -78,13 +78,13 @@ OUT_OF_SCOPE: list[tuple[str, str, str]] = [
     (
         "inside of PyTorch",
         r"torch\.(\w+_copy|native_\w+|sym_\w+|slice_inverse|convolution|thread_safe_generator"
-        r"|affine_grid_generator|max_pool\dd_with_indices|has_\w+|get_device_module|hash_tensor|DisableTorchFunction"
+        r"|affine_grid_generator|max_pool\dd_with_indices|has_\w+|get_device_module|DisableTorchFunction"
         r"|_?embedding_renorm_|autocast_\w+crement_nesting|batch_norm_\w+|fbgemm\w*|mkldnn\w*)$"
         r"|torch\.utils\.(hipify|jit|bundled|mobile|show_pickle|viz|model_dump|debug_log|file_baton"
         r"|throughput|mkldnn|backcompat|cpp_backtrace|backend_reg|collect_env|cpp_ext|serialization)\w*"
         r"|torch\.(_?lazy|monitor|numa|compiler\.load_compiled\w*|nn\.backends|nn\.cpp|export\.(pt2|passes|exper|custom_o|decomp))"
         r"|torch\.(onnx\.(symbolic\w*|_?internal|ops|testing|verif|utils|operators|errors)|fx\.(experimental|passes|tensor_type|config|annotate))"
-        r"|torch\.Tensor\.(slice_inverse|hash_tensor|const_data_ptr|volatile|reinforce|storage_type|grad_dtype|module_load)"
+        r"|torch\.Tensor\.(slice_inverse|const_data_ptr|volatile|reinforce|storage_type|grad_dtype|module_load)"
         r"|torch\.autograd\.(NestedIOFunction|profiler_legacy)|torch\.onnx\.(InputObserver|ExportableModule)"
         r"|torch\.serialization\.(normalize|storage_to|Storage|mkdtemp|check_module|validate|SourceChange)\w*"
         r"|torch\.utils\.checkpoint\.(GraphExec|SAC|Selective\w+Context|CheckpointFunction|check_|detach_|get_dev|set_dev)\w*",
