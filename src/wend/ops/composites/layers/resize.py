@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.dtypes import FLOAT, DType, float32, int64, uint8
+from wend.base.dtypes import DType, float32, float64, int64, uint8
 from wend.base.errors import ArgumentError, NotImplementedInWend, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, sym_max
@@ -101,7 +101,6 @@ def _antialias_matrix(axis: Axis, cubic: bool, dtype: DType) -> Any:
 
 
 def _resampled(x: Any, axes: list[Axis], mode: str, antialias: bool) -> Any:
-    nd = len(axes)
     for i, axis in enumerate(axes):
         dim = 2 + i
         if mode.startswith("nearest"):
@@ -112,13 +111,61 @@ def _resampled(x: Any, axes: list[Axis], mode: str, antialias: bool) -> Any:
             x = ops.transpose(ops.contract(x, matrix, (dim,), (1,)), dim, -1)
             continue
         taps = (_cubic_taps if mode == "bicubic" else _linear_taps)(axis, x.dtype)
-        total = None
-        for index, weight in taps:
-            weight = ops.reshape(weight, (axis.out, *(1,) * (nd - 1 - i)))
-            term = ops.mul(ops.index_select(x, dim, index), weight)
-            total = term if total is None else ops.add(total, term)
-        x = total
+        x = _weighted(x, dim, [index for index, _ in taps], [weight for _, weight in taps])
     return x
+
+
+def _resampled_bytes(x: Any, axes: list[Axis], mode: str, antialias: bool) -> Any:
+    """The result in uint8, from weights of fixed point, as PyTorch computes images of bytes.
+
+    The last dim comes first; each dim's sums are rounded to bytes, halves upwards.
+    """
+    y = ops.cast(x, float64)
+    for i, axis in reversed(list(enumerate(axes))):
+        dim = 2 + i
+        if antialias:
+            (matrix,) = _fixed([_antialias_matrix(axis, mode == "bicubic", float64)])
+            y = ops.transpose(ops.contract(y, matrix, (dim,), (1,)), dim, -1)
+        else:
+            taps = _merged((_cubic_taps if mode == "bicubic" else _linear_taps)(axis, float64))
+            weights = _fixed([weight for _, weight in taps])
+            y = _weighted(y, dim, [index for index, _ in taps], weights)
+        y = ops.clamp(ops.floor(ops.add(y, 0.5)), 0, 255)
+    return ops.cast(y, uint8)
+
+
+def _merged(taps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """The taps with the weights of equal source elements added up in the first of them."""
+    merged = []
+    for k, (index, _) in enumerate(taps):
+        total: Any = 0.0
+        for other, weight in taps:
+            total = ops.add(ops.where(ops.eq(index, other), weight, 0), total)
+        for earlier, _ in taps[:k]:
+            total = ops.where(ops.eq(index, earlier), 0, total)
+        merged.append((index, total))
+    return merged
+
+
+def _fixed(weights: list[Any]) -> list[Any]:
+    """Weights rounded to multiples of the power of two with which the largest fits into 15 bits."""
+    largest = ops.maximum(ops.amax(weights[0]), 0)
+    for weight in weights[1:]:
+        largest = ops.maximum(largest, ops.amax(weight))
+    bits = ops.sub(ops.ceil(ops.log2(ops.div(2**15 - 0.5, largest))), 1)
+    unit = ops.exp2(ops.clamp(bits, 0, 22))
+    rounded = [ops.floor(ops.add(ops.mul(ops.abs(w), unit), 0.5)) for w in weights]
+    return [ops.div(ops.mul(r, ops.sgn(w)), unit) for r, w in zip(rounded, weights, strict=True)]
+
+
+def _weighted(x: Any, dim: int, indices: list[Any], weights: list[Any]) -> Any:
+    """The sum of elements taken along a dim, each times its weight."""
+    total = None
+    for index, weight in zip(indices, weights, strict=True):
+        weight = ops.reshape(weight, (weight.shape[0], *(1,) * (len(x.shape) - 1 - dim)))
+        term = ops.mul(ops.index_select(x, dim, index), weight)
+        total = term if total is None else ops.add(total, term)
+    return total
 
 
 def _scaled_extent(n: Any, factor: float) -> Any:
@@ -267,11 +314,9 @@ def interpolate(
         return adaptive_average(input, tuple(axis.out for axis in axes))
     if mode.startswith("nearest"):
         return _resampled(input, axes, mode, False)
-    x = widened(input if input.dtype.category >= FLOAT else ops.cast(input, float32))
-    y = _resampled(x, axes, mode, antialias)
-    if input.dtype.category < FLOAT:
-        y = ops.clamp(ops.round(y), 0, 255)
-    return ops.cast(y, input.dtype)
+    if input.dtype is uint8:
+        return _resampled_bytes(input, axes, mode, antialias)
+    return ops.cast(_resampled(widened(input), axes, mode, antialias), input.dtype)
 
 
 # --- shuffles ------------------------------------------------------------------------------------
