@@ -12,6 +12,7 @@ import sys as _sys
 from typing import Any
 
 from wend.version import __version__
+from wend.base import devices as _devices
 from wend.base.devices import device
 from wend.base.dtypes import ABSENT, ALIASES, NAMES, finfo, iinfo
 from wend.base.dtypes import DType as dtype
@@ -161,6 +162,7 @@ _sys.modules[__name__].__class__ = _PublicModule
 
 
 _formats.SparsePackage.load = lambda: importlib.import_module("wend.sparse")
+_devices.MetaPackage.load = lambda: importlib.import_module("wend.frontend.meta")
 
 
 def _of_compiler(name: str) -> Any:

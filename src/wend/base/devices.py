@@ -1,4 +1,4 @@
-"""Devices. Only 'cpu' can be used.
+"""Devices. Wend computes on 'cpu' only; tensors on 'meta' have shapes, dtypes, and no data.
 
 PyTorch's names of further devices construct, so that a program may ask `torch.device("cuda" if
 torch.cuda.is_available() else "cpu")`, and answer clearly when used.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from collections.abc import Callable
 from typing import Any, Final, Self, TypeVar
 
@@ -27,8 +28,8 @@ class device:
     """device('cpu'), device('cuda:1'), device('cuda', 1), device(another device).
 
     type: str     index: int or None. Raises DeviceError for a bad name or index.
-    As a context manager (or decorator) a device becomes the default device, which only 'cpu' can
-    be.
+    As a context manager (or decorator) a device becomes this thread's default device, which 'cpu'
+    and 'meta' can be.
     """
 
     __slots__ = ("index", "type")
@@ -82,11 +83,11 @@ class device:
         return device, (self.type,) if self.index is None else (self.type, self.index)
 
     def __enter__(self) -> Self:
-        usable(self, "device")
+        _DEFAULTS.enter(placement(self, "device"))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        return None
+        _DEFAULTS.leave()
 
     def __call__(self, function: F) -> F:
         @functools.wraps(function)
@@ -123,6 +124,80 @@ def _parse(text: str, index: int | None) -> tuple[str, int | None]:
 
 
 CPU: Final = device("cpu")
+META: Final = device("meta")
+
+#: Defaults other than the CPU that are in force in some thread. Creation functions look here first.
+AWAY: Final[list[device]] = []
+
+
+class _Defaults(threading.local):
+    """A thread's default devices: that of `set_default_device`, then those of open blocks."""
+
+    def __init__(self) -> None:
+        self.stack = [CPU]
+
+    def enter(self, place: device) -> None:
+        """Begin a block with that default device."""
+        self.stack.append(place)
+        if place is not CPU:
+            AWAY.append(place)
+
+    def leave(self) -> None:
+        """End the innermost block."""
+        if self.stack.pop() is not CPU:
+            AWAY.pop()
+
+    def set(self, place: device) -> None:
+        """Make `place` the default device outside of all blocks."""
+        if self.stack[0] is not CPU:
+            AWAY.pop()
+        if place is not CPU:
+            AWAY.append(place)
+        self.stack[0] = place
+
+
+_DEFAULTS: Final = _Defaults()
+
+
+def default_place() -> device:
+    """Where creation functions of this thread put tensors: CPU or META."""
+    return _DEFAULTS.stack[-1]
+
+
+def set_default_place(given: object) -> None:
+    """Set this thread's default device outside of all blocks; None means the CPU."""
+    _DEFAULTS.set(placement(given, "set_default_device"))
+
+
+def placement(given: object, op: str) -> device:
+    """CPU or META, as asked for. None means the CPU.
+
+    Raises as `usable`.
+    """
+    if given is META:
+        return META
+    if isinstance(given, str) and given.startswith("meta"):
+        given = device(given)
+    if isinstance(given, device) and given.type == "meta":
+        return META
+    usable(given, op)
+    return CPU
+
+
+def place_asked(given: object, op: str) -> device:
+    """CPU or META: where a creation function puts a tensor, by its argument `device`.
+
+    None means the default device of the thread. Raises as `usable`.
+    """
+    if given is not None:
+        return placement(given, op)
+    return default_place() if AWAY else CPU
+
+
+class MetaPackage:
+    """Tensors on the device `meta`, which the front end makes. Loaded when first used."""
+
+    load: Callable[[], Any]  # set by the package as a whole
 
 
 def usable(given: object, op: str) -> device:
@@ -137,6 +212,10 @@ def usable(given: object, op: str) -> device:
         if not isinstance(given, str | int):
             raise ArgumentTypeError(f"{op}: {type(given).__name__} is no device; give 'cpu'")
         given = device(given)
+    if given.type == "meta":
+        raise DeviceError(
+            f"{op}: the device 'meta' has no data, and cannot be used here; use device='cpu'"
+        )
     if given.type != "cpu":
         raise DeviceError(
             f"{op}: device '{given}' is not available: Wend computes on 'cpu' only so far; "

@@ -142,5 +142,9 @@ class ModuleNotAvailable(WendError, ModuleNotFoundError):
         return text if self.site is None else f"{text}\n  at {self.site}"
 
 
+class NoDataError(WendError, NotImplementedError):
+    """The elements of a tensor on the device `meta` were asked for."""
+
+
 class NotImplementedInWend(WendError, NotImplementedError):
     """A case of an existing function that Wend does not handle (yet)."""

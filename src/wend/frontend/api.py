@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wend.base import config, dtypes, memory
-from wend.base.devices import CPU, device, usable
+from wend.base.devices import default_place, device, set_default_place
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot, _types
@@ -128,13 +128,16 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def get_default_device() -> device:
-    """Where new tensors are made."""
-    return CPU
+    """Where this thread makes new tensors: 'cpu', or 'meta' where that was asked for."""
+    return default_place()
 
 
 def set_default_device(device: Any) -> None:
-    """Only 'cpu' is available; raises DeviceError for any other device."""
-    usable(device, "set_default_device")
+    """Where this thread makes new tensors: 'cpu' or 'meta'; None for 'cpu'.
+
+    Raises DeviceError for any other device.
+    """
+    set_default_place(device)
 
 
 def promote_types(type1: DType, type2: DType) -> DType:

@@ -13,7 +13,7 @@ import warnings
 from typing import Any
 
 from wend.base import dtypes
-from wend.base.devices import CPU, usable
+from wend.base.devices import AWAY, CPU, META, MetaPackage, place_asked
 from wend.base.dtypes import DType, promote_types
 from wend.base.errors import (
     ArgumentError,
@@ -85,7 +85,7 @@ def _described(value: Any) -> str:
 class Options:
     """The keyword arguments that all of these functions take, checked."""
 
-    __slots__ = ("dtype", "out", "requires_grad")
+    __slots__ = ("dtype", "out", "place", "requires_grad")
 
     def __init__(
         self,
@@ -99,8 +99,7 @@ class Options:
         memory_format: Any = None,
     ) -> None:
         self.dtype = checked_dtype(op, dtype)
-        if device is not None:
-            usable(device, op)
+        self.place = CPU if device is None and not AWAY else place_asked(device, op)
         if layout is not None:
             check_layout(op, layout)
         if pin_memory:
@@ -138,6 +137,8 @@ def finished(op: Any, made: Tensor, options: Options) -> Tensor:
         result.__name__ = op if isinstance(op, str) else op.__name__
         written: Tensor = _hot.slot("call_out")(result, (), {"out": options.out})
         return written
+    if options.place is META:
+        made = MetaPackage.load().placed(made)
     if options.requires_grad:
         made.requires_grad_()
     return made
@@ -190,9 +191,7 @@ def tensor(
     else:
         op = interop_arrays.Op("tensor", Tensor)
         made = held(interop_arrays.array_from_data(data, options.dtype, op))
-    if options.requires_grad:
-        made.requires_grad_()
-    return made
+    return finished("tensor", made, options)
 
 
 def _has_symbols(data: Any) -> bool:
@@ -229,7 +228,17 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     A tensor keeps its history, an array shares its memory.
     """
     options = Options("as_tensor", dtype, device)
-    return _shared_or_copied("as_tensor", data, options.dtype)
+    if isinstance(data, Tensor):
+        return moved(data, options, device is not None)
+    return finished("as_tensor", _shared_or_copied("as_tensor", data, options.dtype), options)
+
+
+def moved(source: Tensor, options: Options, asked: bool) -> Tensor:
+    """A tensor itself, or converted; on the device of the options where a device was asked for."""
+    if asked and (options.place is META or source.is_meta):
+        made: Tensor = MetaPackage.load().moved(source, options.dtype, options.place)
+        return made
+    return _shared_or_copied("as_tensor", source, options.dtype)
 
 
 def _shared_or_copied(name: str, data: Any, dtype: DType | None) -> Tensor:
@@ -260,6 +269,8 @@ def asarray(
     """
     options = Options("asarray", dtype, device, None, bool(requires_grad))
     given = obj
+    if isinstance(obj, Tensor) and (options.place is META or obj.is_meta):
+        return moved(obj, options, device is not None)
     if hasattr(obj, "__dlpack__") and not isinstance(obj, Tensor) and not is_array(obj):
         obj = array_from_dlpack(obj)
     made = _shared_or_copied("asarray", obj, options.dtype)
@@ -275,7 +286,7 @@ def asarray(
         requires_grad is False or not (requires_grad or isinstance(obj, Tensor))
     ):
         made = ops.detach(made)
-    return made
+    return MetaPackage.load().placed(made) if options.place is META else made
 
 
 def _dtype_of(source: Any) -> DType:
@@ -399,7 +410,7 @@ def ones(*size: Any, **keywords: Any) -> Tensor:
 
 
 def _constant(op: str, size: tuple[Any, ...], value: int, keywords: dict[str, Any]) -> Tensor:
-    if not keywords:
+    if not keywords and not AWAY:
         made: Tensor = ops.full(sizes_of(op, size), value, dtype=dtypes.get_default_dtype())
         return made
     extents = sizes_of(op, size, keywords.pop("size", None))
@@ -506,6 +517,8 @@ def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
     if _hot.has_override(source):
         given = (source, value) if op == "full_like" else (source,)
         return _hot.slot("torch_function")(globals()[op], given, keywords)  # type: ignore[no-any-return]
+    if AWAY and keywords.get("device") is None:
+        keywords["device"] = source.device
     options = Options(op, **checked_keywords(op, keywords))
     dtype = options.dtype or source.dtype
     check_fits(op, value, dtype)
@@ -616,6 +629,8 @@ def eye(n: int, m: int | None = None, **keywords: Any) -> Tensor:
         if extent < 0:
             raise ValueRefused(f"eye: {name} must be greater or equal to 0, got {extent}")
     dtype = options.dtype or dtypes.get_default_dtype()
+    if options.place is META:  # no array of that size is made
+        return finished("eye", ops.full((rows, columns), 0, dtype=dtype), options)
     return finished("eye", held(interop_arrays.identity(rows, columns, dtype)), options)
 
 
@@ -624,6 +639,8 @@ def eye(n: int, m: int | None = None, **keywords: Any) -> Tensor:
 
 def _new(op: str, self: Tensor, size: tuple[Any, ...], value: Any, keywords: Any) -> Tensor:
     extents = sizes_of(op, size, keywords.pop("size", None))
+    if AWAY and keywords.get("device") is None:
+        keywords["device"] = self.device
     options = Options(op, **checked_keywords(op, keywords))
     made = ops.full(extents, value, dtype=options.dtype or self.dtype)
     return finished(op, made, options)
@@ -652,6 +669,8 @@ def new_full(self: Tensor, size: Any, fill_value: Any, **keywords: Any) -> Tenso
 def new_tensor(self: Tensor, data: Any, **keywords: Any) -> Tensor:
     """`tensor(data)` of this tensor's type."""
     keywords.setdefault("dtype", self.dtype)
+    if AWAY and keywords.get("device") is None:
+        keywords["device"] = self.device
     if isinstance(data, Tensor):
         options = Options("new_tensor", **checked_keywords("new_tensor", keywords))
         return finished("new_tensor", _copy(data, options.dtype), options)

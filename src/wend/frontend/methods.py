@@ -10,7 +10,7 @@ from typing import Any
 
 from wend.base import dtypes
 from wend.base.devices import device as Device
-from wend.base.devices import usable
+from wend.base.devices import META, MetaPackage, placement, usable
 from wend.base.dtypes import DType
 from wend.base.errors import (
     ArgumentTypeError,
@@ -70,7 +70,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     flags = []
     for a in args:
         if isinstance(a, Tensor):
-            dtype = a.dtype
+            dtype, place = a.dtype, a.device
         elif isinstance(a, bool):
             flags.append(a)
         elif isinstance(a, DType) or a in (float, int, bool):
@@ -84,7 +84,10 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if len(flags) > 1:
         copy = copy or flags[1]
     if place is not None:
-        usable(place, "to")
+        there = placement(place, "to")
+        if there is META or self.is_meta:
+            moved: Tensor = MetaPackage.load().moved(self, dtype, there, copy)
+            return moved
     made = _converted(self, creation.checked_dtype("to", dtype), copy)
     return layout.in_format(made, memory_format, "to", fresh=made is not self)
 

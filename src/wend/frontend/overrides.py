@@ -73,6 +73,8 @@ def _prepare(cls: Any, **options: Any) -> None:
         # A member of a class beside Tensor comes first, if that class stands before Tensor.
         if not _public(name) or _static(cls, name) is not plain:
             continue
+        if hasattr(type(plain), "__set__") and not getattr(cls, "asks_about_attributes", True):
+            continue
         if hasattr(type(plain), "__set__") or type(plain) is _indexing.OpProperty:
             setattr(cls, name, _asking_attribute(plain))
         elif callable(plain) and not isinstance(plain, (OpFunction, type)):
@@ -100,7 +102,13 @@ for _name in _SPECIAL:
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether an argument's class has a `__torch_function__` that is to be asked."""
-    return any(type(a) is not Tensor and _hot.has_override(a) for a in relevant_args)
+    return any(type(a) is not Tensor and _asked(a) for a in relevant_args)
+
+
+def _asked(a: Any) -> bool:
+    """Whether a class of the user's is to be asked: not that of a tensor on the device meta."""
+    plain = getattr(type(a), "plain_class", None)
+    return _hot.has_override(a) if plain is None else not is_plain(plain)
 
 
 def has_torch_function_unary(obj: Any) -> bool:

@@ -373,6 +373,21 @@ def tensor_text(tensor: Tensor) -> str:
     )
 
 
+def meta_text(tensor: Tensor) -> str:
+    """`repr(tensor)` of a tensor on the device meta, which has no elements to show."""
+    node = tensor.grad_fn
+    return describe(
+        None,
+        shape=tensor.shape,
+        dtype=str(tensor.dtype),
+        usual_dtype=True,
+        default_dtype=tensor.dtype is get_default_dtype(),
+        device="meta",
+        grad_fn=None if node is None else _node_name(node),
+        requires_grad=bool(tensor.requires_grad),
+    )
+
+
 def _node_name(node: Any) -> str:
     name = getattr(node, "name", None)
     return str(name()) if callable(name) else type(node).__name__

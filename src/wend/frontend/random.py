@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from wend.base import random_state
+from wend.base.devices import AWAY, META, usable
 from wend.base.devices import device as Device
-from wend.base.devices import usable
 from wend.base.dtypes import BOOL, DType, finfo, float32, float64, iinfo, int64, uint8
 from wend.base.errors import (
     ArgumentError,
@@ -211,6 +211,8 @@ def _draw(op: str, size: Any, keywords: dict[str, Any]) -> Tensor:
     given = keywords.pop("size", None)
     shape = sizes_of(op, size, given)
     options = Options(op, **keywords)
+    if options.place is META:
+        return empty(shape, **keywords)
     draw = ops.uniform if op == "rand" else ops.standard_normal
     return finished(_same, _numbers(draw, shape, options.dtype, generator), options)
 
@@ -250,6 +252,8 @@ def _like(op: str, input: Tensor, keywords: dict[str, Any]) -> Tensor:
     keywords.pop("memory_format", None)
     if keywords.get("dtype") is None:
         keywords["dtype"] = input.dtype
+    if AWAY and keywords.get("device") is None:
+        keywords["device"] = input.device
     return _draw(op, (tuple(input.shape),), keywords)
 
 
@@ -340,6 +344,8 @@ def randint_like(input: Tensor, *bounds: int, **keywords: Any) -> Tensor:
     """Random integers with the shape and dtype of `input`."""
     keywords.pop("memory_format", None)
     keywords.setdefault("dtype", input.dtype)
+    if keywords.get("device") is None and (AWAY or input.is_meta):
+        keywords["device"] = input.device
     low, high = (0, bounds[0]) if len(bounds) == 1 else bounds
     return randint(low, high, tuple(input.shape), **keywords)
 
@@ -382,6 +388,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, **keywords: Any) -
         )
         like = mean if isinstance(mean, Tensor) else std
         keywords.setdefault("dtype", like.dtype)
+        keywords.setdefault("device", like.device)
     else:
         shape = sizes_of("normal", (size,))
     return randn(*[tuple(shape)], generator=generator, **keywords) * std + mean

@@ -20,13 +20,14 @@ class UntypedStorage:
     """The bytes of a tensor's memory; reading and writing an item reads and writes the tensor."""
 
     dtype: DType = uint8
-    device = CPU
+    device = CPU  # or META
     is_cuda = is_sparse = False
 
     def __init__(self, tensor: Tensor) -> None:
         alias = tensor.alias
         base = tensor if alias is None or alias.base is None else alias.base
         self._base = ops.detach(base)
+        self.device = tensor.device
         self._memory = storage_of(self._base)
 
     def nbytes(self) -> int:
@@ -98,8 +99,10 @@ class UntypedStorage:
         return id(self._memory)
 
     def __repr__(self) -> str:
-        head = "".join(f" {item}\n" for item in self.tolist())
-        of = f"dtype={self.dtype}, device=cpu" if self.dtype is not uint8 else "device=cpu"
+        shown = self.tolist() if self.device is CPU else ()
+        head = "".join(f" {item}\n" for item in shown) if self.device is CPU else "...\n"
+        place = f"device={self.device}"
+        of = f"dtype={self.dtype}, {place}" if self.dtype is not uint8 else place
         return f"{head}[torch.storage.{type(self).__name__}({of}) of size {self.size()}]"
 
 

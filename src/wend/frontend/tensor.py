@@ -280,7 +280,8 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
         return self  # the graph's gradients are those of its inputs and parameters
     value = _hot.refreshed(self)
     if flag and value.buffer is None and value.error is not None:
-        raise value.error
+        if not hasattr(value.error, "allows_leaf"):
+            raise value.error
     if self.leaf is None and value.requires_grad:
         if flag:
             return self

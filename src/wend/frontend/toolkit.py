@@ -4,7 +4,7 @@ from typing import Any
 
 from wend.base.config import get_default_dtype
 from wend.base.devices import device as device_of
-from wend.base.devices import usable
+from wend.base.devices import MetaPackage, placement
 from wend.base.dtypes import bfloat16, bool_, float16, float32, float64, int64
 from wend.base.errors import NotImplementedInWend
 from wend.core._hot import Tensor, current_trace, native_new, synchronize
@@ -51,6 +51,7 @@ __all__ = [
     "int64",
     "is_grad_enabled",
     "make_function",
+    "meta_face",
     "native_new",
     "no_grad",
     "ones",
@@ -59,10 +60,15 @@ __all__ = [
     "parse_to",
     "synchronize",
     "tensor",
-    "usable",
     "zeros",
     "zeros_like",
 ]
+
+
+def meta_face(cls: type, data: Any) -> Any:
+    """A tensor of class `cls` on the device meta, of the size, type and strides of `data`."""
+    plain = data.detach()
+    return MetaPackage.load().face(cls, plain.value, plain._layout)
 
 
 def in_rule() -> bool:
@@ -97,4 +103,4 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
             raise TypeError(
                 f"to() received an invalid argument at position {i}: {type(given).__name__}"
             )
-    return usable(place, "to") if place is not None else None, dtype, non_blocking
+    return placement(place, "to") if place is not None else None, dtype, non_blocking

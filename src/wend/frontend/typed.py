@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend.base import dtypes
-from wend.base.devices import usable
+from wend.base.devices import META, MetaPackage, placement
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
 from wend.base.shapes import Size
@@ -44,8 +44,10 @@ def legacy_tensor(name: str, dtype: DType | None, args: tuple[Any, ...], keyword
     device, data, size = (keywords.pop(key, None) for key in ("device", "data", "size"))
     if keywords:
         raise ArgumentTypeError(f"{name}: unexpected keyword argument {next(iter(keywords))!r}")
-    if device is not None:
-        usable(device, name)
+    if device is not None and placement(device, name) is META:
+        return MetaPackage.load().placed(
+            legacy_tensor(name, dtype, args, {"data": data, "size": size})
+        )
     if data is not None:
         args = (data, *args)
     wanted = dtype or dtypes.get_default_dtype()

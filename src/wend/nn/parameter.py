@@ -8,7 +8,7 @@ from typing import Any
 from wend.base.errors import GraphError
 from wend.frontend.interop.exchange import user_attributes
 from wend.frontend.tensor import disabled_torch_function
-from wend.frontend.toolkit import Tensor, empty, native_new, no_grad
+from wend.frontend.toolkit import Tensor, empty, meta_face, native_new, no_grad
 
 __all__ = [
     "Buffer",
@@ -22,6 +22,11 @@ __all__ = [
 
 def _instance(cls: type, data: Tensor, requires_grad: bool) -> Any:
     """A tensor of class `cls` that shares the values of `data`, and is a leaf."""
+    if type(data) is not Tensor and data.is_meta:
+        made = meta_face(cls, data)
+        if requires_grad:
+            made.requires_grad_()
+        return made
     shared = data.detach()
     made = native_new(cls)
     made.value = shared.value
@@ -36,6 +41,8 @@ def fresh_parameter(data: Tensor, requires_grad: bool = True) -> Parameter:
 
     Without a second handle on the values, writing to the parameter has nothing to keep in step.
     """
+    if type(data) is not Tensor and data.is_meta:
+        return _instance(Parameter, data, requires_grad)  # type: ignore[no-any-return]
     made = native_new(Parameter)
     made.value = data.value
     if requires_grad:
@@ -67,7 +74,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = empty(0)
-        if type(data) is Tensor or type(data) is Parameter:
+        if type(data) is Tensor or type(data) is Parameter or data.is_meta:
             return _instance(cls, data, requires_grad)
         made = data.detach().requires_grad_(requires_grad)
         if type(made) is not type(data):
@@ -90,8 +97,10 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         result.__dict__.update(user_attributes(self))
         return result
 
+    text_before = "Parameter containing:\n"
+
     def __repr__(self) -> str:
-        return "Parameter containing:\n" + super().__repr__()
+        return self.text_before + super().__repr__()
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         state = user_attributes(self)

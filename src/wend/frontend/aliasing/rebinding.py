@@ -102,6 +102,10 @@ def relabel(handle: Tensor) -> None:
         leaf = None
         if value.leaf is None:
             return
+    relabelled = getattr(value.extra, "relabelled", None)
+    if relabelled is not None:  # on the device meta
+        handle.value = relabelled(value, leaf)
+        return
     if value.buffer is None:
         op = ops.stop_gradient if leaf is None else ops.variable
         bare = _hot.wrap(value)
@@ -262,6 +266,12 @@ def rebind(handle: Tensor, value: Value) -> None:
     check = getattr(trace.symbolic, "check_rebinding", None)
     if check is not None:
         check(handle)
+    rebinds = getattr(trace.symbolic, "rebinds", None)
+    if rebinds is not None:  # on the device meta
+        rebinds(handle, value)
+        return
+    if hasattr(value.error, "allows_leaf"):
+        raise value.error.anew()
     note_rebinding(trace, handle, handle.value)
     old = _hot.refreshed(handle)
     give_back(trace, old)
@@ -414,6 +424,11 @@ def uncounted(detached: Tensor) -> Tensor:
 
 def share(handle: Tensor, other: Tensor) -> None:
     """`handle.data = other`: take over value and storage of `other`."""
+    if other.is_meta:
+        raise GraphError(
+            "data: Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` "
+            "have incompatible tensor type: the tensor on the device meta has no data."
+        )
     _hot.refreshed(handle)
     old = handle.value
     if _is_of_leaf(handle):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from wend.base.devices import MetaPackage
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError, ShapeError
 from wend.core import _hot
 from wend.core._hot import Tensor
@@ -132,6 +133,10 @@ def backward(
     roots = _tensors("backward", tensors)
     gradients = _gradients("backward", roots, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
+    if any(t.is_meta for t in roots):
+        leaves = None if inputs is None else _tensors("backward", inputs)
+        MetaPackage.load().run_backward(roots, leaves, bool(keep), False)
+        return
     if inputs is None:
         run_backward(roots, gradients, None, keep, create_graph)
         return
@@ -185,7 +190,12 @@ def grad(
         raise GraphError("grad: `inputs` is empty: there is nothing to differentiate by")
     _require_grad("grad", wanted)
     keep = create_graph if retain_graph is None else retain_graph
-    if is_grads_batched:
+    if any(t.is_meta for t in roots):
+        gradients = [] if is_grads_batched else _gradients("grad", roots, grad_outputs)
+        found = MetaPackage.load().run_backward(roots, wanted, bool(keep), True)
+        rows = _rows(grad_outputs) if is_grads_batched else ()
+        found = [g if g is None else ops.expand(g, (*rows, *g.shape)) for g in found]
+    elif is_grads_batched:
         found = _batched(roots, wanted, grad_outputs, create_graph)
     elif current_level() is not None:
         gradients = _gradients("grad", roots, grad_outputs)
@@ -209,6 +219,11 @@ def grad(
             )
         result.append(g)
     return tuple(result)
+
+
+def _rows(given: Any) -> tuple[int, ...]:
+    """How many gradients are given for each output, as a shape."""
+    return tuple((given if isinstance(given, Tensor) else given[0]).shape[:1])
 
 
 def _batched(roots: list[Tensor], wanted: list[Tensor], given: Any, create: bool) -> list[Any]:

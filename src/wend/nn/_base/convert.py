@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.errors import ArgumentTypeError
+from wend.base.errors import ArgumentTypeError, NoDataError
 from wend.frontend.static.compiling import Settings, StaticCheck
 from wend.frontend.toolkit import (
     Tensor,
@@ -37,14 +37,15 @@ class ConversionMixin:
     def _apply(self, fn: Convert, recurse: bool = True) -> Any:
         """Replace the values of all parameters, gradients and buffers by `fn` of each.
 
-        Parameters keep their identity: optimizers go on holding them.
+        Parameters keep their identity: optimizers go on holding them. Only those that leave the
+        device meta, or get there, are new ones.
         """
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for parameter in self._parameters.values():
+        for name, parameter in self._parameters.items():
             if parameter is not None:
-                _apply_to_parameter(parameter, fn)
+                self._parameters[name] = _applied(parameter, fn)
         for name, buffer in list(self._buffers.items()):
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -61,7 +62,8 @@ class ConversionMixin:
         """to(device), to(dtype), to(device, dtype), to(tensor): convert in place.
 
         Only floating-point and complex tensors change dtype.
-        Raises TypeError for a dtype that is neither, DeviceError for a device that is not there.
+        Raises TypeError for a dtype that is neither, DeviceError for a device that is not there,
+        NotImplementedError for parameters on the device meta, which have no data to move.
         """
         device, dtype, _ = parse_to(*args, **kwargs)
         memory_format = kwargs.get("memory_format")
@@ -72,6 +74,12 @@ class ConversionMixin:
             )
 
         def convert(tensor: Tensor) -> Tensor:
+            if device is not None and device.type != "meta" and tensor.is_meta:
+                raise NoDataError(
+                    "Cannot copy out of meta tensor; no data! Please use "
+                    "torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module "
+                    "from meta to a different device."
+                )
             changes = dtype is not None and _is_real_or_complex(tensor)
             if changes:
                 tensor = tensor.to(device, dtype) if device is not None else tensor.to(dtype)
@@ -147,18 +155,24 @@ class CheckBefore:
         self.check(args, kwargs)
 
 
-def _apply_to_parameter(parameter: Parameter, fn: Convert) -> None:
+def _applied(parameter: Parameter, fn: Convert) -> Parameter:
+    """The parameter after `fn`: itself, or a new one if `fn` gives it data or takes it away."""
     with no_grad():
         applied = fn(parameter)
     if applied is parameter:
-        return
+        return parameter
     if is_lazy(parameter):
         parameter.data = applied.data
-        return
-    parameter.data = applied
+        return parameter
+    if applied.is_meta is parameter.is_meta:
+        made = parameter
+        parameter.data = applied
+    else:
+        made = Parameter(applied, parameter.requires_grad)
     grad = parameter.grad
     if grad is not None:
         with no_grad():
             applied_grad = fn(grad)
         applied_grad.requires_grad_(grad.requires_grad)
-        parameter.grad = applied_grad
+        made.grad = applied_grad
+    return made

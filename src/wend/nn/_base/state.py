@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -202,6 +203,8 @@ class StateMixin:
                             given.requires_grad_(own.requires_grad)
                     setattr(self, name, given)
                 else:
+                    if own.is_meta and not given.is_meta:
+                        _warn_of_nothing_copied(key)
                     own.copy_(given)
         except Exception as error:
             error_msgs.append(
@@ -270,6 +273,17 @@ class StateMixin:
                 )
             )
         return _IncompatibleKeys(faults.missing_keys, faults.unexpected_keys)
+
+
+def _warn_of_nothing_copied(key: str) -> None:
+    warnings.warn(
+        f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in "
+        "the current model, which is a no-op. (Did you mean to pass `assign=True` to assign items "
+        "in the state dictionary to their corresponding key in the module instead of copying them "
+        "in place?)",
+        UserWarning,
+        stacklevel=6,
+    )
 
 
 class _LoadHook:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from wend.frontend.toolkit import no_grad
 from wend.nn.modules.module import Module
 
 __all__ = ["skip_init"]
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Any:
-    """A module whose parameters need not be initialized: they have some values.
+    """A module whose parameters have some values: they are made on the device meta, where they
+    cannot be initialized, and get memory then.
+
+    kwargs: of the class; `device` is where the module ends up, by default the CPU
 
     Raises RuntimeError if the class is no module, or takes no device.
     """
@@ -20,5 +22,5 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
-    with no_grad():
-        return module_cls(*args, **kwargs)
+    device = kwargs.pop("device", "cpu")
+    return module_cls(*args, device="meta", **kwargs).to_empty(device=device)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
-from wend.base.devices import usable
+from wend.base.devices import META, MetaPackage, place_asked
 from wend.base.dtypes import int64
 from wend.base.errors import DTypeError, ShapeError
 from wend.base.shapes import normalize_dim
@@ -218,9 +218,9 @@ def tril_indices(
     requires_grad: bool = False,
 ) -> Any:
     """(2, count): rows and columns of the elements on and below a diagonal, row by row."""
-    usable(device, "tril_indices")
+    place = place_asked(device, "tril_indices")
     made = ops.cast(_triangle_indices("tril_indices", row, col, offset, True), dtype)
-    return made.requires_grad_() if requires_grad else made
+    return _finished(made, place, requires_grad)
 
 
 @sugar(functions=("triu_indices",))
@@ -236,8 +236,13 @@ def triu_indices(
     requires_grad: bool = False,
 ) -> Any:
     """(2, count): rows and columns of the elements on and above a diagonal, row by row."""
-    usable(device, "triu_indices")
+    place = place_asked(device, "triu_indices")
     made = ops.cast(_triangle_indices("triu_indices", row, col, offset, False), dtype)
+    return _finished(made, place, requires_grad)
+
+
+def _finished(made: Any, place: Any, requires_grad: bool) -> Any:
+    made = MetaPackage.load().placed(made) if place is META else made
     return made.requires_grad_() if requires_grad else made
 
 
