@@ -65,13 +65,80 @@ def test_training_and_generation(torch, falls, make):
     assert all(out.shape[0] == 2 and out.shape[1] >= 2 for out in made)
 
 
-@pytest.mark.xfail(reason="loading asks for the device 'meta'", strict=True)
-def test_saving_and_loading(torch, tmp_path):
-    model = llama().eval()
+#: What each model is loaded by, and what it is asked for.
+AUTO = {bert: "MaskedLM", gpt2: "CausalLM", llama: "CausalLM", t5: "Seq2SeqLM"}
+
+
+def answer(model, ids):
+    more = {"decoder_input_ids": ids} if isinstance(model, transformers.T5PreTrainedModel) else {}
+    return model.eval()(input_ids=ids, **more).logits
+
+
+@pytest.mark.parametrize("make", [bert, gpt2, llama, t5])
+def test_saving_and_loading(torch, tmp_path, make):
+    model = make()
     model.save_pretrained(tmp_path)
-    again = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    loader = getattr(transformers, f"AutoModelFor{AUTO[make]}")
     ids = torch.randint(2, 99, (1, 5))
-    assert torch.equal(model(ids).logits, again(ids).logits)
+    again, told = loader.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert all(t.device.type == "cpu" for t in again.state_dict().values())
+    assert torch.equal(answer(model, ids), answer(again, ids))
+    half = loader.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert half.dtype is torch.bfloat16
+    assert torch.equal(answer(model.bfloat16(), ids), answer(half, ids))
+
+
+def test_loading_into_a_model_of_other_heads(torch, tmp_path):
+    bert().save_pretrained(tmp_path)
+    loader = transformers.AutoModelForSequenceClassification
+    made, told = loader.from_pretrained(tmp_path, num_labels=3, output_loading_info=True)
+    assert "classifier.weight" in told["missing_keys"]
+    ids = torch.randint(2, 99, (2, 5))
+    logits = made.eval()(input_ids=ids).logits
+    assert logits.shape == (2, 3)
+    assert torch.isfinite(logits).all()
+    assert made.classifier.weight.std() > 0  # was initialized, after the device meta
+
+
+def test_models_without_data(torch):
+    with torch.device("meta"):
+        model = llama()
+    assert {p.device.type for p in model.parameters()} == {"meta"}
+    logits = model(input_ids=torch.zeros((2, 7), dtype=torch.int64, device="meta")).logits
+    assert logits.is_meta
+    assert logits.shape == (2, 7, 99)
+    real = llama().eval()
+    model.load_state_dict(real.state_dict(), assign=True)
+    assert {p.device.type for p in model.parameters()} == {"cpu"}
+
+
+def test_empty_weights_of_accelerate(library, torch, tmp_path):
+    accelerate = library("accelerate")
+    real = llama().eval()
+    real.save_pretrained(tmp_path)
+    with accelerate.init_empty_weights():
+        model = llama().eval()
+    assert {p.device.type for p in model.parameters()} == {"meta"}
+    assert {b.device.type for b in model.buffers()} == {"cpu"}
+    device_map = accelerate.infer_auto_device_map(model, max_memory={"cpu": "1GB"})
+    assert set(device_map.values()) == {"cpu"}
+    made = accelerate.load_checkpoint_and_dispatch(model, tmp_path, device_map=device_map)
+    ids = torch.randint(2, 99, (1, 5))
+    assert torch.equal(answer(real, ids), answer(made, ids))
+    with accelerate.init_empty_weights(include_buffers=True):
+        model = llama()
+    assert {t.device.type for t in (*model.parameters(), *model.buffers())} == {"meta"}
+
+
+def test_a_checkpoint_on_disk_of_accelerate(library, torch, tmp_path):
+    accelerate = library("accelerate")
+    real = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    x = torch.randn(5, 3)
+    expected = real(x)
+    accelerate.cpu_offload(real, execution_device=torch.device("cpu"))
+    assert torch.equal(real(x), expected)
+    assert real[0].weight.is_meta  # outside of the call
 
 
 def test_trainer(library, torch, tmp_path):

@@ -11,12 +11,13 @@ import json
 import math
 import os
 import struct
+import threading
 from collections.abc import Iterable, Mapping
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from wend.base.devices import usable
+from wend.base.devices import placement
 from wend.base.dtypes import NAMES, DType
 from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
@@ -212,9 +213,10 @@ def _write(file: IO[bytes], header: bytes, arrays: list[np.ndarray[Any, Any]]) -
 
 def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str, Tensor]:
     """The named tensors of a file. Raises CheckpointError for a truncated or inconsistent file."""
-    usable(device, "safetensors")
+    place = placement(device, "safetensors")
     with open(filename, "rb") as file:
-        return _read(FileSource(file))
+        found = _read(FileSource(file))
+    return {name: tensor.to(place) for name, tensor in found.items()}
 
 
 def load(data: bytes) -> dict[str, Tensor]:
@@ -233,11 +235,16 @@ def read_metadata(file: str | os.PathLike[str] | IO[bytes]) -> dict[str, str]:
 class SafeFile:
     """An open file whose tensors are read singly: the result of `safetensors.safe_open`.
 
-    Raises CheckpointError if the file is truncated or inconsistent, or lacks a tensor.
+    Several threads may read at once. Raises CheckpointError if the file is truncated or
+    inconsistent, or lacks a tensor.
     """
 
-    def __init__(self, filename: str | os.PathLike[str], device: Any = "cpu") -> None:
-        usable(device, "safe_open")
+    def __init__(
+        self, filename: str | os.PathLike[str], device: Any = "cpu", *, backend: str = "mmap"
+    ) -> None:
+        """backend: how the library safetensors would read, "mmap" or "pread"; no matter here"""
+        self._place = placement(device, "safe_open")
+        self._lock = threading.Lock()
         self._file = open(filename, "rb")  # noqa: SIM115 (closed by `__exit__`)
         try:
             self._source = FileSource(self._file)
@@ -266,7 +273,10 @@ class SafeFile:
 
     def get_tensor(self, name: str) -> Tensor:
         """The tensor of that name."""
-        return _tensor(self._source, self._start, self._entry(name))
+        entry = self._entry(name)
+        with self._lock:  # the file has one position
+            found = _tensor(self._source, self._start, entry)
+        return found.to(self._place)
 
     def get_slice(self, name: str) -> Slice:
         """The tensor of that name, to be indexed."""

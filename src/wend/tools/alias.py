@@ -67,11 +67,11 @@ class _WithSafeOpen(Loader):
         self.real.exec_module(module)
         other = vars(module)["safe_open"]
 
-        def safe_open(filename: Any, framework: str, device: Any = "cpu") -> Any:
+        def safe_open(filename: Any, framework: str, device: Any = "cpu", **ways: Any) -> Any:
             if framework not in ("pt", "torch", "pytorch"):
-                return other(filename, framework, device)
+                return other(filename, framework, device, **ways)
             own = importlib.import_module(f"{self.package}.serialization.safetensors")
-            return own.SafeFile(filename, device)
+            return own.SafeFile(filename, device, **ways)
 
         vars(module)["safe_open"] = safe_open
 

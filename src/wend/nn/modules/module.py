@@ -28,6 +28,7 @@ from wend.nn._base.members import (
     register_module_parameter_registration_hook,
 )
 from wend.nn._base.registry import Registry
+from wend.nn._base.state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
 from wend.nn._base.state import StateMixin
 from wend.nn._base.state import _IncompatibleKeys as _IncompatibleKeys
 from wend.nn.parameter import Parameter
