@@ -310,6 +310,17 @@ def torch_sample(sample: Sample, requires_grad: bool = False) -> Sample:
     return Sample(*map(attribute, moved.args), **{k: attribute(v) for k, v in moved.kwargs.items()})
 
 
+def map_tensors(sample: Sample, function: Any) -> Sample:
+    """The sample with each of PyTorch's tensors, in lists too, replaced by function(tensor)."""
+
+    def each(value: Any) -> Any:
+        if hasattr(value, "untyped_storage"):
+            return function(value)
+        return type(value)(map(each, value)) if isinstance(value, (list, tuple)) else value
+
+    return Sample(*map(each, sample.args), **{k: each(v) for k, v in sample.kwargs.items()})
+
+
 # -- comparing --------------------------------------------------------------------------------
 
 

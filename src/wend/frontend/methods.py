@@ -9,8 +9,8 @@ from types import FunctionType
 from typing import Any
 
 from wend.base import dtypes
-from wend.base.devices import device as Device
 from wend.base.devices import META, MetaPackage, placement, usable
+from wend.base.devices import device as Device
 from wend.base.dtypes import DType
 from wend.base.errors import (
     ArgumentTypeError,

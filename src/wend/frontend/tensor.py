@@ -279,9 +279,9 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
     if _explores(self):
         return self  # the graph's gradients are those of its inputs and parameters
     value = _hot.refreshed(self)
-    if flag and value.buffer is None and value.error is not None:
-        if not hasattr(value.error, "allows_leaf"):
-            raise value.error
+    failed = value.error is not None and not hasattr(value.error, "allows_leaf")
+    if flag and value.buffer is None and failed:
+        raise value.error
     if self.leaf is None and value.requires_grad:
         if flag:
             return self

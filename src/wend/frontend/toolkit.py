@@ -3,8 +3,8 @@
 from typing import Any
 
 from wend.base.config import get_default_dtype
-from wend.base.devices import device as device_of
 from wend.base.devices import MetaPackage, placement
+from wend.base.devices import device as device_of
 from wend.base.dtypes import bfloat16, bool_, float16, float32, float64, int64
 from wend.base.errors import NotImplementedInWend
 from wend.core._hot import Tensor, current_trace, native_new, synchronize
@@ -46,6 +46,7 @@ __all__ = [
     "float32",
     "float64",
     "full",
+    "full_beside",
     "get_default_dtype",
     "in_rule",
     "int64",
@@ -69,6 +70,14 @@ def meta_face(cls: type, data: Any) -> Any:
     """A tensor of class `cls` on the device meta, of the size, type and strides of `data`."""
     plain = data.detach()
     return MetaPackage.load().face(cls, plain.value, plain._layout)
+
+
+def full_beside(x: Tensor, shape: Any, value: float) -> Tensor:
+    """y[...] = value, of the type of `x`, on the same device."""
+    made: Tensor = ops.full(shape, value, dtype=x.dtype)
+    if type(x) is not Tensor and x.is_meta:
+        return MetaPackage.load().placed(made)  # type: ignore[no-any-return]
+    return made
 
 
 def in_rule() -> bool:

@@ -257,7 +257,8 @@ def _polar_factor(matrix: Tensor) -> Tensor:
             else:
                 x = 1.5 * x - 0.5 * (x @ (x.t() @ x))
         product = x @ x.t() if rows <= columns else x.t() @ x
-        if float((product - _identity(min(rows, columns), dtype=x.dtype)).abs().max()) < 1e-12:
+        one = _identity(min(rows, columns), dtype=x.dtype, device=x.device)
+        if x.is_meta or float((product - one).abs().max()) < 1e-12:
             break
     return x
 

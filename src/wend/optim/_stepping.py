@@ -13,8 +13,8 @@ from wend.frontend.toolkit import (
     assign,
     float32,
     float64,
+    full_beside,
     get_default_dtype,
-    ops,
 )
 
 _SINGLE = struct.Struct("f")
@@ -76,7 +76,7 @@ def decay_of(group: dict[str, Any]) -> float | None:
 
 def zeros_for(parameter: Tensor) -> Tensor:
     """A state of zeros like a parameter."""
-    return ops.full(tuple(parameter.shape), 0.0, dtype=parameter.dtype)
+    return full_beside(parameter, tuple(parameter.shape), 0.0)
 
 
 def take(handles: Iterable[Tensor], results: Iterable[Tensor]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend.base.dtypes import finfo
-from wend.frontend.toolkit import Tensor, ops
+from wend.frontend.toolkit import Tensor, full_beside, ops
 from wend.optim._stepping import check_range, number, take
 from wend.optim.optimizer import Optimizer
 
@@ -85,8 +85,8 @@ def _means_for(p: Tensor) -> dict[str, Tensor]:
     """The fresh mean squares of a parameter's gradient."""
     shape = tuple(p.shape)
     if len(shape) < 2:
-        return {"variance": ops.full(shape, 0.0, dtype=p.dtype)}
+        return {"variance": full_beside(p, shape, 0.0)}
     return {
-        "row_var": ops.full((*shape[:-1], 1), 0.0, dtype=p.dtype),
-        "col_var": ops.full((*shape[:-2], 1, shape[-1]), 0.0, dtype=p.dtype),
+        "row_var": full_beside(p, (*shape[:-1], 1), 0.0),
+        "col_var": full_beside(p, (*shape[:-2], 1, shape[-1]), 0.0),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, enable_grad, no_grad, ops
+from wend.frontend.toolkit import Tensor, enable_grad, full_beside, no_grad, ops
 from wend.optim._stepping import check, number
 from wend.optim.optimizer import Optimizer
 
@@ -54,7 +54,7 @@ class LBFGS(Optimizer):
 
     def _flat_grad(self) -> Tensor:
         parts = [
-            ops.full((p.numel(),), 0.0, dtype=p.dtype) if p.grad is None else p.grad.reshape(-1)
+            full_beside(p, (p.numel(),), 0.0) if p.grad is None else p.grad.reshape(-1)
             for p in self._params
         ]
         return ops.cat(parts, 0)

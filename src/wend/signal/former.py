@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend.base.devices import CPU
 from wend.base.dtypes import FLOAT, float64, get_default_dtype
 from wend.base.errors import DTypeError, DTypeNotImplemented, ValueRefused
 from wend.core._hot import Tensor
@@ -25,7 +26,7 @@ def _window(
         raise DTypeNotImplemented(f"{op}: not implemented for {dtype}")
     if isinstance(length, int) and length < 0:
         raise ValueRefused(f"{op} requires non-negative window_length, got window_length={length}")
-    made = make(length, sym=not periodic, dtype=float64, **how)
+    made = make(length, sym=not periodic, dtype=float64, device=CPU, **how)
     return finished(op, ops.cast(made, dtype), options)
 
 

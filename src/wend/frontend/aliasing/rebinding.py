@@ -266,12 +266,11 @@ def rebind(handle: Tensor, value: Value) -> None:
     check = getattr(trace.symbolic, "check_rebinding", None)
     if check is not None:
         check(handle)
-    rebinds = getattr(trace.symbolic, "rebinds", None)
-    if rebinds is not None:  # on the device meta
-        rebinds(handle, value)
+    rebound = getattr(value.extra or handle.value.extra, "rebound", None)
+    if rebound is not None:  # on the device meta
+        handle.value = rebound(handle, value)
+        handle.version += 1
         return
-    if hasattr(value.error, "allows_leaf"):
-        raise value.error.anew()
     note_rebinding(trace, handle, handle.value)
     old = _hot.refreshed(handle)
     give_back(trace, old)

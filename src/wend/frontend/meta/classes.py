@@ -61,7 +61,7 @@ class MetaTensor:
     ) -> Any:
         return dispatch(func, args, kwargs or {})
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return type(self).plain_class
 
@@ -118,12 +118,25 @@ class MetaTensor:
     # -- text and copies ----------------------------------------------------------------------
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        text = meta_text(self)
+        text = meta_text(self)  # type: ignore[arg-type]
         named = getattr(type(self).plain_class, "text_before", "")
         return f"{named}{text}"
 
     def __format__(self, spec: str) -> str:
         return object.__format__(self, spec)
+
+    def as_subclass(self, cls: type[Tensor]) -> Any:
+        """This tensor as an instance of a subclass of Tensor, without data as well."""
+        made = face(cls, self.value, self._layout)
+        made.leaf = self.leaf
+        return made
+
+    def __copy__(self) -> Any:
+        made = face(type(self), meta_value(self.value.type), self._layout)
+        if self.requires_grad:  # type: ignore[attr-defined]
+            made.requires_grad_()
+        made.__dict__.update(user_attributes(self))  # type: ignore[arg-type]
+        return made
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
@@ -133,11 +146,7 @@ class MetaTensor:
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
                 "protocol at the moment"
             )
-        made = face(type(self), meta_value(self.value.type), self._layout)
-        if self.requires_grad:  # type: ignore[attr-defined]
-            made.requires_grad_()
-        memo[id(self)] = made
-        made.__dict__.update(user_attributes(self))  # type: ignore[arg-type]
+        memo[id(self)] = made = self.__copy__()
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:

@@ -1,7 +1,7 @@
 """Ops on the device `meta`: type rules run, and nothing is recorded or computed.
 
-A call with a tensor without data comes by `dispatch`. Meanwhile the thread's trace has a recorder in
-its place, which asks the op for the types of its results, as composites' bodies are typed.
+A call with a tensor without data comes by `dispatch`. Meanwhile a recorder takes the place of the
+thread's trace, and asks each op for the types of its results.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any
 from wend.base import random_state
 from wend.base.devices import AWAY, CPU, META, placement
 from wend.base.errors import DeviceError, NoDataError
-from wend.core import _hot, _types
-from wend.core._hot import Tensor, Value
+from wend.core import _hot
+from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.symbolic import hint_of
 from wend.frontend import creation, random
-from wend.frontend.aliasing.rebinding import rebind
 from wend.frontend.layout import check_view
 from wend.frontend.meta.values import SERIAL, Facts, has_data, meta_value
 from wend.frontend.methods import DisableTorchFunctionSubclass
@@ -48,29 +47,15 @@ class MetaRecorder:
         if program.differentiable and _hot.current_trace().mode.grad:
             sources = tuple([_identity(t) for t in tensors if t.requires_grad])
             facts = Facts(_node_name(prim), sources) if sources else None
-        layout = _layout(prim, tensors, numbers) if prim.is_view and len(outs) == 1 else None
+        layouts = _layouts(prim, tensors, numbers, outs)
         results = []
-        for type_ in outs:
+        for type_, layout in zip(outs, layouts, strict=True):
             flows = facts is not None and type_.dtype.category >= 2
             value = meta_value(type_, facts if flows else None)
             value.requires_grad = flows
             results.append(FACE[0](Tensor, value, layout))
         wrap = program.wrap
         return results[0] if wrap is None else wrap(results)
-
-    def rebinds(self, handle: Any, value: Value) -> None:
-        """An in-place op: the handle gets a value without data; leaves stay leaves."""
-        if has_data(handle):
-            with plainly():
-                rebind(handle, value)
-            return
-        facts = value.extra if value.requires_grad else handle.value.extra
-        made = meta_value(handle.value.type, facts)
-        made.requires_grad = value.requires_grad or handle.value.requires_grad
-        made.inference = handle.value.inference
-        made.leaf = handle.leaf
-        handle.value = made
-        handle.version += 1
 
 
 def _identity(tensor: Any) -> Any:
@@ -81,6 +66,20 @@ def _identity(tensor: Any) -> Any:
 def _node_name(prim: Any) -> str:
     name = getattr(prim, "grad_name", None)
     return name if isinstance(name, str) else f"{prim.name.title().replace('_', '')}Backward0"
+
+
+def _layouts(prim: Any, tensors: list[Any], args: list[Any], outs: Any) -> list[Any]:
+    """`_layout` of each result."""
+    if prim.piece is not None:  # an op that cuts a dim into parts
+        found, start = [], 0
+        for type_ in outs:
+            length = type_.shape[prim.piece_dim]
+            found.append(_layout(prim.piece, tensors, [start, length]))
+            start += length
+        return found
+    if prim.is_view and len(outs) == 1:
+        return [_layout(prim, tensors, args)]
+    return [None] * len(outs)
 
 
 def _layout(prim: Any, tensors: list[Any], args: list[Any]) -> Any:

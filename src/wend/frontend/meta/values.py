@@ -37,6 +37,22 @@ class Facts:
             made.requires_grad = True
         return made
 
+    @staticmethod
+    def rebound(handle: Any, value: Value) -> Value:
+        """What a handle holds after an op in place gave `value`; leaves stay leaves.
+
+        Raises NoDataError for a tensor with data.
+        """
+        if has_data(handle):
+            raise NoDataError("Cannot copy out of meta tensor; no data!")
+        old = handle.value
+        flows = value.requires_grad and type(value.extra) is Facts
+        made = meta_value(old.type, value.extra if flows else old.extra)
+        made.requires_grad = flows or old.requires_grad
+        made.inference = old.inference
+        made.leaf = handle.leaf
+        return made
+
 
 class _NoData(NoDataError):
     """Why a value has no data: each reader gets an error of its own."""

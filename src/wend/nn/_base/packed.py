@@ -109,5 +109,5 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes another."""
     if permutation is None:
         return None
-    places = arange(permutation.numel(), dtype=permutation.dtype)
+    places = arange(permutation.numel(), dtype=permutation.dtype, device=permutation.device)
     return ops.zeros_like(permutation).scatter(0, permutation, places)

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from wend.base.errors import ShapeError
-from wend.frontend.toolkit import Tensor, empty, ops
+from wend.frontend.toolkit import Tensor, empty, full_beside, ops
 from wend.nn import init
 from wend.nn._base.packed import PackedSequence
 from wend.nn._base.recurrence import State, layers
@@ -80,7 +80,7 @@ class RNNCellBase(Module):
         """The state before the first step: (N, hidden) or (hidden,)."""
         rows = [*input.shape]
         rows[-1:] = (self.hidden_size,)  # of no dims, too: the op refuses these
-        return ops.full(tuple(rows), 0.0, dtype=input.dtype)
+        return full_beside(input, tuple(rows), 0.0)
 
 
 class RNNCell(RNNCellBase):
@@ -462,9 +462,7 @@ class RNNBase(Module):
 
     def _zeros(self, like: Tensor, batch: int) -> State:
         count = self.num_layers * (2 if self.bidirectional else 1)
-        return tuple(
-            ops.full((count, batch, width), 0.0, dtype=like.dtype) for width in self._widths()
-        )
+        return tuple(full_beside(like, (count, batch, width), 0.0) for width in self._widths())
 
     def _weights(self, index: int) -> list[Any]:
         """Weights of a layer and direction, None for weights that the layer lacks."""
