@@ -41,7 +41,7 @@ def _no_item(name: str) -> Any:
 
 
 class MetaTensor:
-    """What all tensors without data have in common, whatever their class."""
+    """Members that all tensors without data share, whatever their class."""
 
     plain_class: ClassVar[type]
     asks_about_attributes = False

@@ -10,12 +10,12 @@ from wend.core._hot import Leaf, Value
 
 __all__ = ["Facts", "has_data", "meta_value"]
 
-#: Of no trace: such a value never counts as a step of a program.
+#: No trace has this serial: such a value never counts as a step of a program.
 SERIAL = _hot.fresh_serial()
 
 
 class Facts:
-    """What a value without data is known by, besides its type.
+    """Facts about a value without data, besides its type.
 
     op: name of the op that made the value, "" for a value that was made by the user
     sources: leaves and values that gradients flow to; None after a backward pass has freed them
@@ -39,7 +39,7 @@ class Facts:
 
     @staticmethod
     def rebound(handle: Any, value: Value) -> Value:
-        """What a handle holds after an op in place gave `value`; leaves stay leaves.
+        """The value of a handle after an op in place gave `value`; leaves stay leaves.
 
         Raises NoDataError for a tensor with data.
         """

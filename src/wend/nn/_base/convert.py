@@ -62,8 +62,8 @@ class ConversionMixin:
         """to(device), to(dtype), to(device, dtype), to(tensor): convert in place.
 
         Only floating-point and complex tensors change dtype.
-        Raises TypeError for a dtype that is neither, DeviceError for a device that is not there,
-        NotImplementedError for parameters on the device meta, which have no data to move.
+        Raises TypeError for a dtype that is neither, DeviceError for a device that is not there.
+        Raises NotImplementedError for parameters on the device meta, which have no data to move.
         """
         device, dtype, _ = parse_to(*args, **kwargs)
         memory_format = kwargs.get("memory_format")
