@@ -228,6 +228,10 @@ def test_messages():
         wend.nn.Linear(2, 2, device="meta").to("cpu")
     with pytest.raises(GraphError, match="incompatible tensor type"):
         wend.nn.Parameter(wend.ones(3)).data = x
+    y = meta(3, requires_grad=True) * 2
+    for refused in (y.retain_grad, lambda: y.register_hook(print)):
+        with pytest.raises(NotImplementedError, match="on the device meta only leaves"):
+            refused()
     target = wend.ones(3)
     for write in (target.add_, target.copy_, target.__iadd__):
         with pytest.raises((NoDataError, DeviceError)):
@@ -404,6 +408,11 @@ def test_gradients(t):
         layer(x).backward()
     assert not (x.detach() * 2).requires_grad
     assert layer(x).grad_fn is not None
+    seen = []
+    layer.bias.register_hook(lambda g: seen.append(tuple(g.shape)))
+    layer.bias.register_post_accumulate_grad_hook(lambda p: seen.append(tuple(p.grad.shape)))
+    layer(x).sum().backward()
+    assert seen == [(2,), (2,)]
     assert not x.argmax(1).requires_grad
 
 

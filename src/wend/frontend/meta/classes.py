@@ -19,6 +19,7 @@ from wend.base.errors import (
 from wend.core import _hot, _types
 from wend.core._hot import Tensor, Value
 from wend.frontend.autograd import backward as autograd
+from wend.frontend.autograd import nodes
 from wend.frontend.interop.exchange import user_attributes
 from wend.frontend.meta.gradients import GradientOf, reached
 from wend.frontend.meta.recording import FACE, dispatch, under_recording
@@ -199,6 +200,15 @@ class MetaTensor:
         """Give the leaves that this tensor depends on a gradient, which has no data either."""
         autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
+    def register_hook(self, hook: Any) -> Any:
+        """Call `hook(grad)` when a backward pass reaches this leaf. Refused for other tensors."""
+        if self.leaf is None and self.value.requires_grad:
+            raise NotImplementedInWend(
+                "register_hook: on the device meta only leaves have hooks; no gradient is computed "
+                "on the way to the leaves"
+            )
+        return nodes.register_hook(self, hook)  # type: ignore[arg-type]
+
     def retain_grad(self) -> None:
         """Refused for a tensor that is no leaf: only leaves get a gradient here."""
         if self.leaf is None:
@@ -270,6 +280,6 @@ def run_backward(
     among = None if wanted is None else {id(t.leaf) for t in wanted if t.leaf is not None}
     for key, leaf in leaves.items():
         handle = leaf.ref()
-        if handle is not None and handle._grad is None and (among is None or key in among):
-            handle._grad = face(Tensor, meta_value(handle.value.type), None)
+        if handle is not None and (among is None or key in among):
+            _hot.slot("accumulate")(leaf, face(Tensor, meta_value(handle.value.type), None))
     return None
