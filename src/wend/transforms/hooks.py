@@ -89,7 +89,7 @@ def node_hooks_of_leaf(leaf: Leaf) -> NodeHooks:
 
 def plain(g: Any) -> Any:
     """A handle of its own on the value of `g`: a write to either does not reach both."""
-    if made_of_parts(g):
+    if made_of_parts(g) or (type(g) is not _hot.Tensor and g.is_meta):
         return g
     value = _hot.value_of(g)
     fresh = _hot.wrap(value)

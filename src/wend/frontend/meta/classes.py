@@ -26,6 +26,7 @@ from wend.frontend.meta.recording import FACE, dispatch, under_recording
 from wend.frontend.meta.values import Facts, has_data, meta_value
 from wend.frontend.printing import meta_text
 from wend.frontend.strides import Layout
+from wend.transforms.hooks import accumulate
 
 __all__ = ["MetaTensor", "face", "meta_class", "rebuild", "run_backward"]
 
@@ -281,5 +282,5 @@ def run_backward(
     for key, leaf in leaves.items():
         handle = leaf.ref()
         if handle is not None and (among is None or key in among):
-            _hot.slot("accumulate")(leaf, face(Tensor, meta_value(handle.value.type), None))
+            accumulate(leaf, face(Tensor, meta_value(handle.value.type)), False)
     return None
