@@ -33,6 +33,7 @@ BUILTINS = {
     "DimError": IndexError,
     "NotAvailable": AttributeError,
     "ModuleNotAvailable": ImportError,
+    "NoDataError": NotImplementedError,
     "NotImplementedInWend": NotImplementedError,
 }
 
