@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, cast
 
 from wend.base.dtypes import FLOAT, INT, DType, iinfo, int64
 from wend.base.shapes import normalize_dims
 from wend.frontend.toolkit import Tensor, get_default_dtype, ops
+
+P = ParamSpec("P")
+
+
+def of_masked(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """`function`, which also takes a MaskedTensor: as its data, with both masks."""
+
+    @functools.wraps(function)
+    def taking(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+        first = args[0] if args else kwargs.get("input")
+        inside = None if type(first) is Tensor else getattr(first, "_masked_mask", None)
+        if inside is None:
+            return function(*args, **kwargs)
+        given: Any = kwargs.get("mask")
+        mask = inside if given is None else ops.logical_and(inside, given)
+        data = cast(Any, first).get_data()
+        if args:
+            return cast(Any, function)(data, *args[1:], **{**kwargs, "mask": mask})
+        return cast(Any, function)(**{**kwargs, "input": data, "mask": mask})
+
+    return taking
 
 
 def dims_of(op: str, x: Tensor, dim: Any) -> tuple[int, ...]:
