@@ -14,7 +14,7 @@ from wend.masked.tensor import _ASKED, MaskedTensor, as_masked_tensor, wrapped
 
 __all__ = ["dispatch"]
 
-#: Of an element: the mask stays.
+#: Functions of an element: the mask stays.
 UNARY = frozenset(
     """abs absolute acos arccos acosh arccosh angle asin arcsin asinh arcsinh atan arctan atanh conj
     arctanh bitwise_not ceil clamp clip conj_physical cos cosh deg2rad digamma erf erfc erfinv exp
@@ -22,14 +22,14 @@ UNARY = frozenset(
     positive pow rad2deg reciprocal round rsqrt sigmoid sign sgn signbit sin sinc sinh sqrt square
     tan tanh trunc __pos__ __invert__ __neg__ __abs__ __pow__""".split()
 )
-#: Of two elements: masks must be equal.
+#: Functions of two elements: masks must be equal.
 BINARY = frozenset(
     """add atan2 arctan2 bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift
     div divide floor_divide fmod logaddexp logaddexp2 mul multiply nextafter remainder sub subtract
     rsub true_divide eq ne le ge greater greater_equal gt less_equal lt less maximum minimum fmax
     fmin not_equal""".split()
 )
-#: Of places: the mask is moved as the data is.
+#: Moves of elements: the mask is moved as the data is.
 MOVED = frozenset(
     """__getitem__ cat chunk concat concatenate col2im im2col diagonal expand expand_as flatten flip
     gather hstack index_select movedim moveaxis narrow permute repeat reshape reshape_as select
@@ -129,9 +129,9 @@ def _equal(a: Tensor, b: Tensor) -> bool:
 
 
 def _moved(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The op on the data and on the masks; an operand without a mask counts as a whole.
+    """The op on the data and on the masks. A plain tensor beside masked ones in a list counts.
 
-    That holds for operands beside masked tensors in a list. Indices are passed on as given.
+    Indices are passed on as given.
     """
     data = func(*args, **kwargs)
     masks = func(*[_masks(a) for a in args], **_masks(kwargs))

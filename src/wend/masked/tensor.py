@@ -1,7 +1,7 @@
 """Tensors with a mask: elements where the mask is False do not count, in results and gradients.
 
 A `MaskedTensor` is a tensor of its data, so that gradients need nothing of their own, and has the
-mask as an attribute. Ops are computed on the data, and `dispatch` says what becomes of the mask.
+mask as an attribute. Ops are computed on the data, and `dispatch` finds the mask of the result.
 """
 
 from __future__ import annotations
