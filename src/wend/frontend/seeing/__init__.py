@@ -1,0 +1,1 @@
+"""Seeing: graphs of a step as objects, text, pictures and pages."""
