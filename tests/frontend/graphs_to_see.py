@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from wend.frontend.seeing.op_graph import OpGraph, OpNode
 
-FILE = "/home/user/models/model.py"
+FILE = "models/model.py"
 
 
 class Writer:
