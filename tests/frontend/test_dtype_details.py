@@ -139,3 +139,42 @@ def test_a_hash_needs_no_gradient_and_takes_its_place():
     out = torch.zeros((), dtype=torch.uint64)
     assert torch.hash_tensor(x, out=out) is out
     assert out.item() == np.float64(1).view(np.uint64)
+
+
+ORDERED = {
+    "sort": lambda lib, x: [*lib.sort(x), *lib.sort(x, descending=True)],
+    "argsort": lambda lib, x: [lib.argsort(x, stable=True)],
+    "msort": lambda lib, x: [lib.msort(x)],
+    "topk": lambda lib, x: [lib.topk(x, 3)[0], lib.topk(x, 3, largest=False)[0]],
+    "kthvalue": lambda lib, x: [*lib.kthvalue(x, 2)],
+    "median": lambda lib, x: [lib.median(x), lib.nanmedian(x), *lib.nanmedian(x, 0)],
+    "masked": lambda lib, x: [lib.nanmedian(lib.stack([x, x * 2]), 1)[0]],
+    "unique": lambda lib, x: [lib.unique(x[:1]), lib.unique_consecutive(x[:1])],
+    "extremes": lambda lib, x: [x.max(), x.argmax(), x.cummax(0)[0], x.cummin(0)[0], x.amin()],
+    "places": lambda lib, x: [lib.searchsorted(lib.sort(x)[0], x)],
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
+def test_nan_is_the_greatest_in_every_type(name, dtype):
+    numbers = [1.0, math.nan, 3.0, -2.0, math.inf, math.nan, 2.0]
+
+    def found(lib, kind):
+        return [t.tolist() for t in ORDERED[name](lib, lib.tensor(numbers).to(getattr(lib, kind)))]
+
+    got = found(torch, dtype)
+    np.testing.assert_equal(got, found(torch, "float64"))
+    if name == "sort":
+        np.testing.assert_equal(got[0], [-2, 1, 2, 3, math.inf, math.nan, math.nan])
+    pytorch = pytest.importorskip("torch")
+    np.testing.assert_equal(got, found(pytorch, dtype))
+
+
+def test_rows_with_nan_are_ordered_in_bfloat16():
+    rows = torch.tensor([[1.0, math.nan], [1.0, 2.0], [1.0, -3.0]])
+    want = torch.unique(rows[1:], dim=0).tolist()
+    assert torch.unique(rows[1:].bfloat16(), dim=0).tolist() == want
+    levels = torch.tensor([0.5])
+    got = torch.nanquantile(rows.flatten(), levels)
+    assert got.tolist() == [1.0]

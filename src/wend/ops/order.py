@@ -13,7 +13,7 @@ from wend.base.errors import DimError, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
-from wend.ops.numeric import accumulator, require
+from wend.ops.numeric import accumulator, require, widen
 from wend.ops.views.slicing import replaced, zeros_of
 
 REAL = frozenset({"bool", "int", "float"})
@@ -21,6 +21,7 @@ REAL = frozenset({"bool", "int", "float"})
 
 def sorting_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     """Indices that sort along an axis; ties keep their order, NaN is the greatest."""
+    x = widen(x)  # NumPy does not know of bfloat16's NaN
     if not descending:
         return np.argsort(x, axis=axis, kind="stable")
     # Sorting the mirror image and mirroring the result keeps ties in order.
@@ -205,6 +206,7 @@ class Mode(_Selection):
 
 def _last_mode(row: np.ndarray) -> int:
     """The last place of the most frequent element of a row."""
+    row = widen(row)
     order = np.argsort(row, kind="stable")
     ordered = row[order]
     ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True))
@@ -228,7 +230,7 @@ class MedianAll(Primitive):
         return Spec((), x.dtype)
 
     def reference(self, x: np.ndarray) -> np.ndarray:
-        flat = np.sort(x, axis=None)
+        flat = np.sort(widen(x), axis=None).astype(x.dtype, copy=False)
         missing = int(np.isnan(flat).sum()) if x.dtype.kind not in "iu" else 0
         if x.size == 0:
             empty = np.nan if x.dtype.kind not in "iu" else np.iinfo(x.dtype).min
@@ -322,7 +324,7 @@ class LexsortRows(Primitive):
     def reference(self, x: np.ndarray) -> np.ndarray:
         y = np.empty(x.shape[:-1], dtype=np.int64)
         for place in np.ndindex(x.shape[:-2]):
-            rows = x[place]
+            rows = widen(x[place])
             y[place] = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
         return y
 
