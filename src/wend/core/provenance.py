@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 from types import CodeType
 from typing import Any
 
@@ -70,13 +71,13 @@ def user_level() -> int:
 def current_site() -> Site:
     """The user's line that is running, with the module path if a module is being called."""
     code, lasti = user_site()
-    return Site(code, lasti, module_path(_hot.current_trace()))
+    return Site(code, lasti, module_path(_hot.current_trace().modules))
 
 
-def module_path(trace: Any) -> str:
+def module_path(modules: list[Any]) -> str:
     """Dotted names of the modules being called, outermost first, as far as known."""
     names: list[str] = []
-    for outer, inner in zip(trace.modules, trace.modules[1:], strict=False):
+    for outer, inner in pairwise(modules):
         name = next((k for k, m in outer._modules.items() if m is inner), None)
         if name is None:
             name = next((k for k, m in outer.named_modules() if m is inner), type(inner).__name__)

@@ -1,18 +1,33 @@
-"""wend.debug: the work of the engine, with reasons."""
+"""wend.debug: the graph and the work of the engine, with reasons."""
 
 from wend.debug._bad_values import BadValue, find_nan, nan_guard
 from wend.frontend.batching.report import Batches, batches
 from wend.frontend.explanation import Explanation, explain
+from wend.frontend.seeing.graph_diff import GraphDiff, diff
+from wend.frontend.seeing.graph_of import graph, watch
+from wend.frontend.seeing.op_graph import OpGraph, OpNode
+from wend.frontend.seeing.path_map import PathMap, paths
+from wend.frontend.seeing.slow_step import WhySlow, why_slow
 from wend.frontend.variant_table import VariantTable, variants
 
 __all__ = [
     "BadValue",
     "Batches",
     "Explanation",
+    "GraphDiff",
+    "OpGraph",
+    "OpNode",
+    "PathMap",
     "VariantTable",
+    "WhySlow",
     "batches",
+    "diff",
     "explain",
     "find_nan",
+    "graph",
     "nan_guard",
+    "paths",
     "variants",
+    "watch",
+    "why_slow",
 ]

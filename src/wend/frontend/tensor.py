@@ -345,7 +345,7 @@ def module_error(error: BaseException, trace: Any) -> None:
         site = current_site()
         if trace.site_code is not None:
             site.code, site.lasti = trace.site_code, trace.site_lasti
-        site.module = module_path(trace)
+        site.module = module_path(trace.modules)
         error.site = site
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-__all__ = ["OpGraph", "OpNode"]
+from wend.base.errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["Call", "OpGraph", "OpNode"]
 
 #: The parts of a step, in order.
 PHASES = ("forward", "backward", "update")
@@ -76,6 +80,23 @@ class OpNode:
 
 
 @dataclass
+class Call:
+    """How an op was called, so that it can be called again.
+
+    operands: per operand the id of the node that makes it, and which of its results it is
+    """
+
+    prim: Any
+    args: list[Any]
+    mode: Any
+    operands: list[tuple[int, int]]
+
+
+#: Lines of a table that `str` shows; `table(None)` shows all.
+SHOWN = 60
+
+
+@dataclass
 class OpGraph:
     """The graph of a step, of a tensor's history, or of a module's forward pass.
 
@@ -83,12 +104,20 @@ class OpGraph:
     nodes: in the order of recording; the id of a node is its place in this list
     modules: dotted path -> name of the class, of each module that was called
     outputs: ids of the results that the step was made for
+    places: per output, which of the node's results it is, where nodes have several
+
+    Iterate over the nodes, index by id, `find` nodes, `save` a page, `run` the graph, or edit it
+    (`replace`, `probe`, `drop`) and run that.
     """
 
     title: str
     nodes: list[OpNode] = field(default_factory=list)
     modules: dict[str, str] = field(default_factory=dict)
     outputs: list[int] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    calls: dict[int, Call] = field(default_factory=dict, repr=False)
+    leaves: dict[int, Any] = field(default_factory=dict, repr=False)
+    edits: dict[int, Edit] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -98,3 +127,183 @@ class OpGraph:
 
     def __getitem__(self, index: int) -> OpNode:
         return self.nodes[index]
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def find(
+        self,
+        op: str | None = None,
+        *,
+        module: str | None = None,
+        phase: str | None = None,
+        line: int | None = None,
+        name: str | None = None,
+        where: Callable[[OpNode], Any] | None = None,
+    ) -> list[OpNode]:
+        """The nodes that fit all that is given.
+
+        op, name: as in the node     module: a path; the parts of the module count as well
+        line: number of the user's line     where: a function of a node
+
+        Raises ArgumentError for a phase that there is not.
+        """
+        if phase is not None and phase not in PHASES:
+            raise ArgumentError(f"find: expected phase to be in {PHASES}, got {phase!r}")
+        return [
+            node
+            for node in self.nodes
+            if (op is None or node.op == op)
+            and (module is None or f"{node.module}.".startswith(f"{module}."))
+            and (phase is None or node.phase == phase)
+            and (line is None or node.line == line)
+            and (name is None or node.name == name)
+            and (where is None or where(node))
+        ]
+
+    def users(self, node: OpNode | int) -> list[OpNode]:
+        """The nodes that read a node's results."""
+        i = node if isinstance(node, int) else node.id
+        return [user for user in self.nodes if i in user.inputs]
+
+    def counts(self) -> dict[str, int]:
+        """How often each op occurs, most frequent first."""
+        return dict(Counter(node.op for node in self.nodes if not node.is_leaf).most_common())
+
+    def part(self, nodes: Iterable[OpNode], title: str | None = None) -> OpGraph:
+        """A graph of these nodes alone; operands from outside become leaves."""
+        chosen = sorted({node.id for node in nodes})
+        inside = set(chosen)
+        outside = sorted({i for k in chosen for i in self.nodes[k].inputs} - inside)
+        order = sorted([*chosen, *outside])
+        names = {old: new for new, old in enumerate(order)}
+        found = OpGraph(title or f"part of {self.title}", modules=self.modules)
+        for old in order:
+            node = self.nodes[old]
+            if old not in inside and not node.is_leaf:
+                node = replace(node, op="input", inputs=(), name=node.name or f"%{old}")
+            partner = None if node.partner is None else names.get(node.partner)
+            inputs = tuple(names[i] for i in node.inputs)
+            found.nodes.append(replace(node, id=names[old], inputs=inputs, partner=partner))
+        found.outputs = [names[i] for i in self.outputs if i in names]
+        return found
+
+    # -- text and pictures --------------------------------------------------------------------
+
+    def table(self, limit: int | None = SHOWN) -> str:
+        """One line per op.  limit: number of lines, None for all; the middle is left out"""
+        rows = [self._row(node) for node in self.nodes if not node.is_leaf]
+        hidden = 0 if limit is None else max(0, len(rows) - limit)
+        if hidden:
+            first = (len(rows) - hidden) // 2
+            rows[first : first + hidden] = [("", f"... {hidden} more", *[""] * 4)]
+        rows.insert(0, ("id", "op", "result", "operands", "module", "line"))
+        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        return "\n".join([self._head(), *lines])
+
+    def _head(self) -> str:
+        ops = [node for node in self.nodes if not node.is_leaf]
+        phases = Counter(node.phase for node in ops)
+        parts = ", ".join(f"{phases[p]} {p}" for p in PHASES if phases[p])
+        leaves = len(self.nodes) - len(ops)
+        return f"{self.title}: {len(ops)} ops ({parts or 'none'}), {leaves} tensors from outside"
+
+    def _row(self, node: OpNode) -> tuple[str, ...]:
+        called = f"{node.op}({node.numbers})" if node.numbers else node.op
+        if node.phase != "forward":
+            called = f"{node.phase}: {called}"
+        operands = " ".join(self.nodes[i].name or f"%{i}" for i in node.inputs)
+        place = f"{Path(node.file).name}:{node.line} in {node.function}" if node.file else ""
+        return (f"%{node.id}", called, node.type_text, operands, node.module, place)
+
+    def __str__(self) -> str:
+        return self.table()
+
+    # -- running and editing --------------------------------------------------------------------
+
+    def replace(self, node: OpNode | int, function: Callable[..., Any]) -> None:
+        """Have `function(*operands)` in place of a forward op when the graph is run.
+
+        The result must have the shape and dtype that the op's has.
+
+        Raises ArgumentError for a node that is not a forward op with a single result.
+        """
+        self._edit("replace", node, function)
+
+    def probe(self, node: OpNode | int, function: Callable[[Any], Any]) -> None:
+        """Call `function(result)` whenever the node is run; its result is not used.
+
+        Raises ArgumentError for a node that cannot be run.
+        """
+        self._edit("probe", node, function)
+
+    def drop(self, node: OpNode | int, operand: int = 0) -> None:
+        """Have an operand in place of an op's result, so that the op is left out.
+
+        Raises ArgumentError for an operand that there is not, or of another shape or dtype.
+        """
+        found = self._runnable("drop", node)
+        if not 0 <= operand < len(found.inputs):
+            raise ArgumentError(
+                f"drop: %{found.id} ({found.op}) has {len(found.inputs)} operands; there is no "
+                f"operand {operand}"
+            )
+        kept = self.nodes[self.calls[found.id].operands[operand][0]]
+        if (kept.shape, kept.dtype) != (found.shape, found.dtype) or found.results != 1:
+            raise ArgumentError(
+                f"drop: %{found.id} ({found.op}) gives {found.type_text}, its operand {operand} "
+                f"is {kept.type_text}: nothing that reads the result could take it. Replace the "
+                "op by a function instead"
+            )
+        self.edits[found.id] = Edit("drop", None, operand)
+
+    def restore(self) -> None:
+        """Take all edits back."""
+        self.edits.clear()
+
+    def _edit(self, kind: str, node: OpNode | int, function: Callable[..., Any]) -> None:
+        found = self._runnable(kind, node, leaves=kind == "probe")
+        if not callable(function):
+            raise ArgumentTypeError(f"{kind}: expected a function, got {function!r}")
+        if kind == "replace" and found.results != 1:
+            raise ArgumentError(
+                f"replace: %{found.id} ({found.op}) has {found.results} results; replace the ops "
+                "that read these"
+            )
+        self.edits[found.id] = Edit(kind, function)
+
+    def _runnable(self, what: str, node: OpNode | int, leaves: bool = False) -> OpNode:
+        i = node if isinstance(node, int) else node.id
+        if not 0 <= i < len(self.nodes):
+            raise ArgumentError(f"{what}: the graph has no node %{i}: it has {len(self.nodes)}")
+        found = self.nodes[i]
+        if i not in self.calls and not (leaves and found.is_leaf):
+            raise ArgumentError(
+                f"{what}: %{i} ({found.op}, {found.phase}) cannot be run by itself: only ops of "
+                "the forward pass can"
+            )
+        return found
+
+    def run(self, values: dict[str | int, Any] | None = None) -> list[Any]:
+        """Run the forward ops again, with the edits; return a tensor per entry of `outputs`.
+
+        values: tensors in place of leaves, by name or by id, of the same shape and dtype
+
+        Raises ArgumentError for a leaf that there is not, or another shape; GraphError where an
+        edit does not fit: the node, and its line.
+        """
+        from wend.frontend.seeing.rerun import run  # needs the recorder
+
+        return run(self, values or {})
+
+
+@dataclass
+class Edit:
+    """A change of a node: "replace", "probe" or "drop"."""
+
+    kind: str
+    function: Callable[..., Any] | None
+    operand: int = 0

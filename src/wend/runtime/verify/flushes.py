@@ -295,10 +295,31 @@ def install(name: str, function: Any) -> None:
 
 
 def follow_settings() -> None:
-    """Fill the slots with the verifying functions, or with the plain functions, and guard these."""
-    for name, function in _plain.items():
-        chosen = _VERIFYING[name] if config.settings.verify else function
-        _hot.set_slot(name, guarded(name, chosen) if config.settings.nan_guard else chosen)
+    """Fill the slots with the watching, guarding, verifying functions, or with the plain ones."""
+    for name in _plain:
+        _hot.set_slot(name, _watching.get(name) or unwatched(name))
+
+
+#: Functions that see a flush before it is computed, by the name of the slot.
+_watching: dict[str, Any] = {}
+
+
+def watch(functions: dict[str, Any]) -> dict[str, Any]:
+    """Have functions in the slots that compute flushes; returns those that were there before.
+
+    Each gets the arguments of the slot, and has to call `unwatched(name)` with these.
+    """
+    before = dict(_watching)
+    _watching.clear()
+    _watching.update(functions)
+    follow_settings()
+    return before
+
+
+def unwatched(name: str) -> Any:
+    """The function of a slot that computes flushes: it verifies or guards if the settings say so."""
+    chosen = _VERIFYING[name] if config.settings.verify else _plain[name]
+    return guarded(name, chosen) if config.settings.nan_guard else chosen
 
 
 def guarded(name: str, function: Any) -> Any:

@@ -1,0 +1,235 @@
+"""Makes an `OpGraph` of the flushes that were watched, or of the history of a tensor."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from wend.base.devices import CPU
+from wend.core import _hot, _types
+from wend.core._types import LeafPrimitive
+from wend.core.graph import Node
+from wend.core.provenance import Site
+from wend.core.symbolic import evaluate
+from wend.frontend.seeing.op_graph import Call, OpGraph, OpNode
+from wend.frontend.seeing.watch import Mark, Watch, WatchedFlush
+from wend.runtime.tiers import TieredPlan
+
+__all__ = ["Collector"]
+
+#: An op of a backward pass that only gives a value another id.
+_NO_WORK = "identity"
+
+
+@dataclass
+class Collector:
+    """Adds the ops of flushes to a graph, one after another.
+
+    made: id of a value, of its array, or (id of a segment, place there) -> id of the node whose
+    result it is
+    """
+
+    graph: OpGraph
+    watch: Watch = field(default_factory=Watch)
+    made: dict[Any, int] = field(default_factory=dict)
+    #: The same, with the number of the result for ops that have several.
+    results: dict[int, tuple[int, int]] = field(default_factory=dict)
+    #: (number in its path, name, user's line) of an op -> node, to tell what it is the gradient of.
+    of_source: dict[Any, int] = field(default_factory=dict)
+    kernels: int = 0
+
+    def add(self, flush: WatchedFlush) -> None:
+        """Add all ops of a flush."""
+        part = _Part(self, flush)
+        path = flush.path
+        starts = [*path.node_of_state[: path.n_states], path.n_nodes]
+        for k in range(path.n_states):
+            part.add_state(k, path.nodes[starts[k] : starts[k + 1]])
+        if flush.segment is not None:
+            self.made.update(((id(flush.segment), i), k) for i, k in part.env.items())
+        for i, value in flush.values.items():
+            if i in part.env:
+                self.made.setdefault(id(value), part.env[i])
+                if value.buffer is not None:  # a saved value comes back as another object
+                    self.made[id(value.buffer)] = part.env[i]
+
+    def finish(self) -> OpGraph:
+        """Say for each op after a backward pass whether it belongs to the forward pass."""
+        nodes = self.graph.nodes
+        behind = [False] * len(nodes)  # depends on a backward pass
+        for node in nodes:
+            behind[node.id] = node.phase == "backward" or any(behind[i] for i in node.inputs)
+        feeds = [node.phase == "backward" for node in nodes]  # a backward pass depends on it
+        for node in reversed(nodes):
+            if feeds[node.id]:
+                for i in node.inputs:
+                    feeds[i] = True
+        users: list[set[str]] = [set() for _ in nodes]
+        for node in nodes:
+            for i in node.inputs:
+                users[i].add(node.phase)
+        for node in nodes:
+            if node.phase != "forward" or node.is_leaf:
+                continue
+            if behind[node.id] and not feeds[node.id]:
+                node.phase = "update"
+            elif not node.inputs and users[node.id] == {"backward"}:
+                node.phase = "backward"  # the gradient that a pass begins with
+        return self.graph
+
+
+class _Part:
+    """The ops of one flush."""
+
+    def __init__(self, whole: Collector, flush: WatchedFlush) -> None:
+        self.whole = whole
+        self.flush = flush
+        self.env: dict[int, int] = {}  # id in the path -> id of the node
+        self.types: dict[int, Any] = dict(enumerate(flush.types))
+        self.shapes = {i: type_.shape for i, type_ in self.types.items()}
+        self.kernel_of = self._kernels()
+
+    def _kernels(self) -> dict[int, int]:
+        """Number of the kernel that makes a value of the path, where a plan is known."""
+        plan = self.flush.plan
+        if not isinstance(plan, TieredPlan) or plan.compiled is None:
+            return {}
+        found = {}
+        for step in plan.compiled.recipe.steps:
+            for op in getattr(step, "ops", [step]):
+                found.update(dict.fromkeys(op.outputs, self.whole.kernels))
+            self.whole.kernels += 1
+        return found
+
+    def add_state(self, k: int, nodes: list[Node]) -> None:
+        state = self.flush.path.states[k]
+        for node in nodes:
+            self._note_types(node)
+        if isinstance(state.prim, LeafPrimitive):
+            self._add_leaf(state.first)
+        elif state.is_step:
+            mark = self.whole.watch.at(self.flush.serial, k)
+            for node in nodes:
+                self._add_backward(node, state, mark, self._site(k, state))
+        else:
+            self._add_op(k, state, nodes)
+
+    def _site(self, k: int, state: Any) -> Site:
+        code, lasti = self.flush.sites.get(k, (state.code, state.lasti))
+        return Site(code, lasti)
+
+    def _add_leaf(self, i: int) -> None:
+        value, type_ = self.flush.values.get(i), self.types[i]
+        known = None
+        if value is not None:
+            known = self.whole.made.get(id(value))
+            if known is None and value.segment is not None:
+                known = self.whole.made.get((id(value.segment), value.seg_index))
+            if known is None and value.buffer is not None:
+                known = self.whole.made.get(id(value.buffer))
+        if known is None:
+            node = self._new("input", (), type_.shape, type_.dtype)
+            if value is not None:
+                watch = self.whole.watch
+                node.name = watch.names.get(id(value), "")
+                # The user's tensor where it is known: a parameter gets its gradient.
+                tensor = watch.tensors.get(id(value))
+                self.whole.graph.leaves[node.id] = _hot.wrap(value) if tensor is None else tensor
+            known = node.id
+        self.env[i] = known
+
+    def _add_op(self, k: int, state: Any, nodes: list[Node]) -> None:
+        type_ = self.types[state.first]
+        operands = tuple(self.env[i] for i in state.operand_indices())
+        node = self._new(state.prim.name, operands, type_.shape, type_.dtype)
+        outputs = range(state.first, state.first + state.n_out)
+        args = self.flush.args[state.arg0 : state.arg0 + len(state.prim.size_mask)]
+        self._place(node, self._site(k, state))
+        mark = self.whole.watch.at(self.flush.serial, k)
+        node.module = mark.module
+        node.module_class = self.whole.watch.modules.get(mark.module, "")
+        node.phase = "update" if mark.update else "forward"
+        node.results = state.n_out
+        node.numbers = _numbers(state.prim, args)
+        for i in outputs:
+            self.env[i] = node.id
+        for inner in nodes:  # a backward pass may read the values inside of a composite
+            self.env.update((o, node.id) for o in inner.outputs if o not in outputs)
+        node.kernel = self._kernel([*outputs, *(o for inner in nodes for o in inner.outputs)])
+        self.whole.of_source[k, state.prim.name, state.code, state.lasti] = node.id
+        if None in args or any(i not in self.flush.values for i in outputs):
+            return  # of a step that is over: it cannot be run again
+        operand_ids = state.operand_indices()
+        self.whole.graph.calls[node.id] = Call(
+            state.prim, args, state.mode, [self._result(i) for i in operand_ids]
+        )
+        for n, i in enumerate(outputs):
+            self.whole.results[id(self.flush.values[i])] = (node.id, n)
+
+    def _result(self, i: int) -> tuple[int, int]:
+        """(node, number of the result) of an operand."""
+        value = self.flush.values.get(i)
+        return self.whole.results.get(id(value), (self.env[i], 0))
+
+    def _add_backward(self, node: Node, step: Any, mark: Mark, site: Site) -> None:
+        operands = tuple(self.env[i] for i in node.inputs)
+        if node.prim.name == _NO_WORK and len(operands) == 1:
+            self.env[node.outputs[0]] = operands[0]
+            return
+        type_ = self.types[node.outputs[0]]
+        made = self._new(node.prim.name, operands, type_.shape, type_.dtype)
+        made.phase = "backward"
+        made.results = len(node.outputs)
+        source = node.source
+        key = None if source is None else (source.at, source.name, source.code, source.lasti)
+        partner = self.whole.of_source.get(key)
+        made.partner = partner
+        if partner is not None:
+            forward = self.whole.graph.nodes[partner]
+            made.module, made.module_class = forward.module, forward.module_class
+            made.file, made.line = forward.file, forward.line
+            made.function = forward.function
+        else:
+            self._place(made, site)
+            made.module = mark.module
+            made.module_class = self.whole.watch.modules.get(mark.module, "")
+        made.kernel = self._kernel(node.outputs)
+        for o in node.outputs:
+            self.env[o] = made.id
+
+    def _note_types(self, node: Node) -> None:
+        """Keep the types of the values that the path does not know by itself: inside of ops."""
+        if all(o in self.types for o in node.outputs):
+            return
+        args = [evaluate(e, self.shapes, self.flush.args) for e in node.args]
+        try:
+            found = node.program.out_types([self.types[i] for i in node.inputs], args)
+        except TypeError:  # a size that is not known any more decides it
+            found = [_types.intern_type((), row[1], CPU) for row in node.program.outs]
+        for o, type_ in zip(node.outputs, found, strict=True):
+            if o not in self.types:
+                self.types[o], self.shapes[o] = type_, type_.shape
+
+    def _kernel(self, ids: Any) -> int | None:
+        return next((self.kernel_of[i] for i in ids if i in self.kernel_of), None)
+
+    def _new(self, op: str, operands: tuple[int, ...], shape: Any, dtype: Any) -> OpNode:
+        nodes = self.whole.graph.nodes
+        extents = tuple(int(n) for n in shape)
+        node = OpNode(len(nodes), op, operands, shape=extents, dtype=str(dtype).split(".")[-1])
+        node.nbytes = math.prod(extents) * dtype.itemsize
+        nodes.append(node)
+        return node
+
+    def _place(self, node: OpNode, site: Site) -> None:
+        if site.code is not None:
+            node.file, node.line = site.code.co_filename, site.line
+            node.function = site.code.co_qualname
+
+
+def _numbers(prim: Any, args: list[Any]) -> str:
+    """The parameters and numbers of an op, as text."""
+    attrs = [f"{name}={value!r}" for name, value in prim.attrs.items() if value is not None]
+    known = [a for a in args if a is not None]
+    return ", ".join([*attrs, *(f"{a:.6g}" if isinstance(a, float) else str(a) for a in known)])

@@ -1,0 +1,179 @@
+"""`wend.debug.graph()`: the graph of a step, of a tensor's history, of a module's forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from wend.base import tree
+from wend.base.devices import CPU
+from wend.base.dtypes import float32
+from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.core import _hot, _types
+from wend.core._hot import Tensor
+from wend.frontend.seeing.collect import Collector
+from wend.frontend.seeing.op_graph import OpGraph
+from wend.frontend.seeing.watch import Watch, WatchedFlush, watching
+from wend.nn.modules.module import Module
+from wend.runtime.flush_log import last_step
+from wend.transforms.walk import path_of
+
+__all__ = ["graph", "watch"]
+
+#: Stands for the type of a value that nothing knows any more.
+_NOTHING = _types.intern_type((), float32, CPU)
+
+
+def graph(target: Any = None, /, *args: Any, **kwargs: Any) -> OpGraph:
+    """The graph of a module's forward pass, of a function, of a tensor's history, of the last step.
+
+    target:
+    - a module, or a function (a whole training step, for example): called once with the other
+      arguments, with all its effects. Forward, backward and update are in the graph.
+    - a tensor: all ops that led to it and that its gradients still need
+    - None: the last step, which is all that was computed since its path was last taken; without
+      module paths, and without ops whose structure does not repeat
+
+    Each op has its shapes, the user's line, and (for calls) the path of the module.
+
+    Raises ArgumentTypeError for another target; ArgumentError for arguments of no function.
+    """
+    if target is not None and not isinstance(target, Tensor) and not callable(target):
+        raise ArgumentTypeError(
+            f"graph: expected a module, a function, a tensor or None, got {type(target).__name__}"
+        )
+    if target is None or isinstance(target, Tensor):
+        if args or kwargs:
+            raise ArgumentError("graph: a tensor or the last step takes no further arguments")
+        return last_graph() if target is None else history(target)
+    root = target if isinstance(target, Module) else None
+    name = type(target).__name__ if root is not None else _name_of(target)
+    with watch(name, root) as found:
+        for k, tensor in enumerate(tree.leaves((args, kwargs))):
+            if isinstance(tensor, Tensor):
+                found.seen.keep(f"input {k}", tensor)
+        result = target(*args, **kwargs)
+        found.results = [x for x in tree.leaves(result) if isinstance(x, Tensor)]
+    return found.graph
+
+
+class Seen:
+    """The outcome of `watch`: `graph` is there when the block has ended."""
+
+    def __init__(self, seen: Watch) -> None:
+        self.seen = seen
+        self.results: list[Tensor] = []
+        self.graph = OpGraph("nothing yet")
+
+
+@contextmanager
+def watch(title: str = "a step", root: Module | None = None) -> Iterator[Seen]:
+    """Inside the block all that this thread computes is kept; afterwards `graph` has the graph.
+
+    title: of the graph     root: the module whose parts have paths without a prefix
+
+    The step takes longer than usual, and the memory of its values is free only afterwards.
+    """
+    with watching(root) as seen:
+        found = Seen(seen)
+        yield found
+        if found.results:
+            _hot.synchronize()
+    found.graph = _graph(title, seen.flushes, seen, found.results)
+
+
+def _graph(title: str, flushes: list[WatchedFlush], seen: Watch, results: list[Tensor]) -> OpGraph:
+    """The graph of flushes; its outputs are these results."""
+    made = OpGraph(title)
+    collector = Collector(made, seen)
+    for flush in flushes:
+        collector.add(flush)
+    made.modules.update(seen.modules)
+    for tensor in results:
+        value = _hot.refreshed(tensor)
+        i = collector.made.get(id(value))
+        if i is not None:
+            made.outputs.append(i)
+            made.places.append(collector.results.get(id(value), (i, 0))[1])
+    return collector.finish()
+
+
+def last_graph() -> OpGraph:
+    """The graph of all that was computed since the last path was last taken.
+
+    Shapes are those for which the path was planned; later visits may have had others.
+    """
+    _hot.synchronize()
+    flushes = []
+    lost = 0
+    for row in last_step():
+        plan = row.plan
+        path = None if plan is None else getattr(plan, "reference", plan).path
+        if path is not None:
+            types = [t if t is not None else _NOTHING for t in path.types]
+            sites = dict(row.sites or {})
+            flushes.append(WatchedFlush(path, 0, sites, types, list(path.args), plan=plan))
+        else:
+            lost += row.n_ops
+    title = "the last step"
+    if lost:
+        title += f" ({lost} ops on new paths, or of no path, are not kept: take them again)"
+    return _graph(title, flushes, Watch(), [])
+
+
+def history(tensor: Tensor) -> OpGraph:
+    """The graph of the ops that led to a tensor, as far as its gradients still need them."""
+    seen = Watch()
+    flushes: list[WatchedFlush] = []
+    done: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(_hot.refreshed(tensor), False)]
+    while stack:
+        value, entered = stack.pop()
+        source = value.trace if value.segment is None else value.segment
+        if source is None or (id(source) in done and not entered):
+            continue
+        if entered:
+            flushes.append(_pending(source) if value.segment is None else _computed(source, value))
+            continue
+        done.add(id(source))
+        stack.append((value, True))
+        values = source.values if value.segment is None else source.inputs.values()
+        stack += [(v, False) for v in values if v is not None and v.segment is not None]
+    whole = _graph("history", flushes, seen, [tensor])
+    needed: set[int] = set()
+    left = list(whole.outputs)
+    while left:
+        i = left.pop()
+        if i not in needed:
+            needed.add(i)
+            left += whole.nodes[i].inputs
+    return whole.part([whole.nodes[i] for i in needed], f"history of {_named(tensor)}")
+
+
+def _named(tensor: Tensor) -> str:
+    return f"a tensor of shape {tuple(tensor.shape)}"
+
+
+def _pending(trace: Any) -> WatchedFlush:
+    """What is pending in a trace."""
+    values = dict(enumerate(trace.values))
+    types = [v.type for v in trace.values]
+    sites = dict(trace.sites or {})
+    return WatchedFlush(path_of(trace), trace.serial, sites, types, list(trace.args), values)
+
+
+def _computed(segment: Any, value: Any) -> WatchedFlush:
+    """A flush of which gradients still need something."""
+    path = segment.structure
+    values = dict(segment.inputs or {})
+    values[value.seg_index] = value
+    args = list(segment.args or ())
+    return WatchedFlush(
+        path, segment.origin, dict(segment.sites or {}), list(path.types), args, values,
+        segment=segment,
+    )  # fmt: skip
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))

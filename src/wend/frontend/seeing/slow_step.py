@@ -1,0 +1,130 @@
+"""`wend.debug.why_slow()`: why the last step took longer than it will, in sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wend.core import _hot
+from wend.runtime.flush_log import last_passes, last_step
+from wend.runtime.report import FlushReport, report
+
+__all__ = ["SlowReason", "WhySlow", "why_slow"]
+
+
+@dataclass
+class SlowReason:
+    """A reason and its remedy.
+
+    kind: "new path", "new kernel", "rebinding", "reference", "host", "groups" or "backward"
+    text: the reason     remedy: what to do about it
+    """
+
+    kind: str
+    text: str
+    remedy: str
+
+
+@dataclass
+class WhySlow:
+    """The reasons that slowed the last step; none, if all of it ran by ready machine code."""
+
+    reasons: list[SlowReason] = field(default_factory=list)
+    flushes: int = 0
+
+    def __bool__(self) -> bool:
+        """Whether there was a reason."""
+        return bool(self.reasons)
+
+    def __str__(self) -> str:
+        if not self.flushes:
+            return "nothing has been computed yet"
+        if not self.reasons:
+            return (
+                f"nothing slowed the last step: its {self.flushes} computations ran by ready "
+                "machine code. Its kernels take the time: see wend.debug.explain()"
+            )
+        lines = []
+        for reason in self.reasons:
+            lines += [f"{reason.kind}: {reason.text}", f"  {reason.remedy}"]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def why_slow() -> WhySlow:
+    """Say why the last step was slow: each reason is a sentence with a remedy.
+
+    The step is all that was computed since its path was last taken, as for `explain`.
+    """
+    _hot.synchronize()
+    flushes = [report(flush) for flush in last_step()]
+    found = WhySlow(flushes=len(flushes))
+    for k, flush in enumerate(flushes):
+        where = f"computation {k + 1} of {len(flushes)} ({flush.n_ops} ops)"
+        found.reasons += _reasons(flush, where)
+    for row in last_passes():
+        for (part, way, reason), n in row.asked.items():
+            if reason:
+                continue
+            found.reasons.append(
+                SlowReason(
+                    "backward",
+                    f"{part} was run by {way}, {n} times, and not as one known step",
+                    "The pass of a path that comes back is known from the second time on.",
+                )
+            )
+    return found
+
+
+def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
+    """The reasons that slowed one flush."""
+    found = []
+    if flush.path.startswith("new"):
+        found.append(
+            SlowReason(
+                "new path",
+                f"{where} took a path for the first time: {flush.path}",
+                "A path that comes back is compiled at its third visit. Let what changes each "
+                "time (a Python number, a length) be a tensor or a size, or call the function by "
+                "wend.batched.",
+            )
+        )
+    elif flush.path.startswith("off the trie"):
+        found.append(
+            SlowReason(
+                "groups",
+                f"{where} has a structure that does not repeat, and ran in groups of like regions",
+                "wend.debug.batches() shows the groups; groups of one gain nothing: give more "
+                "inputs at once, or call the function by wend.batched.",
+            )
+        )
+    if "planned for what is wanted now" in flush.path:
+        found.append(
+            SlowReason(
+                "rebinding",
+                f"{where} was planned anew: other values were wanted than at earlier visits",
+                "Keep the same tensors alive in each iteration, or drop the same ones.",
+            )
+        )
+    if flush.tier.startswith("reference"):
+        found.append(
+            SlowReason(
+                "new kernel" if "compiled" in flush.tier else "reference",
+                f"{where} ran op by op by NumPy ({flush.tier})",
+                "The third visit of a path has it compiled; later visits run machine code.",
+            )
+        )
+    hosts = flush.host_steps
+    if hosts:
+        names = ", ".join(dict.fromkeys(op for step in hosts for op, _ in step.ops))
+        first = next((line for step in hosts for _, line in step.ops if line), "an unknown line")
+        reason = next((step.reason for step in hosts if step.reason), "")
+        found.append(
+            SlowReason(
+                "host",
+                f"{where} has {len(hosts)} steps that no kernel computes: {names}, first at "
+                f"{first} ({reason})",
+                "Such steps cost a call of NumPy each; another op may do the same.",
+            )
+        )
+    return found

@@ -1,0 +1,207 @@
+"""Watching a step: each flush of this thread is kept with its path, lines and modules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from wend.base import config
+from wend.core import _hot
+from wend.core._hot import FlushJob
+from wend.core.graph import PathGraph
+from wend.core.provenance import module_path
+from wend.core.step_log import ROWS
+from wend.nn.modules.module import (
+    Module,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from wend.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+from wend.runtime.verify.flushes import unwatched
+from wend.runtime.verify.flushes import watch as watch_flushes
+
+__all__ = ["Watch", "WatchedFlush", "watching"]
+
+
+@dataclass
+class WatchedFlush:
+    """A path as it was taken: all that the picture of it needs.
+
+    serial: that of the trace    sites: of this visit, where they differ from those of the path
+    types: of the path's values    args: run-time numbers; None where not known any more
+    values: id -> value of the path, as far as known; kept so that no other is mistaken for one
+    plan: the plan that ran, or None    segment: what gradients need of the flush, if it is known
+    """
+
+    path: PathGraph
+    serial: int
+    sites: dict[int, Any]
+    types: list[Any]
+    args: list[Any]
+    values: dict[int, Any] = field(default_factory=dict)
+    plan: Any = None
+    segment: Any = None
+
+
+@dataclass
+class Mark:
+    """From the op at `position` of a trace on, ops belong to `module`, or to an update."""
+
+    position: int
+    module: str
+    update: bool
+
+
+@dataclass
+class Watch:
+    """All that was seen of a step.
+
+    marks: by the serial of the trace, in order
+    modules: dotted path -> class, of the modules that were called
+    names: id of a value -> name of the parameter or buffer
+    tensors: id of a value -> the tensor with that name
+    """
+
+    flushes: list[WatchedFlush] = field(default_factory=list)
+    marks: dict[int, list[Mark]] = field(default_factory=dict)
+    modules: dict[str, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    tensors: dict[int, Any] = field(default_factory=dict)
+    kept: list[Any] = field(default_factory=list)
+    roots: dict[int, str] = field(default_factory=dict)
+    updates: int = 0
+    module: str = ""
+
+    def name(self, prefix: str, module: Module) -> None:
+        """Give the parameters and buffers of a module their names."""
+        for group in (module.named_parameters(), module.named_buffers()):
+            for name, tensor in group:
+                self.keep(prefix + name, tensor)
+
+    def keep(self, name: str, tensor: Any) -> None:
+        """Give a tensor a name."""
+        if isinstance(tensor, _hot.Tensor):
+            value = _hot.refreshed(tensor)
+            self.kept.append(value)
+            self.names.setdefault(id(value), name)
+            self.tensors.setdefault(id(value), tensor)
+
+    def mark(self) -> None:
+        """Note that another module or an update begins or ends here."""
+        trace = _hot.current_trace()
+        rows = self.marks.setdefault(trace.serial, [])
+        rows.append(Mark(len(trace.states), self.module, self.updates > 0))
+
+    def at(self, serial: int, position: int) -> Mark:
+        """The module and the part of the step that an op belongs to."""
+        rows = self.marks.get(serial, [])
+        found = Mark(0, "", False)
+        for row in rows:
+            if row.position > position:
+                break
+            found = row
+        return found
+
+
+@contextmanager
+def watching(root: Module | None = None) -> Iterator[Watch]:
+    """Inside the block each flush of this thread is kept.
+
+    root: its own path is "", and those of its parts have no prefix
+
+    The values of all flushes live until the block ends, and ops of like structure do not run
+    together, so that a step takes more memory and time than usual.
+    """
+    watch = Watch()
+    _hot.synchronize()
+    if root is not None:
+        watch.roots[id(root)] = ""
+        watch.name("", root)
+
+    def enter(module: Module, _: Any) -> None:
+        trace = _hot.current_trace()
+        watch.module = _path_of(watch, trace.modules)
+        if watch.module:
+            watch.modules.setdefault(watch.module, type(module).__name__)
+        watch.mark()
+
+    def leave(module: Module, *_: Any) -> None:
+        watch.module = _path_of(watch, _hot.current_trace().modules[:-1])
+        watch.mark()
+
+    def begin(*_: Any) -> None:
+        watch.updates += 1
+        watch.mark()
+
+    def end(*_: Any) -> None:
+        watch.updates -= 1
+        watch.mark()
+
+    def execute(batch: FlushJob, live: list[int]) -> None:
+        flush = _watched(watch, batch)
+        unwatched("execute")(batch, live)
+        flush.plan = _last_plan()
+
+    def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
+        for batch in batches:
+            _watched(watch, batch)
+        unwatched("execute_many")(batches, lives)
+
+    with ExitStack() as stack:
+        stack.enter_context(config.override(autobatch=False))
+        for register, hook in (
+            (register_module_forward_pre_hook, enter),
+            (register_optimizer_step_pre_hook, begin),
+            (register_optimizer_step_post_hook, end),
+        ):
+            stack.callback(register(hook).remove)
+        stack.callback(register_module_forward_hook(leave, always_call=True).remove)
+        before = watch_flushes({"execute": execute, "execute_many": execute_many})
+        stack.callback(watch_flushes, before)
+        watch.mark()
+        yield watch
+        _hot.synchronize()
+
+
+def _watched(watch: Watch, batch: FlushJob) -> WatchedFlush:
+    """Keep a flush that is about to run."""
+    path = PathGraph(batch.states, batch.values, batch.args)
+    values = dict(enumerate(batch.values))
+    types = [value.type for value in batch.values]
+    sites = dict(batch.sites or {})
+    flush = WatchedFlush(path, batch.serial, sites, types, list(batch.args), values)
+    watch.flushes.append(flush)
+    return flush
+
+
+def _last_plan() -> Any:
+    """The plan of the flush that has just run, or None."""
+    row = ROWS[-1] if ROWS else None
+    return row[0] if isinstance(row, tuple) and row else None
+
+
+def _path_of(watch: Watch, stack: list[Module]) -> str:
+    """Dotted path of the module that is being called: that of the outermost, and the names."""
+    if not stack:
+        return ""
+    root = stack[0]
+    key = id(root)
+    if key not in watch.roots:
+        taken = set(watch.roots.values())
+        name = base = type(root).__name__
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{base}_{number}"
+        watch.roots[key] = name
+        watch.modules.setdefault(name, base)
+        watch.name(f"{name}.", root)
+        watch.kept.append(root)
+    prefix = watch.roots[key]
+    inner = module_path(stack)
+    return f"{prefix}.{inner}" if prefix and inner else prefix or inner
