@@ -1,10 +1,10 @@
 """wend.debug: the graph and the work of the engine, with reasons."""
 
 from wend.debug._bad_values import BadValue, find_nan, nan_guard
+from wend.debug._graph_of import graph, watch
 from wend.frontend.batching.report import Batches, batches
 from wend.frontend.explanation import Explanation, explain
 from wend.frontend.seeing.graph_diff import GraphDiff, diff
-from wend.frontend.seeing.graph_of import graph, watch
 from wend.frontend.seeing.op_graph import OpGraph, OpNode
 from wend.frontend.seeing.path_map import PathMap, paths
 from wend.frontend.seeing.slow_step import WhySlow, why_slow

@@ -1,4 +1,4 @@
-"""`wend.debug.diff()`: where two graphs part, and the ops that only one of them has."""
+"""`wend.debug.diff()`: where two graphs part, and the ops of a single side."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wend.frontend.seeing.op_graph import OpGraph, OpNode
 
 __all__ = ["GraphDiff", "diff"]
 
-#: Ops between the first and the last difference that are compared one by one.
+#: Ops between the first and the last difference that are compared in pairs.
 MOST_COMPARED = 4000
 #: Ops of each side that the text names.
 SHOWN = 20
@@ -21,9 +21,9 @@ SHOWN = 20
 class GraphDiff:
     """The difference of two graphs.
 
-    parting: (the first op that differs in `a`, in `b`); None where one of them has ended; None for
-    graphs of the same ops
-    only_a, only_b: ops that only one graph has
+    parting: (the first op that differs in `a`, in `b`); None where a side has
+    ended; None for graphs of the same ops
+    only_a, only_b: ops of a single side
     resized: pairs of ops that differ in shape or dtype alone
     same: number of ops that both graphs have
     """
@@ -69,7 +69,7 @@ def diff(a: OpGraph, b: OpGraph) -> GraphDiff:
     """Compare two graphs, op by op in the order of the program.
 
     Ops are the same if op, parameters, module, part of the step and the user's line agree; run-time
-    numbers (a learning rate, say) may differ. Ops of other shapes or dtypes are told apart.
+    numbers (a learning rate, say) may differ. Ops of unlike shapes or dtypes are listed.
 
     Raises ArgumentTypeError for anything but graphs.
     """
@@ -125,7 +125,7 @@ def _aligned(a: list[Any], b: list[Any]) -> list[tuple[int, int]]:
 
 
 def _text(node: OpNode | None) -> str:
-    """An op and its place."""
+    """An op and the line."""
     if node is None:
         return "the end"
     module = f" ({node.module})" if node.module else ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["Call", "OpGraph", "OpNode"]
+__all__ = ["PARTS", "Call", "Edit", "OpGraph", "OpNode"]
 
 #: The parts of a step, in order.
 PHASES = ("forward", "backward", "update")
@@ -24,16 +24,16 @@ class OpNode:
     id: place in the step, counted from 0          op: name of the op; "input" for a leaf
     inputs: ids of the operands, in order
     phase: "forward", "backward" or "update"
-    module: dotted path of the module that was called, or ""     module_class: its class
+    module: dotted path of the module that was called, or ""     module_class: the class
     file, line, function: the user's line
-    shape, dtype, nbytes: of the result (the first one, if there are several)
+    shape, dtype, nbytes: of the (first) result
     results: number of results
     name: the name of a parameter, buffer or argument, for leaves
     numbers: numbers that the op was called with, as text
     partner: the id of the forward op whose gradient a backward op computes
-    kernel: number of the kernel that computes the op     group: number of its group of like regions
+    kernel: number of the kernel that computes the op     group: number of the group of like regions
     flops: operations     ns: time in nanoseconds; None where not known
-    values: a summary of the result's values, if it was kept
+    values: a summary of the result's values, if kept
     """
 
     id: int
@@ -81,9 +81,9 @@ class OpNode:
 
 @dataclass
 class Call:
-    """How an op was called, so that it can be called again.
+    """The call of an op, to be made again.
 
-    operands: per operand the id of the node that makes it, and which of its results it is
+    operands: (id of the node, number of the result) of each operand
     """
 
     prim: Any
@@ -91,6 +91,9 @@ class Call:
     mode: Any
     operands: list[tuple[int, int]]
 
+
+#: Functions of graphs that need more than the graph, by name, entered by other modules.
+PARTS: dict[str, Callable[..., Any]] = {}
 
 #: Lines of a table that `str` shows; `table(None)` shows all.
 SHOWN = 60
@@ -101,10 +104,10 @@ class OpGraph:
     """The graph of a step, of a tensor's history, or of a module's forward pass.
 
     title: the subject, in a few words
-    nodes: in the order of recording; the id of a node is its place in this list
+    nodes: in the order of recording; ids are places in this list
     modules: dotted path -> name of the class, of each module that was called
     outputs: ids of the results that the step was made for
-    places: per output, which of the node's results it is, where nodes have several
+    places: number of the result per output, where nodes have several
 
     Iterate over the nodes, index by id, `find` nodes, `save` a page, `run` the graph, or edit it
     (`replace`, `probe`, `drop`) and run that.
@@ -190,7 +193,7 @@ class OpGraph:
     # -- text and pictures --------------------------------------------------------------------
 
     def table(self, limit: int | None = SHOWN) -> str:
-        """One line per op.  limit: number of lines, None for all; the middle is left out"""
+        """A line per op.  limit: number of lines, None for all; the middle is left out"""
         rows = [self._row(node) for node in self.nodes if not node.is_leaf]
         hidden = 0 if limit is None else max(0, len(rows) - limit)
         if hidden:
@@ -234,7 +237,7 @@ class OpGraph:
         self._edit("replace", node, function)
 
     def probe(self, node: OpNode | int, function: Callable[[Any], Any]) -> None:
-        """Call `function(result)` whenever the node is run; its result is not used.
+        """Call `function(result)` whenever the node is run; what the call returns is dropped.
 
         Raises ArgumentError for a node that cannot be run.
         """
@@ -293,11 +296,10 @@ class OpGraph:
         values: tensors in place of leaves, by name or by id, of the same shape and dtype
 
         Raises ArgumentError for a leaf that there is not, or another shape; GraphError where an
-        edit does not fit: the node, and its line.
+        edit does not fit: the node, and the line.
         """
-        from wend.frontend.seeing.rerun import run  # needs the recorder
-
-        return run(self, values or {})
+        found: list[Any] = PARTS["run"](self, values or {})
+        return found
 
 
 @dataclass

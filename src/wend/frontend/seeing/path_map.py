@@ -18,9 +18,9 @@ SHOWN = 60
 
 @dataclass
 class PathStretch:
-    """Ops that always come one after another: from one parting of paths to the next.
+    """Ops that always follow each other: from a parting of paths to the next.
 
-    ops: number of ops     first, last: their names     place: the user's line of the first one
+    ops: number of ops     first, last: names of ops     place: the first user's line
     taken: how often a computation went through     ended: how often a computation ended here
     plans: how each plan that ends here is run
     branches: the ways that go on, most taken first

@@ -7,7 +7,7 @@ from typing import Any
 from wend.base.errors import ArgumentError, GraphError
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.frontend.seeing.op_graph import Edit, OpGraph, OpNode
+from wend.frontend.seeing.op_graph import PARTS, Edit, OpGraph, OpNode
 
 __all__ = ["run"]
 
@@ -37,7 +37,7 @@ def run(graph: OpGraph, values: dict[str | int, Any]) -> list[Any]:
 def _found(
     graph: OpGraph, node: OpNode, edit: Edit | None, results: dict[tuple[int, int], Any]
 ) -> list[Any]:
-    """The results of an op, or of the edit in its place."""
+    """The results of an op, or of the edit in place of the op."""
     call = graph.calls.get(node.id)
     if call is None:
         raise GraphError(
@@ -101,3 +101,6 @@ def _given(graph: OpGraph, values: dict[str | int, Any]) -> dict[int, Any]:
             )
         found[node.id] = tensor
     return found
+
+
+PARTS["run"] = run

@@ -1,4 +1,4 @@
-"""`wend.debug.why_slow()`: why the last step took longer than it will, in sentences."""
+"""`wend.debug.why_slow()`: why the last step was slow, in sentences."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["SlowReason", "WhySlow", "why_slow"]
 
 @dataclass
 class SlowReason:
-    """A reason and its remedy.
+    """A reason and a remedy.
 
     kind: "new path", "new kernel", "rebinding", "reference", "host", "groups" or "backward"
-    text: the reason     remedy: what to do about it
+    text: the reason     remedy: advice
     """
 
     kind: str
@@ -26,7 +26,7 @@ class SlowReason:
 
 @dataclass
 class WhySlow:
-    """The reasons that slowed the last step; none, if all of it ran by ready machine code."""
+    """The reasons that slowed the last step; none, if all ran by ready machine code."""
 
     reasons: list[SlowReason] = field(default_factory=list)
     flushes: int = 0
@@ -54,7 +54,7 @@ class WhySlow:
 def why_slow() -> WhySlow:
     """Say why the last step was slow: each reason is a sentence with a remedy.
 
-    The step is all that was computed since its path was last taken, as for `explain`.
+    The step is all that was computed since the last path was taken before, as for `explain`.
     """
     _hot.synchronize()
     flushes = [report(flush) for flush in last_step()]
@@ -77,7 +77,7 @@ def why_slow() -> WhySlow:
 
 
 def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
-    """The reasons that slowed one flush."""
+    """The reasons that slowed a flush."""
     found = []
     if flush.path.startswith("new"):
         found.append(

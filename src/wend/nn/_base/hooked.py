@@ -246,7 +246,7 @@ def measure_modules(recorder: Any, taps: Taps) -> None:
     def call(original: Any) -> Any:
         def measured(module: Any, args: Any, kwargs: Any) -> Any:
             name = type(module).__name__
-            path = module_path(_hot.current_trace()) or name
+            path = module_path(_hot.current_trace().modules) or name
             scope = recorder.enter("module", f"nn.Module: {name}", path)
             try:
                 return original(module, args, kwargs)

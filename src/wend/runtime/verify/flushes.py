@@ -317,7 +317,7 @@ def watch(functions: dict[str, Any]) -> dict[str, Any]:
 
 
 def unwatched(name: str) -> Any:
-    """The function of a slot that computes flushes: it verifies or guards if the settings say so."""
+    """The function of a slot that computes flushes, verified or guarded as the settings say."""
     chosen = _VERIFYING[name] if config.settings.verify else _plain[name]
     return guarded(name, chosen) if config.settings.nan_guard else chosen
 

@@ -12,9 +12,10 @@ from wend.base.dtypes import float32
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core import _hot, _types
 from wend.core._hot import Tensor
-from wend.frontend.seeing.collect import Collector
+from wend.debug._collect import Collector
+from wend.debug._watch import Watch, WatchedFlush, watching
+from wend.frontend.seeing import rerun  # noqa: F401 (graphs can be run)
 from wend.frontend.seeing.op_graph import OpGraph
-from wend.frontend.seeing.watch import Watch, WatchedFlush, watching
 from wend.nn.modules.module import Module
 from wend.runtime.flush_log import last_step
 from wend.transforms.walk import path_of
@@ -29,11 +30,11 @@ def graph(target: Any = None, /, *args: Any, **kwargs: Any) -> OpGraph:
     """The graph of a module's forward pass, of a function, of a tensor's history, of the last step.
 
     target:
-    - a module, or a function (a whole training step, for example): called once with the other
-      arguments, with all its effects. Forward, backward and update are in the graph.
-    - a tensor: all ops that led to it and that its gradients still need
-    - None: the last step, which is all that was computed since its path was last taken; without
-      module paths, and without ops whose structure does not repeat
+    - a module, or a function (a whole training step, for example): called once with the further
+      arguments, with all effects. Forward, backward and update are in the graph.
+    - a tensor: the ops behind the tensor, as far as gradients still need these
+    - None: the last step, which is all that was computed since the last path was taken before;
+      without module paths, and without ops whose structure does not repeat
 
     Each op has its shapes, the user's line, and (for calls) the path of the module.
 
@@ -73,7 +74,7 @@ def watch(title: str = "a step", root: Module | None = None) -> Iterator[Seen]:
 
     title: of the graph     root: the module whose parts have paths without a prefix
 
-    The step takes longer than usual, and the memory of its values is free only afterwards.
+    The step takes longer than usual, and the memory of all values is free only afterwards.
     """
     with watching(root) as seen:
         found = Seen(seen)
@@ -84,7 +85,7 @@ def watch(title: str = "a step", root: Module | None = None) -> Iterator[Seen]:
 
 
 def _graph(title: str, flushes: list[WatchedFlush], seen: Watch, results: list[Tensor]) -> OpGraph:
-    """The graph of flushes; its outputs are these results."""
+    """The graph of flushes, with these results as outputs."""
     made = OpGraph(title)
     collector = Collector(made, seen)
     for flush in flushes:
@@ -102,7 +103,7 @@ def _graph(title: str, flushes: list[WatchedFlush], seen: Watch, results: list[T
 def last_graph() -> OpGraph:
     """The graph of all that was computed since the last path was last taken.
 
-    Shapes are those for which the path was planned; later visits may have had others.
+    Shapes are those for which the path was planned; later visits may have had unlike shapes.
     """
     _hot.synchronize()
     flushes = []
@@ -123,7 +124,7 @@ def last_graph() -> OpGraph:
 
 
 def history(tensor: Tensor) -> OpGraph:
-    """The graph of the ops that led to a tensor, as far as its gradients still need them."""
+    """The graph of the ops behind a tensor, as far as gradients still need these."""
     seen = Watch()
     flushes: list[WatchedFlush] = []
     done: set[int] = set()
@@ -156,7 +157,7 @@ def _named(tensor: Tensor) -> str:
 
 
 def _pending(trace: Any) -> WatchedFlush:
-    """What is pending in a trace."""
+    """The pending ops of a trace."""
     values = dict(enumerate(trace.values))
     types = [v.type for v in trace.values]
     sites = dict(trace.sites or {})

@@ -1,4 +1,4 @@
-"""Watching a step: each flush of this thread is kept with its path, lines and modules."""
+"""Watching a step: each flush of this thread is kept with path, lines and modules."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ __all__ = ["Watch", "WatchedFlush", "watching"]
 
 @dataclass
 class WatchedFlush:
-    """A path as it was taken: all that the picture of it needs.
+    """A path as taken: all that a picture needs.
 
-    serial: that of the trace    sites: of this visit, where they differ from those of the path
+    serial: that of the trace    sites: of this visit, where unlike those of the path
     types: of the path's values    args: run-time numbers; None where not known any more
-    values: id -> value of the path, as far as known; kept so that no other is mistaken for one
-    plan: the plan that ran, or None    segment: what gradients need of the flush, if it is known
+    values: id -> value of the path, as far as known; kept so that ids stay unique
+    plan: the plan that ran, or None    segment: the flush as gradients need the values
     """
 
     path: PathGraph
@@ -78,7 +78,7 @@ class Watch:
     module: str = ""
 
     def name(self, prefix: str, module: Module) -> None:
-        """Give the parameters and buffers of a module their names."""
+        """Name the parameters and buffers of a module."""
         for group in (module.named_parameters(), module.named_buffers()):
             for name, tensor in group:
                 self.keep(prefix + name, tensor)
@@ -112,10 +112,10 @@ class Watch:
 def watching(root: Module | None = None) -> Iterator[Watch]:
     """Inside the block each flush of this thread is kept.
 
-    root: its own path is "", and those of its parts have no prefix
+    root: the module whose parts have paths without a prefix
 
-    The values of all flushes live until the block ends, and ops of like structure do not run
-    together, so that a step takes more memory and time than usual.
+    The values of all flushes live until the block ends. Ops of like structure do not run together.
+    So a step takes more memory and time than usual.
     """
     watch = Watch()
     _hot.synchronize()

@@ -12,8 +12,8 @@ from wend.core._types import LeafPrimitive
 from wend.core.graph import Node
 from wend.core.provenance import Site
 from wend.core.symbolic import evaluate
+from wend.debug._watch import Mark, Watch, WatchedFlush
 from wend.frontend.seeing.op_graph import Call, OpGraph, OpNode
-from wend.frontend.seeing.watch import Mark, Watch, WatchedFlush
 from wend.runtime.tiers import TieredPlan
 
 __all__ = ["Collector"]
@@ -24,10 +24,10 @@ _NO_WORK = "identity"
 
 @dataclass
 class Collector:
-    """Adds the ops of flushes to a graph, one after another.
+    """Adds the ops of flushes to a graph, in order.
 
-    made: id of a value, of its array, or (id of a segment, place there) -> id of the node whose
-    result it is
+    made: id of a value, of an array, or (id of a segment, place there) -> id of the node that makes
+    the value
     """
 
     graph: OpGraph
@@ -35,7 +35,7 @@ class Collector:
     made: dict[Any, int] = field(default_factory=dict)
     #: The same, with the number of the result for ops that have several.
     results: dict[int, tuple[int, int]] = field(default_factory=dict)
-    #: (number in its path, name, user's line) of an op -> node, to tell what it is the gradient of.
+    #: (number in its path, name, user's line) of an op -> node, for the partners of backward ops.
     of_source: dict[Any, int] = field(default_factory=dict)
     kernels: int = 0
 
@@ -55,12 +55,12 @@ class Collector:
                     self.made[id(value.buffer)] = part.env[i]
 
     def finish(self) -> OpGraph:
-        """Say for each op after a backward pass whether it belongs to the forward pass."""
+        """Say which ops after a backward pass belong to the forward pass."""
         nodes = self.graph.nodes
         behind = [False] * len(nodes)  # depends on a backward pass
         for node in nodes:
             behind[node.id] = node.phase == "backward" or any(behind[i] for i in node.inputs)
-        feeds = [node.phase == "backward" for node in nodes]  # a backward pass depends on it
+        feeds = [node.phase == "backward" for node in nodes]  # a backward pass depends on the node
         for node in reversed(nodes):
             if feeds[node.id]:
                 for i in node.inputs:
@@ -80,7 +80,7 @@ class Collector:
 
 
 class _Part:
-    """The ops of one flush."""
+    """The ops of a flush."""
 
     def __init__(self, whole: Collector, flush: WatchedFlush) -> None:
         self.whole = whole
@@ -133,7 +133,7 @@ class _Part:
             if value is not None:
                 watch = self.whole.watch
                 node.name = watch.names.get(id(value), "")
-                # The user's tensor where it is known: a parameter gets its gradient.
+                # The user's tensor where known: gradients reach a parameter by that tensor alone.
                 tensor = watch.tensors.get(id(value))
                 self.whole.graph.leaves[node.id] = _hot.wrap(value) if tensor is None else tensor
             known = node.id
@@ -159,7 +159,7 @@ class _Part:
         node.kernel = self._kernel([*outputs, *(o for inner in nodes for o in inner.outputs)])
         self.whole.of_source[k, state.prim.name, state.code, state.lasti] = node.id
         if None in args or any(i not in self.flush.values for i in outputs):
-            return  # of a step that is over: it cannot be run again
+            return  # of a step that is over, and cannot be run again
         operand_ids = state.operand_indices()
         self.whole.graph.calls[node.id] = Call(
             state.prim, args, state.mode, [self._result(i) for i in operand_ids]
@@ -205,7 +205,7 @@ class _Part:
         args = [evaluate(e, self.shapes, self.flush.args) for e in node.args]
         try:
             found = node.program.out_types([self.types[i] for i in node.inputs], args)
-        except TypeError:  # a size that is not known any more decides it
+        except TypeError:  # sizes that are not known any more decide the type
             found = [_types.intern_type((), row[1], CPU) for row in node.program.outs]
         for o, type_ in zip(node.outputs, found, strict=True):
             if o not in self.types:
