@@ -256,6 +256,25 @@ def test_text_is_a_table(net):
     assert len(cut) == 2 + 4 + 1 and "... 6 more" in cut[4]
 
 
+FILES = [(".html", "<!doctype html>"), (".svg", "<svg"), (".dot", "digraph"), (".txt", "train")]
+
+
+@pytest.mark.parametrize(("ending", "begin"), FILES)
+def test_files(net, tmp_path, ending, begin):
+    graph = debug.graph(trainer(net))
+    file = tmp_path / f"step{ending}"
+    graph.save(file)
+    text = file.read_text(encoding="utf-8").lower()
+    assert text.startswith(begin) and "linear" in text
+
+
+def test_other_files_are_refused(net, tmp_path):
+    graph = debug.graph(net, torch.ones(2, 4))
+    assert graph._repr_html_().startswith("<svg")
+    with pytest.raises(ArgumentError, match=r"in \.html, \.svg, \.dot, \.txt, got 'a\.png'"):
+        graph.save(tmp_path / "a.png")
+
+
 def test_finding_and_parts(net):
     graph = debug.graph(net, torch.randn(5, 4))
     assert graph.counts() == {"linear": 6, "relu": 2, "add": 2}

@@ -14,13 +14,24 @@ from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.debug._collect import Collector
 from wend.debug._watch import Watch, WatchedFlush, watching
-from wend.frontend.seeing import rerun  # noqa: F401 (graphs can be run)
-from wend.frontend.seeing.op_graph import OpGraph
+from wend.frontend.seeing.dot import dot_of
+from wend.frontend.seeing.op_graph import PARTS, OpGraph
+from wend.frontend.seeing.page import page_of
+from wend.frontend.seeing.rerun import run
+from wend.frontend.seeing.svg import svg_of
 from wend.nn.modules.module import Module
 from wend.runtime.flush_log import last_step
 from wend.transforms.walk import path_of
 
 __all__ = ["graph", "watch"]
+
+PARTS.update({
+    "run": run,
+    ".html": page_of,
+    ".svg": svg_of,
+    ".dot": dot_of,
+    ".txt": lambda graph: graph.table(None),
+})  # fmt: skip
 
 #: Stands for the type of a value that nothing knows any more.
 _NOTHING = _types.intern_type((), float32, CPU)

@@ -6,6 +6,7 @@ import linecache
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,24 @@ class OpGraph:
 
     def __str__(self) -> str:
         return self.table()
+
+    def _repr_html_(self) -> str:
+        text: str = PARTS[".svg"](self)
+        return text
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a page (".html"), a picture (".svg"), Graphviz's text (".dot") or a table (".txt").
+
+        The page needs no network, and no other file: it folds by module, searches and colours.
+
+        Raises ArgumentError for another ending.
+        """
+        file = Path(path)
+        made = PARTS.get(file.suffix)
+        if made is None:
+            known = ", ".join(name for name in PARTS if name.startswith("."))
+            raise ArgumentError(f"save: expected a name that ends in {known}, got {file.name!r}")
+        file.write_text(made(self), encoding="utf-8")
 
     # -- running and editing --------------------------------------------------------------------
 

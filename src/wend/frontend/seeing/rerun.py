@@ -7,7 +7,7 @@ from typing import Any
 from wend.base.errors import ArgumentError, GraphError
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.frontend.seeing.op_graph import PARTS, Edit, OpGraph, OpNode
+from wend.frontend.seeing.op_graph import Edit, OpGraph, OpNode
 
 __all__ = ["run"]
 
@@ -101,6 +101,3 @@ def _given(graph: OpGraph, values: dict[str | int, Any]) -> dict[int, Any]:
             )
         found[node.id] = tensor
     return found
-
-
-PARTS["run"] = run
