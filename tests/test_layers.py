@@ -34,6 +34,7 @@ ALLOWED = {
         "frontend/static/*",
         "onnx/*",
         "utils/data/*",
+        "utils/tensorboard/*",
         "serialization/*",
         "tools/draws.py",  # numbers for Wend and PyTorch alike
     ],
@@ -44,7 +45,7 @@ ALLOWED = {
 ALLOWED["ml_dtypes"] = ALLOWED["numpy"]
 MOST_MODULES = 25  # in one folder, its __init__.py included
 # Heavy libraries load when first needed, never with `import wend`.
-LAZY = ("llvmlite", "scipy", "torch", "sklearn", "greenlet", "onnx")
+LAZY = ("llvmlite", "scipy", "torch", "sklearn", "greenlet", "onnx", "tensorboardX")
 
 
 def module_name(path, package=PACKAGE):

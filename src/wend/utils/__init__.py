@@ -3,7 +3,9 @@
 import importlib
 from typing import Any
 
-_MODULES = frozenset("checkpoint data dlpack flop_counter hooks model_zoo _pytree".split())
+_MODULES = frozenset(
+    "checkpoint data dlpack flop_counter hooks model_zoo _pytree tensorboard".split()
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,366 @@
+"""Records of TensorBoard: each function turns data into a `Summary` message.
+
+The messages, and the curves of precision and recall, are tensorboardX's.  Images are written as PNG
+and sounds as WAV by the standard library alone.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import wave
+import zlib
+from typing import Any
+
+import numpy as np
+
+from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.core._hot import Tensor
+from wend.utils.tensorboard._convert_np import as_bytes, in_order, make_np
+from wend.utils.tensorboard._library import library, needed
+
+__all__ = [
+    "audio",
+    "custom_scalars",
+    "histogram",
+    "histogram_raw",
+    "hparams",
+    "image",
+    "image_boxes",
+    "mesh",
+    "pr_curve",
+    "pr_curve_raw",
+    "scalar",
+    "tensor_proto",
+    "text",
+    "video",
+]
+
+#: TensorBoard's types of tensors, by NumPy's.
+_TYPES = {
+    "float16": "DT_HALF", "float32": "DT_FLOAT", "float64": "DT_DOUBLE", "int8": "DT_INT8",
+    "uint8": "DT_UINT8", "int16": "DT_INT16", "int32": "DT_INT32", "int64": "DT_INT64",
+    "bool": "DT_BOOL", "complex64": "DT_COMPLEX64", "complex128": "DT_COMPLEX128",
+}  # fmt: skip
+
+
+def _messages() -> Any:
+    return library("proto.summary_pb2")
+
+
+def _clean(tag: str) -> str:
+    """A tag in which characters that TensorBoard does not take are underscores."""
+    found: str = library("summary")._clean_tag(tag)
+    return found
+
+
+def _value(**fields: Any) -> Any:
+    """A `Summary` of a single value."""
+    messages = _messages()
+    return messages.Summary(value=[messages.Summary.Value(**fields)])
+
+
+def _tensor(array: Any) -> Any:
+    """An array as a message."""
+    name = _TYPES.get(str(array.dtype))
+    if name is None:
+        raise ArgumentTypeError(f"tensorboard: an array of {array.dtype} cannot be written")
+    shape = library("proto.tensor_shape_pb2").TensorShapeProto
+    return library("proto.tensor_pb2").TensorProto(
+        dtype=name,
+        tensor_shape=shape(dim=[shape.Dim(size=n) for n in array.shape]),
+        tensor_content=np.ascontiguousarray(array).tobytes(),
+    )
+
+
+def _metadata(plugin: str, content: bytes = b"") -> Any:
+    messages = _messages()
+    data = messages.SummaryMetadata.PluginData(plugin_name=plugin, content=content)
+    return messages.SummaryMetadata(plugin_data=data)
+
+
+def scalar(
+    name: str,
+    tensor: Any,
+    collections: Any = None,
+    new_style: bool = False,
+    double_precision: bool = False,
+) -> Any:
+    """A number.  Raises ArgumentError if there are more elements than one.
+
+    new_style: as a tensor, which newer readers expect     double_precision: then in float64
+    """
+    array = make_np(tensor).squeeze()
+    if array.ndim != 0:
+        raise ArgumentError(
+            f"add_scalar: {name}: takes a number or a tensor of one element, not shape "
+            f"{tuple(make_np(tensor).shape)}"
+        )
+    if not new_style:
+        return _value(tag=_clean(name), simple_value=float(array))
+    wide = np.float64 if double_precision else np.float32
+    return _value(
+        tag=_clean(name), tensor=_tensor(array.astype(wide)), metadata=_metadata("scalars")
+    )
+
+
+def tensor_proto(tag: str, tensor: Any) -> Any:
+    """A tensor of any shape."""
+    array = np.asarray(tensor.detach().cpu() if isinstance(tensor, Tensor) else tensor)
+    if array.dtype.kind == "V":
+        array = array.astype(np.float32)
+    return _value(tag=tag, tensor=_tensor(array), metadata=_metadata("tensor"))
+
+
+def histogram(name: str, values: Any, bins: Any, max_bins: int | None = None) -> Any:
+    """How many values lie in each bin.
+
+    bins: limits of bins, or a name or number that `numpy.histogram` takes
+    max_bins: neighbours are joined where there are more bins than that
+    Raises ArgumentError if there are no values, or some are not finite.
+    """
+    array = make_np(values)
+    if array.size == 0:
+        raise ArgumentError(f"add_histogram: {name}: there are no values")
+    if array.dtype.kind in "fc" and not np.isfinite(array).all():
+        bad = int((~np.isfinite(array)).sum())
+        raise ArgumentError(
+            f"add_histogram: {name}: {bad} of {array.size} values are NaN or infinite; "
+            "wend.debug.nan_guard() tells where they come from"
+        )
+    return library("summary").histogram(name, array, bins, max_bins)
+
+
+def histogram_raw(
+    name: str, min: Any, max: Any, num: Any, sum: Any, sum_squares: Any, bucket_limits: Any,
+    bucket_counts: Any,
+) -> Any:  # fmt: skip
+    """A histogram whose bins have been counted already."""
+    limits, counts = list(map(float, bucket_limits)), list(map(float, bucket_counts))
+    return library("summary").histogram_raw(
+        name, float(min), float(max), float(num), float(sum), float(sum_squares), limits, counts
+    )
+
+
+# -- pictures and sounds ------------------------------------------------------------------------
+
+#: The type of PNG's pixels by their number of channels: gray, gray and alpha, RGB, RGBA.
+_PIXELS = {1: 0, 2: 4, 3: 2, 4: 6}
+
+
+def png(pixels: Any) -> bytes:
+    """(height, width, channels) bytes as a PNG file.  Raises ArgumentError for five channels."""
+    height, width, channels = pixels.shape
+    if channels not in _PIXELS:
+        raise ArgumentError(f"add_image: an image has 1, 2, 3 or 4 channels, not {channels}")
+    rows = np.zeros((height, 1 + width * channels), np.uint8)  # each row begins with its filter
+    rows[:, 1:] = pixels.reshape(height, width * channels)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
+    head = struct.pack(">IIBBBBB", width, height, 8, _PIXELS[channels], 0, 0, 0)
+    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows.tobytes(), 6))
+    return b"\x89PNG\r\n\x1a\n" + body + chunk(b"IEND", b"")
+
+
+def _image(tag: str, pixels: Any, data: bytes) -> Any:
+    height, width, channels = pixels.shape[-3:]
+    picture = _messages().Summary.Image(
+        height=height, width=width, colorspace=channels, encoded_image_string=data
+    )
+    return _value(tag=_clean(tag), image=picture)
+
+
+def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "CHW") -> Any:
+    """A picture of bytes, or of floats from 0 to 1.
+
+    rescale: other than 1 asks for Pillow     dataformats: the names of the dims, in order
+    """
+    pixels = as_bytes(in_order(make_np(tensor), dataformats, "HWC"))
+    if rescale == 1:
+        return _image(tag, pixels, png(pixels))
+    return _image(tag, pixels, _drawn(pixels, rescale))
+
+
+def image_boxes(
+    tag: str, tensor_image: Any, tensor_boxes: Any, rescale: float = 1,
+    dataformats: str = "CHW", labels: list[str] | None = None,
+) -> Any:  # fmt: skip
+    """A picture with boxes (left, top, right, bottom) in red.  Needs Pillow."""
+    pixels = as_bytes(in_order(make_np(tensor_image), dataformats, "HWC"))
+    boxes = make_np(tensor_boxes).reshape(-1, 4)
+    if labels is not None and len(labels) != len(boxes):
+        raise ArgumentError(
+            f"add_image_with_boxes: {tag}: {len(labels)} labels for {len(boxes)} boxes"
+        )
+    return _image(tag, pixels, _drawn(pixels, rescale, boxes, labels))
+
+
+def _drawn(pixels: Any, rescale: float, boxes: Any = (), labels: Any = None) -> bytes:
+    """A PNG file with boxes, enlarged."""
+    pictures, draw = needed("PIL.Image", "boxes"), needed("PIL.ImageDraw", "boxes")
+    squeezed = pixels[..., 0] if pixels.shape[-1] == 1 else pixels
+    picture = pictures.fromarray(squeezed)
+    if len(boxes):
+        picture = picture.convert("RGB")
+    pen = draw.Draw(picture)
+    for k, box in enumerate(boxes):
+        pen.rectangle([float(x) for x in box], outline="red", width=2)
+        if labels is not None:
+            pen.text((float(box[0]) + 3, float(box[1]) + 2), str(labels[k]), fill="red")
+    height, width = pixels.shape[:2]
+    if rescale != 1:
+        picture = picture.resize((int(width * rescale), int(height * rescale)))
+    file = io.BytesIO()
+    picture.save(file, format="PNG")
+    return file.getvalue()
+
+
+def video(tag: str, tensor: Any, fps: float = 4) -> Any:
+    """(N, T, C, H, W) frames as a moving picture, the N side by side.  Needs Pillow."""
+    array = make_np(tensor)
+    if array.ndim != 5:
+        raise ArgumentError(
+            f"add_video: {tag}: takes a tensor (N, T, C, H, W), not shape {tuple(array.shape)}"
+        )
+    pictures = needed("PIL.Image", "videos")
+    n, frames = array.shape[:2]
+    columns = int(np.ceil(np.sqrt(n)))
+    grids = [_grid(array[:, t], columns) for t in range(frames)]
+    first, *more = [pictures.fromarray(as_bytes(grid)) for grid in grids]
+    file = io.BytesIO()
+    first.save(file, format="GIF", save_all=True, append_images=more, duration=1000 / fps, loop=0)
+    return _image(tag, grids[0], file.getvalue())
+
+
+def _grid(images: Any, columns: int) -> Any:
+    from wend.utils.tensorboard._convert_np import make_grid
+
+    return make_grid(images, columns)
+
+
+def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Any:
+    """A sound of floats from -1 to 1, of a single channel.  Louder samples are clipped."""
+    samples = make_np(tensor).squeeze()
+    if samples.ndim != 1:
+        raise ArgumentError(
+            f"add_audio: {tag}: takes a tensor (1, L), not shape {tuple(make_np(tensor).shape)}"
+        )
+    bits = (samples.clip(-1, 1) * np.iinfo(np.int16).max).astype("<i2")
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setnchannels(1)
+        sound.setsampwidth(2)
+        sound.setframerate(sample_rate)
+        sound.writeframes(bits.tobytes())
+    record = _messages().Summary.Audio(
+        sample_rate=sample_rate,
+        num_channels=1,
+        length_frames=len(bits),
+        encoded_audio_string=file.getvalue(),
+        content_type="audio/wav",
+    )
+    return _value(tag=_clean(tag), audio=record)
+
+
+# -- texts, curves, meshes, layouts -------------------------------------------------------------
+
+
+def text(tag: str, text: str) -> Any:
+    """A text in Markdown."""
+    return library("summary").text(tag, text)
+
+
+def pr_curve(
+    tag: str, labels: Any, predictions: Any, num_thresholds: int = 127, weights: Any = None
+) -> Any:
+    """Precision and recall at thresholds from 0 to 1."""
+    rows = make_np(labels), make_np(predictions)
+    if rows[0].size != rows[1].size:
+        raise ArgumentError(
+            f"add_pr_curve: {tag}: {rows[0].size} labels for {rows[1].size} predictions"
+        )
+    weights = None if weights is None else make_np(weights)
+    return library("summary").pr_curve(tag, *rows, num_thresholds, weights)
+
+
+def pr_curve_raw(
+    tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any,
+    num_thresholds: int = 127, weights: Any = None,
+) -> Any:  # fmt: skip
+    """A curve whose points have been counted already."""
+    rows = [make_np(row) for row in (tp, fp, tn, fn, precision, recall)]
+    return library("summary").pr_curve_raw(tag, *rows, num_thresholds, weights)
+
+
+def mesh(tag: str, vertices: Any, colors: Any, faces: Any, config_dict: Any = None) -> Any:
+    """Points in space (B, N, 3), with their colors and triangles, where given."""
+    rows = [None if row is None else make_np(row) for row in (vertices, colors, faces)]
+    return library("summary").mesh(tag, *rows, config_dict)
+
+
+def custom_scalars(layout: Any) -> Any:
+    """The layout of charts of several scalars: {category: {title: (kind, tags)}}."""
+    return library("summary").custom_scalars(layout)
+
+
+def hparams(
+    hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
+    hparam_domain_discrete: dict[str, list[Any]] | None = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """The three messages of a run with these parameters: experiment, start and end of a session.
+
+    Raises ArgumentTypeError for anything but dictionaries, ArgumentError for other values.
+    """
+    api, plugin = library("proto.api_pb2"), library("proto.plugin_hparams_pb2")
+    for name, table in (("hparam_dict", hparam_dict), ("metric_dict", metric_dict)):
+        if not isinstance(table, dict):
+            raise ArgumentTypeError(
+                f"add_hparams: {name} takes a dictionary, not a {type(table).__name__}"
+            )
+    domains = hparam_domain_discrete or {}
+    for name in domains:
+        if name not in hparam_dict:
+            raise ArgumentTypeError(f"add_hparams: hparam_domain_discrete: no parameter {name!r}")
+    start, infos = plugin.SessionStartInfo(), []
+    for name, given in hparam_dict.items():
+        if given is None:
+            continue
+        field, kind, value = _parameter(name, given)
+        setattr(start.hparams[name], field, value)
+        info = api.HParamInfo(name=name, type=api.DataType.Value(kind))
+        if name in domains:
+            items = [_parameter(name, item)[2] for item in domains[name]]
+            info.domain_discrete.extend(items)
+        infos.append(info)
+    metrics = [api.MetricInfo(name=api.MetricName(tag=name)) for name in metric_dict]
+    experiment = api.Experiment(hparam_infos=infos, metric_infos=metrics)
+    end = plugin.SessionEndInfo(status=api.Status.Value("STATUS_SUCCESS"))
+    data = plugin.HParamsPluginData
+
+    def message(tag: str, content: Any) -> Any:
+        metadata = _metadata("hparams", content.SerializeToString())
+        return _value(tag=f"_hparams_/{tag}", metadata=metadata)
+
+    return (
+        message("experiment", data(experiment=experiment, version=0)),
+        message("session_start_info", data(session_start_info=start, version=0)),
+        message("session_end_info", data(session_end_info=end, version=0)),
+    )
+
+
+def _parameter(name: str, given: Any) -> tuple[str, str, Any]:
+    """(field, type, value) of a parameter in its message."""
+    if isinstance(given, (Tensor, np.ndarray, np.generic)):
+        given = make_np(given).item()
+    if isinstance(given, bool):
+        return "bool_value", "DATA_TYPE_BOOL", given
+    if isinstance(given, str):
+        return "string_value", "DATA_TYPE_STRING", given
+    if isinstance(given, (int, float)):
+        return "number_value", "DATA_TYPE_FLOAT64", float(given)
+    raise ArgumentError(
+        f"add_hparams: {name} is a {type(given).__name__}, not a number, bool, text or tensor"
+    )
