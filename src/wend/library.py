@@ -6,27 +6,35 @@ graphs are explored by running the functions.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from wend import _torch_ops
 from wend._torch_ops import OpOverload, OpOverloadPacket
+from wend.amp.autocast_mode import autocast, is_autocast_available, is_autocast_enabled
 from wend.autograd import Function
 from wend.base import tree
+from wend.base.dtypes import DType, float64
 from wend.base.errors import ArgumentError, GraphError, NotImplementedInWend
 from wend.base.tree import Structure
 from wend.core._hot import Tensor
 from wend.frontend.autograd.backward import is_grad_enabled, no_grad
+from wend.frontend.rare.schemas import infer_schema
 
 __all__ = [
     "CustomOpDef",
     "Library",
     "custom_op",
     "define",
+    "fallthrough_kernel",
     "get_ctx",
+    "get_kernel",
     "impl",
     "impl_abstract",
+    "infer_schema",
+    "register_autocast",
     "register_autograd",
     "register_fake",
     "register_kernel",
@@ -53,6 +61,7 @@ class CustomOpDef:
         self.backward: Callable[..., Any] | None = None
         self.setup_context: Callable[..., Any] | None = None
         self.vmap: Callable[..., Any] | None = None
+        self.autocast: dict[str, Any] = {}
         _defined[name] = self
         packet = _torch_ops.namespace(self.namespace)._define(self._name, self)
         self._opoverload = packet.default
@@ -62,6 +71,10 @@ class CustomOpDef:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         function = self.kernel()
+        if self.autocast and is_autocast_enabled("cpu") and "cpu" in self.autocast:
+            args, kwargs = tree.map(_as_type(self.autocast["cpu"]), (args, kwargs))
+            with autocast("cpu", enabled=False):
+                return self(*args, **kwargs)
         if kwargs or self.setup_context is not None:
             bound = inspect.signature(function).bind(*args, **kwargs)
             bound.apply_defaults()
@@ -114,6 +127,17 @@ class CustomOpDef:
         self.backward = backward
         self.setup_context = setup_context
 
+    def register_autocast(self, device_type: str, cast_inputs: Any) -> None:
+        """Have floating-point arguments cast inside of autocast for the device.
+
+        Raises ArgumentError for devices and types that PyTorch knows no autocast for.
+        """
+        if not isinstance(device_type, str) or not is_autocast_available(device_type):
+            raise ArgumentError(f"Device type {device_type!r} does not support autocast.")
+        if not isinstance(cast_inputs, DType):
+            raise ArgumentError(f"register_autocast: {cast_inputs!r} is no dtype")
+        self.autocast[device_type] = cast_inputs
+
     def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Callable[..., Any]:
         """Give the rule for `torch.vmap`, which Wend does without."""
 
@@ -147,6 +171,16 @@ class _WithRule(Function):
         found = ctx.op.backward(ctx, *grads)
         found = found if isinstance(found, tuple) else (found,)
         return (None, None, None, None, *_spread(ctx.structure, found))
+
+
+def _as_type(dtype: DType) -> Callable[[Any], Any]:
+    """Casts tensors of floating-point types, but float64, to a type."""
+
+    def cast(x: Any) -> Any:
+        fits = isinstance(x, Tensor) and x.is_floating_point() and x.dtype is not float64
+        return x.to(dtype) if fits else x
+
+    return cast
 
 
 def _spread(structure: Structure, grads: Any) -> list[Any]:
@@ -211,14 +245,62 @@ def register_fake(
     *,
     lib: Any = None,
     _stacklevel: int = 1,
-    allow_override: bool = False,
+    allow_override: bool = True,
 ) -> Any:
-    """Describe the results of an operator without computing; also a decorator."""
+    """Describe the results of an operator without computing; also a decorator.
+
+    allow_override: whether a description that is there may be replaced. Raises GraphError if not.
+    """
     found = _named(op)
+    if found.fake is not None and not allow_override:
+        raise GraphError(
+            f"register_fake: {found._qualname} has a description; give allow_override=True"
+        )
     return found.register_fake if func is None else found.register_fake(func)
 
 
-impl_abstract = register_fake
+def impl_abstract(
+    qualname: Any, func: Callable[..., Any] | None = None, *, lib: Any = None, _stacklevel: int = 1
+) -> Any:
+    """The former name of `register_fake`."""
+    return register_fake(qualname, func, lib=lib)
+
+
+def register_autocast(op: Any, device_type: str, cast_inputs: Any, /, *, lib: Any = None) -> None:
+    """Have floating-point arguments of an operator cast inside of autocast for a device.
+
+    The operator then runs without autocast. Raises ArgumentError for unknown devices and types.
+    """
+    _named(op).register_autocast(device_type, cast_inputs)
+
+
+def fallthrough_kernel() -> Any:
+    """Stands in `Library.impl` for no function of the key: calls go on to the next key."""
+    raise NotImplementedInWend("torch.library: fallthrough_kernel() should never be called.")
+
+
+def get_kernel(op: Any, dispatch_key: str) -> Callable[..., Any]:
+    """The function that an operator has for a dispatch key: "CPU", "Autograd" and the like.
+
+    op: a name such as "mine::scale", or the operator. Functions of `aten` are Wend's own.
+    Raises ArgumentError for other keys, GraphError if there is no such operator or function.
+    """
+    if not isinstance(op, (str, OpOverload)):
+        raise ArgumentError(f"get_kernel({op}): got unexpected type for op: {type(op)}")
+    if dispatch_key not in _KEYS:
+        raise ArgumentError(f"get_kernel: {dispatch_key!r} is no dispatch key that Wend has")
+    name = op if isinstance(op, str) else op.name()
+    space, _, tail = name.partition("::")
+    known = _defined.get(f"{space}::{tail.partition('.')[0]}")
+    if known is not None:
+        for kind in (_KEYS[dispatch_key], "explicit", "composite"):
+            if kind in known.kernels:
+                return known.kernels[kind]
+        raise GraphError(f"get_kernel: {name} has no function for {dispatch_key}")
+    packet = getattr(_torch_ops.namespace(space), tail.partition(".")[0], None)
+    if packet is None or packet._function is None:
+        raise GraphError(f"get_kernel: there is no operator {name}")
+    return packet._function  # type: ignore[no-any-return]
 
 
 def register_kernel(
@@ -284,9 +366,13 @@ class Library:
         dispatch_key: str = "",
         *,
         with_keyset: bool = False,
-        allow_override: bool = False,
+        allow_override: bool = True,
     ) -> None:
-        """Give the function of an operator for a dispatch key, of any device."""
+        """Give the function of an operator for a dispatch key, of any device.
+
+        with_keyset: whether the function's first argument is a set of keys; there are none: None
+        allow_override: whether a function that is there may be replaced; GraphError if not
+        """
         name = op_name
         if isinstance(op_name, str) and "::" not in op_name:
             name = f"{self.ns}::{op_name}"
@@ -294,7 +380,15 @@ class Library:
         key = dispatch_key or self.dispatch_key
         if key == "Meta":
             op.fake = fn
-        op.kernels[_KEYS.get(key, key)] = fn
+        if fn is fallthrough_kernel:
+            op.kernels.pop(_KEYS.get(key, key), None)
+            return
+        if _KEYS.get(key, key) in op.kernels and not allow_override:
+            raise GraphError(
+                f"Library.impl: {op._qualname} has a function for {key or 'all devices'}; give "
+                "allow_override=True"
+            )
+        op.kernels[_KEYS.get(key, key)] = functools.partial(fn, None) if with_keyset else fn
 
 
 def define(qualname: str, schema: str, *, lib: Any = None, tags: Sequence[Any] = ()) -> None:

@@ -4,13 +4,16 @@ from wend.frontend.methods import DisableTorchFunctionSubclass
 from wend.frontend.modes.function_modes import BaseTorchFunctionMode, TorchFunctionMode
 from wend.frontend.overrides import (
     get_default_nowrap_functions,
+    get_ignored_functions,
     get_overridable_functions,
+    get_testing_overrides,
     handle_torch_function,
     has_torch_function,
     has_torch_function_unary,
     has_torch_function_variadic,
     is_tensor_like,
     is_tensor_method_or_property,
+    redispatch_function,
     resolve_name,
     wrap_torch_function,
 )
@@ -20,13 +23,16 @@ __all__ = [
     "DisableTorchFunctionSubclass",
     "TorchFunctionMode",
     "get_default_nowrap_functions",
+    "get_ignored_functions",
     "get_overridable_functions",
+    "get_testing_overrides",
     "handle_torch_function",
     "has_torch_function",
     "has_torch_function_unary",
     "has_torch_function_variadic",
     "is_tensor_like",
     "is_tensor_method_or_property",
+    "redispatch_function",
     "resolve_name",
     "wrap_torch_function",
 ]

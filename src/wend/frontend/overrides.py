@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
+import threading
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
 from wend.core import _hot, _indexing
 from wend.core._hot import OpFunction, Tensor
-from wend.frontend.methods import torch_function
+from wend.frontend.methods import DisableTorchFunctionSubclass, torch_function
 from wend.frontend.tensor import is_plain
 
 Function = Callable[..., Any]
@@ -25,6 +27,8 @@ _SPECIAL = frozenset(
     for name in "setitem len bool int float complex index contains repr format reversed deepcopy "
     "array reduce_ex dlpack dlpack_device".split()
 )
+#: Names of parameters that are tensors.
+_TENSORS = frozenset("input self tensor tensors other x weight inputs".split())
 #: Members that do not ask: fields of the core, and the way out of a class.
 _INTERNAL = frozenset(("value", "leaf", "alias", "version", "as_subclass"))
 _MODULES = ("wend", "wend.nn.functional", "wend.linalg", "wend.special")
@@ -100,8 +104,18 @@ for _name in _SPECIAL:
 # -- queries --------------------------------------------------------------------------------
 
 
+class _Skips(threading.local):
+    once: bool = False  # whether the next question of this thread is answered with no
+
+
+_SKIPS = _Skips()
+
+
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Whether an argument's class has a `__torch_function__` that is to be asked."""
+    if _SKIPS.once:
+        _SKIPS.once = False
+        return False
     return any(type(a) is not Tensor and _asked(a) for a in relevant_args)
 
 
@@ -129,6 +143,22 @@ def handle_torch_function(
     Raises ArgumentTypeError if all answer NotImplemented.
     """
     return torch_function(public_api, args, kwargs, relevant_args)
+
+
+def redispatch_function(func: Function, types: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function without being asked about this call; ops inside of the function ask again.
+
+    For a `__torch_function__` that lets a call go on. An op is computed at once.
+    """
+    given = kwargs or {}
+    if isinstance(func, OpFunction) or getattr(Tensor, getattr(func, "__name__", ""), None) is func:
+        with DisableTorchFunctionSubclass():
+            return func(*args, **given)
+    before, _SKIPS.once = _SKIPS.once, True
+    try:
+        return func(*args, **given)
+    finally:
+        _SKIPS.once = before
 
 
 def wrap_torch_function(dispatcher: Function) -> Callable[[Function], Function]:
@@ -165,6 +195,48 @@ def get_overridable_functions() -> dict[Any, list[Function]]:
     members = [m for name, m in vars(Tensor).items() if _public(name) or name[-2:] == "__"]
     found[Tensor] = [m if callable(m) else m.__get__ for m in members if hasattr(m, "__get__")]
     return found
+
+
+@functools.lru_cache(maxsize=1)
+def get_testing_overrides() -> dict[Function, Function]:
+    """For each overridable function one of the same signature that returns -1."""
+    return {
+        f: _stand_in(f) for functions in get_overridable_functions().values() for f in functions
+    }
+
+
+def _stand_in(function: Any) -> Function:
+    def stand_in(*args: Any, **kwargs: Any) -> int:
+        return -1
+
+    try:
+        shown = inspect.signature(function)
+    except (TypeError, ValueError):  # accessors in C have none
+        return stand_in
+    facts: Any = stand_in
+    facts.__signature__ = shown
+    return stand_in
+
+
+@functools.lru_cache(maxsize=1)
+def get_ignored_functions() -> set[Function]:
+    """Public functions that no class is asked about: no parameter of these is a tensor."""
+    asked = {f for functions in get_overridable_functions().values() for f in functions}
+    found: set[Any] = {Tensor.as_subclass, Tensor.__torch_function__}
+    for module in map(importlib.import_module, _MODULES):
+        for name in getattr(module, "__all__", None) or vars(module):
+            value = getattr(module, name)
+            if isinstance(value, FunctionType) and not name.startswith("_"):
+                found.add(value)
+    return {f for f in found if f not in asked and not _takes_tensors(f)}
+
+
+def _takes_tensors(function: Any) -> bool:
+    """Whether a parameter is a tensor, by its annotation or name, or may be anything."""
+    if function in (Tensor.as_subclass, Tensor.__torch_function__):
+        return False
+    parameters = inspect.signature(function).parameters.values()
+    return any("Tensor" in str(p.annotation) or p.name in _TENSORS for p in parameters)
 
 
 @functools.lru_cache(maxsize=1)

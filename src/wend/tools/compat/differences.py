@@ -91,6 +91,12 @@ OUT_OF_SCOPE: list[tuple[str, str, str]] = [
         "parts that PyTorch's own code calls, and that its documentation leaves out",
     ),
     (
+        "dispatcher",
+        r"torch\.library\.(Library\.(fallback|register_symm_mem_args)|register_torch_dispatch)"
+        r"|torch\.overrides\.enable_reentrant_dispatch",
+        "calls go to functions by name: there is no table of keys, and no class below tensors",
+    ),
+    (
         "data pipes",
         r"torch\.utils\.data\.(DF|DataChunk|Iter\w*Pipe|Map\w*Pipe|argument_|functional_|guaranteed"
         r"|non_det|runtime_|datapipes|graph|_?typing|backward_comp|standard_pipes)\w*",
