@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 import sys
 import types
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wend.base.errors import NotImplementedInWend
+from wend.base.errors import ArgumentError, NotImplementedInWend
 from wend.core._hot import Tensor
 from wend.core.provenance import current_site
 from wend.fx.graph import Graph
@@ -194,7 +195,7 @@ class Tracer:
     def trace(
         self,
         root: Module | Callable[..., Any],
-        concrete_args: dict[str, Any] | None = None,
+        concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
     ) -> Graph:
         """The graph of a module's forward, or of a function.  `self.root` has the tensors.
 
@@ -210,12 +211,41 @@ class Tracer:
         tensors = [*self.root.named_parameters(), *self.root.named_buffers()]
         self._tensors = {id(x): path for path, x in tensors}
         self._note_constants()
-        args, kwargs = self._arguments(function, len(bound), concrete_args or {})
-        function = _without_stars(function)
+        function, args = self.create_args_for_root(function, bool(bound), concrete_args)
         with self._patched():
-            result = function(*bound, *args, **kwargs)
+            result = function(*args)
         self.create_node("output", "output", (self.create_arg(result),), {})
         return self.graph
+
+    def create_args_for_root(
+        self,
+        root_fn: Callable[..., Any],
+        is_module: bool,
+        concrete_args: dict[str, Any] | tuple[Any, ...] | None = None,
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """(a function, its arguments): a proxy with a placeholder for each parameter.
+
+        is_module: whether the first parameter is the traced module
+        concrete_args: see `trace`; a tuple has a value for each parameter
+        Raises ArgumentError for a tuple of another length.
+        """
+        if isinstance(concrete_args, tuple):
+            names = list(inspect.signature(root_fn).parameters)[is_module:]
+            if len(names) != len(concrete_args):
+                raise ArgumentError(
+                    f"Tracing expected {len(names)} arguments but got {len(concrete_args)} "
+                    "concrete arguments"
+                )
+            concrete_args = dict(zip(names, concrete_args, strict=True))
+        args, kwargs = self._arguments(root_fn, int(is_module), concrete_args or {})
+        function = _without_stars(root_fn)
+        if kwargs:
+            function = functools.partial(function, **kwargs)
+        return function, [self.root, *args] if is_module else args
+
+    def get_fresh_qualname(self, prefix: str) -> str:
+        """The prefix with the first number from 0 that no attribute of the traced module has."""
+        return next(n for k in itertools.count() if not hasattr(self.root, n := f"{prefix}{k}"))
 
     def _note_constants(self) -> None:
         """Tensors that are plain attributes of modules."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from wend.base.errors import ArgumentError
+from wend.core._hot import Tensor
 from wend.fx.node import Node, Target, _text, map_aggregate, map_arg, refuse_edit, target_text
 
 __all__ = ["Graph", "PythonCode"]
@@ -64,11 +65,20 @@ class Graph:
     def __init__(
         self, owning_module: Any = None, tracer_cls: Any = None, tracer_extras: Any = None
     ):
-        self.owning_module = owning_module
+        self._owning_module = owning_module
         self._tracer_cls = tracer_cls
         self._nodes: list[Node] = []
         self._position: dict[Node, int] = {}
         self._names: dict[str, int] = {}
+
+    @property
+    def owning_module(self) -> Any:
+        """The GraphModule that computes the graph, the first if there are several."""
+        return self._owning_module
+
+    @owning_module.setter
+    def owning_module(self, mod: Any) -> None:
+        self._owning_module = mod
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -157,6 +167,34 @@ class Graph:
     ) -> Node:
         """A call of a function."""
         return self.create_node("call_function", the_function, args, kwargs, name, type_expr)
+
+    def create_size_node(self, tensor_node: Node, dim: int) -> Node:
+        """The extent of a dim of a node's result."""
+        return self._fact(tensor_node, "size", (dim,))
+
+    def create_stride_node(self, tensor_node: Node, dim: int) -> Node:
+        """The stride of a dim of a node's result."""
+        return self._fact(tensor_node, "stride", (dim,))
+
+    def create_storage_offset_node(self, tensor_node: Node) -> Node:
+        """The place of the first element of a node's result in its memory."""
+        return self._fact(tensor_node, "storage_offset", ())
+
+    def _fact(self, node: Node, method: str, args: tuple[int, ...]) -> Node:
+        """A method of a tensor, with the answer noted where the tensor of the node is noted."""
+        made = self.call_method(method, (node, *args))
+        for key in ("val", "example_value"):
+            if isinstance(node.meta.get(key), Tensor):
+                made.meta[key] = getattr(node.meta[key], method)(*args)
+        return made
+
+    def process_inputs(self, *args: Any) -> Any:
+        """The arguments of a call as the graph takes them: as they are."""
+        return args
+
+    def process_outputs(self, out: Any) -> Any:
+        """The graph's result as a call returns it: as it is."""
+        return out
 
     def output(self, result: Any, type_expr: Any = None) -> Node:
         """The result of the function."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -159,6 +160,27 @@ class Node:
             return True
         name = self.target if self.op == "call_method" else ""
         return isinstance(name, str) and name.endswith("_") and not name.endswith("__")
+
+    def normalized_arguments(
+        self,
+        root: Any,
+        arg_types: tuple[Any, ...] | None = None,
+        kwarg_types: dict[str, Any] | None = None,
+        normalize_to_only_use_kwargs: bool = False,
+    ) -> Any:
+        """(args, kwargs) with the defaults of arguments left out; None if these cannot be told.
+
+        root: the module with the submodules     normalize_to_only_use_kwargs: all by keyword
+        """
+        schemas = importlib.import_module("wend.fx.operator_schemas")
+        only = normalize_to_only_use_kwargs
+        if self.op == "call_function":
+            return schemas.normalize_function(
+                self.target, self.args, self.kwargs, arg_types, kwarg_types, only
+            )
+        if self.op == "call_module":
+            return schemas.normalize_module(root, self.target, self.args, self.kwargs, only)
+        return None
 
     def format_node(self, *args: Any, **kwargs: Any) -> str:
         """The node as a line of text."""
