@@ -266,7 +266,8 @@ def rebind(handle: Tensor, value: Value) -> None:
     check = getattr(trace.symbolic, "check_rebinding", None)
     if check is not None:
         check(handle)
-    rebound = getattr(value.extra or handle.value.extra, "rebound", None)
+    extra = handle.value.extra if value.extra is None else value.extra  # tensors have no truth
+    rebound = getattr(extra, "rebound", None)
     if rebound is not None:  # on the device meta
         handle.value = rebound(handle, value)
         handle.version += 1
