@@ -22,6 +22,7 @@ from wend.base.errors import ArgumentError
 from wend.frontend.profiling.chrome_trace import MOST_BYTES
 from wend.frontend.profiling.event_lists import DeviceType, EventList
 from wend.frontend.profiling.recording import Options, Recording
+from wend.frontend.profiling.window import SliceTree
 
 __all__ = [
     "DeviceType",
@@ -314,6 +315,13 @@ class profile:
             left out is noted in the file; None for no limit
         """
         self._measured("export_chrome_trace").export(path, self._whole_metadata(), max_bytes)
+
+    def slices(self) -> list[SliceTree]:
+        """The slices of the last recording as trees: `slice`, `inner`, `walk()`, `leaves()`.
+
+        A slice has a kind, a name, and begin and end in nanoseconds.
+        """
+        return self._measured("slices").seen().trees
 
     def _whole_metadata(self) -> dict[str, Any]:
         found = {**self.preset_metadata, **self._metadata}

@@ -33,7 +33,7 @@ __all__ = [
 
 #: Time of the program outside of the engine: Python, and the recording of ops.
 RECORDING = "recording"
-#: Time of a flush outside of its parts: choosing a plan, arguments of kernels, handing over.
+#: Time of a flush or group outside of the kernels: choosing a plan, arguments, handing over.
 LAUNCH = "launch"
 #: Gaps of fewer nanoseconds are no slices.
 _SHORT = 300
@@ -234,7 +234,9 @@ class EventMaker:
         if self.is_shown(one):
             user = one.kind in SCOPES
             name = one.name if user else f"wend::{one.name}"
-            if one.kind == "step":
+            if isinstance(one.about, FlushPart):  # outside of any flush gradients alone are computed
+                name = f"backward::{one.name}"
+            elif one.kind == "step":
                 name = "ProfilerStep*"  # all steps are a single row of sums
             event = self.event(name, one.track[0], one.begin, one.end, is_user_annotation=user)
             event.trace_name = one.name
@@ -328,11 +330,13 @@ def clipped(one: Slice, start: int, end: int) -> Slice:
 def gaps_of(tree: SliceTree) -> list[Slice]:
     """Return the time of the program within a slice, and outside of the slices within."""
     one = tree.slice
-    if one.kind == FLUSH:
-        name = LAUNCH
-    elif one.kind in SCOPES or one.kind in ("profile", "backward"):
+    if one.kind in SCOPES or one.kind in ("profile", "backward", "backward part"):
         name = RECORDING
+    elif one.kind in ("plan", "compile"):
+        name = one.kind
     else:
+        name = LAUNCH
+    if not tree.inner and name != RECORDING and one.kind != FLUSH:
         return []
     found, at = [], one.begin
     for inner in [*(t.slice for t in tree.inner), None]:

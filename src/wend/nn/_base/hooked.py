@@ -243,10 +243,19 @@ class HooksMixin:
 def measure_modules(recorder: Any, taps: Taps) -> None:
     """Have calls of modules measured: they go the way of modules with hooks meanwhile."""
 
+    known: dict[Any, tuple[Any, str]] = {}  # by path of the module around and id: module, path
+
+    def path_of(module: Any, outer: str) -> str:
+        found = known.get((outer, id(module)))
+        if found is None or found[0] is not module:
+            path = module_path(_hot.current_trace().modules) or type(module).__name__
+            found = known[outer, id(module)] = module, path
+        return found[1]
+
     def call(original: Any) -> Any:
         def measured(module: Any, args: Any, kwargs: Any) -> Any:
             name = type(module).__name__
-            path = module_path(_hot.current_trace().modules) or name
+            path = path_of(module, recorder.module_path())
             scope = recorder.enter("module", f"nn.Module: {name}", path)
             try:
                 return original(module, args, kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from wend.compiler.llvm_ir import jit
@@ -56,7 +57,7 @@ def _tap_flushes(recorder: SliceRecorder, taps: Taps, frames: ClockedFrames, aft
             after(flush, job, live)
 
     def execute_many(jobs: list[FlushJob], lives: list[list[int]]) -> None:
-        with recorder.measured("lanes", f"lanes of {len(jobs)} fibers"):
+        with recorder.measured("lanes", "lanes", {"fibers": len(jobs)}):
             plain_many(jobs, lives)
         for job in jobs:
             recorder.forget(job.states)
@@ -158,20 +159,34 @@ def _tap_groups(recorder: SliceRecorder, taps: Taps) -> None:
         taps.replace(cls, "forward", _as_part(recorder, "groups", name))
     for cls, name in ((Execution, "groups of regions"), (PerOpExecution, "single ops")):
         taps.replace(cls, "backward", _as_part(recorder, "groups", f"gradients of {name}"))
-    taps.replace(Execution, "backward_again", _gradients_measured(recorder))
+    flushes: Any = weakref.WeakKeyDictionary()
+
+    def leave_open(original: Any) -> Any:
+        def measured(execution: Any, wanted: list[int]) -> None:
+            batch = execution.batch
+            flushes[execution] = batch.states, batch.sites, [v.type for v in execution.values]
+            original(execution, wanted)
+
+        return measured
+
+    for cls in (Forward, PerOpExecution):
+        taps.replace(cls, "leave_open", leave_open)
+    for cls in (Execution, PerOpExecution):
+        taps.replace(cls, "backward_again", _gradients_measured(recorder, flushes))
     taps.replace(flush_lanes, "run_lane_batch", _lanes_measured(recorder))
     taps.replace(Backward, "compute", _sliced(recorder, "lanes", "gradients of lanes"))
 
 
-def _gradients_measured(recorder: SliceRecorder) -> Any:
-    """The backward pass of an earlier flush by groups: a flush of the same steps, for reports."""
+def _gradients_measured(recorder: SliceRecorder, flushes: Any) -> Any:
+    """The backward pass of an earlier flush by groups: a flush of the same steps, for reports.
+
+    flushes: the steps, lines and types of executions that wait for a backward pass
+    """
 
     def make(original: Any) -> Any:
         def measured(execution: Any, *args: Any) -> Any:
-            batch, values = execution.batch, execution.values
-            types = [v.type for v in values]
             begin = now()
-            with recorder.flushing(batch.states, batch.sites, types) as flush:
+            with recorder.flushing(*flushes.get(execution, ([], None, []))) as flush:
                 flush.backward = True
                 try:
                     return original(execution, *args)

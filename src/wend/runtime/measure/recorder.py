@@ -192,6 +192,13 @@ class SliceRecorder:
         self.begun[scope.number] = (scope, now(), track)
         return scope
 
+    def module_path(self) -> str:
+        """The path of the innermost module that is being called, or ""."""
+        scope = self.scopes.get(self.scope_track(_hot.current_trace()))
+        while scope is not None and scope.kind != "module":
+            scope = scope.outer
+        return "" if scope is None else str(scope.about)
+
     def leave(self, scope: Scope) -> None:
         """Close a scope, and the scopes within that nobody has closed."""
         found = self.begun.pop(scope.number, None)
