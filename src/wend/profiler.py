@@ -7,6 +7,7 @@ together, later than recorded: an op has a share of its kernel's time, by its co
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import socket
@@ -21,7 +22,9 @@ from wend.autograd.profiler import record_function
 from wend.base.errors import ArgumentError
 from wend.frontend.profiling.chrome_trace import MOST_BYTES
 from wend.frontend.profiling.event_lists import DeviceType, EventList
+from wend.frontend.profiling.memory_report import MemoryReport
 from wend.frontend.profiling.recording import Options, Recording
+from wend.frontend.profiling.time_tables import TimeTable, by_line, by_module
 from wend.frontend.profiling.window import SliceTree
 
 __all__ = [
@@ -315,6 +318,42 @@ class profile:
             left out is noted in the file; None for no limit
         """
         self._measured("export_chrome_trace").export(path, self._whole_metadata(), max_bytes)
+
+    def by_line(self) -> TimeTable:
+        """The time of each of the user's lines: the shares that its ops have of the kernels.
+
+        Rows in brackets are work of the engine and of the program; all rows add up to the time of
+        the recording.
+        """
+        return by_line(self._measured("by_line").seen())
+
+    def by_module(self) -> TimeTable:
+        """The time of each module: of its own ops, and with the modules within."""
+        return by_module(self._measured("by_module").seen())
+
+    def memory(self) -> MemoryReport:
+        """Who held how much memory at the peak, by owner and line; and all that was allocated.
+
+        Raises RuntimeError if the profiler was made without `profile_memory=True`.
+        """
+        return self._measured("memory").memory()
+
+    def export_memory_timeline(self, path: str, device: str | None = None) -> None:
+        """Write the bytes held over time: `[[microseconds, ...], [bytes, ...]]` as JSON.
+
+        Raises RuntimeError if the profiler was made without `profile_memory=True`, and
+        ArgumentError for a path that does not end in `.json` or `.json.gz`.
+        """
+        if not path.endswith((".json", ".json.gz")):
+            raise ArgumentError(
+                f"export_memory_timeline: {path} ends neither in .json nor .json.gz"
+            )
+        times, sizes = (
+            zip(*self.memory().timeline, strict=True) if self.memory().timeline else ((), ())
+        )
+        opened: Any = gzip.open if path.endswith(".gz") else open
+        with opened(path, "wt", encoding="utf-8") as file:
+            json.dump([[at for at, _ in timeline], [size for _, size in timeline]], file)
 
     def slices(self) -> list[SliceTree]:
         """The slices of the last recording as trees: `slice`, `inner`, `walk()`, `leaves()`.

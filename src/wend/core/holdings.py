@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from wend.core import _hot
 from wend.core._hot import Segment
 
-__all__ = ["describe_holdings"]
+__all__ = ["NAMERS", "Holding", "describe_holdings", "holdings", "root_of"]
 
 #: How many holders are named.
 MOST = 8
+
+#: Functions that name the tensors of an object: (class, function of the object that yields pairs of
+#: a tensor and a text). Each package adds its own when imported.
+NAMERS: list[tuple[type, Callable[[Any], Iterator[tuple[Any, str]]]]] = []
+
+
+class Holding(NamedTuple):
+    """Memory that is held.
+
+    owner: the kind of holder: a parameter, a gradient, a result, ...
+    place: the op and the user's line, or the name within a module or optimizer; may be empty
+    array: the memory, which is no part of another array
+    """
+
+    owner: str
+    place: str
+    array: Any
+
+    @property
+    def text(self) -> str:
+        """Owner and place."""
+        return f"{self.owner}, {self.place}" if self.place else self.owner
 
 
 def describe_holdings(site_of: Any) -> str:
@@ -20,23 +43,9 @@ def describe_holdings(site_of: Any) -> str:
 
     site_of: `provenance.site_of`
     """
-    seen: set[int] = set()
     held: dict[str, int] = {}
-    for thing in gc.get_objects():
-        if type(thing) is Segment and thing.saved:
-            for i, (_, array) in thing.saved.items():
-                note(held, seen, array, f"kept for backward, {place(thing, i, site_of)}")
-        elif issubclass(type(thing), _hot.Tensor):  # asking the thing itself may wake a lazy object
-            value = thing.value
-            if value is None or value.buffer is None:
-                continue
-            if value.segment is not None:
-                where = f"a result, {place(value.segment, value.seg_index, site_of)}"
-            elif thing.requires_grad:
-                where = "parameters and other leaves that require grad"
-            else:
-                where = "tensors without a history"
-            note(held, seen, value.buffer, where)
+    for holding in holdings(site_of):
+        held[holding.text] = held.get(holding.text, 0) + int(holding.array.nbytes)
     rows = sorted(held.items(), key=lambda row: -row[1])
     lines = [f"  {size / 1e6:.1f} MB: {who}" for who, size in rows[:MOST]]
     rest = sum(size for _, size in rows[MOST:])
@@ -45,13 +54,65 @@ def describe_holdings(site_of: Any) -> str:
     return "\n".join(["held now:", *lines]) if lines else "nothing is held"
 
 
-def note(held: dict[str, int], seen: set[int], array: Any, who: str) -> None:
-    """Add the memory that an array lies in, once."""
+def holdings(site_of: Any) -> Iterator[Holding]:
+    """All memory that tensors, and graphs for backward passes, hold: each piece once.
+
+    site_of: `provenance.site_of`
+    """
+    things = gc.get_objects()
+    seen: set[int] = set()
+    for owner, place, array in _all_holdings(things, site_of):
+        root = root_of(array)
+        if id(root) not in seen and hasattr(root, "nbytes"):
+            seen.add(id(root))
+            yield Holding(owner, place, root)
+
+
+def _all_holdings(things: list[Any], site_of: Any) -> Iterator[tuple[str, str, Any]]:
+    """(owner, place, array); the first that names an array knows best."""
+    tensors = []
+    segments = []
+    for thing in things:
+        kind = type(thing)  # asking the thing itself may wake a lazy object
+        if kind is Segment:
+            segments.append(thing)
+        elif issubclass(kind, _hot.Tensor):
+            tensors.append(thing)
+        else:
+            for named, names in NAMERS:
+                if issubclass(kind, named):
+                    for t, text in names(thing):
+                        yield from _of_tensor(t, text, "")
+    for t in tensors:
+        if t.leaf is not None and t._grad is not None:
+            yield from _of_tensor(t._grad, "gradients", "")
+    for segment in segments:
+        for i, (_, array) in (segment.saved or {}).items():
+            yield "kept for backward", place(segment, i, site_of), array
+    for t in tensors:
+        value = t.value
+        if value is None or value.buffer is None:
+            continue
+        if value.segment is not None:
+            yield "a result", place(value.segment, value.seg_index, site_of), value.buffer
+        elif t.requires_grad:
+            yield "parameters and other leaves that require grad", "", value.buffer
+        else:
+            yield "tensors without a history", "", value.buffer
+
+
+def _of_tensor(t: Any, owner: str, where: str) -> Iterator[tuple[str, str, Any]]:
+    value = getattr(t, "value", None)
+    buffer = getattr(value, "buffer", None)
+    if buffer is not None:
+        yield owner, where, buffer
+
+
+def root_of(array: Any) -> Any:
+    """The array whose memory an array lies in."""
     while getattr(array, "base", None) is not None and hasattr(array.base, "nbytes"):
         array = array.base
-    if id(array) not in seen:
-        seen.add(id(array))
-        held[who] = held.get(who, 0) + int(getattr(array, "nbytes", 0))
+    return array
 
 
 def place(segment: Segment, i: int, site_of: Any) -> str:

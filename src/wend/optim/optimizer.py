@@ -15,6 +15,7 @@ from wend.base.errors import ArgumentError, GraphError
 from wend.base.interrupts import is_interrupt
 from wend.core._hot import current_trace
 from wend.core._types import off_mode
+from wend.core.holdings import NAMERS
 from wend.core.provenance import one_site
 from wend.core.whole import (
     Headroom,
@@ -650,3 +651,16 @@ def _hand_back(given: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
                 found = used.get(key)
                 if isinstance(value, Tensor) and found is not None and found is not value:
                     value.copy_(found) if isinstance(found, Tensor) else value.fill_(found)
+
+
+def name_states(optimizer: Optimizer) -> Iterator[tuple[Tensor, str]]:
+    """The tensors of an optimizer's state, with names for reports of memory."""
+    kind = type(optimizer).__name__
+    for state in list(vars(optimizer).get("state", {}).values()):
+        if isinstance(state, dict):
+            for key, x in list(state.items()):
+                if isinstance(x, Tensor):
+                    yield x, f"state of optimizers: {key} of {kind}"
+
+
+NAMERS.append((Optimizer, name_states))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from wend.core import _hot
 from wend.frontend.profiling.chrome_trace import MOST_BYTES, write_trace
 from wend.frontend.profiling.event_lists import EventList
+from wend.frontend.profiling.memory_report import MemoryReport
 from wend.frontend.profiling.session import session
 from wend.frontend.profiling.window import Window
 from wend.runtime.measure.recorder import Scope, SliceRecorder, now
@@ -37,7 +38,7 @@ class Recording:
 
     def begin(self) -> None:
         """Begin to measure."""
-        self.recorder = session.begin(self.options.with_stack)
+        self.recorder = session.begin(self.options.with_stack, self.options.profile_memory)
         self.restart()
 
     def restart(self) -> None:
@@ -77,7 +78,7 @@ class Recording:
     def toggle(self, on: bool) -> None:
         """Pause, or go on."""
         if on and self.recorder is None:
-            self.recorder = session.begin(self.options.with_stack)
+            self.recorder = session.begin(self.options.with_stack, self.options.profile_memory)
         elif not on and self.recorder is not None:
             self.end()
 
@@ -93,17 +94,26 @@ class Recording:
         if self._events is not None:
             return self._events
         options = self.options
-        made = self.seen().events(
+        window = self.seen()
+        made = window.events(
             options.record_shapes,
             options.with_stack,
             options.with_flops,
             options.with_modules,
+            window.memory if options.profile_memory else None,
             profile_memory=options.profile_memory,
             export=lambda path: self.export(path, {}),
         )
         if self.window is not None:
             self._events = made
         return made
+
+    def memory(self) -> MemoryReport:
+        """The memory of the recording.  Raises RuntimeError without `profile_memory=True`."""
+        if not self.options.profile_memory:
+            raise RuntimeError("memory: make the profiler with profile_memory=True")
+        window = self.seen()
+        return MemoryReport(window, list(window.memory.events))
 
     def export(self, path: str, metadata: dict[str, Any], most: int | None = MOST_BYTES) -> int:
         """Write a Chrome trace; return how many steps the limit has left out."""

@@ -6,7 +6,10 @@ import functools
 from typing import Any
 
 from wend.core._hot import Tensor
+from wend.core.holdings import holdings
+from wend.core.provenance import site_of
 from wend.frontend.autograd import backward as backward_module
+from wend.runtime.measure.allocations import AllocationLog
 from wend.runtime.measure.engine import measure_engine
 from wend.runtime.measure.recorder import RUNNING, SliceRecorder, now
 from wend.runtime.measure.taps import SOURCES, Taps
@@ -22,7 +25,7 @@ class Session:
         self.recorder: SliceRecorder | None = None
         self.taps: list[Taps] = []
 
-    def begin(self, with_frames: bool = False) -> SliceRecorder:
+    def begin(self, with_frames: bool = False, with_memory: bool = False) -> SliceRecorder:
         """Switch the recording on, or join the recording under way."""
         self.users += 1
         recorder = self.recorder
@@ -30,6 +33,9 @@ class Session:
             recorder = self.recorder = SliceRecorder()
             self.taps = [measure_engine(recorder), measure_program(recorder)]
             RUNNING.append(recorder)
+        if with_memory and recorder.memory is None:
+            recorder.memory = AllocationLog()
+            recorder.memory.begin(list(holdings(site_of)))
         recorder.with_frames = recorder.with_frames or with_frames
         return recorder
 
@@ -40,6 +46,8 @@ class Session:
             RUNNING.clear()
             while self.taps:
                 self.taps.pop().remove()
+            if self.recorder is not None and self.recorder.memory is not None:
+                self.recorder.memory.end()
             self.recorder = None
 
 
@@ -57,19 +65,18 @@ def measure_program(recorder: SliceRecorder) -> Taps:
 
 
 def _tap_backward(recorder: SliceRecorder, taps: Taps) -> None:
-    inside: list[int] = []
-
     def measure(original: Any) -> Any:
         @functools.wraps(original)
         def measured(*args: Any, **named: Any) -> Any:
-            if inside:
+            local = recorder.local
+            if local.backward:
                 return original(*args, **named)
             begin, track = now(), recorder.track()
-            inside.append(1)
+            local.backward = True
             try:
                 return original(*args, **named)
             finally:
-                inside.pop()
+                local.backward = False
                 recorder.slice("backward", "backward", begin, track)
 
         return measured

@@ -76,17 +76,18 @@ class OpTime:
     ns: nanoseconds in all parts
     """
 
-    __slots__ = ("begin", "count", "name", "ns", "parts", "step")
+    __slots__ = ("begin", "count", "flops", "name", "ns", "parts", "step")
 
     def __init__(self, name: str, step: int, count: int) -> None:
         self.name, self.step, self.count = name, step, count
-        self.begin, self.ns = 0, 0.0
+        self.begin, self.ns, self.flops = 0, 0.0, 0
         self.parts: list[FlushPart] = []
 
-    def add(self, begin: int, ns: float, part: FlushPart) -> None:
+    def add(self, begin: int, ns: float, flops: int, part: FlushPart) -> None:
         """Add a share of a part."""
         if not self.parts:
             self.begin = begin
+        self.flops += flops
         self.ns += ns
         self.parts.append(part)
 
@@ -101,6 +102,7 @@ class Window:
         """first: the number of slices that are older"""
         self.start, self.end = start, end
         self.threads = dict(recorder.threads)
+        self.memory = recorder.memory
         rows = [*recorder.slices[first:], *recorder.open_scopes()]
         self.slices = [clipped(row, start, end) for row in rows if row.end > start]
         self._known: dict[int, Any] = {}  # see `shares.costs_of_part`
@@ -163,8 +165,8 @@ class Window:
             if flush.backward:
                 name = f"backward::{state.prim.name}"
             op = OpTime(name, k, flush.lanes)
-            for begin, ns, _, part in shares:
-                op.add(begin, ns, part)
+            for begin, ns, cost, part in shares:
+                op.add(begin, ns, cost.flops if part.kind == "kernel" else 0, part)
             found.append(op)
         return found
 
@@ -234,7 +236,9 @@ class EventMaker:
         if self.is_shown(one):
             user = one.kind in SCOPES
             name = one.name if user else f"wend::{one.name}"
-            if isinstance(one.about, FlushPart):  # outside of any flush gradients alone are computed
+            if isinstance(
+                one.about, FlushPart
+            ):  # outside of any flush gradients alone are computed
                 name = f"backward::{one.name}"
             elif one.kind == "step":
                 name = "ProfilerStep*"  # all steps are a single row of sums
@@ -263,6 +267,7 @@ class EventMaker:
 
     def add_ops(self, flush: MeasuredFlush, parent: FunctionEvent) -> None:
         """Add the ops of a flush."""
+        counted: set[int] = set()
         for op in self.window.ops_of(flush):
             begin = op.begin or flush.begin
             event = self.event(op.name, parent.thread, begin, begin + op.ns)
@@ -276,7 +281,8 @@ class EventMaker:
                 event.stack = stack_of(flush, op.step)
             if self.modules or self.stack:
                 event.module = module_of(flush.scope_at(op.step))
-            if self.memory is not None:
+            if self.memory is not None and op.step not in counted:
+                counted.add(op.step)  # a backward pass is a step of many ops
                 event.cpu_memory_usage = self.memory.bytes_of(flush, op.step)
             event.set_cpu_parent(parent)
             parent.append_cpu_child(event)
@@ -356,7 +362,7 @@ def gradients_of_step(state: Any, k: int, shares: list[Any], lanes: int) -> list
     for begin, ns, cost, part in shares:
         op = found.setdefault(cost.name, OpTime(f"backward::{cost.name}", k, 0))
         op.count += lanes
-        op.add(begin, ns, part)
+        op.add(begin, ns, cost.flops, part)
     return list(found.values())
 
 

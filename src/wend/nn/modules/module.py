@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from wend.core._modules import note_module_class
+from wend.core.holdings import NAMERS
 from wend.frontend.toolkit import ModuleBase, Tensor
 from wend.nn._base.convert import ConversionMixin
 from wend.nn._base.gradients import clear_gradients
@@ -277,3 +278,15 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
 def _indented(text: str, spaces: int) -> str:
     """All lines but the first, moved to the right."""
     return text.replace("\n", "\n" + " " * spaces)
+
+
+def name_members(module: Module) -> Iterator[tuple[Any, str]]:
+    """The parameters and buffers of a module, with names for reports of memory."""
+    kind = type(module).__name__
+    for table, owner in (("_parameters", "parameters"), ("_buffers", "buffers")):
+        for name, x in list((vars(module).get(table) or {}).items()):
+            if x is not None:
+                yield x, f"{owner}: {name} of {kind}"
+
+
+NAMERS.append((Module, name_members))

@@ -52,7 +52,9 @@ class ClockedOwner:
         at, recorder = now(), self.recorder
         if recorder is None:
             return
-        if self.running and not op.first:
+        if op.first:
+            recorder.temporaries(frame.arena_bytes)
+        elif self.running:
             recorder.part(part_of(self.owner, self.running, self.begin, at))
         self.running, self.begin = op.steps, now()
 

@@ -26,15 +26,12 @@ from wend.transforms import backward_ways, grad
 __all__ = ["measure_engine"]
 
 
-def measure_engine(recorder: SliceRecorder, after_flush: Any = None) -> Taps:
-    """Have the recorder told of the work of the engine, until the taps are removed.
-
-    after_flush: called with each flush, its job and the wanted values, once these are computed
-    """
+def measure_engine(recorder: SliceRecorder) -> Taps:
+    """Have the recorder told of the work of the engine, until the taps are removed."""
     taps = Taps()
     frames = ClockedFrames(recorder)
     taps.undo.append(frames.remove)
-    _tap_flushes(recorder, taps, frames, after_flush)
+    _tap_flushes(recorder, taps, frames)
     _tap_plans(recorder, taps, frames)
     _tap_reference(recorder, taps)
     _tap_groups(recorder, taps)
@@ -42,7 +39,7 @@ def measure_engine(recorder: SliceRecorder, after_flush: Any = None) -> Taps:
     return taps
 
 
-def _tap_flushes(recorder: SliceRecorder, taps: Taps, frames: ClockedFrames, after: Any) -> None:
+def _tap_flushes(recorder: SliceRecorder, taps: Taps, frames: ClockedFrames) -> None:
     plain, plain_many = verified._plain["execute"], verified._plain["execute_many"]
 
     def execute(job: FlushJob, live: list[int]) -> None:
@@ -53,8 +50,8 @@ def _tap_flushes(recorder: SliceRecorder, taps: Taps, frames: ClockedFrames, aft
                 frames.add_plan(ready)
         with recorder.flushing(job.states, job.sites, [v.type for v in job.values]) as flush:
             plain(job, live)
-        if after is not None:
-            after(flush, job, live)
+        if recorder.memory is not None:
+            recorder.memory.after_flush(flush, job.values, live)
 
     def execute_many(jobs: list[FlushJob], lives: list[list[int]]) -> None:
         with recorder.measured("lanes", "lanes", {"fibers": len(jobs)}):

@@ -98,11 +98,11 @@ class MeasuredFlush:
     """
 
     __slots__ = (
+        "arena",
         "backward",
         "begin",
         "end",
         "lanes",
-        "made",
         "parts",
         "scopes",
         "sites",
@@ -115,6 +115,7 @@ class MeasuredFlush:
         self, states: Any, sites: Any, types: list[Any], scopes: Any, track: Track
     ) -> None:
         self.backward = False  # whether gradients of the steps were computed
+        self.arena = 0  # bytes of temporaries
         self.lanes = 1  # fibers that ran these steps together
         self.states = states
         self.sites = sites
@@ -122,7 +123,6 @@ class MeasuredFlush:
         self.scopes = scopes
         self.track = track
         self.parts: list[FlushPart] = []
-        self.made: list[tuple[int, int]] = []  # (index of a value, bytes) of new arrays
         self.begin = self.end = 0
 
     def scope_at(self, k: int) -> Scope | None:
@@ -136,9 +136,10 @@ class MeasuredFlush:
 
 
 class _Running(threading.local):
-    """The flush that this thread runs."""
+    """The flush that this thread runs, and whether a backward pass is under way."""
 
     flush: MeasuredFlush | None = None
+    backward = False
     track: Track | None = None
 
 
@@ -161,6 +162,7 @@ class SliceRecorder:
         self.marks: dict[int, tuple[Any, list[tuple[int, Scope | None]]]] = {}
         self.threads: dict[int, str] = {}
         self.count = 0
+        self.memory: Any = None  # an `AllocationLog`, if memory is measured
         self.local = _Running()
 
     # -- scopes -----------------------------------------------------------------------------
@@ -272,6 +274,12 @@ class SliceRecorder:
             flush.end = now()
             self.local.flush = outer
             self.slices.append(Slice(FLUSH, FLUSH, flush.begin, flush.end, track, flush))
+
+    def temporaries(self, size: int) -> None:
+        """Note the bytes of temporaries that the flush under way has."""
+        flush = self.local.flush
+        if flush is not None:
+            flush.arena = max(flush.arena, size)
 
     def part(self, part: FlushPart) -> None:
         """Note a part of the flush that runs; a part outside of any flush is a slice of its own."""
