@@ -348,9 +348,7 @@ class profile:
             raise ArgumentError(
                 f"export_memory_timeline: {path} ends neither in .json nor .json.gz"
             )
-        times, sizes = (
-            zip(*self.memory().timeline, strict=True) if self.memory().timeline else ((), ())
-        )
+        timeline = self.memory().timeline
         opened: Any = gzip.open if path.endswith(".gz") else open
         with opened(path, "wt", encoding="utf-8") as file:
             json.dump([[at for at, _ in timeline], [size for _, size in timeline]], file)

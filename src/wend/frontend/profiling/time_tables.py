@@ -17,6 +17,7 @@ class TimeRow(NamedTuple):
 
     where: a line, the path of a module, or in brackets the engine's or the program's own work
     own_us: microseconds of the place itself     total_us: with the modules within
+    backward_us: microseconds of gradients, a part of `total_us`
     calls: how many ops were computed     flops: their operations
     """
 
@@ -25,6 +26,7 @@ class TimeRow(NamedTuple):
     total_us: float
     calls: int = 0
     flops: int = 0
+    backward_us: float = 0.0
 
 
 class TimeTable(list[TimeRow]):
@@ -41,14 +43,13 @@ class TimeTable(list[TimeRow]):
 
     def __str__(self) -> str:
         whole = self.total_us or 1.0
-        lines = [
-            f"{'own':>10s} {'own %':>6s} {'total':>10s} {'ops':>6s} {'MFLOP':>9s}  {self.title}"
-        ]
+        head = f"{'own':>10s} {'own %':>6s} {'total':>10s} {'backward':>10s} {'ops':>6s}"
+        lines = [f"{head} {'MFLOP':>9s}  {self.title}"]
         for row in self:
             lines.append(
                 f"{format_time(row.own_us):>10s} {row.own_us / whole:6.1%} "
-                f"{format_time(row.total_us):>10s} {row.calls:6d} {row.flops / 1e6:9.3f}  "
-                f"{row.where}"
+                f"{format_time(row.total_us):>10s} {format_time(row.backward_us):>10s} "
+                f"{row.calls:6d} {row.flops / 1e6:9.3f}  {row.where}"
             )
         lines.append(f"{format_time(self.total_us):>10s} in all")
         return "\n".join(lines)
@@ -63,7 +64,9 @@ def by_line(window: Window) -> TimeTable:
     flops: Counter[str] = Counter()
     for flush in window.flushes():
         for op in window.ops_of(flush):
-            line = line_of(flush, op.step)
+            line = line_of(flush, op.site)
+            if op.site != op.step:
+                line += " (backward)"
             own[line] += op.ns / 1e3  # type: ignore[assignment]
             calls[line] += op.count
             flops[line] += work_of_op(flush, op)
@@ -75,23 +78,30 @@ def by_module(window: Window) -> TimeTable:
     """Return the time of each module: of the ops recorded in the calls, and of backward passes."""
     own: Counter[str] = Counter()
     total: Counter[str] = Counter()
+    backward: Counter[str] = Counter()
     calls: Counter[str] = Counter()
     flops: Counter[str] = Counter()
     for flush in window.flushes():
         for op in window.ops_of(flush):
             us = op.ns / 1e3
-            scope, paths = flush.scope_at(op.step), []
+            scope, paths = flush.scope_at(op.site), []
             while scope is not None:
                 if scope.kind == "module" and scope.about not in paths:
                     paths.append(scope.about)
                 scope = scope.outer
-            inner = paths[0] if paths else "(backward)" if is_gradient(op) else "(no module)"
+            known = op.site != op.step or not is_gradient(op)
+            inner = paths[0] if paths else "(no module)" if known else "(backward)"
             own[inner] += us  # type: ignore[assignment]
             calls[inner] += op.count
             flops[inner] += work_of_op(flush, op)
             for path in paths or [inner]:
                 total[path] += us  # type: ignore[assignment]
-    rows = [TimeRow(path, own[path], us, calls[path], flops[path]) for path, us in total.items()]
+                if is_gradient(op):
+                    backward[path] += us  # type: ignore[assignment]
+    rows = [
+        TimeRow(path, own[path], us, calls[path], flops[path], backward[path])
+        for path, us in total.items()
+    ]
     return TimeTable("module", rows + rest_of(window, sum(own.values())))
 
 
@@ -125,6 +135,6 @@ def rest_of(window: Window, computed: float) -> list[TimeRow]:
                 if leaf.kind in _WORDS:
                     found[_WORDS[leaf.kind]] += (leaf.end - leaf.begin) / 1e3  # type: ignore[assignment]
     left = (window.end - window.start) / 1e3 - computed - sum(found.values())
-    if left > 0:
+    if left > 0.5:
         found["(all else)"] += left  # type: ignore[assignment]
     return [TimeRow(name, us, us) for name, us in found.items()]

@@ -70,16 +70,19 @@ class SliceTree:
 class OpTime:
     """An op of a flush: how often, how long, and by which parts.
 
+    site: the step whose line and module the op has: for gradients that of the forward op, if known
+
     name: PyTorch's name of a forward op; of a gradient, the name after "backward::"
     step: the number among the steps of the flush
     begin: nanoseconds; where the first part began
     ns: nanoseconds in all parts
     """
 
-    __slots__ = ("begin", "count", "flops", "name", "ns", "parts", "step")
+    __slots__ = ("begin", "count", "flops", "name", "ns", "parts", "site", "step")
 
-    def __init__(self, name: str, step: int, count: int) -> None:
+    def __init__(self, name: str, step: int, count: int, site: int = -1) -> None:
         self.name, self.step, self.count = name, step, count
+        self.site = step if site < 0 else site
         self.begin, self.ns, self.flops = 0, 0.0, 0
         self.parts: list[FlushPart] = []
 
@@ -177,6 +180,8 @@ class Window:
         total = sum([cost.weight for cost in costs]) or 1.0
         for cost in costs:
             line = line_of(flush, cost.step) if cost.step >= 0 else ""
+            if cost.origin >= 0:
+                line = f"{line_of(flush, cost.origin)} (backward)"
             names, weight = lines.get(line, ([], 0.0))
             lines[line] = [*names, cost.name], weight + cost.weight / total
         rows = [(line, " ".join(names), share) for line, (names, share) in lines.items()]
@@ -236,9 +241,7 @@ class EventMaker:
         if self.is_shown(one):
             user = one.kind in SCOPES
             name = one.name if user else f"wend::{one.name}"
-            if isinstance(
-                one.about, FlushPart
-            ):  # outside of any flush gradients alone are computed
+            if isinstance(one.about, FlushPart):  # outside of flushes there are only gradients
                 name = f"backward::{one.name}"
             elif one.kind == "step":
                 name = "ProfilerStep*"  # all steps are a single row of sums
@@ -278,9 +281,9 @@ class EventMaker:
             if self.flops and not state.is_step:
                 event.flops = op.count * flops_of(state, flush.types)
             if self.stack:
-                event.stack = stack_of(flush, op.step)
+                event.stack = stack_of(flush, op.site)
             if self.modules or self.stack:
-                event.module = module_of(flush.scope_at(op.step))
+                event.module = module_of(flush.scope_at(op.site))
             if self.memory is not None and op.step not in counted:
                 counted.add(op.step)  # a backward pass is a step of many ops
                 event.cpu_memory_usage = self.memory.bytes_of(flush, op.step)
@@ -290,7 +293,7 @@ class EventMaker:
     def add_deferred(self, flush: MeasuredFlush) -> None:
         """Add the time of ops to the stretches that recorded the ops, if these had ended."""
         for op in self.window.ops_of(flush):
-            scope = flush.scope_at(op.step)
+            scope = flush.scope_at(op.site)
             while scope is not None:
                 event = self.by_scope.get(scope.number)
                 if event is not None and event.time_range.end <= self.us(flush.begin):
@@ -358,9 +361,12 @@ def gaps_of(tree: SliceTree) -> list[Slice]:
 
 def gradients_of_step(state: Any, k: int, shares: list[Any], lanes: int) -> list[OpTime]:
     """Return the ops of a backward pass that was recorded as a step, by name."""
-    found: dict[str, OpTime] = {}
+    found: dict[tuple[str, int], OpTime] = {}
     for begin, ns, cost, part in shares:
-        op = found.setdefault(cost.name, OpTime(f"backward::{cost.name}", k, 0))
+        key = cost.name, cost.origin
+        op = found.get(key)
+        if op is None:
+            op = found[key] = OpTime(f"backward::{cost.name}", k, 0, cost.origin)
         op.count += lanes
         op.add(begin, ns, cost.flops, part)
     return list(found.values())

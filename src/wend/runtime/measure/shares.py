@@ -19,11 +19,15 @@ from wend.runtime.report import size_of, work_of
 __all__ = ["OpCost", "costs_of_part", "flops_of", "node_steps", "seconds_by_step"]
 
 
+_NOWHERE = (-1, -1)
+
+
 class OpCost(NamedTuple):
     """An op of a part: the number among the flush's steps, and the cost.
 
     step: -1 where nothing says which step the op belongs to
     weight: estimated nanoseconds
+    origin: for an op of a backward pass, the step whose gradient this is; -1 where unknown
     """
 
     name: str
@@ -31,18 +35,30 @@ class OpCost(NamedTuple):
     weight: float
     flops: int
     bytes: int
+    origin: int = -1
 
 
-def node_steps(path: Any) -> dict[int, int]:
-    """Return the number of the step that makes each value of a path."""
-    found: dict[int, int] = {}
+def node_steps(path: Any) -> dict[int, tuple[int, int]]:
+    """Return the number of the step that makes each value of a path, and the `OpCost.origin`."""
+    found: dict[int, tuple[int, int]] = {}
     if path is None or not path.node_of_state:
         return found
     starts = [*path.node_of_state[: path.n_states], path.n_nodes]
     for k in range(path.n_states):
         for node in path.nodes[starts[k] : starts[k + 1]]:
-            found.update(dict.fromkeys(node.outputs, k))
+            origin = origin_of(node, path)
+            found.update(dict.fromkeys(node.outputs, (k, origin)))
     return found
+
+
+def origin_of(node: Any, path: Any) -> int:
+    """Return the step of the path whose gradient a node is; -1 for a step of an earlier path."""
+    source = getattr(node, "source", None)
+    if source is None or not 0 <= source.at < path.n_states:
+        return -1
+    state = path.states[source.at]
+    fits = state.prim.name == source.name and (state.code, state.lasti) == source[2:4]
+    return int(source.at) if fits else -1
 
 
 def costs_of_part(part: FlushPart, flush: MeasuredFlush, known: dict[int, Any]) -> list[OpCost]:
@@ -57,9 +73,11 @@ def costs_of_part(part: FlushPart, flush: MeasuredFlush, known: dict[int, Any]) 
         row = known[id(part.plan)] = (part.plan, node_steps(part.plan))
     steps = row[1]
     if part.owner is None:
-        return [
-            OpCost(node.prim.name, steps.get(node.outputs[0], -1), 1.0, 0, 0) for node in part.ops
-        ]
+        found = []
+        for node in part.ops:
+            step, origin = steps.get(node.outputs[0], _NOWHERE)
+            found.append(OpCost(node.prim.name, step, 1.0, 0, 0, origin))
+        return found
     recipe, value = part.owner.plan.recipe, part.owner.value
     found = []
     for k in part.steps:
@@ -72,25 +90,30 @@ def costs_of_part(part: FlushPart, flush: MeasuredFlush, known: dict[int, Any]) 
 
 
 def op_cost(
-    op: Any, kernel: Kernel | None, f: Any, value: Callable[[Any], int], steps: dict[int, int]
+    op: Any,
+    kernel: Kernel | None,
+    f: Any,
+    value: Callable[[Any], int],
+    steps: dict[int, tuple[int, int]],
 ) -> OpCost:
     """Return the cost of an op of a kernel; kernel: None for a host step."""
     at = steps.get(op.outputs[0])
     if at is None and op.reads:
         at = steps.get(f.base(op.reads[0].value))
+    step, origin = at or _NOWHERE
     reads = {f.base(read.value) for read in op.reads}
     outs = set(op.outputs)
     if kernel is not None:
         reads, outs = reads & set(kernel.reads), outs & set(kernel.writes)
     moved = sum([value(size_of(f, i)) for i in reads | outs])
     if kernel is None:
-        return OpCost(op.name, -1 if at is None else at, BYTE * moved + 1.0, 0, moved)
+        return OpCost(op.name, step, BYTE * moved + 1.0, 0, moved, origin)
     work = value(work_of(f, op))
     if op.kind in (CONTRACT, CONVOLVE):
         weight = work * FMA / 2
     else:
         weight = work * (CHEAP if op.cheap or op.kind != "map" else DEAR)
-    return OpCost(op.name, -1 if at is None else at, weight + BYTE * moved, work, moved)
+    return OpCost(op.name, step, weight + BYTE * moved, work, moved, origin)
 
 
 def costs_of_steps(flush: MeasuredFlush) -> list[OpCost]:
