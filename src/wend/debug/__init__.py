@@ -4,6 +4,7 @@ from wend.debug._bad_values import BadValue, find_nan, nan_guard
 from wend.debug._graph_of import graph, watch
 from wend.frontend.batching.report import Batches, batches
 from wend.frontend.explanation import Explanation, explain
+from wend.frontend.profiling.memory_report import HeldMemory, memory
 from wend.frontend.seeing.graph_diff import GraphDiff, diff
 from wend.frontend.seeing.op_graph import OpGraph, OpNode
 from wend.frontend.seeing.path_map import PathMap, paths
@@ -15,6 +16,7 @@ __all__ = [
     "Batches",
     "Explanation",
     "GraphDiff",
+    "HeldMemory",
     "OpGraph",
     "OpNode",
     "PathMap",
@@ -25,6 +27,7 @@ __all__ = [
     "explain",
     "find_nan",
     "graph",
+    "memory",
     "nan_guard",
     "paths",
     "variants",

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from wend.frontend.profiling.event_lists import format_time
 from wend.frontend.profiling.window import Window, line_of
+from wend.runtime.measure.recorder import Scope
 from wend.runtime.measure.shares import flops_of
 
 __all__ = ["TimeRow", "TimeTable", "by_line", "by_module"]
@@ -65,7 +66,7 @@ def by_line(window: Window) -> TimeTable:
     for flush in window.flushes():
         for op in window.ops_of(flush):
             line = line_of(flush, op.site)
-            if op.site != op.step:
+            if op.is_gradient and not flush.states[op.site].is_step:
                 line += " (backward)"
             own[line] += op.ns / 1e3  # type: ignore[assignment]
             calls[line] += op.count
@@ -89,25 +90,20 @@ def by_module(window: Window) -> TimeTable:
                 if scope.kind == "module" and scope.about not in paths:
                     paths.append(scope.about)
                 scope = scope.outer
-            known = op.site != op.step or not is_gradient(op)
+            known = not (op.is_gradient and flush.states[op.site].is_step)
             inner = paths[0] if paths else "(no module)" if known else "(backward)"
             own[inner] += us  # type: ignore[assignment]
             calls[inner] += op.count
             flops[inner] += work_of_op(flush, op)
             for path in paths or [inner]:
                 total[path] += us  # type: ignore[assignment]
-                if is_gradient(op):
+                if op.is_gradient:
                     backward[path] += us  # type: ignore[assignment]
     rows = [
         TimeRow(path, own[path], us, calls[path], flops[path], backward[path])
         for path, us in total.items()
     ]
     return TimeTable("module", rows + rest_of(window, sum(own.values())))
-
-
-def is_gradient(op: Any) -> bool:
-    """Return whether an op belongs to a backward pass."""
-    return bool(op.name.startswith("backward::"))
 
 
 def work_of_op(flush: Any, op: Any) -> int:
@@ -129,11 +125,15 @@ _WORDS = {
 def rest_of(window: Window, computed: float) -> list[TimeRow]:
     """Return rows of the time that no op has, so that all rows add up to the recording's time."""
     found: Counter[str] = Counter()
-    for tree in window.trees:
-        if tree.slice.kind == "profile":
-            for leaf in tree.leaves():
-                if leaf.kind in _WORDS:
-                    found[_WORDS[leaf.kind]] += (leaf.end - leaf.begin) / 1e3  # type: ignore[assignment]
+    stack = [tree for tree in window.trees if tree.slice.kind == "profile"]
+    while stack:
+        tree = stack.pop()
+        one = tree.slice
+        if isinstance(one.about, tuple) and not isinstance(one.about, Scope):
+            continue  # the ops of a flush share the whole part
+        stack.extend(tree.inner)
+        if not tree.inner and one.kind in _WORDS:
+            found[_WORDS[one.kind]] += (one.end - one.begin) / 1e3  # type: ignore[assignment]
     left = (window.end - window.start) / 1e3 - computed - sum(found.values())
     if left > 0.5:
         found["(all else)"] += left  # type: ignore[assignment]

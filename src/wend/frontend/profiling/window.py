@@ -10,6 +10,7 @@ from wend.core.provenance import Site
 from wend.frontend.profiling.event_lists import EventList, FunctionEvent
 from wend.runtime.measure.recorder import (
     FLUSH,
+    GRADIENTS,
     SCOPES,
     FlushPart,
     MeasuredFlush,
@@ -35,6 +36,8 @@ __all__ = [
 RECORDING = "recording"
 #: Time of a flush or group outside of the kernels: choosing a plan, arguments, handing over.
 LAUNCH = "launch"
+#: Names of ops of backward passes begin so.
+_BACKWARD = "backward::"
 #: Gaps of fewer nanoseconds are no slices.
 _SHORT = 300
 
@@ -85,6 +88,11 @@ class OpTime:
         self.site = step if site < 0 else site
         self.begin, self.ns, self.flops = 0, 0.0, 0
         self.parts: list[FlushPart] = []
+
+    @property
+    def is_gradient(self) -> bool:
+        """Whether the op belongs to a backward pass."""
+        return self.name.startswith(_BACKWARD)
 
     def add(self, begin: int, ns: float, flops: int, part: FlushPart) -> None:
         """Add a share of a part."""
@@ -164,13 +172,15 @@ class Window:
             if state.is_step:
                 found += gradients_of_step(state, k, shares, flush.lanes)
                 continue
-            name = f"aten::{state.prim.name}"
-            if flush.backward:
-                name = f"backward::{state.prim.name}"
-            op = OpTime(name, k, flush.lanes)
+            op = OpTime(f"aten::{state.prim.name}", k, flush.lanes)
+            back = OpTime(f"{_BACKWARD}{state.prim.name}", k, flush.lanes)
             for begin, ns, cost, part in shares:
-                op.add(begin, ns, cost.flops if part.kind == "kernel" else 0, part)
-            found.append(op)
+                own = back if part.kind == GRADIENTS else op
+                own.add(begin, ns, cost.flops if part.kind == "kernel" else 0, part)
+            if op.parts or not back.parts:
+                found.append(op)
+            if back.parts:
+                found.append(back)
         return found
 
     def lines_of(self, part: FlushPart, flush: MeasuredFlush) -> list[tuple[str, str, float]]:
@@ -242,7 +252,7 @@ class EventMaker:
             user = one.kind in SCOPES
             name = one.name if user else f"wend::{one.name}"
             if isinstance(one.about, FlushPart):  # outside of flushes there are only gradients
-                name = f"backward::{one.name}"
+                name = f"{_BACKWARD}{one.name}"
             elif one.kind == "step":
                 name = "ProfilerStep*"  # all steps are a single row of sums
             event = self.event(name, one.track[0], one.begin, one.end, is_user_annotation=user)
@@ -366,7 +376,7 @@ def gradients_of_step(state: Any, k: int, shares: list[Any], lanes: int) -> list
         key = cost.name, cost.origin
         op = found.get(key)
         if op is None:
-            op = found[key] = OpTime(f"backward::{cost.name}", k, 0, cost.origin)
+            op = found[key] = OpTime(f"{_BACKWARD}{cost.name}", k, 0, cost.origin)
         op.count += lanes
         op.add(begin, ns, cost.flops, part)
     return list(found.values())

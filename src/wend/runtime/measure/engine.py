@@ -16,7 +16,7 @@ from wend.runtime.compiled.plan import CompiledPlan
 from wend.runtime.fibers import flush_lanes
 from wend.runtime.fibers.lane_backward import Backward
 from wend.runtime.measure.clocked_frames import ClockedFrames
-from wend.runtime.measure.recorder import FlushPart, SliceRecorder, now
+from wend.runtime.measure.recorder import GRADIENTS, FlushPart, SliceRecorder, now
 from wend.runtime.measure.taps import Taps
 from wend.runtime.numpy_executor.plan import ReferencePlan
 from wend.runtime.tiers import TieredPlan
@@ -155,7 +155,7 @@ def _tap_groups(recorder: SliceRecorder, taps: Taps) -> None:
     for cls, name in ((Forward, "groups of regions"), (PerOpExecution, "single ops")):
         taps.replace(cls, "forward", _as_part(recorder, "groups", name))
     for cls, name in ((Execution, "groups of regions"), (PerOpExecution, "single ops")):
-        taps.replace(cls, "backward", _as_part(recorder, "groups", f"gradients of {name}"))
+        taps.replace(cls, "backward", _as_part(recorder, GRADIENTS, f"gradients of {name}"))
     flushes: Any = weakref.WeakKeyDictionary()
 
     def leave_open(original: Any) -> Any:
@@ -166,10 +166,9 @@ def _tap_groups(recorder: SliceRecorder, taps: Taps) -> None:
 
         return measured
 
-    for cls in (Forward, PerOpExecution):
-        taps.replace(cls, "leave_open", leave_open)
-    for cls in (Execution, PerOpExecution):
-        taps.replace(cls, "backward_again", _gradients_measured(recorder, flushes))
+    # Executions of single ops call these of the base class.
+    taps.replace(Forward, "leave_open", leave_open)
+    taps.replace(Execution, "backward_again", _gradients_measured(recorder, flushes))
     taps.replace(flush_lanes, "run_lane_batch", _lanes_measured(recorder))
     taps.replace(Backward, "compute", _sliced(recorder, "lanes", "gradients of lanes"))
 
@@ -184,11 +183,10 @@ def _gradients_measured(recorder: SliceRecorder, flushes: Any) -> Any:
         def measured(execution: Any, *args: Any) -> Any:
             begin = now()
             with recorder.flushing(*flushes.get(execution, ([], None, []))) as flush:
-                flush.backward = True
                 try:
                     return original(execution, *args)
                 finally:
-                    flush.parts.append(FlushPart("groups", "gradients by groups", begin, now()))
+                    flush.parts.append(FlushPart(GRADIENTS, "gradients by groups", begin, now()))
 
         return measured
 

@@ -17,6 +17,7 @@ from wend.core import _hot
 
 __all__ = [
     "FLUSH",
+    "GRADIENTS",
     "RUNNING",
     "SCOPES",
     "FlushPart",
@@ -34,6 +35,8 @@ now = time.perf_counter_ns
 #: Kinds of slices that the user's program opens: ops belong to the scope that records them.
 SCOPES = frozenset({"step", "user", "module", "optimizer"})
 FLUSH = "flush"
+#: The kind of parts that compute gradients of the flush's own steps.
+GRADIENTS = "gradients"
 
 
 class Scope(NamedTuple):
@@ -99,7 +102,6 @@ class MeasuredFlush:
 
     __slots__ = (
         "arena",
-        "backward",
         "begin",
         "end",
         "lanes",
@@ -114,7 +116,6 @@ class MeasuredFlush:
     def __init__(
         self, states: Any, sites: Any, types: list[Any], scopes: Any, track: Track
     ) -> None:
-        self.backward = False  # whether gradients of the steps were computed
         self.arena = 0  # bytes of temporaries
         self.lanes = 1  # fibers that ran these steps together
         self.states = states
