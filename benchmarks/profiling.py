@@ -97,9 +97,9 @@ def measure(name: str) -> None:
                 covered += leaf.end - leaf.begin
                 kinds[leaf.kind] += leaf.end - leaf.begin
     shares = "  ".join(f"{kind} {n / whole:.0%}" for kind, n in kinds.most_common(7))
-    ratios = f"{on / before:5.2f} {after / before:5.2f}"
+    ratios = f"{on / before:5.2f} {after / before:5.2f}   {covered / whole:6.1%}"
     print(
-        f"{name:20s} {before:8.2f} {on:8.2f} {after:8.2f}   {ratios}   {covered / whole:6.1%}   {shares}",
+        f"{name:20s} {before:8.2f} {on:8.2f} {after:8.2f}   {ratios}   {shares}",
         flush=True,
     )
 
