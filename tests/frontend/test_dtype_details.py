@@ -88,6 +88,26 @@ def test_weights_of_cov_below_zero_are_refused_where_they_are_read(name, compile
     np.testing.assert_allclose(got, np.cov(x.numpy(), **{name: weights.abs().numpy()}), rtol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("weight", ["int64", "float16", "float32", "float64"])
+def test_a_cov_is_computed_in_the_wider_type_of_rows_and_weights(dtype, weight):
+    rows, weights = [[1.0, 2.5, 4.125], [3, 1, 0.5]], [1, 3, 2]
+    kind = "fweights" if weight == "int64" else "aweights"
+
+    def found(lib):
+        w = lib.tensor(weights).to(getattr(lib, weight))
+        return lib.cov(lib.tensor(rows).to(getattr(lib, dtype)), **{kind: w})
+
+    got = found(torch)
+    wide = np.cov(np.array(rows), **{kind: np.array(weights)})
+    np.testing.assert_allclose(got.double().numpy(), wide, rtol=2e-2)
+    pytorch = pytest.importorskip("torch")
+    wanted = found(pytorch)
+    assert str(got.dtype).removeprefix("torch.") == str(wanted.dtype).removeprefix("torch.")
+    close = {2: 2e-2, 4: 1e-5, 8: 1e-10}[got.dtype.itemsize]
+    np.testing.assert_allclose(got.double().numpy(), wanted.double().numpy(), rtol=close)
+
+
 def test_weights_of_cov_that_are_no_number_pass():
     x = torch.tensor([[1.0, 2, 4]])
     assert math.isnan(torch.cov(x, aweights=torch.tensor([1.0, math.nan, 2])).item())

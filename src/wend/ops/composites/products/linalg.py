@@ -19,6 +19,7 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
 from wend.ops.composites.reduce import norm_of
+from wend.ops.elementwise.family import promoted
 from wend.ops.linalg.family import turned
 from wend.ops.numeric import INEXACT, NUMERIC
 from wend.ops.reduce import conj, restore
@@ -295,7 +296,8 @@ def cov(input: Any, correction: int, fweights: Any, aweights: Any) -> Any:
     # The sum of weights is taken in their own type.
     total: Any = x.shape[1] if weights is None else ops.sum(weights)
     if weights is not None:
-        weights = ops.cast(weights, x.dtype)
+        wide = promoted(x, weights)
+        x, weights = (t if t.dtype is wide else ops.cast(t, wide) for t in (x, weights))
     if weights is None:
         centred = x - ops.sum(x, 1, True) / total
         scaled = centred
