@@ -46,6 +46,7 @@ OUT_OF_SCOPE: list[tuple[str, str, str]] = [
         r"|torch\.accelerator\.(Graph|.*memory|.*stream|.*device|empty_|memory$)"
         r"|torch\.(Stream|Event|Device|DeviceObj|Stream)\b|.*\.(ipu|mtia|xpu|record_stream|to_mkldnn)$"
         r"|torch\.(is_vulkan|batch_norm_(stats|elemt|gather|backward|update))"
+        r"|torch\.sparse\.(SparseSemiStructured|to_sparse_semi_structured|semi_structured)\w*"
         r"|torch\.nn\.functional\.(scaled|grouped|Scaling|Swizzle|scaled_grouped)\w*|torch\.utils\.dlpack\.DLDeviceType.*",
         "Wend computes on the CPU; `is_available` and the like answer no",
     ),
