@@ -83,7 +83,7 @@ class Writer:
 
     def update(self, grads):
         self.phase = "update"
-        for parameter in self.parameters:
+        for parameter in filter(grads.__contains__, self.parameters):
             shape = self.graph[parameter].shape
             step = self.add("mul", (grads[parameter],), shape, numbers="0.01")
             self.add("sub_", (parameter, step), shape)

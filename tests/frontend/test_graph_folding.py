@@ -33,7 +33,8 @@ def test_each_op_lies_in_one_fold(name):
         assert item.parent is None or item.parent.index < index
         assert len(item.items) <= 2 * MOST_ITEMS + MOST_LEAVES
     for node in graph:
-        assert folding.homes[node.id].phase == node.phase
+        assert folding.homes[node.id].phase == folding.phases[node.id]
+        assert node.is_leaf or node.phase == folding.phases[node.id]
         assert any(x is node for x in folding.homes[node.id].items)
 
 
@@ -187,3 +188,74 @@ def test_many_inputs_are_together():
     assert isinstance(first, Fold) and first.label == "100 inputs"
     assert last.op == "stack"
     assert max(len(item.items) for item in folding.folds) <= MOST_ITEMS
+
+
+def recursion(steps, newer=True):
+    """A module `cell` with an inner module, called again and again by the program."""
+    w = Writer("recursion")
+    x = w.parameter("x", (4,))
+    for _ in range(steps):
+        with w.inside("cell", "Cell"):
+            y = w.linear("inner", x, 4, 4, 1)
+            y = w.add("tanh", (y,), (4,))
+        z = w.add("mul", (y, y), (4,))
+        x = z if newer else x
+    loss = w.add("sum", (x,), ())
+    w.update(w.backward(loss))
+    return w.graph
+
+
+def test_calls_of_a_module_are_apart():
+    folding = fold(recursion(3))
+    (found,) = [x for x in repeats_of(folding) if x.phase == "forward"]
+    assert [
+        [x.label if isinstance(x, Fold) else x.op for x in item.items] for item in found.items
+    ] == [[f"cell (call {number})", "mul"] for number in (1, 2, 3)]
+    calls = {item.path for item in folding.folds if item.kind == "module"}
+    assert {"cell (call 1)", "cell (call 2)", "cell (call 3)", "cell (call 2).inner"} <= calls
+    for item in folding.folds:
+        if item.path.startswith("cell"):
+            assert item.class_name in ("Cell", "Linear") or item.kind != "module"
+
+
+def test_the_backward_pass_lies_in_the_call_of_the_forward_op():
+    graph = recursion(3)
+    folding = fold(graph)
+    for node in graph:
+        if node.partner is not None:
+            assert folding.homes[node.id].path == folding.homes[node.partner].path
+
+
+def test_calls_are_equal_blocks():
+    (found,) = [x for x in repeats_of(fold(recursion(30))) if x.phase == "forward"]
+    assert found.times == 30
+    assert [item.op if not isinstance(item, Fold) else "cell" for item in found.items[0].items] == [
+        "cell",
+        "mul",
+    ]
+
+
+def test_calls_on_older_values_stay_together():
+    paths = {item.path for item in fold(recursion(3, newer=False)).folds}
+    assert paths >= {"cell", "cell.inner"}
+    assert not any("call" in path for path in paths)
+
+
+def test_modules_that_are_called_once_by_each_caller_have_no_numbers():
+    paths = {item.path for item in fold(recursion(30)).folds}
+    assert not any("inner (call" in path for path in paths)
+
+
+def test_state_of_an_optimizer_lies_in_the_update():
+    w = Writer("state")
+    with w.inside("layer", "Linear"):
+        weight = w.parameter("weight", (4,))
+    loss = w.add("sum", (weight,), ())
+    state = w.add("input", (), (4,))
+    w.phase = "update"
+    w.add("add_", (weight, state), (4,))
+    folding = fold(w.graph)
+    assert folding.phases[state] == "update"
+    assert folding.homes[state].path == "layer"
+    assert folding.parameters == {weight, state}
+    assert folding.homes[loss].phase == "forward"

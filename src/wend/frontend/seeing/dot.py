@@ -36,7 +36,11 @@ def dot_of(graph: OpGraph, most: int = MOST_BOXES) -> str:
 
 def cluster(seen: View, item: Fold, indent: str) -> Iterator[str]:
     """The lines of an unfolded fold."""
-    text = f"{item.label}: {item.class_name}" if item.class_name else item.label
+    text = (
+        f"{item.label}: {item.class_name}"
+        if item.class_name not in ("", item.label)
+        else item.label
+    )
     yield f"{indent}subgraph cluster_{item.index} {{"
     yield f'{indent}  label={quoted(text)}; color="#b9c3d0"; style=rounded; fontsize=11;'
     for inner in seen.shown(item):

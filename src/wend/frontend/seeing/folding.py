@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from wend.frontend.seeing.op_graph import PHASES, OpGraph, OpNode
+from wend.frontend.seeing.owners import Owners, owners
 
 __all__ = ["Fold", "Folding", "fold"]
 
@@ -78,13 +79,15 @@ class Folding:
     """A folded graph.
 
     roots: a fold of each phase that has ops       folds: all folds, parents first
-    homes: the fold around each op, by id      parameters: ids of leaves that modules own
+    homes: the fold around each op, by id      phases: of each op, by id
+    parameters: ids of leaves that modules own, of constants and of an optimizer's state
     """
 
     graph: OpGraph
     roots: list[Fold]
     folds: list[Fold]
     homes: list[Fold]
+    phases: list[str]
     parameters: set[int]
 
     def opened(self, most: int) -> set[int]:
@@ -109,7 +112,7 @@ class Folding:
         while changed:
             changed = False
             for more, group in sorted(sizes, key=lambda pair: pair[0]):
-                if group[0].index in opened or self.visible(group[0]) < 2 or boxes + more > most:
+                if group[0].index in opened or self.is_single(group[0]) or boxes + more > most:
                     continue
                 if all(item.parent and item.parent.index in opened for item in group):
                     opened.update(item.index for item in group)
@@ -117,88 +120,55 @@ class Folding:
                     changed = True
         return opened
 
+    def is_shown(self, item: OpNode | Fold) -> bool:
+        """Whether an item is, or has, more than parameters."""
+        if isinstance(item, Fold):
+            return any(self.is_shown(x) for x in item.items)
+        return item.id not in self.parameters
+
     def visible(self, item: Fold) -> int:
         """Number of boxes inside a fold, without parameters."""
-        return sum(isinstance(x, Fold) or x.id not in self.parameters for x in item.items)
+        return sum(self.is_shown(x) for x in item.items)
+
+    def is_single(self, item: Fold) -> bool:
+        """Whether a fold shows nothing but an op."""
+        shown = [x for x in item.items if self.is_shown(x)]
+        return not shown or (len(shown) == 1 and isinstance(shown[0], OpNode))
 
 
 def fold(graph: OpGraph) -> Folding:
-    """Fold a graph by phase, by module, by repeats, and by parts where there are many ops.
-
-    A backward op without a module lies beside the forward op; an op of the update lies in
-    the module of the changed parameter, and a leaf in the module that owns the leaf.
-    """
-    paths, parameters = module_paths(graph)
-    numbering = Numbering(graph, paths, parameters)
+    """Fold a graph by phase, by module, by repeats, and by parts where there are many ops."""
+    found = owners(graph)
+    numbering = Numbering(graph, found)
     roots = []
     for phase in PHASES:
-        nodes = [node for node in graph.nodes if node.phase == phase]
+        nodes = [node for node in graph.nodes if found.phases[node.id] == phase]
         if nodes:
-            root = tree_of_modules(graph, phase, nodes, paths)
-            for found in reversed(list(root.folds())):  # children first
-                found.items = fold_items(found, numbering)
+            root = tree_of_modules(phase, nodes, found)
+            for item in reversed(list(root.folds())):  # children first
+                item.items = fold_items(item, numbering)
             roots.append(root)
-    return finished(graph, roots, parameters)
+    return finished(graph, roots, found)
 
 
-def finished(graph: OpGraph, roots: list[Fold], parameters: set[int]) -> Folding:
+def finished(graph: OpGraph, roots: list[Fold], found: Owners) -> Folding:
     """Indices, parents and homes of a tree that no longer changes."""
     folds = [found for root in roots for found in root.folds()]
     homes: list[Fold] = [roots[0]] * len(graph.nodes) if roots else []
-    for index, found in enumerate(folds):
-        found.index = index
-        for item in found.items:
+    for index, parent in enumerate(folds):
+        parent.index = index
+        for item in parent.items:
             if isinstance(item, Fold):
-                item.parent = found
+                item.parent = parent
             else:
-                homes[item.id] = found
-    return Folding(graph, roots, folds, homes, parameters)
+                homes[item.id] = parent
+    return Folding(graph, roots, folds, homes, found.phases, found.parameters)
 
 
-def module_paths(graph: OpGraph) -> tuple[list[str], set[int]]:
-    """The path of the module that each op belongs to, and the ids of parameters."""
-    known = set(graph.modules)
-    paths = [node.module for node in graph.nodes]
-    parameters: set[int] = set()
-    orphans: dict[int, None] = {}
-    for node in graph.nodes:
-        if node.is_leaf:
-            owner = owner_of(node.name, known)
-            paths[node.id] = node.module or owner
-            if owner:
-                parameters.add(node.id)
-            elif not node.name and not node.shape:  # a constant, shown with the first user
-                parameters.add(node.id)
-                if not node.module:
-                    orphans[node.id] = None
-            continue
-        if not node.module and node.partner is not None and 0 <= node.partner < len(paths):
-            paths[node.id] = paths[node.partner]
-        if not paths[node.id] and node.phase == "update":
-            owners = (paths[i] for i in node.inputs)
-            paths[node.id] = next((path for path in owners if path), "")
-        for i in node.inputs:
-            if i in orphans:
-                paths[i] = paths[node.id]
-                del orphans[i]
-    return paths, parameters
-
-
-def owner_of(name: str, modules: Iterable[str]) -> str:
-    """The longest path of a module that the name of a parameter begins with."""
-    while "." in name:
-        name = name.rpartition(".")[0]
-        if name in modules:
-            return name
-    return ""
-
-
-def tree_of_modules(
-    graph: OpGraph, phase: str, nodes: Sequence[OpNode], paths: Sequence[str]
-) -> Fold:
+def tree_of_modules(phase: str, nodes: Sequence[OpNode], owners: Owners) -> Fold:
     """The fold of a phase: modules in modules, in the order of the first ops."""
     root = Fold("phase", phase, phase)
-    known = set(graph.modules).union(paths)
+    known = set(owners.classes).union(owners.paths)
     made = {"": root}
 
     def place(path: str) -> Fold:
@@ -211,22 +181,19 @@ def tree_of_modules(
         parent = made[path]
         for path in reversed(chain):
             label = path[len(parent.path) + 1 :] if parent.path else path
-            child = Fold("module", label, phase, path, graph.modules.get(path, ""))
+            child = Fold("module", label, phase, path, owners.classes.get(path, ""))
             parent.items.append(child)
             parent = made[path] = child
         return parent
 
-    for node in nodes:
-        if not node.is_leaf:
-            home = place(paths[node.id])
-            home.items.append(node)
-            if node.module_class and node.module == home.path:
-                home.class_name = home.class_name or node.module_class
-    # Leaves come first: the time of recording tells nothing here.
     leaves = defaultdict(list)
     for node in nodes:
+        path = owners.paths[node.id]
         if node.is_leaf:
-            leaves[paths[node.id]].append(node)
+            leaves[path].append(node)
+        else:
+            place(path).items.append(node)
+    # Leaves come first: the time of recording tells nothing here.
     for path, found in leaves.items():
         home = place(path)
         home.items = [*found, *home.items]
@@ -236,8 +203,8 @@ def tree_of_modules(
 class Numbering:
     """Numbers of structures: equal numbers stand for equal blocks."""
 
-    def __init__(self, graph: OpGraph, paths: Sequence[str], parameters: set[int]) -> None:
-        self.nodes, self.paths, self.parameters = graph.nodes, paths, parameters
+    def __init__(self, graph: OpGraph, owners: Owners) -> None:
+        self.nodes, self.paths, self.parameters = graph.nodes, owners.paths, owners.parameters
         self.numbers: dict[object, int] = {}
         self.of_fold: dict[Fold, int] = {}
 
@@ -267,10 +234,12 @@ def fold_items(parent: Fold, numbering: Numbering) -> list[OpNode | Fold]:
     """The items of a fold with repeats folded, and parts where items are still many."""
     kinds: tuple[list[OpNode | Fold], ...] = ([], [], [])
     for item in parent.items:
-        if isinstance(item, Fold) or not item.is_leaf:
-            kinds[2].append(item)
-        else:
+        if isinstance(item, Fold):
+            kinds[1 if item.has_only_leaves else 2].append(item)
+        elif item.is_leaf:
             kinds[item.id in numbering.parameters].append(item)
+        else:
+            kinds[2].append(item)
     inputs, parameters, steps = kinds
     steps = repeats(parent, steps, numbering)
     if len(steps) > MOST_ITEMS:
@@ -325,28 +294,34 @@ def repeats(parent: Fold, items: list[OpNode | Fold], numbering: Numbering) -> l
 
 def sibling_operands(
     items: Sequence[OpNode | Fold], nodes: Sequence[OpNode]
-) -> list[tuple[int, ...]]:
-    """Places of the items that each item reads; -1 for ops elsewhere."""
+) -> list[tuple[int, ...] | frozenset[int]]:
+    """Places of the items that each item reads.
+
+    For an op in order, with -1 for ops elsewhere; for a fold without order.
+    """
     place_of = {}
     for place, item in enumerate(items):
         for op in [item] if isinstance(item, OpNode) else item.ops():
             place_of[op.id] = place
-    found = []
+    found: list[tuple[int, ...] | frozenset[int]] = []
     for place, item in enumerate(items):
         if isinstance(item, OpNode):
             found.append(tuple(place_of.get(i, -1) for i in item.inputs))
         else:
-            read = {place_of.get(i, -1): None for op in item.ops() for i in op.inputs}
-            found.append(tuple(p for p in read if p != place))
+            read = {place_of.get(i, -1) for op in item.ops() for i in op.inputs}
+            found.append(frozenset(read - {place, -1}))
     return found
 
 
 def count_blocks(
-    numbers: list[int], operands: Sequence[tuple[int, ...]], at: int, size: int
+    numbers: list[int],
+    operands: Sequence[tuple[int, ...] | frozenset[int]],
+    at: int,
+    size: int,
 ) -> int:
     """How many equal blocks of a size begin at a place, and follow each other."""
     block = numbers[at : at + size]
-    inner: list[tuple[int, ...]] | None = None
+    inner: list[tuple[int, ...] | frozenset[int]] | None = None
     times, start = 1, at + size
     while numbers[start : start + size] == block:
         inner = inner or inner_operands(operands, at, size)
@@ -357,11 +332,15 @@ def count_blocks(
 
 
 def inner_operands(
-    operands: Sequence[tuple[int, ...]], start: int, size: int
-) -> list[tuple[int, ...]]:
+    operands: Sequence[tuple[int, ...] | frozenset[int]], start: int, size: int
+) -> list[tuple[int, ...] | frozenset[int]]:
     """The operands of the items of a block, counted from the first item; -1 for those before."""
-    block = operands[start : start + size]
-    return [tuple(place - start if place >= start else -1 for place in x) for x in block]
+    return [
+        frozenset(place - start for place in x if place >= start)
+        if isinstance(x, frozenset)
+        else tuple(place - start if place >= start else -1 for place in x)
+        for x in operands[start : start + size]
+    ]
 
 
 def worthwhile(items: Sequence[OpNode | Fold], at: int, size: int, times: int) -> bool:

@@ -99,7 +99,7 @@ def data_of(graph: OpGraph) -> dict[str, Any]:
             )
         ),
         "place": column(place),
-        "phase": column(lambda node: PHASES.index(node.phase)),
+        "phase": packed([PHASES.index(phase) for phase in folding.phases]),
         "home": packed([found.index for found in folding.homes]),
         "arity": column(lambda node: len(node.inputs)),
         "inputs": [node.id - i for node in nodes for i in node.inputs],

@@ -97,8 +97,7 @@ def svg_of(graph: OpGraph, most: int = MOST_BOXES) -> str:
         arrange(column)
     x, tallest = MARGIN, max((column.height for column in columns), default=0.0)
     for column in columns:
-        # The loss is at the bottom of both forward and backward.
-        column.move(x, MARGIN + (0.0 if column.phase == "update" else tallest - column.height))
+        column.move(x, MARGIN)
         x += column.width + BETWEEN
     drawn = [picture for column in columns for picture in column.inside()]
     pieces = [frame_of(picture) for picture in drawn if picture.is_open]
@@ -171,7 +170,7 @@ def title_of(frame: Picture) -> str:
         return ""
     texts = caption(frame.item)
     label = frame.item.label
-    named = frame.item.kind == "module" and frame.item.class_name
+    named = frame.item.kind == "module" and frame.item.class_name not in ("", label)
     return printable(f"{label}: {texts.head}" if named else label)
 
 

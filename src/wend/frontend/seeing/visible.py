@@ -32,28 +32,20 @@ class View:
 
     def shown(self, item: Fold) -> list[OpNode | Fold]:
         """Items of an unfolded fold, without parameters."""
-        parameters = self.folding.parameters
-        return [
-            x
-            for x in item.items
-            if (x.id not in parameters if isinstance(x, OpNode) else self.has_boxes(x))
-        ]
-
-    def has_boxes(self, item: Fold) -> bool:
-        return any(op.id not in self.folding.parameters for op in item.ops())
+        return [x for x in item.items if self.folding.is_shown(x)]
 
 
 def view(folding: Folding, most: int) -> View:
     """The boxes of a graph, unfolded as far as `most` boxes allow."""
     opened, nodes = folding.opened(most), folding.graph.nodes
-    result = View(folding, opened, [], {})
+    result, phases = View(folding, opened, [], {}), folding.phases
     stands: dict[int, Fold | None] = {}
     for item in folding.folds:  # parents first
         above = stands[item.parent.index] if item.parent else None
         stands[item.index] = above or (None if item.index in opened else item)
         if stands[item.index] is None:
             result.boxes.extend(x for x in result.shown(item) if isinstance(x, OpNode))
-        elif stands[item.index] is item and result.has_boxes(item):
+        elif stands[item.index] is item and folding.is_shown(item):
             result.boxes.append(item)
     numbers: list[int] = []
     for node in nodes:
@@ -63,7 +55,7 @@ def view(folding: Folding, most: int) -> View:
     for node in nodes:
         for i in node.inputs:
             pair = numbers[i], numbers[node.id]
-            if nodes[i].phase == node.phase and pair[0] != pair[1] and pair[0] >= 0:
+            if phases[i] == phases[node.id] and pair[0] != pair[1] and pair[0] >= 0:
                 result.links[pair] = result.links.get(pair, 0) + 1
     return result
 
@@ -85,7 +77,8 @@ def caption(item: OpNode | Fold) -> Caption:
     size = f"{ops} op{'s' if ops != 1 else ''}"
     if item.kind == "part":
         return Caption(clipped(item.label), clipped(item.class_name))
-    below = f"{clipped(item.label)} · {size}" if item.class_name else size
+    named = item.class_name not in ("", item.label)
+    below = f"{clipped(item.label)} · {size}" if named else size
     mark = f"× {item.times}" if item.kind == "repeat" else ""
     return Caption(clipped(item.class_name or item.label), below, mark)
 

@@ -2,6 +2,7 @@
 (() => {
 "use strict";
 
+const DEEPEST = 1000;                                // the range of a colour scale, at most
 const MOST_BOXES = 220, MOST_HITS = 60, MOST_LINKS = 24;
 const PHASES = ["forward", "backward", "update"];
 const COLOURS = [["phase", "phase"], ["time", "time"], ["bytes", "bytes"], ["dtype", "dtype"],
@@ -215,7 +216,7 @@ function lines(id) {
     const name = texts[fold.class[f]];
     const head = kind === "part" ? label : name || label;
     const size = sum.ops[f] ? plural(sum.ops[f], "op") : plural(sum.leaves[f], "parameter");
-    const below = kind === "part" ? name : name ? label : "";
+    const below = kind === "part" ? name : name && name !== label ? label : "";
     return { head, below: below && kind !== "part" ? `${below} · ${size}` : below || size,
       badge: kind === "repeat" ? `× ${fold.times[f]}` : "" };
   }
@@ -265,15 +266,11 @@ function layout() {
     }
   }
   columns = graphs.filter((g) => g && g.boxes.length);
-  let x = 0, bottom = 0;
+  let x = 0;
   for (const column of columns) {
     arrange(column);
-    bottom = Math.max(bottom, column.height);
-  }
-  for (const column of columns) {
     column.x = x;
-    // The loss is at the bottom of both: forward grows down to it, backward up from it.
-    column.y = column.phase === 2 ? 0 : bottom - column.height;
+    column.y = 0;
     x += column.width + 90;
     for (const b of column.boxes) { b.x += column.x; b.y += column.y; boxes.set(b.id, b); }
     for (const c of column.clusters) { c.x += column.x; c.y += column.y; }
@@ -374,7 +371,7 @@ function gridLinks(column, inner) {
   for (const b of column.boxes) {
     for (const x of chain(b.id)) {
       if (!reached.has(b.id) && !head.has(x)) head.set(x, b.id);
-      if (!starts.has(b.id)) tail.set(x, b.id);
+      if (!starts.has(b.id) && !tail.has(x)) tail.set(x, b.id);
     }
   }
   const items = [...column.boxes.map((b) => [b.id, parentOf.get(b.id)]), ...[...inner].map((f) => [N + F + f, up(f)])];
@@ -419,7 +416,7 @@ function paint() {
   if (continuous()) {
     const found = [...boxes.keys()].map(amount).filter((x) => x > 0);
     most = Math.max(1, ...found);
-    least = Math.min(most, ...found);
+    least = Math.max(Math.min(most, ...found), most / DEEPEST);
     return;
   }
   const totals = new Map();
@@ -437,10 +434,11 @@ function paint() {
   if (state.colour === "phase") order = PHASES;
   else if (state.colour === "kernel" || state.colour === "group") order.sort((a, b) => a - b);
   else order.sort((a, b) => totals.get(b) - totals.get(a));
-  order.forEach((c, i) => hues.set(c, { hue: HUES[i] ?? Math.round(HUES[9] + (i - 9) * 137.508) % 360,
-    count: totals.get(c) || 0 }));
+  // Kernels and groups take the hues in turn: neighbours differ. Rare ops and dtypes stay grey.
+  const turns = state.colour === "kernel" || state.colour === "group";
+  order.forEach((c, i) => hues.set(c, { hue: HUES[turns ? i % HUES.length : i], count: totals.get(c) || 0 }));
 }
-const share = (x) => (x <= 0 ? 0 : most === least ? 1 : Math.log(x / least) / Math.log(most / least));
+const share = (x) => (most === least ? 1 : x <= least ? 0 : Math.log(x / least) / Math.log(most / least));
 function colourOf(id) {
   if (continuous()) {
     const x = amount(id);
@@ -454,7 +452,8 @@ function colourOf(id) {
   if (!mix) return {};
   if (mix.size === 1) return { hue: hues.get([...mix.keys()][0]).hue };
   const total = [...mix.values()].reduce((a, b) => a + b, 0);
-  const strip = [...mix].sort((a, b) => b[1] - a[1]).map(([c, n]) => [hues.get(c).hue, n / total]);
+  const strip = [...mix].sort((a, b) => b[1] - a[1]).map(([c, n]) => [hues.get(c).hue, n / total])
+    .filter(([hue]) => hue !== undefined);
   return { strip };
 }
 function dye(element, colour) {
@@ -475,7 +474,8 @@ function drawLegend() {
     label(`${state.colour} of a box`);
     const none = ![...boxes.keys()].some((id) => amount(id) > 0);
     if (none) { legend.append(make("span", {}, "not known")); return; }
-    legend.append(make("span", {}, text(least)), make("span", { class: "ramp" }), make("span", {}, text(most)));
+    const below = [...boxes.keys()].some((id) => amount(id) > 0 && amount(id) < least);
+    legend.append(make("span", {}, `${below ? "≤ " : ""}${text(least)}`), make("span", { class: "ramp" }), make("span", {}, text(most)));
     return;
   }
   label(state.colour);
@@ -483,8 +483,8 @@ function drawLegend() {
   let shown = 0;
   for (const [name, { hue, count }] of hues) {
     if (!count) continue;
-    if (shown++ === 12) {
-      legend.append(make("span", {}, `and ${hues.size - 12} more`));
+    if (shown++ === HUES.length) {
+      legend.append(make("span", {}, `and ${(hues.size - HUES.length).toLocaleString("en")} more`));
       break;
     }
     const chip = make("span", { class: "chip" }, make("i", { class: "hued" }), `${name}`);
@@ -565,7 +565,7 @@ function tip(n) {
 function drawCluster(c, heading) {
   const x = c.x - c.width / 2, y = c.y - c.height / 2, f = c.f;
   const kind = texts[fold.kind[f]], name = texts[fold.class[f]], label = texts[fold.label[f]];
-  const text = kind === "repeat" ? `${name} × ${fold.times[f]}` : kind === "part" ? label : name ? `${label}: ${name}` : label;
+  const text = kind === "repeat" ? `${name} × ${fold.times[f]}` : kind !== "part" && name && name !== label ? `${label}: ${name}` : label;
   const g = draw("g", { class: `cluster ${c.depth % 2 ? "odd" : "even"}`, "data-fold": f });
   if (!heading) {
     g.append(draw("rect", { class: "frame", x, y, width: c.width, height: c.height, rx: 10 }));
@@ -680,7 +680,8 @@ function bounds() {
 }
 function fit() {
   if (!columns.length) return;
-  const { l, t, r, b } = bounds(), w = canvas.clientWidth, h = canvas.clientHeight - 34;
+  const { l, t, r, b } = bounds(), w = canvas.clientWidth;
+  const h = canvas.clientHeight - at("legend").offsetHeight - 14;
   state.k = Math.min((w - 24) / (r - l), (h - 24) / (b - t), 1.25);
   state.x = (w - (l + r) * state.k) / 2;
   state.y = (h - (t + b) * state.k) / 2;
