@@ -15,6 +15,8 @@ __all__ = ["Fold", "Folding", "fold"]
 
 #: Most boxes that unfolding a fold shows.
 MOST_ITEMS = 48
+#: Most boxes outside of all modules, in all phases; beyond, the longer phases have parts.
+MOST_AT_FIRST = 60
 #: Most inputs side by side.
 MOST_LEAVES = 8
 #: Fewest items of a part that exists only because there were too many items, about.
@@ -148,6 +150,10 @@ def fold(graph: OpGraph) -> Folding:
             for item in reversed(list(root.folds())):  # children first
                 item.items = fold_items(item, numbering)
             roots.append(root)
+    if sum(len(root.items) for root in roots) > MOST_AT_FIRST:
+        for root in roots:
+            if len(root.items) > MOST_AT_FIRST // 3:
+                root.items = parts(root, root.items)
     return finished(graph, roots, found)
 
 
@@ -376,7 +382,7 @@ def repeat(parent: Fold, items: list[OpNode | Fold], size: int, times: int) -> F
 
 def parts(parent: Fold, items: list[OpNode | Fold]) -> list[OpNode | Fold]:
     """Neighbours together, so that no more than MOST_ITEMS folds are left."""
-    count = min(-(-len(items) // PART), MOST_ITEMS)
+    count = min(max(-(-len(items) // PART), 2), MOST_ITEMS)
     cuts = [len(items) * i // count for i in range(count + 1)]
     found: list[OpNode | Fold] = []
     for start, end in pairwise(cuts):
@@ -396,7 +402,9 @@ def summary(items: Iterable[OpNode | Fold]) -> str:
 
 
 def short_name(item: OpNode | Fold) -> str:
-    return name_of(item) if isinstance(item, Fold) or item.is_leaf else item.op
+    if isinstance(item, Fold):
+        return (item.kind == "module" and item.class_name) or item.label
+    return name_of(item) if item.is_leaf else item.op
 
 
 def name_of(item: OpNode | Fold) -> str:

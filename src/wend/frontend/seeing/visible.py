@@ -47,15 +47,14 @@ def view(folding: Folding, most: int) -> View:
             result.boxes.extend(x for x in result.shown(item) if isinstance(x, OpNode))
         elif stands[item.index] is item and folding.is_shown(item):
             result.boxes.append(item)
-    numbers: list[int] = []
+    numbers = []
     for node in nodes:
-        stand = stands[folding.homes[node.id].index]
-        hidden = stand is None and node.id in folding.parameters
-        numbers.append(-1 if hidden else node.id if stand is None else result.number(stand))
+        shown = stands[folding.homes[node.id].index] or node
+        numbers.append(result.number(shown) if folding.is_shown(shown) else -1)
     for node in nodes:
         for i in node.inputs:
             pair = numbers[i], numbers[node.id]
-            if phases[i] == phases[node.id] and pair[0] != pair[1] and pair[0] >= 0:
+            if phases[i] == phases[node.id] and pair[0] != pair[1] and min(pair) >= 0:
                 result.links[pair] = result.links.get(pair, 0) + 1
     return result
 

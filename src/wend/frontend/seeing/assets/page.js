@@ -235,7 +235,7 @@ function layout() {
   const stand = standIns();
   box = (n) => {
     const f = stand[col.home[n]];
-    return f < 0 ? (hidden(n) ? -1 : n) : N + f;
+    return f < 0 ? (hidden(n) ? -1 : n) : empty(f) ? -1 : N + f;
   };
   boxes = new Map();
   edges = [];
@@ -260,7 +260,7 @@ function layout() {
       const o = operand[i];
       if (o < 0 || o >= N || col.phase[o] !== col.phase[n]) continue;
       const start = box(o);
-      if (start < 0 || start === to) continue;
+      if (start < 0 || to < 0 || start === to) continue;
       const links = graphOf(col.phase[n]).links, key = start * (N + F) + to;
       links.set(key, (links.get(key) || 0) + 1);
     }
