@@ -56,6 +56,19 @@ def test_masked_running_sums_keep_the_dtype(dtype):
     assert masked.cumsum(x, 0, dtype=torch.float64).dtype is torch.float64
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.complex64])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_masked_variances_keep_the_dtype(dtype, keepdim):
+    x, mask = torch.tensor([[1.0, 2, 4], [3, 1, 0]]).to(dtype), torch.tensor([True, False, True])
+    for correction in (1, 0.5):
+        kept = [1.0, 4, 3, 0]
+        found = masked.var(x, correction=correction, keepdim=keepdim, mask=mask)
+        assert found.dtype is masked.std(x, keepdim=keepdim, mask=mask).dtype is dtype
+        assert found.ndim == (2 if keepdim else 0)
+        want = np.var(kept) * 4 / (4 - correction)
+        np.testing.assert_allclose(abs(complex(found.item())), want, rtol=1e-2)
+
+
 def test_softmin_of_unsigned_ints_wraps_first():
     x = torch.tensor([1, 2, 0], dtype=torch.uint8)
     got = torch.nn.functional.softmin(x, 0, dtype=torch.float64).numpy()

@@ -223,7 +223,7 @@ def var(
     left = _count(x, dim, keepdim, mask)
     if isinstance(left, int):
         return total / builtins.max(left - less, 0)
-    return total / (left - less).clamp(min=0)
+    return (total / (left - less).clamp(min=0)).to(x.dtype)
 
 
 def std(
