@@ -12,6 +12,7 @@ BUILTINS = {
     "DTypeError": RuntimeError,
     "DeviceError": RuntimeError,
     "GraphError": RuntimeError,
+    "BadValueError": RuntimeError,
     "ExecutionError": RuntimeError,
     "OutOfMemory": MemoryError,
     "KernelFailure": RuntimeError,
