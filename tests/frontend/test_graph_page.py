@@ -404,3 +404,66 @@ def test_hostile_texts_stay_texts(browser, tmp_path):
     assert page.ask("document.title") == HOSTILE[0]
     assert page.ask("document.querySelector('h1').textContent") == HOSTILE[0]
     page.check()
+
+
+def test_a_page_of_100_000_ops_unfolds_and_searches(browser, tmp_path):
+    graph = chain(random.Random(5), 100_000)
+    page = browser.open(tmp_path, graph)
+    assert 0 < len(page.boxes()) <= MOST_BOXES
+    page.search("#77777")
+    assert 77_777 in page.boxes()
+    assert page.ask("document.querySelector('.box.selected').dataset.id") == "77777"
+    assert "77777" in page.panel()
+    assert len(page.boxes()) <= MOST_BOXES
+    page.check()
+
+
+def test_pan_and_zoom(browser, tmp_path):
+    page = browser.open(tmp_path, digits())
+    view = "document.getElementById('world').getAttribute('transform')"
+
+    def point(kind, identity, x, y):
+        page.driver.execute_script(
+            "document.getElementById('canvas').dispatchEvent(new PointerEvent(arguments[0], {"
+            "bubbles: true, pointerId: arguments[1], clientX: arguments[2], clientY: arguments[3],"
+            "pointerType: 'touch', button: 0}))",
+            kind,
+            identity,
+            x,
+            y,
+        )
+
+    def numbers():
+        return [float(x) for x in re.findall(r"-?[\d.]+(?:e-?\d+)?", page.ask(view))]
+
+    x, y, k = numbers()
+    point("pointerdown", 1, 300, 300)
+    point("pointermove", 1, 340, 280)
+    point("pointerup", 1, 340, 280)
+    assert numbers() == pytest.approx([x + 40, y - 20, k])
+    point("pointerdown", 1, 300, 300)  # two fingers
+    point("pointerdown", 2, 400, 300)
+    point("pointermove", 2, 500, 300)
+    point("pointerup", 2, 500, 300)
+    point("pointerup", 1, 300, 300)
+    assert numbers()[2] == pytest.approx(2 * k)
+    page.driver.execute_script(
+        "document.getElementById('canvas').dispatchEvent(new WheelEvent('wheel', {"
+        "bubbles: true, cancelable: true, deltaY: 100, clientX: 300, clientY: 300}))"
+    )
+    assert numbers()[2] < 2 * k
+    page.press("#fit")
+    assert numbers() == pytest.approx([x, y, k])
+    page.check()
+
+
+def test_parameters_are_shown_on_demand(browser, tmp_path):
+    page = browser.open(tmp_path, digits())
+    page.press("#more")
+    assert "fc.weight" not in page.boxes().values()
+    page.press("#leaves")
+    assert "fc.weight" in page.boxes().values()
+    assert page.overlaps() == 0
+    page.press("#leaves")
+    assert "fc.weight" not in page.boxes().values()
+    page.check()
