@@ -242,6 +242,39 @@ def test_kernels_are_numbered():
     assert len(kernels) == 4 and set(kernels) == {0}
 
 
+def test_values_are_summed_up():
+    x = torch.tensor([1.0, -4.0, 9.0])
+    with debug.watch("roots", values=True) as seen:
+        y = x.sqrt() + 1
+        z = (x > 0).sum()
+    assert y.isnan().tolist() == [False, True, False]
+    (root,) = seen.graph.find("sqrt")
+    assert (root.values["nan"], root.values["min"], root.values["max"]) == (1, 1.0, 3.0)
+    assert sum(root.values["histogram"]["counts"]) == 2 and root.values["elements"] == 3
+    (count,) = seen.graph.find("sum")
+    assert count.values["max"] == z.item() == 2 and "histogram" not in count.values
+
+
+def test_times_and_operations():
+    x, w = torch.randn(60, 70), torch.randn(70, 80)
+    torch.synchronize()
+
+    def product():
+        return (x @ w).tanh().sum()
+
+    for _ in range(4):
+        product().item()
+    jit.drain(60)
+    with debug.watch("a product", times=True) as seen:
+        product().item()
+    (matmul,) = seen.graph.find("matmul")
+    assert matmul.flops == 2 * 60 * 70 * 80
+    times = [n.ns for n in seen.graph if not n.is_leaf]
+    assert all(t is not None and t >= 0 for t in times) and sum(times) > 0
+    with torch.profiler.profile(), pytest.raises(ArgumentError, match="while a profiler runs"):
+        debug.watch("", times=True).__enter__()
+
+
 # -- looking --------------------------------------------------------------------------------------
 
 

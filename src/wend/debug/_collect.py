@@ -14,6 +14,7 @@ from wend.core.provenance import Site
 from wend.core.symbolic import evaluate
 from wend.debug._watch import Mark, Watch, WatchedFlush
 from wend.frontend.seeing.op_graph import Call, OpGraph, OpNode
+from wend.runtime.measure.shares import flops_of
 from wend.runtime.tiers import TieredPlan
 
 __all__ = ["Collector"]
@@ -110,10 +111,20 @@ class _Part:
             self._add_leaf(state.first)
         elif state.is_step:
             mark = self.whole.watch.at(self.flush.serial, k)
+            first = len(self.whole.graph.nodes)
             for node in nodes:
                 self._add_backward(node, state, mark, self._site(k, state))
+            self._share_time(k, self.whole.graph.nodes[first:])
         else:
             self._add_op(k, state, nodes)
+
+    def _share_time(self, k: int, made: list[OpNode]) -> None:
+        """Share the time of a backward pass among the ops, by the bytes that each writes."""
+        total = sum(node.nbytes for node in made)
+        time = self.flush.nanoseconds.get(k)
+        if time is not None and total:
+            for node in made:
+                node.ns = round(time * node.nbytes / total)
 
     def _site(self, k: int, state: Any) -> Site:
         code, lasti = self.flush.sites.get(k, (state.code, state.lasti))
@@ -136,6 +147,7 @@ class _Part:
                 # The user's tensor where known: gradients reach a parameter by that tensor alone.
                 tensor = watch.tensors.get(id(value))
                 self.whole.graph.leaves[node.id] = _hot.wrap(value) if tensor is None else tensor
+            node.values = self.flush.summaries.get(i)
             known = node.id
         self.env[i] = known
 
@@ -152,6 +164,10 @@ class _Part:
         node.phase = "update" if mark.update else "forward"
         node.results = state.n_out
         node.numbers = _numbers(state.prim, args)
+        node.values = self.flush.summaries.get(state.first)
+        node.flops = flops_of(state, self.flush.types)
+        if k in self.flush.nanoseconds:
+            node.ns = round(self.flush.nanoseconds[k])
         for i in outputs:
             self.env[i] = node.id
         for inner in nodes:  # a backward pass may read the values inside of a composite

@@ -80,14 +80,24 @@ class Seen:
 
 
 @contextmanager
-def watch(title: str = "a step", root: Module | None = None) -> Iterator[Seen]:
+def watch(
+    title: str = "a step",
+    root: Module | None = None,
+    *,
+    values: bool = False,
+    times: bool = False,
+) -> Iterator[Seen]:
     """Inside the block all that this thread computes is kept; afterwards `graph` has the graph.
 
     title: of the graph     root: the module whose parts have paths without a prefix
+    values: keep a summary of each value (range, mean, histogram, NaN)
+    times: measure kernels; ops within a kernel share the time by estimated cost
 
     The step takes longer than usual, and the memory of all values is free only afterwards.
+
+    Raises ArgumentError for times while a profiler runs.
     """
-    with watching(root) as seen:
+    with watching(root, values, times) as seen:
         found = Seen(seen)
         yield found
         if found.results:

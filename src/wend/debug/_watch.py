@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wend.base import config
+from wend.base.errors import ArgumentError
 from wend.core import _hot
 from wend.core._hot import FlushJob
 from wend.core.graph import PathGraph
 from wend.core.provenance import module_path
 from wend.core.step_log import ROWS
+from wend.debug._summary import summary
 from wend.nn.modules.module import (
     Module,
     register_module_forward_hook,
@@ -22,6 +24,9 @@ from wend.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from wend.runtime.measure.engine import measure_engine
+from wend.runtime.measure.recorder import RUNNING, MeasuredFlush, SliceRecorder
+from wend.runtime.measure.shares import seconds_by_step
 from wend.runtime.verify.flushes import unwatched
 from wend.runtime.verify.flushes import watch as watch_flushes
 
@@ -36,6 +41,7 @@ class WatchedFlush:
     types: of the path's values    args: run-time numbers; None where not known any more
     values: id -> value of the path, as far as known; kept so that ids stay unique
     plan: the plan that ran, or None    segment: the flush as gradients need the values
+    summaries: of values, by id, if kept     nanoseconds: by number of the state, if measured
     """
 
     path: PathGraph
@@ -46,6 +52,8 @@ class WatchedFlush:
     values: dict[int, Any] = field(default_factory=dict)
     plan: Any = None
     segment: Any = None
+    summaries: dict[int, dict[str, Any]] = field(default_factory=dict)
+    nanoseconds: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -109,14 +117,24 @@ class Watch:
 
 
 @contextmanager
-def watching(root: Module | None = None) -> Iterator[Watch]:
+def watching(
+    root: Module | None = None, values: bool = False, times: bool = False
+) -> Iterator[Watch]:
     """Inside the block each flush of this thread is kept.
 
     root: the module whose parts have paths without a prefix
+    values: whether each value is computed and summed up     times: whether kernels are measured
 
     The values of all flushes live until the block ends. Ops of like structure do not run together.
     So a step takes more memory and time than usual.
+
+    Raises ArgumentError for times while a profiler runs.
     """
+    if times and RUNNING:
+        raise ArgumentError(
+            "watch: times cannot be measured while a profiler runs, whose slices would be lost: "
+            "end the profiler first, or watch without times"
+        )
     watch = Watch()
     _hot.synchronize()
     if root is not None:
@@ -144,8 +162,19 @@ def watching(root: Module | None = None) -> Iterator[Watch]:
 
     def execute(batch: FlushJob, live: list[int]) -> None:
         flush = _watched(watch, batch)
+        if values:
+            unmade = {i for i, v in enumerate(batch.values) if v.buffer is None}
+            live = sorted({*live, *unmade})
         unwatched("execute")(batch, live)
         flush.plan = _last_plan()
+        if values:
+            made = [(i, v.buffer) for i, v in enumerate(batch.values) if v.buffer is not None]
+            flush.summaries = {i: summary(array) for i, array in made}
+
+    def measured(flush: MeasuredFlush, _: FlushJob, __: list[int]) -> None:
+        rows, _left = seconds_by_step(flush, known)
+        kept = watch.flushes[-1]
+        kept.nanoseconds = {k: sum(row[1] for row in found) for k, found in rows.items()}
 
     def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
         for batch in batches:
@@ -161,6 +190,10 @@ def watching(root: Module | None = None) -> Iterator[Watch]:
         ):
             stack.callback(register(hook).remove)
         stack.callback(register_module_forward_hook(leave, always_call=True).remove)
+        known: dict[int, Any] = {}
+        if times:
+            taps = measure_engine(SliceRecorder(), measured)
+            stack.callback(taps.remove)
         before = watch_flushes({"execute": execute, "execute_many": execute_many})
         stack.callback(watch_flushes, before)
         watch.mark()

@@ -1,0 +1,43 @@
+"""Summaries of values: range, mean, and how many are no numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["summary"]
+
+#: Bars of a histogram.
+BARS = 16
+
+
+def summary(array: Any) -> dict[str, Any]:
+    """The smallest and largest finite number, mean and spread, counts of NaN and infinity.
+
+    Numbers also have a histogram between the smallest and the largest.
+    """
+    values = np.asarray(array)
+    if values.dtype.kind == "c":
+        values = np.abs(values)
+    if values.dtype.kind not in "fiub":
+        values = values.astype(np.float32)  # bfloat16 and its like
+    values = values.astype(np.float64)
+    finite = values[np.isfinite(values)]
+    found: dict[str, Any] = {
+        "nan": int(np.isnan(values).sum()),
+        "inf": int(np.isinf(values).sum()),
+        "elements": int(values.size),
+    }
+    if finite.size:
+        least, most = float(finite.min()), float(finite.max())
+        found |= {
+            "min": least,
+            "max": most,
+            "mean": float(finite.mean()),
+            "std": float(finite.std()),
+        }
+        if most - least > 0 and np.isfinite(most - least):
+            counts, edges = np.histogram(finite, BARS)
+            found["histogram"] = {"counts": counts.tolist(), "edges": edges.tolist()}
+    return found
