@@ -228,6 +228,7 @@ def test_the_last_step(net):
     assert again.find("cos") or "are not kept" in again.title
 
 
+@pytest.mark.usefixtures("own_trie")
 def test_kernels_are_numbered():
     x = torch.randn(6, 7)
 
@@ -255,6 +256,7 @@ def test_values_are_summed_up():
     assert count.values["max"] == z.item() == 2 and "histogram" not in count.values
 
 
+@pytest.mark.usefixtures("own_trie")
 def test_times_and_operations():
     x, w = torch.randn(60, 70), torch.randn(70, 80)
     torch.synchronize()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wend.base.devices import CPU
+from wend.base.errors import CompileError
 from wend.core import _hot, _types
 from wend.core._types import LeafPrimitive
 from wend.core.graph import Node
@@ -90,6 +91,7 @@ class _Part:
         self.types: dict[int, Any] = dict(enumerate(flush.types))
         self.shapes = {i: type_.shape for i, type_ in self.types.items()}
         self.kernel_of = self._kernels()
+        self.open: OpNode | None = None  # of a backward pass, while nodes of the same op follow
 
     def _kernels(self) -> dict[int, int]:
         """Number of the kernel that makes a value of the path, where a plan is known."""
@@ -112,6 +114,7 @@ class _Part:
         elif state.is_step:
             mark = self.whole.watch.at(self.flush.serial, k)
             first = len(self.whole.graph.nodes)
+            self.open = None
             for node in nodes:
                 self._add_backward(node, state, mark, self._site(k, state))
             self._share_time(k, self.whole.graph.nodes[first:])
@@ -189,43 +192,77 @@ class _Part:
         return self.whole.results.get(id(value), (self.env[i], 0))
 
     def _add_backward(self, node: Node, step: Any, mark: Mark, site: Site) -> None:
+        """Add an op of a backward pass; those of the same forward op in a row are one node."""
         operands = tuple(self.env[i] for i in node.inputs)
         if node.prim.name == _NO_WORK and len(operands) == 1:
             self.env[node.outputs[0]] = operands[0]
             return
-        type_ = self.types[node.outputs[0]]
-        made = self._new(node.prim.name, operands, type_.shape, type_.dtype)
-        made.phase = "backward"
-        made.results = len(node.outputs)
         source = node.source
         key = None if source is None else (source.at, source.name, source.code, source.lasti)
         partner = self.whole.of_source.get(key)
-        made.partner = partner
+        made = self.open
+        if made is None or partner is None or made.partner != partner:
+            made = self._new_backward(node, operands, partner)
+            if partner is None:
+                self._place(made, site)
+                made.module = mark.module
+                made.module_class = self.whole.watch.modules.get(mark.module, "")
+            self.open = made
+        else:
+            made.results += len(node.outputs)
+            made.shape = tuple(int(n) for n in self.types[node.outputs[0]].shape)
+            made.dtype = str(self.types[node.outputs[0]].dtype).split(".")[-1]
+            further = [i for i in operands if i != made.id and i not in made.inputs]
+            made.inputs += tuple(dict.fromkeys(further))
+        made.nbytes += sum(self.types[o].nbytes for o in node.outputs)
+        if made.kernel is None:
+            made.kernel = self._kernel(node.outputs)
+        for o in node.outputs:
+            self.env[o] = made.id
+
+    def _new_backward(self, node: Node, operands: tuple[int, ...], partner: int | None) -> OpNode:
+        type_ = self.types[node.outputs[0]]
+        made = self._new(node.prim.name, tuple(dict.fromkeys(operands)), type_.shape, type_.dtype)
+        made.phase, made.results, made.partner = "backward", len(node.outputs), partner
+        made.nbytes = 0
         if partner is not None:
             forward = self.whole.graph.nodes[partner]
+            made.op = f"{forward.op}_backward"
             made.module, made.module_class = forward.module, forward.module_class
             made.file, made.line = forward.file, forward.line
             made.function = forward.function
-        else:
-            self._place(made, site)
-            made.module = mark.module
-            made.module_class = self.whole.watch.modules.get(mark.module, "")
-        made.kernel = self._kernel(node.outputs)
-        for o in node.outputs:
-            self.env[o] = made.id
+        return made
 
     def _note_types(self, node: Node) -> None:
         """Keep the types of the values that the path does not know by itself: inside of ops."""
         if all(o in self.types for o in node.outputs):
             return
-        args = [evaluate(e, self.shapes, self.flush.args) for e in node.args]
-        try:
-            found = node.program.out_types([self.types[i] for i in node.inputs], args)
-        except TypeError:  # sizes that are not known any more decide the type
-            found = [_types.intern_type((), row[1], CPU) for row in node.program.outs]
+        found = self._types_by_path(node) or self._types_by_program(node)
         for o, type_ in zip(node.outputs, found, strict=True):
             if o not in self.types:
                 self.types[o], self.shapes[o] = type_, type_.shape
+
+    def _types_by_path(self, node: Node) -> list[Any]:
+        """The types of a node's results as the path has these, or nothing."""
+        path = self.flush.path
+        found = []
+        try:
+            for o in node.outputs:
+                extents = path.shape_of(o)
+                shape = tuple([evaluate(e, self.shapes, self.flush.args) for e in extents])
+                found.append(_types.intern_type(shape, path.dtype_of(o), CPU))
+        except (CompileError, TypeError):  # the path has no extents, or a number is not known
+            return []
+        return found
+
+    def _types_by_program(self, node: Node) -> list[Any]:
+        """The types of a node's results, from the operands."""
+        try:
+            args = [evaluate(e, self.shapes, self.flush.args) for e in node.args]
+            types = [self.types[i] for i in node.inputs]
+            return list(node.program.out_types(types, args))
+        except (TypeError, KeyError):  # numbers that are not known any more decide the types
+            return [_types.intern_type((), row[1], CPU) for row in node.program.outs]
 
     def _kernel(self, ids: Any) -> int | None:
         return next((self.kernel_of[i] for i in ids if i in self.kernel_of), None)

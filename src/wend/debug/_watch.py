@@ -14,7 +14,6 @@ from wend.core._hot import FlushJob
 from wend.core.graph import PathGraph
 from wend.core.provenance import module_path
 from wend.core.step_log import ROWS
-from wend.debug._summary import summary
 from wend.nn.modules.module import (
     Module,
     register_module_forward_hook,
@@ -27,6 +26,7 @@ from wend.optim.optimizer import (
 from wend.runtime.measure.engine import measure_engine
 from wend.runtime.measure.recorder import RUNNING, MeasuredFlush, SliceRecorder
 from wend.runtime.measure.shares import seconds_by_step
+from wend.runtime.measure.summary import summary
 from wend.runtime.verify.flushes import unwatched
 from wend.runtime.verify.flushes import watch as watch_flushes
 
@@ -141,6 +141,8 @@ def watching(
         watch.roots[id(root)] = ""
         watch.name("", root)
 
+    recorder = SliceRecorder() if times else None
+
     def enter(module: Module, _: Any) -> None:
         trace = _hot.current_trace()
         watch.module = _path_of(watch, trace.modules)
@@ -167,14 +169,11 @@ def watching(
             live = sorted({*live, *unmade})
         unwatched("execute")(batch, live)
         flush.plan = _last_plan()
+        if recorder is not None:
+            flush.nanoseconds = _measured(recorder)
         if values:
             made = [(i, v.buffer) for i, v in enumerate(batch.values) if v.buffer is not None]
             flush.summaries = {i: summary(array) for i, array in made}
-
-    def measured(flush: MeasuredFlush, _: FlushJob, __: list[int]) -> None:
-        rows, _left = seconds_by_step(flush, known)
-        kept = watch.flushes[-1]
-        kept.nanoseconds = {k: sum(row[1] for row in found) for k, found in rows.items()}
 
     def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
         for batch in batches:
@@ -190,10 +189,8 @@ def watching(
         ):
             stack.callback(register(hook).remove)
         stack.callback(register_module_forward_hook(leave, always_call=True).remove)
-        known: dict[int, Any] = {}
-        if times:
-            taps = measure_engine(SliceRecorder(), measured)
-            stack.callback(taps.remove)
+        if recorder is not None:
+            stack.callback(measure_engine(recorder).remove)
         before = watch_flushes({"execute": execute, "execute_many": execute_many})
         stack.callback(watch_flushes, before)
         watch.mark()
@@ -210,6 +207,16 @@ def _watched(watch: Watch, batch: FlushJob) -> WatchedFlush:
     flush = WatchedFlush(path, batch.serial, sites, types, list(batch.args), values)
     watch.flushes.append(flush)
     return flush
+
+
+def _measured(recorder: SliceRecorder) -> dict[int, float]:
+    """The nanoseconds of each step of the flush that has just run, by the step's number."""
+    found = next((s.about for s in recorder.slices if isinstance(s.about, MeasuredFlush)), None)
+    recorder.slices.clear()
+    if found is None:
+        return {}
+    rows, _ = seconds_by_step(found, {})
+    return {k: sum(row[1] for row in steps) for k, steps in rows.items()}
 
 
 def _last_plan() -> Any:

@@ -21,7 +21,7 @@ def summary(array: Any) -> dict[str, Any]:
     if values.dtype.kind == "c":
         values = np.abs(values)
     if values.dtype.kind not in "fiub":
-        values = values.astype(np.float32)  # bfloat16 and its like
+        values = values.astype(np.float32)  # bfloat16, for example
     values = values.astype(np.float64)
     finite = values[np.isfinite(values)]
     found: dict[str, Any] = {
