@@ -111,6 +111,7 @@ _ELSEWHERE = {
     "vmap": "wend.func",
     "autobatch": "wend.frontend.batching.batched",
     "batched": "wend.frontend.batching.batched",
+    "summary": "wend.debug",
     "set_anomaly_enabled": "wend.autograd",
     "is_anomaly_enabled": "wend.autograd",
     "is_anomaly_check_nan_enabled": "wend.autograd",

@@ -47,6 +47,7 @@ from wend.base.dtypes import finfo as finfo
 from wend.base.dtypes import iinfo as iinfo
 from wend.base.shapes import Size as Size
 from wend.core._hot import Tensor as Tensor
+from wend.debug import summary as summary
 from wend.export import load_session as load_session
 from wend.export import session as session
 from wend.frontend.api import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled

@@ -2,6 +2,7 @@
 
 from wend.debug._bad_values import BadValue, find_nan, nan_guard
 from wend.debug._graph_of import graph, watch
+from wend.debug._summary import ModelSummary, SummaryRow, summary
 from wend.frontend.batching.report import Batches, batches
 from wend.frontend.explanation import Explanation, explain
 from wend.frontend.profiling.memory_report import HeldMemory, memory
@@ -17,9 +18,11 @@ __all__ = [
     "Explanation",
     "GraphDiff",
     "HeldMemory",
+    "ModelSummary",
     "OpGraph",
     "OpNode",
     "PathMap",
+    "SummaryRow",
     "VariantTable",
     "WhySlow",
     "batches",
@@ -30,6 +33,7 @@ __all__ = [
     "memory",
     "nan_guard",
     "paths",
+    "summary",
     "variants",
     "watch",
     "why_slow",

@@ -18,7 +18,7 @@ from wend.core.provenance import user_level
 from wend.runtime.verify.bad_values import BadValue, Replay, is_bad
 
 
-class Watch:
+class Findings:
     """The findings of guarded flushes, and the answer to a finding.
 
     action: "raise", "warn" or "note"
@@ -47,7 +47,7 @@ class Watch:
 
 #: Findings that are kept.
 MOST_FOUND = 100
-WATCH = Watch()
+WATCH = Findings()
 #: The results of the flush that is being replayed, so that a guard inside of a guard is silent.
 _inside: set[int] = set()
 
