@@ -207,7 +207,7 @@ def test_errors_for_lack_of_memory_tell_the_holders():
     held = wend.ones(1 << 20) + 1
     held.sum().item()
     with pytest.raises(RuntimeError, match="held now") as caught:
-        wend.zeros(10**16).sum().item()
+        wend.zeros(10**16).numpy()  # a sum would be one kernel, which needs no memory
     assert "4.2 MB: tensors without a history" in str(caught.value)
 
 
