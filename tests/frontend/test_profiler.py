@@ -161,6 +161,7 @@ def settings(name):
     }[name]
 
 
+@pytest.mark.usefixtures("own_trie")
 @pytest.mark.parametrize("tier", TIERS[:2])  # by default, time decides who computes
 def test_results_are_the_same_bits(tier):
     results = []
