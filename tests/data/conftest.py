@@ -1,6 +1,7 @@
 """A fixture of all tests of workers: they must leave nothing behind."""
 
 import gc
+import multiprocessing
 import os
 import time
 
@@ -20,21 +21,11 @@ def left_behind():
 def no_leaks():
     """Fail if descriptors or shared memory are left behind."""
     gc.collect()
-    before = settled()
+    multiprocessing.active_children()  # closes the descriptors of processes that have ended
+    before = left_behind()
     yield
     gc.collect()
     deadline = time.monotonic() + 5
     while left_behind() != before and time.monotonic() < deadline:
         time.sleep(0.02)
     assert left_behind() == before
-
-
-def settled():
-    """What is left behind, once workers of earlier tests have closed theirs: no change for 0.1 s."""
-    found = [left_behind()]
-    deadline = time.monotonic() + 5
-    while len(found) < 6 or any(x != found[-1] for x in found[-6:]):
-        assert time.monotonic() < deadline, f"descriptors come and go: {found[-6:]}"
-        time.sleep(0.02)
-        found.append(left_behind())
-    return found[-1]
