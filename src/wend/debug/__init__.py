@@ -1,6 +1,7 @@
 """wend.debug: the graph and the work of the engine, with reasons."""
 
 from wend.debug._bad_values import BadValue, find_nan, nan_guard
+from wend.debug._breaking import break_when
 from wend.debug._graph_of import graph, watch
 from wend.debug._summary import ModelSummary, SummaryRow, summary
 from wend.frontend.batching.report import Batches, batches
@@ -26,6 +27,7 @@ __all__ = [
     "VariantTable",
     "WhySlow",
     "batches",
+    "break_when",
     "diff",
     "explain",
     "find_nan",
