@@ -3,6 +3,7 @@
 import gc
 import gzip
 import json
+import re
 
 import numpy as np
 import pytest
@@ -35,6 +36,10 @@ class Model(nn.Module):
 
     def forward(self, x):
         return self.head(self.second(self.first(x)))
+
+
+#: The paths of other tests may have sealed the trie, or be compiled already.
+pytestmark = pytest.mark.usefixtures("own_trie")
 
 
 def train(model, optimizer, x):
@@ -208,7 +213,8 @@ def test_errors_for_lack_of_memory_tell_the_holders():
     held.sum().item()
     with pytest.raises(RuntimeError, match="held now") as caught:
         wend.zeros(10**16).numpy()  # a sum would be one kernel, which needs no memory
-    assert "4.2 MB: tensors without a history" in str(caught.value)
+    (size,) = re.findall(r"(\d+\.\d) MB: tensors without a history", str(caught.value))
+    assert float(size) >= held.nbytes / 1e6 - 0.05  # other tests may hold some, too
 
 
 def test_fibers_have_tracks_of_their_own(tmp_path):

@@ -13,6 +13,8 @@ from wend.compiler.llvm_ir import jit
 from wend.nn._base import hooked
 
 F = nn.functional
+#: The paths of other tests may have sealed the trie, or be compiled already.
+pytestmark = pytest.mark.usefixtures("own_trie")
 
 
 class Block(nn.Module):
@@ -212,7 +214,6 @@ def test_a_tensor_has_a_history():
     assert ops_of(debug.graph(unrelated)) == []  # no gradient needs them any more
 
 
-@pytest.mark.usefixtures("own_trie")
 def test_the_last_step(net):
     step = trainer(net)
     torch.synchronize()
@@ -228,7 +229,6 @@ def test_the_last_step(net):
     assert again.find("cos") or "are not kept" in again.title
 
 
-@pytest.mark.usefixtures("own_trie")
 def test_kernels_are_numbered():
     x = torch.randn(6, 7)
 
@@ -256,7 +256,6 @@ def test_values_are_summed_up():
     assert count.values["max"] == z.item() == 2 and "histogram" not in count.values
 
 
-@pytest.mark.usefixtures("own_trie")
 def test_times_and_operations():
     x, w = torch.randn(60, 70), torch.randn(70, 80)
     torch.synchronize()
@@ -460,7 +459,6 @@ def test_where_two_steps_part(net):
         debug.diff(a, net)
 
 
-@pytest.mark.usefixtures("own_trie")
 def test_the_map_of_paths():
     x = torch.ones(3)
     torch.synchronize()
@@ -476,7 +474,6 @@ def test_the_map_of_paths():
     assert "6 times: 2 ops, cos ... mul at " in text and "ends here 4 times" in text
 
 
-@pytest.mark.usefixtures("own_trie")
 def test_why_a_step_was_slow():
     x = torch.rand(4)
     torch.synchronize()

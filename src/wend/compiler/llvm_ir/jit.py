@@ -267,10 +267,10 @@ def _builder(target: Target) -> Any:
 
 @cache
 def _linker() -> Any:
-    target = host()
-    # On Arm, LLVM's older linker places the sections of a module apart, and may then find them
-    # farther from each other than an instruction reaches; JITLink takes one piece of memory.
-    return _binding().create_lljit_compiler(_machine(target), use_jit_link=target.is_arm)
+    # LLVM's older linker places the sections of a module apart. In a large process these may lie
+    # farther from each other than an instruction reaches, and LLVM aborts the process: after some
+    # thousand modules on x86-64, at once on Arm. JITLink takes one piece of memory per module.
+    return _binding().create_lljit_compiler(_machine(host()), use_jit_link=True)
 
 
 @cache
