@@ -224,10 +224,17 @@ def test_the_trace_is_nested_and_its_slices_add_up(tier, tmp_path):
 
 def test_a_kernel_tells_its_lines_with_shares_that_add_up(tmp_path):
     x = wend.tensor(DATA)
-    with config.override(compile=True, wait=True, deterministic=False), profile() as p:
+
+    def run():
         y = wend.tanh(x)
         z = (y * 2).sum()
         z.item()
+
+    with config.override(compile=True, wait=True, deterministic=False):
+        for _ in range(6):  # planning takes slices of time, and may last some visits
+            run()
+        with profile() as p:
+            run()
     kernels = [e for e in complete(trace_of(p, tmp_path / "t.json")) if e["cat"] == "kernel"]
     assert len(kernels) == 1
     lines = kernels[0]["args"]["lines"]
@@ -237,7 +244,7 @@ def test_a_kernel_tells_its_lines_with_shares_that_add_up(tmp_path):
     assert kernels[0]["args"]["flops"] > 0 and kernels[0]["args"]["bytes"] >= DATA.nbytes
     # the ops share the time of the kernel
     times = {e.name: e.cpu_time_total for e in p.events() if e.name.startswith("aten::")}
-    assert sum(times.values()) == pytest.approx(kernels[0]["dur"], rel=1e-6)
+    assert sum(times.values()) == pytest.approx(kernels[0]["dur"], abs=0.001)  # whole ns
 
 
 def test_self_times_add_up_to_the_whole():
@@ -372,9 +379,8 @@ def test_frames_get_their_own_steps_back():
         return wend.exp(x * 3).sum().item()
 
     with config.override(compile=True, wait=True, deterministic=False):
-        run()
-        run()
-        expected = run()
+        for _ in range(6):  # planning takes slices of time, and may last some visits
+            expected = run()
         plans = importlib_plans()
         before = [(id(f), f.steps) for plan in plans for f in frames_of(plan)]
         with profile():
