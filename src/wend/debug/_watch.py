@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from wend.base import config
@@ -108,12 +110,8 @@ class Watch:
     def at(self, serial: int, position: int) -> Mark:
         """The module and the part of the step that an op belongs to."""
         rows = self.marks.get(serial, [])
-        found = Mark(0, "", False)
-        for row in rows:
-            if row.position > position:
-                break
-            found = row
-        return found
+        k = bisect_right(rows, position, key=attrgetter("position"))
+        return rows[k - 1] if k else Mark(0, "", False)
 
 
 @contextmanager
