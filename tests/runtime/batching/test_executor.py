@@ -305,12 +305,14 @@ def test_single_ops_are_the_same_whoever_made_their_operands(ran, singly):
     """What is planned for each combination of leaves and results would not soon be complete."""
     x, y = (torch.full((3, 3), v, requires_grad=True) for v in (0.5, 1.5))
     plain = torch.full((3, 3), 2.0)
-    with config.override(compile=True, wait=True), own_trie(sealed=True):
-        for _ in range(4):
-            x.grad = y.grad = None
-            inner = x * y
-            found = inner * x + y * inner + inner * (x * y)
-            (found * plain + plain * plain * inner).sum().backward()
+    # The steps without machine code must not keep later ones from having it.
+    for compiles in (False, True):
+        with config.override(compile=compiles, wait=compiles), own_trie(sealed=True):
+            for _ in range(4):
+                x.grad = y.grad = None
+                inner = x * y
+                found = inner * x + y * inner + inner * (x * y)
+                (found * plain + plain * plain * inner).sum().backward()
     assert singly[-1] == 0
     products = [node for node in signatures.SINGLES.cells if node.prim.name == "mul"]
     assert len(products) == 4  # of operands with and without a gradient, and of one with itself

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from wend.base import config
 from wend.base.shapes import contiguous_strides
 from wend.runtime.batching import _grouper_select
 from wend.transforms.rows import batches, holds_for, is_heavy, is_smooth, row_wise, with_rows
@@ -61,6 +62,7 @@ class RegionTrie:
         self.pause = 0  # number of flushes that other executors are still to run
         self.next_pause = PAUSE
         self.templates: dict[Any, Any] = {}  # by structure, whatever the sizes
+        self.compiles = True  # the setting `compile` that the templates were planned under
         self.clear()
 
     def clear(self) -> None:
@@ -79,6 +81,11 @@ class RegionTrie:
         if self.pause > 0:
             self.pause -= 1
             return False
+        if self.compiles != config.settings.compile:
+            # Templates without machine code would never have any.
+            self.compiles = config.settings.compile
+            self.templates.clear()
+            self.clear()
         if (
             self.n > self.most_nodes
             or len(_grouper.OFFSETS) > MOST_NODES
