@@ -85,7 +85,7 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         copy = copy or flags[1]
     if place is not None:
         there = placement(place, "to")
-        if there is META or self.is_meta:
+        if there is META or (type(self) is not Tensor and self.is_meta):
             moved: Tensor = MetaPackage.load().moved(self, dtype, there, copy)
             return moved
     made = _converted(self, creation.checked_dtype("to", dtype), copy)
@@ -133,7 +133,10 @@ def _conversion(name: str, dtype: DType | None) -> Any:
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """This tensor in the dtype of `other`."""
+    """This tensor in the dtype of `other`, on the same device."""
+    plain = type(self) is Tensor and type(other) is Tensor
+    if not plain and self.is_meta is not other.is_meta:
+        return to(self, other)
     return _converted(self, other.dtype, False)
 
 

@@ -30,7 +30,7 @@ from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.core.symbolic import broadcast_shapes
 from wend.frontend.aliasing.rebinding import assign
-from wend.frontend.creation import Options, empty, finished, sizes_of, tensor
+from wend.frontend.creation import Options, empty, empty_like, finished, sizes_of, tensor
 from wend.ops.elementwise.family import FLOATING
 from wend.ops.numeric import require
 
@@ -399,6 +399,8 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
 
     Raises as `probability`.
     """
+    if type(input) is not Tensor and input.is_meta:
+        return empty_like(input) if out is None else out
     chance = probability("bernoulli", input if p is None else p)
     seed, offset = reserve(generator, input.numel())
     dtype = input.dtype if input.dtype.is_floating_point else None

@@ -336,6 +336,11 @@ def set_grad(x: Tensor, grad: Any) -> None:
         raise GraphError(
             f"grad: assigned grad has data of a different type: {grad.dtype} for {x.dtype}"
         )
+    if grad.device is not x.device:
+        raise GraphError(
+            f"grad: attempting to assign a gradient with device type '{grad.device}' to a tensor "
+            f"with device type '{x.device}'"
+        )
     x._grad = grad
 
 

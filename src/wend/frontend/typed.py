@@ -105,7 +105,9 @@ class TypedConstructor(type):
         return legacy_tensor(cls.__name__, cls.dtype, args, keywords)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+        if not isinstance(instance, Tensor) or instance.is_meta:
+            return False
+        return instance.dtype is cls.dtype
 
     def __repr__(cls) -> str:
         return f"<class 'torch.{cls.__name__}'>"

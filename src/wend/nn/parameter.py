@@ -166,6 +166,7 @@ class UninitializedTensorMixin:
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become an ordinary, uninitialised tensor of that shape."""
         dtype = self.data.dtype if dtype is None else dtype
+        device = self.data.device if device is None else device
         self.data = empty(shape, device=device, dtype=dtype)
         self.__class__ = self.cls_to_become
 

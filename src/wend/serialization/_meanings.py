@@ -9,11 +9,12 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from wend.base.devices import device
+from wend.base.devices import META, device
 from wend.base.dtypes import ALL, DType
 from wend.base.errors import WendError
 from wend.base.shapes import Size, is_contiguous
 from wend.core._hot import Tensor
+from wend.frontend.creation import empty_strided
 from wend.frontend.formats import (
     jagged,
     layout,
@@ -55,6 +56,8 @@ def _tensor(storage: TypedStorage, dtype: DType, offset: Any, size: Any, stride:
     count = stored.nbytes() // dtype.itemsize
     elements = _check_view(count, dtype.itemsize, offset, size, stride)
     size, stride = tuple(size), tuple(stride)
+    if stored.device is META:
+        return empty_strided(size, stride, dtype=dtype, device=META)
     whole = elements == count and offset == 0 and is_contiguous(size, stride)
     first = stored.first
     if first is None:
@@ -143,6 +146,15 @@ def _finished(tensor: Tensor, allowance: Allowance, requires_grad: Any, metadata
     return tensor
 
 
+def rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tensor:
+    """A tensor on the device meta, which the file has no data of."""
+    if type(dtype) is not DType:
+        raise CheckpointError("load: the file makes a tensor without data, of no dtype")
+    _check_view(MAX_BYTES, dtype.itemsize, 0, size, stride)
+    made = empty_strided(tuple(size), tuple(stride), dtype=dtype, device=META)
+    return made.requires_grad_() if requires_grad is True else made
+
+
 def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Parameter:
     """The parameter that views `data`."""
     if not isinstance(data, Tensor):
@@ -183,6 +195,8 @@ def rebuild_from_type(function: Any, cls: Any, arguments: Any, state: Any) -> Te
 
 
 REBUILD: Mapping[str, Callable[..., Any]] = {
+    "rebuild_meta_tensor_no_storage": rebuild_meta,
+} | {
     function.__name__: function
     for function in (
         rebuild_tensor,

@@ -95,6 +95,17 @@ def reduce_tensor(storages: StorageWriter, tensor: Tensor) -> tuple[Any, ...]:
     return own, (make, type(tensor), arguments, state)
 
 
+def reduce_meta(tensor: Tensor) -> tuple[Any, ...]:
+    """A tensor on the device meta as a rebuild call without a storage."""
+    make = torch_name("torch._utils", "_rebuild_meta_tensor_no_storage")
+    facts = (tensor.dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad)
+    state = user_attributes(tensor)
+    cls = getattr(type(tensor), "plain_class", Tensor)
+    if cls is Tensor and not state:
+        return make, facts
+    return torch_name("torch._tensor", "_rebuild_from_type_v2"), (make, cls, facts, state)
+
+
 def reduce_sparse(tensor: Any) -> tuple[Any, ...]:
     """A sparse tensor as a rebuild call on dense parts."""
     parts = (*tensor.parts(), tuple(tensor.shape))
@@ -132,6 +143,8 @@ class Reducers:
         if known is None:
             if getattr(cls, "made_of_parts", False):
                 return reduce_sparse
+            if hasattr(cls, "plain_class"):
+                return reduce_parameter if issubclass(cls, Parameter) else reduce_meta
             if issubclass(cls, HookTable):
                 return _as_ordered_dict
             # A subclass without a rule of its own is written like its base.

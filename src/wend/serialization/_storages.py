@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.devices import device
+from wend.base.devices import CPU, META, device
 from wend.base.dtypes import NAMES, DType
 from wend.base.errors import ArgumentTypeError, DeviceError
 from wend.serialization._archive import ArchiveReader
@@ -82,6 +82,7 @@ class StoredData:
     """A storage of a checkpoint, as a `map_location` function sees it.
 
     data: the bytes, a uint8 array.   location: the place when saved, such as 'cuda:0'.
+    device: where the tensors go, the CPU or meta.
     first: the first tensor made of the storage; later tensors are views of `first`.
     """
 
@@ -96,11 +97,8 @@ class StoredData:
         self.location = location
         self.allowance = allowance
         self.swapped = swapped
+        self.device = CPU
         self.first: Any = None
-
-    @property
-    def device(self) -> device:
-        return device("cpu")
 
     def nbytes(self) -> int:
         return int(self.data.nbytes)
@@ -132,6 +130,7 @@ class StorageLoader:
     def __init__(self, archive: ArchiveReader, map_location: MapLocation, mapped: bool) -> None:
         self.archive = archive
         self.locate = locator(map_location)
+        self.reads = not is_meta(map_location)
         self.check = not mapped  # a checksum would read the whole mapped file
         order = (
             archive.read("byteorder").decode("ascii", "replace") if "byteorder" in archive else ""
@@ -160,7 +159,10 @@ class StorageLoader:
             )
         stored = self.loaded.get(key)
         if stored is None:
-            data = self.archive.array(name, self.check)
+            if self.reads:
+                data = self.archive.array(name, self.check)
+            else:  # an array of that size without memory
+                data = np.broadcast_to(np.uint8(0), (self.archive.size(name),))
             stored = StoredData(data, location, self.allowance, self.swapped)
             stored = self.locate(stored, location)
             self.loaded[key] = stored
@@ -187,6 +189,8 @@ def locator(map_location: MapLocation) -> Callable[[StoredData, str], StoredData
     if isinstance(map_location, Mapping):
         return lambda stored, location: _restore(stored, map_location.get(location, location))
     if isinstance(map_location, (str, device)):
+        if is_meta(map_location):
+            return _without_data
         target = str(map_location)
         _restore_target(target)
         return lambda stored, location: stored
@@ -196,6 +200,16 @@ def locator(map_location: MapLocation) -> Callable[[StoredData, str], StoredData
         "load: map_location must be a device, a str, a dict or a function, "
         f"not {type(map_location).__name__}"
     )
+
+
+def is_meta(map_location: MapLocation) -> bool:
+    """Whether tensors are to have no data."""
+    return isinstance(map_location, (str, device)) and device(map_location).type == "meta"
+
+
+def _without_data(stored: StoredData, location: str) -> StoredData:
+    stored.device = META
+    return stored
 
 
 def _called(function: Callable[[Any, str], Any], stored: StoredData, location: str) -> StoredData:

@@ -228,6 +228,11 @@ def become_view(handle: Tensor, view: Tensor, name: str) -> Tensor:
     """
     check_writable(handle, name)
     alias = view.alias
+    if handle.is_meta:
+        handle.value = view.value.extra.rebound(handle, view.value, view.value.type)
+        handle._layout = view._layout
+        handle.version += 1
+        return handle
     if alias.base is handle:
         _hot.rebase(alias, leave_to_views(handle))
     handle.alias, handle._layout = alias, None
@@ -267,7 +272,7 @@ def rebind(handle: Tensor, value: Value) -> None:
     if check is not None:
         check(handle)
     extra = handle.value.extra if value.extra is None else value.extra  # tensors have no truth
-    rebound = getattr(extra, "rebound", None)
+    rebound = None if extra is None else getattr(extra, "rebound", None)
     if rebound is not None:  # on the device meta
         handle.value = rebound(handle, value)
         handle.version += 1
@@ -424,6 +429,9 @@ def uncounted(detached: Tensor) -> Tensor:
 
 def share(handle: Tensor, other: Tensor) -> None:
     """`handle.data = other`: take over value and storage of `other`."""
+    if other.is_meta and handle.is_meta:
+        handle.data = other
+        return
     if other.is_meta:
         raise GraphError(
             "data: Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` "

@@ -67,6 +67,10 @@ class MetaTensor:
     def __class__(self) -> Any:
         return type(self).plain_class
 
+    @__class__.setter
+    def __class__(self, cls: type) -> None:
+        object.__dict__["__class__"].__set__(self, meta_class(cls))
+
     # -- reads, which are refused -------------------------------------------------------------
 
     item = _no_item("item")

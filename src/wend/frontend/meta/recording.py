@@ -145,7 +145,8 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if "device" in kwargs and hasattr(creation, name) | hasattr(random, name):
         return _created(func, args, kwargs)
     if name in _MIXING:
-        _refuse_destination(args)
+        if name not in ("to", "type_as"):
+            _refuse_destination(args)
     else:
         _check_devices(name, args, kwargs)
     with under_recording():

@@ -38,16 +38,16 @@ class Facts:
         return made
 
     @staticmethod
-    def rebound(handle: Any, value: Value) -> Value:
+    def rebound(handle: Any, value: Value, type_: Any = None) -> Value:
         """The value of a handle after an op in place gave `value`; leaves stay leaves.
 
-        Raises NoDataError for a tensor with data.
+        type_: if not that of the handle. Raises NoDataError for a tensor with data.
         """
         if has_data(handle):
             raise NoDataError("Cannot copy out of meta tensor; no data!")
         old = handle.value
         flows = value.requires_grad and type(value.extra) is Facts
-        made = meta_value(old.type, value.extra if flows else old.extra)
+        made = meta_value(type_ or old.type, value.extra if flows else old.extra)
         made.requires_grad = flows or old.requires_grad
         made.inference = old.inference
         made.leaf = handle.leaf

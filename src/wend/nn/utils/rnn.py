@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, int64, ops, tensor
+from wend.frontend.toolkit import Tensor, full_beside, int64, ops, tensor
 from wend.nn._base.packed import PackedSequence, invert_permutation
 
 __all__ = [
@@ -134,7 +134,7 @@ def pad_sequence(
     for part in parts:
         missing = longest - part.shape[0]
         if missing:
-            fill = ops.full((missing, *part.shape[1:]), padding_value, dtype=part.dtype)
+            fill = full_beside(part, (missing, *part.shape[1:]), padding_value)
             part = ops.cat([part, fill] if padding_side == "right" else [fill, part], 0)
         rows.append(part)
     return ops.stack(rows, 0 if batch_first else 1)
