@@ -1,6 +1,7 @@
 """Graphs written by hand for the pictures: as a step of a known kind would give them."""
 
 import math
+import random
 from contextlib import contextmanager
 
 from wend.frontend.seeing.op_graph import OpGraph, OpNode
@@ -218,3 +219,14 @@ def hostile():
             x = w.add(text, (x, weight), (2,), **more, values={text: text, "nan": 1})
     w.graph.outputs = [x]
     return w.graph
+
+
+#: By name, graphs of each kind.
+GRAPHS = {
+    "digits": digits,
+    "transformer": transformer,
+    "tree": lambda: tree(random.Random(1)),
+    "chain": lambda: chain(random.Random(1), 5000),
+    "hostile": hostile,
+    "empty": lambda: OpGraph("nothing"),
+}

@@ -1,21 +1,9 @@
 """Folding: modules, equal blocks, parts; nothing is lost and nothing unequal is a repeat."""
 
-import random
-
 import pytest
-from tests.frontend.graphs_to_see import Writer, chain, digits, hostile, transformer, tree
+from tests.frontend.graphs_to_see import GRAPHS, Writer, transformer
 
 from wend.frontend.seeing.folding import MOST_ITEMS, MOST_LEAVES, Fold, fold
-from wend.frontend.seeing.op_graph import OpGraph
-
-GRAPHS = {
-    "digits": digits,
-    "transformer": transformer,
-    "tree": lambda: tree(random.Random(1)),
-    "chain": lambda: chain(random.Random(1), 5000),
-    "hostile": hostile,
-    "empty": lambda: OpGraph("nothing"),
-}
 
 
 def repeats_of(folding):

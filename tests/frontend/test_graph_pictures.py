@@ -7,22 +7,13 @@ import subprocess
 from xml.etree import ElementTree
 
 import pytest
-from tests.frontend.graphs_to_see import HOSTILE, chain, digits, hostile, transformer, tree
+from tests.frontend.graphs_to_see import GRAPHS, HOSTILE, hostile, transformer
 
 from wend.frontend.seeing.dot import dot_of, quoted
 from wend.frontend.seeing.layers import layered
-from wend.frontend.seeing.op_graph import OpGraph
 from wend.frontend.seeing.svg import svg_of
 
 SVG = "{http://www.w3.org/2000/svg}"
-GRAPHS = {
-    "digits": digits,
-    "transformer": transformer,
-    "tree": lambda: tree(random.Random(1)),
-    "chain": lambda: chain(random.Random(1), 3000),
-    "hostile": hostile,
-    "empty": lambda: OpGraph("nothing"),
-}
 
 
 def rectangles(svg):

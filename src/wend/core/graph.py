@@ -81,7 +81,7 @@ def source_of(path: PathGraph, k: int) -> Source:
     node = path.nodes[k]
     if node.source is not None:  # a node of a backward pass, differentiated again
         return node.source
-    at = bisect_right(path.node_of_state, k) - 1
+    at = path.state_at(k)
     if not 0 <= at < len(path.states):  # the body of a rule: no line of its own
         return Source(node.prim.name, node.prim.grad_name or node.prim.name, None, 0, -1)
     state = path.states[at]
@@ -297,6 +297,15 @@ class PathGraph:
     def complete(self) -> bool:
         """Whether the lists end where this path ends."""
         return len(self.node_of_state) == self.n_states
+
+    def state_at(self, k: int) -> int:
+        """Return the position of the state that the node at position `k` belongs to."""
+        return bisect_right(self.node_of_state, k) - 1
+
+    def nodes_of(self, s: int) -> list[Node]:
+        """Return the nodes of the state at position `s`."""
+        starts = self.node_of_state
+        return self.nodes[starts[s] : starts[s + 1] if s + 1 < len(starts) else None]
 
     def _add(self, states: list[State]) -> None:
         nodes, producer, node_of_state = self.nodes, self.producer, self.node_of_state

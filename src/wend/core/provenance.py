@@ -113,9 +113,7 @@ def last_site(states: Any, sites: Any = None) -> Site | None:
 
 
 def _owns(state: Any, k: int, index: int, path: Any) -> bool:
-    start = path.node_of_state[k]
-    end = path.node_of_state[k + 1] if k + 1 < len(path.node_of_state) else len(path.nodes)
-    return any(index in node.outputs for node in path.nodes[start:end])
+    return any(index in node.outputs for node in path.nodes_of(k))
 
 
 def locate(error: BaseException, op: str, batch: Any, index: int, path: Any) -> BaseException:

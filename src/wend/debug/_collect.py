@@ -45,9 +45,8 @@ class Collector:
         """Add all ops of a flush."""
         part = _Part(self, flush)
         path = flush.path
-        starts = [*path.node_of_state[: path.n_states], path.n_nodes]
         for k in range(path.n_states):
-            part.add_state(k, path.nodes[starts[k] : starts[k + 1]])
+            part.add_state(k, path.nodes_of(k))
         if flush.segment is not None:
             self.made.update(((id(flush.segment), i), k) for i, k in part.env.items())
         for i, value in flush.values.items():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -130,10 +129,9 @@ def _costs(states: list[Any], values: list[Any], args: list[Any]) -> list[tuple[
             sizes[i] = tuple([int(_types.evaluate(e, types, args)) for e in extents])
         return sizes[i]
 
-    starts = [*path.node_of_state, path.n_nodes]
     found = []
-    for low, high in pairwise(starts):
-        rows = [cost_of(node, size) for node in path.nodes[low:high]]
+    for k in range(path.n_states):
+        rows = [cost_of(node, size) for node in path.nodes_of(k)]
         found.append((sum([f for f, _ in rows]), sum([m for _, m in rows])))
     return found
 

@@ -198,9 +198,8 @@ class Lines:
         self.texts: dict[int, str] = {}
         if path is None:
             return
-        starts = [*path.node_of_state[: path.n_states], path.n_nodes]
         for k in range(path.n_states):
-            for node in path.nodes[starts[k] : starts[k + 1]]:
+            for node in path.nodes_of(k):
                 self.state_of.update(dict.fromkeys(node.outputs, k))
 
     def of(self, op: Op, function: Function) -> str:

@@ -6,7 +6,6 @@ in the segment made by that flush.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol
@@ -343,12 +342,12 @@ class Walk:
     def state_range(self, k: int) -> tuple[int, int, tuple[int, ...]]:
         """(start, end, result ids) of the op that node `k` belongs to."""
         path = self.path
-        s = bisect_right(path.node_of_state, k) - 1
+        s = path.state_at(k)
         state = path.states[s]
         if state.is_step:
             return k, k + 1, path.nodes[k].outputs
         start = path.node_of_state[s]
-        end = path.node_of_state[s + 1] if s + 1 < len(path.node_of_state) else len(path.nodes)
+        end = start + len(path.nodes_of(s))
         return start, end, tuple(range(state.first, state.first + state.n_out))
 
 

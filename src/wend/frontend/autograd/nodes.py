@@ -7,7 +7,6 @@ graph keeps the graph alive.
 from __future__ import annotations
 
 import weakref
-from bisect import bisect_right
 from typing import Any, NamedTuple
 
 from wend.base.errors import ArgumentTypeError, GraphError
@@ -59,7 +58,7 @@ class Region:
     def op_at(self, k: int) -> tuple[int, Any, tuple[int, ...], tuple[int, ...]]:
         """(position of the op's first node, primitive, operand ids, result ids)."""
         path = self.path
-        s = bisect_right(path.node_of_state, k) - 1
+        s = path.state_at(k)
         state = path.states[s]
         if state.is_step:
             node = path.nodes[k]
@@ -70,7 +69,7 @@ class Region:
     def args_at(self, k: int) -> list[Any]:
         """The sizes and numbers that the op at `k` was called with."""
         path = self.path
-        state = path.states[bisect_right(path.node_of_state, k) - 1]
+        state = path.states[path.state_at(k)]
         if state.is_step:
             return list(path.nodes[k].args)
         return list(self.args[state.arg0 : state.arg0 + len(state.prim.size_mask)])
@@ -99,7 +98,7 @@ class Region:
         Parts are recorded in a row, each with its start.
         """
         path, number = self.path, 0
-        s = bisect_right(path.node_of_state, k) - 1
+        s = path.state_at(k)
         while s > 0:
             here, before = path.states[s], path.states[s - 1]
             if before.prim is not here.prim or (before.operand_indices() != here.operand_indices()):
@@ -415,7 +414,7 @@ def value_of_edge(edge: GradientEdge) -> Tensor:
         return node.variable
     region = Region(node._anchor)
     if region.op_at(node._low)[1].cuts:
-        first = bisect_right(region.path.node_of_state, node._low) - 1
+        first = region.path.state_at(node._low)
         i = region.path.states[first + edge.output_nr].first
     else:
         i = region.op_at(node._low)[3][_result_of(node, edge.output_nr, region)]
@@ -452,7 +451,7 @@ def node_of(segment: Segment, k: int) -> tuple[str, Site]:
 
     path = segment.structure
     node = path.nodes[k]
-    s = bisect_right(path.node_of_state, k) - 1
+    s = path.state_at(k)
     state = path.states[s]
     name = node.prim.grad_name if state.is_step else state.prim.grad_name
     extra = (segment.hooks or {}).get(node.outputs[0])

@@ -99,7 +99,7 @@ class AllocationLog:
             for i, (_, array) in (segment.saved or {}).items():
                 k = bisect_right(starts, i) - 1
                 if i < 0:
-                    k = bisect_right(path.node_of_state, path.producer.get(i, -1)) - 1
+                    k = path.state_at(path.producer.get(i, -1))
                 self._note(array, "kept for backward", flush, k)
         if flush.arena:
             owner = MemoryOwner("temporaries of a flush", flush)

@@ -43,9 +43,8 @@ def node_steps(path: Any) -> dict[int, tuple[int, int]]:
     found: dict[int, tuple[int, int]] = {}
     if path is None or not path.node_of_state:
         return found
-    starts = [*path.node_of_state[: path.n_states], path.n_nodes]
     for k in range(path.n_states):
-        for node in path.nodes[starts[k] : starts[k + 1]]:
+        for node in path.nodes_of(k):
             origin = origin_of(node, path)
             found.update(dict.fromkeys(node.outputs, (k, origin)))
     return found

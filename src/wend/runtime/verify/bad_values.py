@@ -11,7 +11,6 @@ result the search goes back along bad operands:
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -312,7 +311,7 @@ class Replay:
             return source.name, node.prim.name, Site(code, lasti), "forward"
         site = (source.code, source.lasti)
         if source.code is None:  # then the line that has called for the backward pass
-            at = bisect_right(path.node_of_state, k) - 1
+            at = path.state_at(k)
             site = self.sites.get(at, (path.states[at].code, path.states[at].lasti))
         elif source.at < path.n_states and path.states[source.at].code is source.code:
             site = self.sites.get(source.at, site)
@@ -364,7 +363,5 @@ class Replay:
         at = source_of(path, k).at
         if not 0 <= at < path.n_states:
             return []
-        low = path.node_of_state[at]
-        high = path.node_of_state[at + 1] if at + 1 < path.n_states else path.n_nodes
-        nodes = [path.nodes[k], *path.nodes[low:high]]
+        nodes = [path.nodes[k], *path.nodes_of(at)]
         return [i for node in nodes for i in node.inputs if i not in path.producer]
