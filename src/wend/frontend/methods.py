@@ -501,10 +501,12 @@ def ndimension(self: Tensor) -> int:
 def torch_function(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], relevant: Any = None
 ) -> Any:
-    """Hand a call to the __torch_function__ of the most derived operand class.
+    """Hand a call to the innermost mode, or to the class of the most derived operand.
 
     relevant: the operands whose classes are asked, if not all
     """
+    if _STATE.modes:
+        return through_mode(function, args, kwargs)
     overloaded: list[Any] = []
     for a in _flat(args) + _flat(tuple(kwargs.values())) if relevant is None else relevant:
         cls = type(a)
@@ -531,16 +533,46 @@ def _flat(values: Any) -> list[Any]:
     return out
 
 
+def through_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The answer of this thread's innermost mode, which is off meanwhile.
+
+    Raises TypeError if the mode answers NotImplemented.
+    """
+    stack = _STATE.modes
+    mode = stack.pop()
+    try:
+        types = tuple({type(a): None for a in (*args, *kwargs.values()) if _asks_itself(a)})
+        made = mode.__torch_function__(function, types, args, kwargs)
+    finally:
+        stack.append(mode)
+    if made is NotImplemented:
+        raise TypeError(
+            f"{mode!r} answered NotImplemented for {getattr(function, '__name__', function)}: a "
+            "mode must call the function itself, or give a result"
+        )
+    return made
+
+
+def _asks_itself(a: Any) -> bool:
+    return type(a) is not Tensor and _hot.has_override(a) and not isinstance(a, (list, tuple))
+
+
 class _Overriding(threading.local):
-    """A thread's state of overrides: how often they are disabled, and the functions under way in
-    `default_torch_function`."""
+    """A thread's state of overrides: how often they are disabled, the modes that it has entered,
+    and the functions under way in `default_torch_function`."""
 
     def __init__(self) -> None:
         self.disabled = 0
+        self.modes: list[Any] = []
         self.under_way: list[Any] = []
 
 
 _STATE = _Overriding()
+
+
+def entered_modes() -> list[Any]:
+    """The modes of this thread, the outermost first: the list itself."""
+    return _STATE.modes
 
 
 class DisableTorchFunctionSubclass:

@@ -11,12 +11,16 @@ import importlib
 import inspect
 import threading
 from collections.abc import Callable, Iterable
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from wend.core import _hot, _indexing
 from wend.core._hot import OpFunction, Tensor
-from wend.frontend.methods import DisableTorchFunctionSubclass, torch_function
+from wend.frontend.methods import (
+    DisableTorchFunctionSubclass,
+    entered_modes,
+    torch_function,
+)
 from wend.frontend.tensor import is_plain
 
 Function = Callable[..., Any]
@@ -28,10 +32,22 @@ _SPECIAL = frozenset(
     "array reduce_ex dlpack dlpack_device".split()
 )
 #: Names of parameters that are tensors.
-_TENSORS = frozenset("input self tensor tensors other x weight inputs".split())
+_TENSORS = frozenset(
+    "input self tensor tensors tensor1 other x weight inputs elements indices A".split()
+)
 #: Members that do not ask: fields of the core, and the way out of a class.
 _INTERNAL = frozenset(("value", "leaf", "alias", "version", "as_subclass"))
-_MODULES = ("wend", "wend.nn.functional", "wend.linalg", "wend.special")
+_MODULES = ("wend", "wend.nn.functional", "wend.linalg", "wend.special", "wend.fft")
+
+
+def namespaces() -> list[ModuleType]:
+    """The modules whose functions may be asked about."""
+    return [importlib.import_module(name) for name in _MODULES]
+
+
+def plain_member(member: Any) -> Any:
+    """A member of `Tensor` as it is while no mode is on."""
+    return getattr(member, "plain_of_member", member)
 
 
 def _public(name: str) -> bool:
@@ -73,9 +89,10 @@ def _prepare(cls: Any, **options: Any) -> None:
     super(Tensor, cls).__init_subclass__(**options)
     if cls.__torch_function__ == _inherited(cls) or is_plain(cls):
         return
-    for name, plain in vars(Tensor).items():
+    for name, member in vars(Tensor).items():
+        plain = plain_member(member)
         # A member of a class beside Tensor comes first, if that class stands before Tensor.
-        if not _public(name) or _static(cls, name) is not plain:
+        if not _public(name) or _static(cls, name) is not member:
             continue
         if hasattr(type(plain), "__set__") and not getattr(cls, "asks_about_attributes", True):
             continue
@@ -116,7 +133,8 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     if _SKIPS.once:
         _SKIPS.once = False
         return False
-    return any(type(a) is not Tensor and _asked(a) for a in relevant_args)
+    by_mode = bool(entered_modes())
+    return any(by_mode or (type(a) is not Tensor and _asked(a)) for a in relevant_args)
 
 
 def _asked(a: Any) -> bool:
@@ -190,9 +208,16 @@ def get_default_nowrap_functions() -> set[Function]:
 def get_overridable_functions() -> dict[Any, list[Function]]:
     """The functions that `__torch_function__` may be asked about, by namespace."""
     found: dict[Any, list[Function]] = {}
-    for module in map(importlib.import_module, _MODULES):
-        found[module] = [f for name, f in vars(module).items() if isinstance(f, OpFunction)]
-    members = [m for name, m in vars(Tensor).items() if _public(name) or name[-2:] == "__"]
+    for module in namespaces():
+        found[module] = [
+            f
+            for name, f in vars(module).items()
+            if isinstance(f, OpFunction)
+            or (isinstance(f, FunctionType) and not name.startswith("_") and takes_tensors(f))
+        ]
+    members = [
+        plain_member(m) for name, m in vars(Tensor).items() if _public(name) or name[-2:] == "__"
+    ]
     found[Tensor] = [m if callable(m) else m.__get__ for m in members if hasattr(m, "__get__")]
     return found
 
@@ -223,32 +248,35 @@ def get_ignored_functions() -> set[Function]:
     """Public functions that no class is asked about: no parameter of these is a tensor."""
     asked = {f for functions in get_overridable_functions().values() for f in functions}
     found: set[Any] = {Tensor.as_subclass, Tensor.__torch_function__}
-    for module in map(importlib.import_module, _MODULES):
+    for module in namespaces():
         for name in getattr(module, "__all__", None) or vars(module):
             value = getattr(module, name)
             if isinstance(value, FunctionType) and not name.startswith("_"):
                 found.add(value)
-    return {f for f in found if f not in asked and not _takes_tensors(f)}
+    return {f for f in found if f not in asked and not takes_tensors(f)}
 
 
-def _takes_tensors(function: Any) -> bool:
+def takes_tensors(function: Any) -> bool:
     """Whether a parameter is a tensor, by its annotation or name, or may be anything."""
     if function in (Tensor.as_subclass, Tensor.__torch_function__):
         return False
-    parameters = inspect.signature(function).parameters.values()
-    return any("Tensor" in str(p.annotation) or p.name in _TENSORS for p in parameters)
+    return any(
+        "Tensor" in str(p.annotation) or p.name in _TENSORS or p.kind is p.VAR_POSITIONAL
+        for p in inspect.signature(function).parameters.values()
+    )
 
 
 @functools.lru_cache(maxsize=1)
 def _names() -> dict[Any, str]:
     names: dict[Any, str] = {}
-    for name, member in vars(Tensor).items():
+    for name, found in vars(Tensor).items():
+        member = plain_member(found)
         for access in ("__get__", "__set__") if not callable(member) else ():
             if hasattr(member, access):
                 names[getattr(member, access)] = f"torch.Tensor.{name}.{access}"
         if callable(member):
             names[member] = f"torch.Tensor.{name}"
-    for module in map(importlib.import_module, _MODULES):
+    for module in namespaces():
         owner = module.__name__.replace("wend", "torch", 1)
         names.update((f, f"{owner}.{n}") for n, f in vars(module).items() if callable(f))
     return names

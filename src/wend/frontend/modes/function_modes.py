@@ -4,86 +4,58 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
-import wend
-from wend.core import _hot
-from wend.core._hot import OpFunction, Tensor
-from wend.core.primitive import PUBLIC, REGISTRY
-from wend.frontend import creation, random
+from wend.frontend.methods import entered_modes, through_mode
 from wend.frontend.modes.asking import Asking, ask, asking_ops, leave_alone
+from wend.frontend.modes.switches import Switch, public_ops, switches
+from wend.frontend.overrides import namespaces
 
 __all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "current_mode", "modes"]
 
-
-class _Modes(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-
-
-_STATE = _Modes()
 _ENTERED = [0]
 _LOCK = threading.Lock()
 
 
-def _through_mode(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """The answer of the innermost mode, which is off meanwhile."""
-    stack = _STATE.stack
-    mode = stack.pop()
-    try:
-        types = tuple({type(a): None for a in (*args, *kwargs.values()) if _overrides(a)})
-        made = mode.__torch_function__(function, types, args, kwargs)
-    finally:
-        stack.append(mode)
-    if made is NotImplemented:
-        raise TypeError(
-            f"{mode!r} answered NotImplemented for {getattr(function, '__name__', function)}: a "
-            "mode must call the function itself, or give a result"
-        )
-    return made
-
-
-def _overrides(a: Any) -> bool:
-    return type(a) is not Tensor and _hot.has_override(a) and not isinstance(a, (list, tuple))
-
-
 def _way(op: Asking, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return _through_mode(op.function, args, kwargs) if _STATE.stack else NotImplemented
-
-
-def _asked_in_python(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def asking(*args: Any, **kwargs: Any) -> Any:
-        if _STATE.stack:
-            return _through_mode(asking, args, kwargs)
-        return function(*args, **kwargs)
-
-    return asking
+    return through_mode(op.function, args, kwargs) if entered_modes() else NotImplemented
 
 
 @functools.cache
 def _all_ops() -> list[Asking]:
-    """Every public op; functions that make tensors without operands are replaced here, once."""
-    found: list[OpFunction] = [op.function for op in REGISTRY.values() if op.operators]
-    for place in (PUBLIC, vars(Tensor), vars(wend.nn.functional)):
-        found += [f for f in place.values() if isinstance(f, OpFunction)]
-    for module in (creation, random):
-        for name in module.__all__:
-            function = getattr(wend, name, None)
-            if isinstance(function, FunctionType):
-                setattr(wend, name, _asked_in_python(function))
-    for name, function in list(vars(wend.nn.functional).items()):
-        if isinstance(function, FunctionType) and not name.startswith("_"):
-            setattr(wend.nn.functional, name, _asked_in_python(function))
-    return asking_ops(found)
+    return asking_ops(public_ops())
+
+
+class _Switches:
+    """What asks besides ops: looked up anew when names have been loaded since."""
+
+    def __init__(self) -> None:
+        self.names = 0
+        self.found: list[Switch] = []
+
+    def turn_on(self) -> None:
+        """Ask from now on."""
+        names = sum(len(vars(module)) for module in namespaces())
+        if names != self.names:
+            self.names, self.found = names, switches()
+        for switch in self.found:
+            switch.turn_on()
+
+    def turn_off(self) -> None:
+        """Nobody asks any more."""
+        for switch in self.found:
+            switch.turn_off()
+
+
+_SWITCHES = _Switches()
 
 
 class TorchFunctionMode:
     """A block in which `__torch_function__(func, types, args, kwargs)` is asked about each call.
 
-    The mode is off while it answers: func(*args, **kwargs) makes the call, or asks the next mode.
+    Calls are those of functions, methods, operators, indexing, and the reading and writing of
+    attributes. The mode is off while it answers: func(*args, **kwargs) makes the call, or asks the
+    next mode.
     """
 
     def __init__(self) -> None:
@@ -97,15 +69,17 @@ class TorchFunctionMode:
             _ENTERED[0] += 1
             if _ENTERED[0] == 1:
                 ask(_all_ops(), _way, first=True)
-        _STATE.stack.append(self)
+                _SWITCHES.turn_on()
+        entered_modes().append(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _STATE.stack.pop()
+        entered_modes().pop()
         with _LOCK:
             _ENTERED[0] -= 1
             if _ENTERED[0] == 0:
                 leave_alone(_all_ops(), _way)
+                _SWITCHES.turn_off()
 
     @classmethod
     def push(cls, *args: Any, **kwargs: Any) -> Any:
@@ -122,9 +96,9 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 def current_mode() -> Any:
     """The innermost mode of this thread, or None."""
-    return _STATE.stack[-1] if _STATE.stack else None
+    return entered_modes()[-1] if entered_modes() else None
 
 
 def modes() -> list[Any]:
     """The modes of this thread, the outermost first."""
-    return list(_STATE.stack)
+    return list(entered_modes())
