@@ -168,16 +168,24 @@ class AttributeSwitch:
         setattr(self.owner, self.name, self.plain)
 
 
+def _by_code(name: str, member: Any) -> bool:
+    """Whether a member asks by other code; in the uncompiled core operators are functions, too."""
+    special = name in _OPERATORS or name in _METHODS or name == "__iter__"
+    return isinstance(member, FunctionType) and not special
+
+
 def _members() -> Iterator[AttributeSwitch]:
     for name, found in vars(Tensor).items():
         member = plain_member(found)
-        if name in _SILENT or isinstance(member, (OpFunction, FunctionType)):
+        if name in _SILENT or name in _OPERATORS or isinstance(member, OpFunction):
             continue
+        if not hasattr(type(member), "__get__") or _by_code(name, member):
+            continue  # a constant of the class, or a function
         if name == "__iter__":
             yield AttributeSwitch(Tensor, name, AskingIteration(member))
         elif hasattr(type(member), "__set__") or not callable(member):
             yield AttributeSwitch(Tensor, name, AskingAttribute(member))
-        elif name not in _OPERATORS:
+        else:
             asked = getattr(Tensor, _METHODS[name]) if name in _METHODS else None
             yield AttributeSwitch(Tensor, name, AskingMember(member, asked))
 
@@ -217,7 +225,7 @@ def _functions(module: ModuleType) -> Iterator[FunctionType]:
 def switches() -> list[Switch]:
     """Everything but ops that asks: each once."""
     found: dict[int, Switch] = {}
-    functions = [m for n, m in vars(Tensor).items() if n not in _SILENT]
+    functions = [m for n, m in vars(Tensor).items() if n not in _SILENT and _by_code(n, m)]
     for module in namespaces():
         functions += _functions(module)
     for function in functions:
