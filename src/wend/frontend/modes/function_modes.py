@@ -27,7 +27,7 @@ def _all_ops() -> list[Asking]:
 
 
 class _Switches:
-    """What asks besides ops: looked up anew when names have been loaded since."""
+    """All that asks besides ops: looked up anew when names have been loaded since."""
 
     def __init__(self) -> None:
         self.names = 0

@@ -1,7 +1,7 @@
-"""What asks a mode although it is no op: functions in Python, and members of `Tensor`.
+"""Functions in Python and members of `Tensor`, which ask modes although these are no ops.
 
 Nothing stands in the way of a call while no mode is on. As the first mode begins, functions get
-other code, which asks, and members of the class are replaced; as the last one ends, all is put
+other code, which asks, and members of the class are replaced; as the last mode ends, all is put
 back. The function that a mode is asked about is the one that users know in either state.
 """
 
@@ -73,8 +73,8 @@ def _template(*args: Any, **kwargs: Any) -> Any:
 class CodeSwitch:
     """A function in Python: under every name, old or new, its code asks the mode first.
 
-    A twin keeps the code of the user's call. The template gets names of free variables only
-    because Python wants as many of them as the function has cells.
+    A twin keeps the function's own code. The template gets the names of free variables because
+    Python wants as many as the function has cells.
     """
 
     def __init__(self, function: FunctionType) -> None:
