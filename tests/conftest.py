@@ -55,11 +55,14 @@ def pytest_terminal_summary(terminalreporter):
 def no_gradients_retained():
     """Tensors of earlier tests that retain their gradients may be waiting for the collector.
 
-    As long as there are any, some flushes are not run by groups.
+    As long as there are any, some flushes are not run by groups.  None may outlive a test.
     """
+    yield
     hooks = sys.modules.get("wend.transforms.hooks")
     if hooks is not None and hooks.retaining():
         gc.collect()
+        if hooks.retaining():
+            pytest.fail("a tensor that retains its gradient is kept alive", pytrace=False)
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +89,15 @@ def one_thread_of_torch():
     torch = sys.modules.get("torch")
     if getattr(torch, "__name__", "") == "torch" and torch.get_num_threads() > 1:
         torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def no_trace_function_left():
+    """A trace function left behind keeps the variables of frames alive, and makes all slow."""
+    functions = (sys.gettrace, sys.getprofile, threading.gettrace, threading.getprofile)
+    before = [function() for function in functions]
+    yield
+    assert before == [function() for function in functions]
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,9 @@ def left_behind():
     found = [len(os.listdir("/proc/self/fd"))] if os.path.isdir("/proc/self/fd") else []
     if not os.path.isdir("/dev/shm"):
         return found
-    # Semaphores of other processes (tests run side by side) come and go.
-    return found + sorted(name for name in os.listdir("/dev/shm") if not name.startswith("sem."))
+    # Semaphores and MPI's memory of other processes (tests run side by side) come and go.
+    others = ("sem.", "sm_segment.")
+    return found + sorted(name for name in os.listdir("/dev/shm") if not name.startswith(others))
 
 
 @pytest.fixture

@@ -207,6 +207,31 @@ def test_gradients_that_are_rounding_are_left_out_by_name():
     assert first(a, b).name == "the gradient of b"
 
 
+def test_elements_of_a_gradient_that_are_rounding_are_left_out():
+    a = [tensor([1.0, 3e-9, 0.0], "gradient"), tensor([0.5, 0.5, 0.5])]
+    b = [tensor([1.0, -4e-9, 0.0], "gradient"), tensor([0.5, 0.6, 0.5])]
+    parting, said = compare(a, b, verify.TOLERANCE)
+    assert parting is None and "nothing but rounding: w" in said
+    b[1] = tensor([0.5, 0.6, 0.6])  # the last element's gradient is 0 in both
+    assert "at [2]" in first(a, b).how
+
+
+SPARSE = """\
+import torch
+table = torch.nn.Embedding(7, 3, sparse=True)
+opt = torch.optim.SparseAdam(table.parameters(), lr=0.1)
+for step in range(3):
+    opt.zero_grad()
+    table(torch.tensor([step, 5])).pow(2).sum().backward()
+    opt.step()
+"""
+
+
+def test_sparse_gradients_are_compared(tmp_path):
+    code, said, _ = run(tmp_path, "--no-torch", program=SPARSE)
+    assert code == 0 and "3 losses, 3 gradients, 3 parameters" in said
+
+
 def test_printed_lines():
     assert part_of_lines("loss 0.12345", "loss 0.12346") is None
     assert part_of_lines("loss 0.123", "loss 0.133") is not None

@@ -92,6 +92,8 @@ class Journal:
 
     def keep(self, what: str, name: str, tensor: Any, line: str) -> None:
         """Write a value down later: nothing is computed for the journal now."""
+        if tensor.layout is not self.torch.strided:
+            tensor = tensor.detach().to_dense()  # a gradient of an embedding; not recorded lazily
         kept = Kept(tensor, self.held_value(tensor)) if self.own else tensor.detach().clone()
         self.held.append((what, name, kept, line))
 

@@ -202,15 +202,12 @@ def compare(
     counts = dict.fromkeys(("loss", "gradient", "parameter", "printed"), 0)
     mine, its = ([e for e in events if e["what"] != "apart"] for events in (ours, theirs))
     largest = largest_gradients([*mine, *its])
-    rounding: set[str] = set()  # names of parameters whose gradients are rounding alone
+    rounding: dict[str, set[int]] = {}  # by parameter, the elements `rounded` so far
     parting, steps, timed = None, 0, 0
     for a, b in zip_longest(mine, its):
-        if a is not None and b is not None:
-            if a["what"] == "gradient" and is_rounding(a, b, largest):
-                rounding.add(a["name"])
-            if a["name"] in rounding and b["name"] == a["name"]:
-                continue
-        parting = part(a, b, tolerance)
+        if a and b and a["what"] == b["what"] == "gradient" and a["name"] == b["name"]:
+            rounding.setdefault(a["name"], set()).update(rounded(a, b, largest))
+        parting = part(a, b, tolerance, rounding)
         if parting is not None:
             break
         steps = max(steps, a["step"] - (a["what"] != "parameter"))
@@ -224,8 +221,9 @@ def compare(
     ]
     if timed:
         said.append(f"{timed} lines that tell of time were left out")
-    if rounding:
-        names = ", ".join(sorted(rounding)[:4]) + (", ..." if len(rounding) > 4 else "")
+    left_out = sorted([name for name, elements in rounding.items() if elements])
+    if left_out:
+        names = ", ".join(left_out[:4]) + (", ..." if len(left_out) > 4 else "")
         said.append(f"left out, as their gradients are nothing but rounding: {names}")
     return parting, "; ".join(said)
 
@@ -239,17 +237,32 @@ def largest_gradients(events: list[dict[str, Any]]) -> dict[int, float]:
     return found
 
 
-def is_rounding(a: dict[str, Any], b: dict[str, Any], largest: dict[int, float]) -> bool:
-    """Whether a gradient should be 0, such as a bias's before a batch norm, and is rounding.
+def rounded(a: dict[str, Any], b: dict[str, Any], largest: dict[int, float]) -> list[int]:
+    """The elements of two gradients that should be 0 and are rounding, and differ.
 
-    An optimizer that divides by the gradient's size (Adam) makes steps of it, of any direction.
+    So are a bias's before a batch norm, and the keys' part of the bias before attention.  An
+    optimizer that divides by the gradient's size (Adam) makes steps of these, of any direction.
     """
-    size = float(max(a["largest"], b["largest"]))
-    return 0 < size < ROUNDING.get(a["dtype"], 0.0) * largest[a["step"]]
+    most = ROUNDING.get(a["dtype"], 0.0) * largest[a["step"]]
+    return [
+        k
+        for k, (x, y) in enumerate(zip(*samples(a, b), strict=False))
+        if 0 < max(abs(x), abs(y)) < most and not near(x, y, 1e-3 * max(abs(x), abs(y)))
+    ]
 
 
-def part(a: Any, b: Any, tolerance: dict[str, float]) -> Parting | None:
-    """How two events part; None for equal events."""
+def samples(*events: dict[str, Any]) -> list[Any]:
+    """The elements that were written down."""
+    return [array("d", base64.b64decode(event["data"])) for event in events]
+
+
+def part(
+    a: Any, b: Any, tolerance: dict[str, float], rounding: dict[str, set[int]]
+) -> Parting | None:
+    """How two events part; None for equal events.
+
+    rounding: by parameter, the elements that are not compared
+    """
     if a is None or b is None or (a["what"], a["name"]) != (b["what"], b["name"]):
         here, there = (described(e) for e in (a, b))
         event = a or b
@@ -259,7 +272,7 @@ def part(a: Any, b: Any, tolerance: dict[str, float]) -> Parting | None:
     if a["what"] == "printed":
         how = part_of_lines(a["text"], b["text"])
     elif "data" in a:
-        how = part_of_tensors(a, b, tolerance)
+        how = part_of_tensors(a, b, tolerance, rounding.get(a["name"], set()))
     else:
         return None
     name = a["name"] if a["what"] != "gradient" else f"the gradient of {a['name']}"
@@ -299,23 +312,22 @@ def near_as_printed(x: str, y: str) -> bool:
 
 
 def part_of_tensors(
-    a: dict[str, Any], b: dict[str, Any], tolerance: dict[str, float]
+    a: dict[str, Any], b: dict[str, Any], tolerance: dict[str, float], left_out: set[int]
 ) -> str | None:
     """How two tensors part, with the numbers."""
     if (a["dtype"], a["shape"]) != (b["dtype"], b["shape"]):
         return f"{a['dtype']}{a['shape']}, and {b['dtype']}{b['shape']} in the second run"
-    xs, ys = (array("d", base64.b64decode(e["data"])) for e in (a, b))
+    xs, ys = samples(a, b)
     limit = tolerance.get(a["dtype"], 0.0)
     scale = max(a["largest"], b["largest"])
     room = limit * scale
     for k, (x, y) in enumerate(zip(xs, ys, strict=True)):
-        if not near(x, y, room):
+        if k not in left_out and not near(x, y, room):
             at = place(k * a["stride"], a["shape"])
             return f"{x:.9g}, and {y:.9g} in the second run, at {at} of {a['dtype']}{a['shape']}"
     # A sum has errors of all elements, of which few are written down where there are many.
-    if len(xs) * a["stride"] > len(xs) and not near(
-        a["sum"], b["sum"], room * (len(xs) * a["stride"]) ** 0.5 * 4
-    ):
+    more = len(xs) * a["stride"] > len(xs) and not left_out
+    if more and not near(a["sum"], b["sum"], room * (len(xs) * a["stride"]) ** 0.5 * 4):
         return f"a sum of {a['sum']:.9g}, and of {b['sum']:.9g} in the second run"
     return None
 
