@@ -100,7 +100,7 @@ TITLES = {
     "wend.return_types": "named results",
     "wend.storage": "memory of tensors",
     "wend.types": "names for annotations",
-    "wend.distributed": "questions about process groups",
+    "wend.distributed": "processes that communicate",
 }
 #: Packages of the inside: see docs/architecture.md.
 LAYERS = "base core ops transforms compiler runtime frontend tools".split()

@@ -34,18 +34,20 @@ ALLOWED = {
         "frontend/static/*",
         "onnx/*",
         "utils/data/*",
+        "distributed/*",
         "utils/tensorboard/*",
         "serialization/*",
         "tools/draws.py",  # numbers for Wend and PyTorch alike
     ],
     "llvmlite": ["compiler/llvm_ir/jit.py"],
     "ctypes": ["runtime/*", "compiler/llvm_ir/jit.py"],
+    "mpi4py": ["distributed/_mpi.py"],
     "torch": ["tools/journal.py"],  # of a run that Wend is compared with
 }
 ALLOWED["ml_dtypes"] = ALLOWED["numpy"]
 MOST_MODULES = 25  # in one folder, its __init__.py included
 # Heavy libraries load when first needed, never with `import wend`.
-LAZY = ("llvmlite", "scipy", "torch", "sklearn", "greenlet", "onnx", "tensorboardX")
+LAZY = ("llvmlite", "scipy", "torch", "sklearn", "greenlet", "onnx", "tensorboardX", "mpi4py")
 
 
 def module_name(path, package=PACKAGE):

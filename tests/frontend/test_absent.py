@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-import wend
+import wend.distributed.rpc
+import wend.distributed.tensor
 
 
-def test_no_process_groups():
-    assert not wend.distributed.is_available() and not wend.distributed.is_initialized()
-    for name in ("init_process_group", "destroy_process_group", "all_reduce", "get_rank"):
-        with pytest.raises(NotImplementedError, match="process groups"):
-            getattr(wend.distributed, name)()
-    assert not hasattr(wend.distributed, "rpc")
+def test_no_calls_in_other_processes():
+    assert not wend.distributed.rpc.is_available()
+    for name in ("init_rpc", "rpc_sync", "rpc_async", "remote", "shutdown"):
+        with pytest.raises(NotImplementedError, match="send and recv"):
+            getattr(wend.distributed.rpc, name)()
+
+
+def test_no_tensors_in_many_processes():
+    tensor = wend.distributed.tensor
+    for call in (tensor.DTensor, tensor.DTensor.from_local, tensor.distribute_tensor):
+        with pytest.raises(NotImplementedError, match="collectives"):
+            call()
+    assert tensor.Shard(1).dim == 1

@@ -1,30 +1,104 @@
-"""torch.distributed: not available so far; questions are answered so, and further calls fail.
+"""torch.distributed: processes that communicate, by MPI; a single process needs none."""
 
-Programs that import these names and use them only when started in many processes run.
-"""
-
-from wend.frontend.platform import is_available
-from wend.frontend.platform import is_available as is_initialized
-from wend.frontend.platform import no_process_group as _refuse
+from wend.distributed._collectives import (
+    _all_gather_base,
+    _reduce_scatter_base,
+    all_gather,
+    all_gather_into_tensor,
+    all_gather_single,
+    all_reduce,
+    all_to_all,
+    all_to_all_single,
+    barrier,
+    broadcast,
+    gather,
+    reduce,
+    reduce_scatter,
+    reduce_scatter_single,
+    reduce_scatter_tensor,
+    scatter,
+)
+from wend.distributed._faults import (
+    DistBackendError,
+    DistError,
+    DistNetworkError,
+    DistStoreError,
+    QueueEmptyError,
+)
+from wend.distributed._group import Backend, GroupMember, ProcessGroup, group
+from wend.distributed._reduction import ReduceOp
+from wend.distributed._setup import (
+    destroy_process_group,
+    get_backend,
+    get_backend_config,
+    get_default_backend_for_device,
+    get_global_rank,
+    get_group_rank,
+    get_node_local_rank,
+    get_pg_count,
+    get_process_group_ranks,
+    get_rank,
+    get_world_size,
+    init_process_group,
+    is_available,
+    is_backend_available,
+    is_gloo_available,
+    is_initialized,
+    is_mpi_available,
+    is_nccl_available,
+    is_torchelastic_launched,
+    is_ucc_available,
+    is_xccl_available,
+)
+from wend.distributed._work import Work
 
 __all__ = [
+    "Backend",
+    "DistBackendError",
+    "DistError",
+    "DistNetworkError",
+    "DistStoreError",
+    "GroupMember",
+    "ProcessGroup",
+    "QueueEmptyError",
+    "ReduceOp",
+    "Work",
+    "_all_gather_base",
+    "_reduce_scatter_base",
     "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_single",
     "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
     "barrier",
     "broadcast",
     "destroy_process_group",
     "gather",
     "get_backend",
+    "get_backend_config",
+    "get_default_backend_for_device",
+    "get_global_rank",
+    "get_group_rank",
+    "get_node_local_rank",
+    "get_pg_count",
+    "get_process_group_ranks",
     "get_rank",
     "get_world_size",
+    "group",
     "init_process_group",
     "is_available",
+    "is_backend_available",
+    "is_gloo_available",
     "is_initialized",
-    "new_group",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
     "reduce",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_tensor",
     "scatter",
 ]
-
-init_process_group = destroy_process_group = new_group = barrier = _refuse
-all_gather = all_reduce = broadcast = gather = reduce = scatter = _refuse
-get_backend = get_rank = get_world_size = _refuse

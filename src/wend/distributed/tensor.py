@@ -1,8 +1,21 @@
 """torch.distributed.tensor: classes of tensors over many processes; no tensor is of these."""
 
-from wend.frontend.platform import no_process_group as _refuse
+from __future__ import annotations
+
+from typing import Any
+
+from wend.base.errors import NotImplementedInWend
 
 __all__ = ["DTensor", "Partial", "Placement", "Replicate", "Shard", "distribute_tensor"]
+
+
+def _refuse(*args: Any, **kwargs: Any) -> Any:
+    """Raises NotImplementedInWend: tensors whose parts lie in many processes are not available."""
+    raise NotImplementedInWend(
+        "torch.distributed.tensor: tensors whose parts lie in several processes are not available; "
+        "communicate parts by the collectives of torch.distributed"
+    )
+
 
 distribute_tensor = distribute_module = _refuse
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from wend.base.devices import CPU, device, usable
-from wend.base.errors import DeviceError, NotImplementedInWend
+from wend.base.errors import DeviceError
 
 NO_CUDA = "cuda: no CUDA device is available; Wend computes on 'cpu' so far"
 
@@ -79,10 +79,3 @@ def itself(obj: Any, *args: Any, **kwargs: Any) -> Any:
 def jit_marker(drop: Any = False, **kwargs: Any) -> Any:
     """A decorator, with or without arguments, that leaves the function unchanged."""
     return drop if callable(drop) else itself
-
-
-def no_process_group(*args: Any, **kwargs: Any) -> Any:
-    """Raises NotImplementedInWend: programs run in a single process so far."""
-    raise NotImplementedInWend(
-        "torch.distributed: process groups are not available; run the program in one process"
-    )

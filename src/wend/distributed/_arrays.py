@@ -1,0 +1,105 @@
+"""Tensors as flat arrays for the carrier of data, and results back into tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, NoDataError, ShapeError
+from wend.core import _hot
+from wend.core._hot import Tensor
+from wend.distributed._transport import Array
+from wend.frontend.aliasing.rebinding import assign
+from wend.frontend.autograd.grad_modes import no_grad
+
+__all__ = ["check_list", "check_same_type", "check_tensor", "describe", "read", "write"]
+
+
+def check_tensor(name: str, parameter: str, tensor: Any) -> None:
+    """Raise ArgumentTypeError (a TypeError) for anything but a tensor with elements of its own."""
+    if not isinstance(tensor, Tensor):
+        raise ArgumentTypeError(
+            f"{name}: Invalid function argument. Expected parameter `{parameter}` of type "
+            f"torch.Tensor but got {type(tensor)} instead."
+        )
+    if tensor.is_meta:
+        raise NoDataError(f"{name}: `{parameter}` is on the device meta, and has no elements")
+    if tensor.is_sparse or tensor.layout is not _strided():
+        raise ArgumentTypeError(
+            f"{name}: `{parameter}` is sparse; communicate its parts, or `to_dense()`"
+        )
+    if _hot.current_trace().symbolic is not None:
+        raise GraphError(
+            f"{name}: processes cannot communicate inside vmap, a graph or a composite: no values "
+            "are there yet; call the collective outside"
+        )
+
+
+def _strided() -> Any:
+    from wend.frontend.formats import strided
+
+    return strided
+
+
+def check_list(name: str, parameter: str, tensors: Any) -> list[Tensor]:
+    """The tensors of a list. Raises ArgumentTypeError (a TypeError) for anything else."""
+    if not isinstance(tensors, (list, tuple)):
+        raise ArgumentTypeError(
+            f"{name}: Invalid function argument. Expected parameter `{parameter}` of type "
+            f"List[torch.Tensor] but got {type(tensors)} instead."
+        )
+    for tensor in tensors:
+        check_tensor(name, parameter, tensor)
+    return list(tensors)
+
+
+def check_same_type(name: str, tensors: Sequence[Tensor]) -> None:
+    """Raise DTypeError unless all tensors have the same type of elements."""
+    found = {tensor.dtype.name for tensor in tensors}
+    if len(found) > 1:
+        raise DTypeError(f"{name}: the tensors are of several types: {', '.join(sorted(found))}")
+
+
+def describe(tensor: Tensor) -> str:
+    """Type and shape of a tensor: float32[3, 4]."""
+    return f"{tensor.dtype.name}{list(tensor.shape)}"
+
+
+def read(tensor: Tensor) -> Array:
+    """The elements of a tensor as a flat array, in row-major order; computes the tensor.
+
+    The array must not be written to.
+    """
+    value = _hot.refreshed(tensor)
+    trace = _hot.current_trace()
+    array = _hot.ensure(value)
+    trace.volatile = False
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    return array.reshape(-1)
+
+
+def write(tensor: Tensor, array: Array, function: Any) -> None:
+    """Let a flat array be the new elements of a tensor, as an in-place op does without gradient.
+
+    The array belongs to the tensor from now on. Tensors that share the memory follow, and
+    a tensor that needs a gradient keeps its history.
+    function: the public function, for errors
+    """
+    type_ = _hot.refreshed(tensor).type
+    shape = tuple(type_.shape)
+    if array.size != tensor.numel():
+        raise ShapeError(
+            f"{function.__name__}: the tensor had {array.size} elements when the collective "
+            f"began, and has {tensor.numel()} now; keep the shape until `wait` has returned"
+        )
+    made = _hot.wrap(_hot.held(type_, array.reshape(shape)))
+    with no_grad():
+        assign(tensor, made, function)
+
+
+def blank(tensor: Tensor, count: int | None = None) -> Array:
+    """A fresh flat array of the tensor's type; count: of elements, where not the tensor's."""
+    return np.empty(tensor.numel() if count is None else count, tensor.dtype.numpy)

@@ -1,0 +1,678 @@
+"""Collectives on tensors. Results are written into the given tensors, as in-place ops write.
+
+Gradients do not flow through these functions: see `wend.distributed.nn`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from wend.base.errors import ArgumentError, ShapeError
+from wend.core._hot import Tensor
+from wend.core.provenance import user_level
+from wend.distributed._arrays import blank, check_list, check_same_type, check_tensor, read, write
+from wend.distributed._engine import Channel, Signature
+from wend.distributed._group import ProcessGroup, resolve
+from wend.distributed._reduction import RedOpType, ReduceOp, Reduction, reduction_of
+from wend.distributed._transport import Array, Transport
+from wend.distributed._work import Done, Work
+from wend.frontend.autograd.grad_modes import no_grad
+
+__all__ = [
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_single",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "gather",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_tensor",
+    "scatter",
+]
+
+Call = Callable[[Transport], Any]
+
+
+def member(name: str, group: Any) -> ProcessGroup | None:
+    """The group, or None with a warning where this process is no member."""
+    found = resolve(group)
+    if found.own < 0:
+        warnings.warn(
+            f"Running {name} on global rank that does not belong to the given group.",
+            stacklevel=user_level(),
+        )
+        return None
+    return found
+
+
+def place_in(group: ProcessGroup, name: str, rank: int | None, place: int | None) -> int:
+    """The number in the group of a member that is named by either of two numbers.
+
+    rank: in the world   place: in the group
+    Raises ArgumentError (a ValueError) if both or none are given, or there is no such member.
+    """
+    if place is not None:
+        if rank is not None:
+            raise ArgumentError(f"{name}: Can't specify both group_rank and global_rank")
+        if not 0 <= place < group.size():
+            raise ArgumentError(
+                f"{name}: invalid rank {place}: the group has ranks 0 to {group.size() - 1}"
+            )
+        return int(place)
+    if rank is None:
+        raise ArgumentError(f"{name}: Must specify global_rank or group_rank")
+    found = group.place_of(rank)
+    if found < 0:
+        raise ArgumentError(
+            f"{name}: invalid rank {rank}: the group has the ranks {list(group.ranks)}"
+        )
+    return found
+
+
+def perform(
+    group: ProcessGroup,
+    signature: Signature,
+    call: Call,
+    finish: Callable[[Any], None] | None,
+    async_op: bool,
+    result: Any,
+) -> Work | None:
+    """Have the group's channel do a collective; the work if it is asynchronous."""
+    work = group.line().run(signature, call, finish, async_op, result)
+    return work if async_op else None
+
+
+def alone(async_op: bool, result: Any, *pairs: tuple[Tensor, Tensor]) -> Work | None:
+    """The work of a lone rank, which copies each pair's second tensor to the first."""
+    with no_grad():
+        for to, source in pairs:
+            if to is not source:
+                to.copy_(source.reshape(to.shape))
+    return Done(result) if async_op else None
+
+
+def kind_of(tensor: Tensor) -> tuple[str, str]:
+    """The part of a signature that stands for a tensor: type and number of elements."""
+    return tensor.dtype.name, f"{tensor.numel()} elements"
+
+
+def split(out: Array, counts: Sequence[int]) -> list[Array]:
+    """The parts of an array, in sequence."""
+    found, place = [], 0
+    for count in counts:
+        found.append(out[place : place + count])
+        place += count
+    return found
+
+
+def joined(arrays: Sequence[Array]) -> Array:
+    """Flat arrays of a type, end to end."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def times_factor(tensor: Tensor, rule: Reduction) -> None:
+    """A reduction by a lone rank: the product with the factor, if any."""
+    if rule.kind is RedOpType.PREMUL_SUM:
+        with no_grad():
+            tensor.mul_(rule.factor)
+
+
+def all_reduce(
+    tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """tensor = the reduction of all ranks' tensors, in all ranks.
+
+    Returns a `Work` with `async_op`, else None. Half precision is summed in float32.
+    Raises CollectiveMismatch (a RuntimeError) in all ranks where types, sizes or calls differ,
+    DTypeError for a reduction that the type does not have.
+    """
+    found = member("all_reduce", group)
+    if found is None:
+        return None
+    check_tensor("all_reduce", "tensor", tensor)
+    rule = reduction_of("all_reduce", op, tensor.dtype)
+    if found.size() == 1:
+        times_factor(tensor, rule)
+        return alone(async_op, tensor)
+    x = read(tensor)
+
+    def call(line: Transport) -> Array:
+        out = np.empty_like(x)
+        rule.all_reduce(line, x, out)
+        return out
+
+    return perform(
+        found, ("all_reduce", rule.title(), *kind_of(tensor)), call,
+        lambda out: write(tensor, out, all_reduce), async_op, tensor,
+    )  # fmt: skip
+
+
+def broadcast(
+    tensor: Tensor,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
+    """tensor = the tensor of rank `src` of the world, or rank `group_src` of the group.
+
+    Raises ArgumentError (a ValueError) for a rank that is no member, CollectiveMismatch (a
+    RuntimeError) in all ranks where types, sizes or calls differ.
+    """
+    found = member("broadcast", group)
+    if found is None:
+        return None
+    check_tensor("broadcast", "tensor", tensor)
+    root = place_in(found, "broadcast", src, group_src)
+    if found.size() == 1:
+        return alone(async_op, tensor)
+    signature = ("broadcast", f"from {root}", *kind_of(tensor))
+    x = read(tensor) if found.own == root else blank(tensor)
+
+    def call(line: Transport) -> Array:
+        line.broadcast(x, root)
+        return x
+
+    def finish(out: Array) -> None:
+        if found.own != root:
+            write(tensor, out, broadcast)
+
+    return perform(found, signature, call, finish, async_op, tensor)
+
+
+def all_gather(
+    tensor_list: list[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """tensor_list[rank] = the tensor of each rank, in all ranks.
+
+    Sizes may differ from rank to rank, where all ranks give the same sizes in the list.
+    Raises ShapeError for a list that does not fit, CollectiveMismatch (a RuntimeError) in all
+    ranks where types, sizes or calls differ.
+    """
+    found = member("all_gather", group)
+    if found is None:
+        return None
+    outs = check_list("all_gather", "tensor_list", tensor_list)
+    check_tensor("all_gather", "tensor", tensor)
+    check_same_type("all_gather", [*outs, tensor])
+    check_parts("all_gather", "tensor_list", outs, found, tensor)
+    if found.size() == 1:
+        return alone(async_op, tensor_list, (outs[0], tensor))
+    x, counts = read(tensor), [out.numel() for out in outs]
+
+    def call(line: Transport) -> Array:
+        out = np.empty(sum(counts), x.dtype)
+        line.all_gather(x, out, counts)
+        return out
+
+    def finish(out: Array) -> None:
+        for to, part in zip(outs, split(out, counts), strict=True):
+            write(to, part, all_gather)
+
+    signature = ("all_gather", tensor.dtype.name, told(counts))
+    return perform(found, signature, call, finish, async_op, tensor_list)
+
+
+def told(counts: Sequence[int]) -> str:
+    """Numbers of elements, by rank, for a signature."""
+    if len(set(counts)) == 1:
+        return f"{counts[0]} elements of each of {len(counts)} ranks"
+    return f"{list(counts)} elements"
+
+
+def check_parts(
+    name: str, parameter: str, parts: Sequence[Tensor], group: ProcessGroup, own: Tensor | None
+) -> None:
+    """Raise ShapeError unless there is a part for each rank, of the size of this rank's tensor."""
+    if len(parts) != group.size():
+        raise ShapeError(
+            f"{name}: `{parameter}` has {len(parts)} tensors, and the group has {group.size()} "
+            "ranks: one tensor is needed for each rank"
+        )
+    if own is not None and parts[group.own].numel() != own.numel():
+        raise ShapeError(
+            f"{name}: `{parameter}` at index {group.own} has shape "
+            f"{tuple(parts[group.own].shape)}, and this rank's tensor has {tuple(own.shape)}"
+        )
+
+
+def all_gather_into_tensor(
+    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """output_tensor = the tensors of all ranks, end to end or stacked.
+
+    input_tensor: (n, ...)   ->   output_tensor: (ranks * n, ...) or (ranks, n, ...)
+    Raises ShapeError for a tensor of another size, CollectiveMismatch (a RuntimeError) in all ranks
+    where types, sizes or calls differ.
+    """
+    found = member("all_gather_into_tensor", group)
+    if found is None:
+        return None
+    check_tensor("all_gather_into_tensor", "output_tensor", output_tensor)
+    check_tensor("all_gather_into_tensor", "input_tensor", input_tensor)
+    check_same_type("all_gather_into_tensor", [output_tensor, input_tensor])
+    count, ranks = input_tensor.numel(), found.size()
+    if output_tensor.numel() != count * ranks:
+        raise ShapeError(
+            f"all_gather_into_tensor: the output has {output_tensor.numel()} elements, and "
+            f"{ranks} ranks give {count} elements each: {count * ranks} are needed"
+        )
+    if ranks == 1:
+        return alone(async_op, output_tensor, (output_tensor, input_tensor))
+    x = read(input_tensor)
+
+    def call(line: Transport) -> Array:
+        out = np.empty(count * ranks, x.dtype)
+        line.all_gather(x, out, [count] * ranks)
+        return out
+
+    return perform(
+        found, ("all_gather_into_tensor", *kind_of(input_tensor)), call,
+        lambda out: write(output_tensor, out, all_gather_into_tensor), async_op, output_tensor,
+    )  # fmt: skip
+
+
+def all_gather_single(
+    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """As `all_gather_into_tensor`."""
+    return all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
+
+
+def reduce_scatter(
+    output: Tensor,
+    input_list: list[Tensor],
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """output = the reduction of all ranks' input_list[this rank].
+
+    Sizes may differ from rank to rank, where all ranks give the same sizes in the list.
+    Raises ShapeError for a list that does not fit, CollectiveMismatch (a RuntimeError) in all ranks
+    where types, sizes or calls differ.
+    """
+    found = member("reduce_scatter", group)
+    if found is None:
+        return None
+    check_tensor("reduce_scatter", "output", output)
+    parts = check_list("reduce_scatter", "input_list", input_list)
+    check_same_type("reduce_scatter", [output, *parts])
+    check_parts("reduce_scatter", "input_list", parts, found, output)
+    counts = [part.numel() for part in parts]
+    signature = ("reduce_scatter", output.dtype.name, told(counts))
+    return _scatter_reduction(reduce_scatter, signature, output, parts, counts, op, found, async_op)
+
+
+def reduce_scatter_tensor(
+    output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """output = this rank's part of the reduction of all ranks' inputs.
+
+    input: (ranks * n, ...) or (ranks, n, ...)   ->   output: (n, ...)
+    Raises ShapeError for a tensor of another size, CollectiveMismatch (a RuntimeError) in all ranks
+    where types, sizes or calls differ.
+    """
+    found = member("reduce_scatter_tensor", group)
+    if found is None:
+        return None
+    check_tensor("reduce_scatter_tensor", "output", output)
+    check_tensor("reduce_scatter_tensor", "input", input)
+    check_same_type("reduce_scatter_tensor", [output, input])
+    ranks = found.size()
+    if output.numel() * ranks != input.numel():
+        raise ShapeError(
+            f"reduce_scatter_tensor: the input has {input.numel()} elements, and {ranks} ranks "
+            f"take {output.numel()} elements each: {output.numel() * ranks} are needed"
+        )
+    counts = [output.numel()] * ranks
+    signature = ("reduce_scatter_tensor", *kind_of(input))
+    return _scatter_reduction(
+        reduce_scatter_tensor, signature, output, [input], counts, op, found, async_op
+    )
+
+
+def reduce_scatter_single(
+    output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """As `reduce_scatter_tensor`."""
+    return reduce_scatter_tensor(output, input, op, group, async_op)
+
+
+def _scatter_reduction(
+    function: Any,
+    signature: Signature,
+    output: Tensor,
+    inputs: list[Tensor],
+    counts: list[int],
+    op: Any,
+    group: ProcessGroup,
+    async_op: bool,
+) -> Work | None:
+    """The common end of reductions whose result is shared out."""
+    rule = reduction_of(signature[0], op, output.dtype)
+    if group.size() == 1:
+        done = alone(async_op, output, (output, inputs[0]))
+        times_factor(output, rule)
+        return done
+    x = joined([read(tensor) for tensor in inputs])
+
+    def call(line: Transport) -> Array:
+        out = np.empty(counts[group.own], x.dtype)
+        rule.reduce_scatter(line, x, out, counts)
+        return out
+
+    return perform(
+        group, (signature[0], rule.title(), *signature[1:]), call,
+        lambda out: write(output, out, function), async_op, output,
+    )  # fmt: skip
+
+
+def reduce(
+    tensor: Tensor,
+    dst: int | None = None,
+    op: Any = ReduceOp.SUM,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """tensor = the reduction of all ranks' tensors, in rank `dst`; elsewhere the tensor stays.
+
+    dst: of the world   group_dst: of the group
+    Raises CollectiveMismatch (a RuntimeError) in all ranks where types, sizes or calls differ.
+    """
+    found = member("reduce", group)
+    if found is None:
+        return None
+    check_tensor("reduce", "tensor", tensor)
+    root = place_in(found, "reduce", dst, group_dst)
+    rule = reduction_of("reduce", op, tensor.dtype)
+    if found.size() == 1:
+        times_factor(tensor, rule)
+        return alone(async_op, tensor)
+    x = read(tensor)
+
+    def call(line: Transport) -> Array | None:
+        out = np.empty_like(x) if found.own == root else None
+        rule.reduce(line, x, out, root)
+        return out
+
+    def finish(out: Array | None) -> None:
+        if out is not None:
+            write(tensor, out, reduce)
+
+    signature = ("reduce", rule.title(), f"to {root}", *kind_of(tensor))
+    return perform(found, signature, call, finish, async_op, tensor)
+
+
+def gather(
+    tensor: Tensor,
+    gather_list: list[Tensor] | None = None,
+    dst: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Work | None:
+    """gather_list[rank] = the tensor of each rank, in rank `dst` alone; all are of the same size.
+
+    Raises ArgumentError (a ValueError) if there is a list elsewhere, or none in rank `dst`;
+    CollectiveMismatch (a RuntimeError) in all ranks where types, sizes or calls differ.
+    """
+    found = member("gather", group)
+    if found is None:
+        return None
+    check_tensor("gather", "tensor", tensor)
+    root = place_in(found, "gather", 0 if dst is None and group_dst is None else dst, group_dst)
+    outs = _list_at("gather", "gather_list", gather_list, found.own == root, "destination", tensor)
+    if outs:
+        check_parts("gather", "gather_list", outs, found, tensor)
+    if found.size() == 1:
+        return alone(async_op, gather_list, (outs[0], tensor))
+    x, counts = read(tensor), [tensor.numel()] * found.size()
+
+    def call(line: Transport) -> Array | None:
+        out = np.empty(sum(counts), x.dtype) if found.own == root else None
+        line.gather(x, out, counts, root)
+        return out
+
+    def finish(out: Array | None) -> None:
+        if out is not None:
+            for to, part in zip(outs, split(out, counts), strict=True):
+                write(to, part, gather)
+
+    signature = ("gather", f"to {root}", *kind_of(tensor))
+    return perform(found, signature, call, finish, async_op, gather_list or [])
+
+
+def _list_at(
+    name: str, parameter: str, given: Any, here: bool, word: str, tensor: Tensor
+) -> list[Tensor]:
+    """The list of the root; empty elsewhere. Raises ArgumentError for a list in the wrong ranks."""
+    if not here:
+        if given:
+            raise ArgumentError(
+                f"{name}: Argument ``{parameter}`` must NOT be specified on non-{word} ranks."
+            )
+        return []
+    if given is None:
+        raise ArgumentError(f"{name}: Argument ``{parameter}`` must be specified on {word} rank.")
+    found = check_list(name, parameter, given)
+    check_same_type(name, [tensor, *found])
+    if any(t.numel() != tensor.numel() for t in found):
+        sizes = [tuple(t.shape) for t in found]
+        raise ShapeError(
+            f"{name}: `{parameter}` has the shapes {sizes}, and the tensor has "
+            f"{tuple(tensor.shape)}: all ranks move tensors of one size"
+        )
+    return found
+
+
+def scatter(
+    tensor: Tensor,
+    scatter_list: list[Tensor] | None = None,
+    src: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_src: int | None = None,
+) -> Work | None:
+    """tensor = scatter_list[this rank] of rank `src`; all are of the same size.
+
+    Raises ArgumentError (a ValueError) if there is a list elsewhere, or none in rank `src`;
+    CollectiveMismatch (a RuntimeError) in all ranks where types, sizes or calls differ.
+    """
+    found = member("scatter", group)
+    if found is None:
+        return None
+    check_tensor("scatter", "tensor", tensor)
+    root = place_in(found, "scatter", 0 if src is None and group_src is None else src, group_src)
+    parts = _list_at("scatter", "scatter_list", scatter_list, found.own == root, "source", tensor)
+    if parts:
+        check_parts("scatter", "scatter_list", parts, found, tensor)
+    if found.size() == 1:
+        return alone(async_op, tensor, (tensor, parts[0]))
+    x = joined([read(part) for part in parts]) if parts else None
+    counts = [tensor.numel()] * found.size()
+
+    def call(line: Transport) -> Array:
+        out = blank(tensor)
+        line.scatter(x, out, counts, root)
+        return out
+
+    signature = ("scatter", f"from {root}", *kind_of(tensor))
+    return perform(
+        found, signature, call, lambda out: write(tensor, out, scatter), async_op, tensor
+    )
+
+
+def all_to_all(
+    output_tensor_list: list[Tensor],
+    input_tensor_list: list[Tensor],
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """output_tensor_list[i] = input_tensor_list[this rank] of rank i.
+
+    Raises ShapeError for lists that do not fit, CollectiveMismatch (a RuntimeError) in all ranks
+    where sizes sent and expected differ, or types, or calls.
+    """
+    found = member("all_to_all", group)
+    if found is None:
+        return None
+    outs = check_list("all_to_all", "output_tensor_list", output_tensor_list)
+    parts = check_list("all_to_all", "input_tensor_list", input_tensor_list)
+    check_parts("all_to_all", "output_tensor_list", outs, found, None)
+    check_parts("all_to_all", "input_tensor_list", parts, found, None)
+    check_same_type("all_to_all", [*outs, *parts])
+    if found.size() == 1:
+        check_parts("all_to_all", "output_tensor_list", outs, found, parts[0])
+        return alone(async_op, output_tensor_list, (outs[0], parts[0]))
+    x = joined([read(part) for part in parts])
+    sent, received = [t.numel() for t in parts], [t.numel() for t in outs]
+
+    def finish(out: Array) -> None:
+        for to, part in zip(outs, split(out, received), strict=True):
+            write(to, part, all_to_all)
+
+    return _exchange(
+        "all_to_all", x, sent, received, outs[0].dtype.name, found, finish, async_op,
+        output_tensor_list,
+    )  # fmt: skip
+
+
+def all_to_all_single(
+    output: Tensor,
+    input: Tensor,
+    output_split_sizes: list[int] | None = None,
+    input_split_sizes: list[int] | None = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """The i-th part of `output` = this rank's part of the input of rank i; parts along dim 0.
+
+    Without sizes, all parts are equal. Raises ShapeError for sizes that do not fit,
+    CollectiveMismatch (a RuntimeError) in all ranks where sizes sent and expected differ,
+    or types, or calls.
+    """
+    found = member("all_to_all_single", group)
+    if found is None:
+        return None
+    check_tensor("all_to_all_single", "output", output)
+    check_tensor("all_to_all_single", "input", input)
+    check_same_type("all_to_all_single", [output, input])
+    received = _parts_along("output", output, output_split_sizes, found.size())
+    sent = _parts_along("input", input, input_split_sizes, found.size())
+    if found.size() == 1:
+        if received != sent:
+            raise ShapeError(
+                f"all_to_all_single: the output has {received[0]} elements, the input {sent[0]}"
+            )
+        return alone(async_op, output, (output, input))
+    return _exchange(
+        "all_to_all_single", read(input), sent, received, input.dtype.name, found,
+        lambda out: write(output, out, all_to_all_single), async_op, output,
+    )  # fmt: skip
+
+
+def _parts_along(word: str, tensor: Tensor, sizes: Any, ranks: int) -> list[int]:
+    """Elements of each rank's part along dim 0."""
+    rows = tensor.shape[0] if tensor.dim() else 1
+    if not sizes:
+        if rows % ranks:
+            raise ShapeError(
+                f"all_to_all_single: dim 0 of the {word} has size {rows}, which {ranks} ranks "
+                f"do not share evenly; pass {word}_split_sizes"
+            )
+        return [tensor.numel() // ranks] * ranks
+    if len(sizes) != ranks:
+        raise ShapeError(
+            f"all_to_all_single: Number of tensor splits not equal to group size: "
+            f"{word}_split_sizes has {len(sizes)} numbers, and the group has {ranks} ranks"
+        )
+    if sum(sizes) != rows or min(sizes) < 0:
+        raise ShapeError(
+            f"all_to_all_single: {word}_split_sizes {list(sizes)} add up to {sum(sizes)}, and "
+            f"dim 0 of the {word} has size {rows}"
+        )
+    row = tensor.numel() // rows if rows else 0
+    return [int(size) * row for size in sizes]
+
+
+def _exchange(
+    name: str,
+    x: Array,
+    sent: list[int],
+    received: list[int],
+    dtype: str,
+    group: ProcessGroup,
+    finish: Callable[[Array], None],
+    async_op: bool,
+    result: Any,
+) -> Work | None:
+    """Parts from all to all. The sizes sent and expected are compared first."""
+    line = group.line()
+
+    def call(carrier: Transport) -> Array:
+        compare_sizes(line, carrier, name, sent, received)
+        out = np.empty(sum(received), x.dtype)
+        carrier.all_to_all(x, sent, out, received)
+        return out
+
+    return perform(group, (name, dtype), call, finish, async_op, result)
+
+
+def compare_sizes(
+    channel: Channel, carrier: Transport, name: str, sent: list[int], received: list[int]
+) -> None:
+    """Raise CollectiveMismatch in all ranks, if sizes sent and expected differ."""
+    ranks = [1] * carrier.size
+    coming = np.empty(carrier.size, np.int64)
+    carrier.all_to_all(np.array(sent, np.int64), ranks, coming, ranks)
+    wrong = np.array([int(coming.tolist() != received)], np.int64)
+    any_wrong = np.empty(1, np.int64)
+    carrier.all_reduce(wrong, any_wrong, "max")
+    if any_wrong[0]:
+        faults = [
+            f"rank {rank} sends {n} elements here, and {m} are expected"
+            for rank, (n, m) in enumerate(zip(coming.tolist(), received, strict=True))
+            if n != m
+        ]
+        raise channel.disagreement(name, "; ".join(faults) or "all sizes fit here")
+
+
+def barrier(
+    group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
+) -> Work | None:
+    """Return when all ranks of the group have called.
+
+    timeout: with `async_op`, taken by `Work.wait`
+    """
+    found = member("barrier", group)
+    if found is None:
+        return None
+    if found.size() == 1:
+        return alone(async_op, None)
+    # Ranks compare calls before anything else, and so wait for all of them.
+    return perform(found, ("barrier",), lambda line: None, None, async_op, None)
+
+
+def _all_gather_base(
+    output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """As `all_gather_into_tensor`."""
+    return all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
+
+
+def _reduce_scatter_base(
+    output: Tensor, input: Tensor, op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """As `reduce_scatter_tensor`."""
+    return reduce_scatter_tensor(output, input, op, group, async_op)

@@ -1,0 +1,323 @@
+"""Begin and end of process groups, and questions about them."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import timedelta
+from typing import Any
+
+from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
+from wend.core.provenance import user_level
+from wend.distributed._engine import Channel
+from wend.distributed._faults import DistNetworkError, NoProcessGroup
+from wend.distributed._group import (
+    DEFAULT_TIMEOUT,
+    Backend,
+    GroupMember,
+    ProcessGroup,
+    resolve,
+    state,
+)
+from wend.distributed._rendezvous import Place, asked_for, local_rank
+
+__all__ = [
+    "destroy_process_group",
+    "get_backend",
+    "get_backend_config",
+    "get_default_backend_for_device",
+    "get_global_rank",
+    "get_group_rank",
+    "get_node_local_rank",
+    "get_pg_count",
+    "get_process_group_ranks",
+    "get_rank",
+    "get_world_size",
+    "init_process_group",
+    "is_available",
+    "is_backend_available",
+    "is_gloo_available",
+    "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
+]
+
+_KNOWN = ("mpi", "gloo", "nccl", "ucc", "xccl", "undefined")
+_noticed: list[str] = []
+
+
+def is_available() -> bool:
+    """True: process groups can be made, of a single process even without MPI."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Whether `init_process_group` has been called."""
+    return state.default is not None
+
+
+def is_mpi_available() -> bool:
+    """Whether mpi4py is installed."""
+    import importlib.util
+
+    return importlib.util.find_spec("mpi4py") is not None
+
+
+def is_gloo_available() -> bool:
+    """Whether the name 'gloo' is accepted and works: MPI carries the data."""
+    return is_mpi_available()
+
+
+def is_nccl_available() -> bool:
+    """False: there are no GPUs to communicate. The name is accepted, and means MPI."""
+    return False
+
+
+def is_ucc_available() -> bool:
+    """False: there is no UCC but inside of MPI."""
+    return False
+
+
+def is_xccl_available() -> bool:
+    """False: there are no accelerators to communicate."""
+    return False
+
+
+def is_torchelastic_launched() -> bool:
+    """Whether a launcher with restarts has started this process."""
+    import os
+
+    return os.environ.get("TORCHELASTIC_RUN_ID") is not None
+
+
+def is_backend_available(backend: str) -> bool:
+    """Whether a carrier of that name is installed."""
+    asks = {
+        "mpi": is_mpi_available, "gloo": is_gloo_available, "nccl": is_nccl_available,
+        "ucc": is_ucc_available, "xccl": is_xccl_available,
+    }  # fmt: skip
+    found = asks.get(backend.lower())
+    return found is not None and found()
+
+
+def get_default_backend_for_device(device: Any) -> str:
+    """The carrier for tensors on a device: MPI."""
+    return Backend.MPI
+
+
+def _backend_of(backend: str | None) -> Backend:
+    """The name that `get_backend` gives. Raises ArgumentError (a ValueError) for unknown names."""
+    if backend is None:
+        return Backend(Backend.MPI)
+    if not isinstance(backend, str):
+        raise ArgumentTypeError(
+            f"init_process_group: backend must be a string, got {type(backend).__name__}"
+        )
+    names = {part.rpartition(":")[2].strip().lower() for part in backend.split(",")}
+    for name in names:
+        if name not in _KNOWN:
+            raise ArgumentError(
+                f"init_process_group: unknown backend {backend!r}: use 'mpi'; 'gloo' and 'nccl' "
+                "are accepted, and mean MPI as well"
+            )
+    return Backend(backend)
+
+
+def _notice(backend: Backend, rank: int) -> None:
+    """Say once, in the first rank, that a carrier of another name is MPI."""
+    if backend in ("mpi", "undefined") or rank != 0 or _noticed:
+        return
+    _noticed.append(backend)
+    warnings.warn(
+        f"init_process_group: backend {backend!r} is accepted; MPI carries the data",
+        stacklevel=user_level(),
+    )
+
+
+def _connect(place: Place) -> tuple[int, int]:
+    """Begin the world; returns this process's rank and the number of ranks."""
+    if place.size == 1 or (place.size is None and not place.by_mpi):
+        return 0, 1
+    from wend.distributed import _mpi
+
+    everyone = _mpi.world(None)
+    if everyone.size == 1 and place.size is not None:
+        raise DistNetworkError(
+            f"init_process_group: {place.source} ask for {place.size} ranks, and MPI has started "
+            "this process alone. Start all ranks by MPI: "
+            f"`wend launch --nproc-per-node {place.size} program.py`, "
+            f"`mpirun -n {place.size} python program.py`, or under Slurm `srun --mpi=pmix`. "
+            "Processes that a program spawns by itself have no MPI between them"
+        )
+    if place.size is not None and everyone.size != place.size:
+        raise ArgumentError(
+            f"init_process_group: {place.source} ask for {place.size} ranks, and MPI has started "
+            f"{everyone.size}; let both be the same, or leave out rank and world_size"
+        )
+    if place.rank is not None:
+        everyone = _mpi.world(place.rank)
+        if everyone.rank != place.rank:
+            raise ArgumentError(
+                f"init_process_group: several processes ask for the same rank: {place.source} say "
+                f"{place.rank} here; each rank must be asked for once"
+            )
+    state.root = everyone
+    return everyone.rank, everyone.size
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Any = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+    _ranks: list[int] | None = None,
+) -> None:
+    """Begin the default process group, of all processes of this run.
+
+    backend: 'mpi'; 'gloo', 'nccl' and None are accepted, and mean MPI too
+    init_method: env://, tcp://, file:// or mpi://; MPI knows the way to the other ranks, so only
+        rank and world_size of an address matter
+    world_size, rank: where the launcher's variables (torchrun's, MPI's, Slurm's) are not to count
+    timeout: for messages and monitored barriers; 30 minutes by default
+    store: kept for programs that ask the group for a store
+    A single process needs no MPI, and communicates with itself at no cost.
+
+    Raises ArgumentError (a ValueError) if called twice, or for numbers that do not fit the ranks
+    that MPI has started; ModuleNotAvailable (an ImportError) if several processes are asked for
+    and mpi4py is not installed; DistNetworkError if this process was started alone.
+    """
+    with state.lock:
+        if state.default is not None:
+            raise ArgumentError("trying to initialize the default process group twice!")
+        if store is not None and init_method is not None:
+            raise ArgumentError("Cannot specify both init_method and store.")
+        if store is not None and (world_size < 1 or rank < 0):
+            raise ArgumentError("world_size must be positive and rank non-negative if using store")
+        if timeout is not None and not isinstance(timeout, timedelta):
+            raise ArgumentTypeError(
+                "init_process_group: Expected timeout argument to be of type datetime.timedelta, "
+                f"got {type(timeout).__name__}"
+            )
+        name = _backend_of(backend)
+        place = asked_for(init_method, rank, world_size)
+        own, size = _connect(place)
+        if size > 1:
+            _notice(name, own)
+        channel = None
+        if state.root is not None:
+            channel = Channel(state.root.part(range(size), 0), "default")
+        made = ProcessGroup(
+            range(size), own, channel, "default", name, timeout or DEFAULT_TIMEOUT, "default_pg"
+        )
+        made.store = store
+        made.messages = None if channel is None else channel.line
+        state.default = state.add(made)
+
+
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
+    """End a group, or the default group and with it all groups.
+
+    Collectives that have been begun are done before. Raises NoProcessGroup (a ValueError) if there
+    is no such group.
+    """
+    if group is GroupMember.NON_GROUP_MEMBER:
+        return
+    with state.lock:
+        found = resolve(group)
+        ending = list(state.groups) if found is state.default else [found]
+        if found not in state.groups:
+            raise NoProcessGroup("Invalid process group specified")
+        for one in reversed(ending):
+            one.shutdown()
+            if one.channel is not None:
+                one.channel.line.free()
+                one.channel = one.messages = None
+            state.groups.remove(one)
+        if found is state.default:
+            state.default = None
+            state.made = 0
+            if state.root is not None:
+                state.root.free()
+                state.root = None
+            for function in state.at_end:
+                function()
+
+
+def get_rank(group: ProcessGroup | None = None) -> int:
+    """This process's number in the group; -1 if no member.
+
+    Raises NoProcessGroup (a ValueError) before `init_process_group`.
+    """
+    if group is None:
+        return resolve(None).own
+    return resolve(group).own
+
+
+def get_world_size(group: ProcessGroup | None = None) -> int:
+    """The number of ranks of the group; -1 if this process is no member.
+
+    Raises NoProcessGroup (a ValueError) before `init_process_group`.
+    """
+    found = resolve(group)
+    return -1 if found.own < 0 else found.size()
+
+
+def get_backend(group: ProcessGroup | None = None) -> Backend:
+    """The name that the group was made with: that of a carrier, which is MPI whatever the name."""
+    found = resolve(group)
+    if found.own < 0:
+        raise ArgumentError("Invalid process group specified: this process is no member")
+    return Backend(found.backend)
+
+
+def get_backend_config(group: ProcessGroup | None = None) -> str:
+    """The name of the carrier for each kind of device."""
+    return f"cpu:{get_backend(group)}"
+
+
+def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
+    """The members' numbers in the world, in the order of their numbers in the group."""
+    return list(resolve(group).ranks)
+
+
+def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
+    """The number in the group of a rank of the world. Raises ArgumentError if no member."""
+    found = resolve(group).place_of(global_rank)
+    if found < 0:
+        raise ArgumentError(f"Global rank {global_rank} is not part of group {group}")
+    return found
+
+
+def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
+    """The number in the world of a member. Raises ArgumentError if there is no such member."""
+    ranks = resolve(group).ranks
+    if not 0 <= group_rank < len(ranks):
+        raise ArgumentError(f"Group rank {group_rank} is not part of group {group}")
+    return ranks[group_rank]
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """This process's number on its machine, by the launcher's variables.
+
+    Raises ExecutionError (a RuntimeError) if no variable says so and there is no fallback.
+    """
+    found = local_rank()
+    if found is not None:
+        return found
+    if fallback_rank is not None:
+        return int(fallback_rank)
+    raise ExecutionError(
+        "get_node_local_rank: LOCAL_RANK is not in the environment. Consider passing fallback_rank"
+    )
+
+
+def get_pg_count() -> int:
+    """The number of groups that this process belongs to."""
+    return len(state.groups)
