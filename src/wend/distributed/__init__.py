@@ -26,6 +26,7 @@ from wend.distributed._faults import (
     QueueEmptyError,
 )
 from wend.distributed._group import Backend, GroupMember, ProcessGroup, group
+from wend.distributed._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from wend.distributed._reduction import ReduceOp
 from wend.distributed._setup import (
     destroy_process_group,
@@ -50,15 +51,25 @@ from wend.distributed._setup import (
     is_ucc_available,
     is_xccl_available,
 )
+from wend.distributed._subgroups import (
+    new_group,
+    new_subgroups,
+    new_subgroups_by_enumeration,
+    shrink_group,
+    split_group,
+)
 from wend.distributed._work import Work
+from wend.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 __all__ = [
     "Backend",
+    "DeviceMesh",
     "DistBackendError",
     "DistError",
     "DistNetworkError",
     "DistStoreError",
     "GroupMember",
+    "P2POp",
     "ProcessGroup",
     "QueueEmptyError",
     "ReduceOp",
@@ -72,6 +83,7 @@ __all__ = [
     "all_to_all",
     "all_to_all_single",
     "barrier",
+    "batch_isend_irecv",
     "broadcast",
     "destroy_process_group",
     "gather",
@@ -86,7 +98,9 @@ __all__ = [
     "get_rank",
     "get_world_size",
     "group",
+    "init_device_mesh",
     "init_process_group",
+    "irecv",
     "is_available",
     "is_backend_available",
     "is_gloo_available",
@@ -96,9 +110,17 @@ __all__ = [
     "is_torchelastic_launched",
     "is_ucc_available",
     "is_xccl_available",
+    "isend",
+    "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
+    "recv",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_single",
     "reduce_scatter_tensor",
     "scatter",
+    "send",
+    "shrink_group",
+    "split_group",
 ]

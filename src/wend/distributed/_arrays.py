@@ -95,11 +95,16 @@ def write(tensor: Tensor, array: Array, function: Any) -> None:
             f"{function.__name__}: the tensor had {array.size} elements when the collective "
             f"began, and has {tensor.numel()} now; keep the shape until `wait` has returned"
         )
-    made = _hot.wrap(_hot.held(type_, array.reshape(shape)))
+    whole = array.base  # the array that `blank` has made, which belongs to nobody else
+    if whole is None or whole.shape != shape or whole.size != array.size:
+        whole = array.reshape(shape)
+    made = _hot.wrap(_hot.held(type_, whole))
     with no_grad():
         assign(tensor, made, function)
 
 
 def blank(tensor: Tensor, count: int | None = None) -> Array:
     """A fresh flat array of the tensor's type; count: of elements, where not the tensor's."""
-    return np.empty(tensor.numel() if count is None else count, tensor.dtype.numpy)
+    if count is not None:
+        return np.empty(count, tensor.dtype.numpy)
+    return np.empty(tuple(tensor.shape), tensor.dtype.numpy).reshape(-1)

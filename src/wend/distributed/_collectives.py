@@ -146,7 +146,7 @@ def all_reduce(
     x = read(tensor)
 
     def call(line: Transport) -> Array:
-        out = np.empty_like(x)
+        out = blank(tensor)
         rule.all_reduce(line, x, out)
         return out
 
@@ -271,7 +271,7 @@ def all_gather_into_tensor(
     x = read(input_tensor)
 
     def call(line: Transport) -> Array:
-        out = np.empty(count * ranks, x.dtype)
+        out = blank(output_tensor)
         line.all_gather(x, out, [count] * ranks)
         return out
 
@@ -367,7 +367,7 @@ def _scatter_reduction(
     x = joined([read(tensor) for tensor in inputs])
 
     def call(line: Transport) -> Array:
-        out = np.empty(counts[group.own], x.dtype)
+        out = blank(output)
         rule.reduce_scatter(line, x, out, counts)
         return out
 
@@ -402,7 +402,7 @@ def reduce(
     x = read(tensor)
 
     def call(line: Transport) -> Array | None:
-        out = np.empty_like(x) if found.own == root else None
+        out = blank(tensor) if found.own == root else None
         rule.reduce(line, x, out, root)
         return out
 

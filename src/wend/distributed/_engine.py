@@ -105,6 +105,16 @@ class Channel:
         self._agreed = np.empty(2, np.int64)
         _channels.add(self)
 
+    def check(self, name: str) -> None:
+        """Raise GraphError in a process that was forked, and after the end of the group."""
+        if self.owner != os.getpid():
+            raise GraphError(
+                f"{name}: this process was forked from the process that has the process group; "
+                "communicate in the process that called init_process_group"
+            )
+        if self.closed:
+            raise GraphError(f"{name}: the process group has been destroyed")
+
     def run(
         self,
         signature: Signature,
@@ -120,15 +130,9 @@ class Channel:
         result: the tensors that `Work.result` and the future give
         Raises CollectiveMismatch if ranks have called different things.
         """
-        if self.owner != os.getpid():
-            raise GraphError(
-                f"{signature[0]}: this process was forked from the one that has the process group; "
-                "communicate in the process that called init_process_group"
-            )
+        self.check(signature[0])
         work = Work(self, signature, call, finish, user_site(), result)
         with self.lock:
-            if self.closed:
-                raise GraphError(f"{signature[0]}: the process group has been destroyed")
             self.number += 1
             work.number = self.number
             threaded = self.line.threads

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -102,24 +101,40 @@ def guarded(call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class MpiRequest(Request):
-    """A message that is under way in MPI; keeps the array."""
+    """A message that is under way in MPI, in pieces; keeps the array.
 
-    __slots__ = ("array", "done", "pause", "requests", "status")
+    awaited: whether the message comes here, and must fill the array
+    """
 
-    def __init__(self, MPI: Any, requests: list[Any], array: Array) -> None:
-        self.requests, self.array = requests, array
+    def __init__(self, MPI: Any, requests: list[Any], array: Array, awaited: bool) -> None:
+        self.requests, self.array, self.awaited = requests, array, awaited
         self.status = MPI.Status()
-        self.done = not requests
+        self.failure, self.byte = MPI.Exception, MPI.BYTE
+        self.count = 0
 
+    @guarded
     def test(self) -> bool:
         while self.requests and self.requests[0].Test(self.status):
-            del self.requests[0]
+            self._next()
         return not self.requests
 
+    @guarded
     def wait(self) -> None:
         while self.requests:
             self.requests[0].Wait(self.status)
-            del self.requests[0]
+            self._next()
+
+    def _next(self) -> None:
+        """Go on to the next piece. Raises DistBackendError if the last has left room."""
+        del self.requests[0]
+        if not self.awaited:
+            return
+        self.count += self.status.Get_count(self.byte)
+        if not self.requests and self.count != self.array.nbytes:
+            raise DistBackendError(
+                f"recv: a message of {self.count} bytes from rank {self.source} has come, and the "
+                f"tensor has {self.array.nbytes} bytes; send and receive tensors of one size"
+            )
 
     @property
     def source(self) -> int:
@@ -241,7 +256,7 @@ class MpiTransport(Transport):
     def send(self, x: Array, to: int, tag: int) -> Request:
         x = plain(x)
         pieces = self._pieces(x) or [slice(0, 0)]
-        return MpiRequest(self.MPI, [self.comm.Isend(x[p], to, tag) for p in pieces], x)
+        return MpiRequest(self.MPI, [self.comm.Isend(x[p], to, tag) for p in pieces], x, False)
 
     @guarded
     def receive(self, x: Array, source: int | None, tag: int) -> Request:
@@ -249,7 +264,7 @@ class MpiTransport(Transport):
         if source is None:
             source = self._next_source(tag)
         pieces = self._pieces(x) or [slice(0, 0)]
-        return MpiRequest(self.MPI, [self.comm.Irecv(x[p], source, tag) for p in pieces], x)
+        return MpiRequest(self.MPI, [self.comm.Irecv(x[p], source, tag) for p in pieces], x, True)
 
     def _next_source(self, tag: int) -> int:
         """The rank whose message comes next; waits for a message."""
@@ -267,8 +282,3 @@ class MpiTransport(Transport):
     def free(self) -> None:
         if not self.MPI.Is_finalized():
             self.comm.Free()
-
-
-def pause(count: int) -> None:
-    """Wait a little between two looks at a request: longer, the longer the wait."""
-    time.sleep(min(count * 1e-5, 1e-3))

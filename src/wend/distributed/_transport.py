@@ -32,8 +32,8 @@ class Transport(ABC):
     """Moves of arrays between the ranks of a group; each call is made by all ranks of the group.
 
     Arrays are flat and contiguous, and of one type in all ranks. Counts are numbers of elements,
-    for each rank. `op` is a name of `_reduction.MPI_NAMES`. Messages may be moved by several threads at
-    a time, all else by a single thread. A failure is raised as DistBackendError.
+    for each rank. `op` is a name of `_reduction.MPI_NAMES`. Several threads may move messages at a
+    time; all else is called by a single thread. A failure is raised as DistBackendError.
     """
 
     rank: int

@@ -93,16 +93,28 @@ class Work:
         request = self.request
         if request is None or self.done:
             return
-        if limit is None:
-            request.wait()
-        else:
-            end, looks = time.monotonic() + limit, 0
+        end, looks = time.monotonic() + (limit or 0.0), 0
+        try:
+            if limit is None:
+                request.wait()
             while not request.test():
                 looks += 1
                 if time.monotonic() > end:
-                    raise self._late(limit)
+                    raise TimeoutError
                 time.sleep(min(looks * 1e-5, 1e-3))
+        except TimeoutError:
+            raise self._late(limit) from None
+        except DistBackendError as error:
+            self.error = error
         self._came()
+
+    def _has_come(self, request: Request) -> bool:
+        """Whether a message has been sent, has come, or has failed."""
+        try:
+            return request.test()
+        except DistBackendError as error:
+            self.error = error
+            return True
 
     def _came(self) -> None:
         """Note that a message has been sent, or has come."""
@@ -123,7 +135,7 @@ class Work:
 
     def is_completed(self) -> bool:
         """Whether the results are there, or an error."""
-        if not self.done and self.request is not None and self.request.test():
+        if not self.done and self.request is not None and self._has_come(self.request):
             self._came()
         if self.done and self.error is None:
             self._write()
