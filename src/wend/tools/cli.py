@@ -2,6 +2,7 @@
 
 wend run SCRIPT [ARGS]       run a PyTorch program on Wend, unchanged
 wend run -m MODULE [ARGS]    the same for a module
+wend launch SCRIPT [ARGS]    the same in many processes, with torchrun's flags
 wend verify SCRIPT [ARGS]    run on Wend, on the reference, on PyTorch: where do the runs part?
 wend compat SCRIPT|PACKAGE   read a program: which names of PyTorch's does Wend lack?
 wend env                     versions, machine and settings, for a bug report
@@ -19,6 +20,7 @@ from wend.version import __version__
 USAGE = """\
 usage: wend run SCRIPT [ARGS ...]      run an unchanged PyTorch program: `import torch` is Wend
        wend run -m MODULE [ARGS ...]   the same for a module
+       wend launch [FLAGS] SCRIPT ...  run it in many processes over MPI, as torchrun
        wend verify SCRIPT [ARGS ...]   compare it with the reference, and with PyTorch
        wend compat SCRIPT|PACKAGE      read it: which names that it uses are missing or differ
        wend env                        print what a bug report needs
@@ -32,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["run"]:
         return _run(given[1:])
+    if given[:1] == ["launch"]:
+        from wend.distributed.launcher import main as start_ranks
+
+        return start_ranks(given[1:])
     if given[:1] == ["verify"]:
         from wend.tools.verify import main as verify
 
@@ -86,7 +92,13 @@ def _run(given: list[str]) -> int:
     from wend.tools import alias, launch
 
     alias.install()
-    return (launch.run_module if as_module else launch.run_script)(target, arguments)
+    start = launch.run_module if as_module else launch.run_script
+    if "WEND_LAUNCH_CHANNEL" not in os.environ:
+        return start(target, arguments)
+    from wend.distributed.launcher import _rank as rank
+
+    rank.begin()
+    return rank.leave_by(lambda: start(target, arguments))
 
 
 def _misused(fault: str) -> int:

@@ -1,0 +1,181 @@
+"""The flags of `wend launch`: torchrun's, and a few of `mpirun`'s."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+#: Flags that are accepted and change nothing, with the reason that is told.
+IDLE: Final = {
+    "rdzv_backend": "the ranks meet over MPI",
+    "rdzv_conf": "the ranks meet over MPI",
+    "monitor_interval": "the end of a rank is seen at once",
+    "start_method": "ranks are started by MPI",
+    "event_log_handler": "no events are recorded",
+    "logs_specs": "--log-dir, --redirects and --tee say where output goes",
+    "local_addr": "MPI finds the addresses of a machine itself",
+}
+
+
+@dataclass(slots=True)
+class Orders:
+    """What to start: the program, how many ranks where, and what follows a failure."""
+
+    command: list[str]
+    is_python: bool
+    fewest_nodes: int
+    nodes: int
+    ranks_per_node: int
+    settings: argparse.Namespace
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks at the start."""
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def fewest_ranks(self) -> int:
+        """The number of ranks below which the run does not go on."""
+        return self.fewest_nodes * self.ranks_per_node if self.is_elastic else self.ranks
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether living ranks go on after a failure."""
+        return bool(self.settings.elastic) or self.fewest_nodes < self.nodes
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the flags; each may be written with dashes or with underscores."""
+    made = argparse.ArgumentParser(
+        prog="wend launch",
+        description="Start a program in many processes, which MPI connects.",
+        allow_abbrev=False,
+    )
+
+    def add(*names: str, **ways: Any) -> None:
+        spelt = [other for name in names if (other := _underscored(name)) not in names]
+        action = made.add_argument(*names, *spelt, **ways)
+        preset = os.environ.get(f"PET_{action.dest.upper()}")
+        if preset is not None and action.nargs != 0:
+            action.default = preset
+        elif preset is not None:
+            action.default = preset not in ("", "0", "false", "False")
+
+    add("--nnodes", default="1", help="machines, or FEWEST:MOST for a run that shrinks")
+    add("--nproc-per-node", default="1", help="ranks on each machine: a number, auto or cpu")
+    add("--max-restarts", type=int, default=0, help="starts again after a failure (0)")
+    add("--standalone", action="store_true", help="this machine alone")
+    add("--node-rank", type=int, default=None, help="number of this machine, from 0")
+    add("--master-addr", default=None, help="address of machine 0; told to the program")
+    add("--master-port", type=int, default=None, help="a port of machine 0; told to the program")
+    add("--rdzv-endpoint", default="", help="HOST[:PORT] where machines meet")
+    add("--rdzv-id", default="", help="name of the run; told to the program")
+    add("-m", "--module", action="store_true", help="run a module, as python -m")
+    add("--no-python", action="store_true", help="run the program itself, without Python")
+    add("--run-path", action="store_true", help="run a script, folder or archive, as runpy")
+    add("--role", default="default", help="prefix of teed lines; told to the program")
+    add("--log-dir", default=None, help="folder of the logs of all ranks")
+    add("-r", "--redirects", default="0", help="to files: 1 stdout, 2 stderr, 3 both; 0:1,1:3")
+    add("-t", "--tee", default="0", help="to files and here: as --redirects")
+    add("--local-ranks-filter", default="", help="ranks of a machine whose output is shown: 0,1")
+    add("--virtual-local-rank", action="store_true", help="LOCAL_RANK is 0 in each rank")
+    add("--numa-binding", default=None, help="bind ranks: node, socket, core-complex or exclusive")
+    add("--signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", help="passed to ranks")
+    for name in IDLE:
+        add("--" + name.replace("_", "-"), default=None, help=argparse.SUPPRESS)
+    ours = made.add_argument_group("of Wend's own")
+    ours.add_argument("--mpirun", default=None, help="the mpirun to start ranks with")
+    ours.add_argument("--srun", action="store_true", help="start ranks with srun, not mpirun")
+    ours.add_argument("--host", default=None, help="machines: node1,node2 or node1:8,node2:8")
+    ours.add_argument("--hostfile", default=None, help="file of machines, as mpirun's")
+    ours.add_argument("--mpi-arg", action="append", default=[], help="arguments for mpirun")
+    ours.add_argument("--env", action="append", default=[], help="NAME or NAME=VALUE for all ranks")
+    ours.add_argument("--elastic", action="store_true", help="living ranks go on after a failure")
+    ours.add_argument("--timeout", type=float, default=None, help="seconds a collective may wait")
+    ours.add_argument("--grace", type=float, default=5.0, help="seconds between SIGTERM and SIGKILL")
+    made.add_argument("program", help="script, module or program")
+    made.add_argument("arguments", nargs=argparse.REMAINDER)
+    return made
+
+
+def _underscored(flag: str) -> str:
+    return flag[:2] + flag[2:].replace("-", "_")
+
+
+def read(arguments: Sequence[str]) -> Orders:
+    """Read the command line; exits with status 2 and the fault if it cannot be followed."""
+    reader = parser()
+    given = reader.parse_args(list(arguments))
+    fewest, most = _nodes(reader, str(given.nnodes))
+    if given.standalone and most != 1:
+        reader.error("--standalone means one machine, and --nnodes asks for more")
+    if given.module and given.no_python:
+        reader.error("--module needs Python, and --no-python runs without")
+    if given.max_restarts < 0:
+        reader.error(f"--max-restarts {given.max_restarts}: a number from 0 on is needed")
+    given.filter = _numbers(reader, given.local_ranks_filter)
+    given.redirects = _streams(reader, "--redirects", str(given.redirects))
+    given.tee = _streams(reader, "--tee", str(given.tee))
+    given.mpi_arg = [word for text in given.mpi_arg for word in shlex.split(text)]
+    orders = Orders(
+        command=[given.program, *given.arguments],
+        is_python=not given.no_python,
+        fewest_nodes=fewest,
+        nodes=most,
+        ranks_per_node=_ranks(reader, str(given.nproc_per_node)),
+        settings=given,
+    )
+    for name, reason in IDLE.items():
+        if getattr(given, name) is not None:
+            flag = "--" + name.replace("_", "-")
+            orders.notices.append(f"{flag} does nothing here: {reason}")
+    return orders
+
+
+def _nodes(reader: argparse.ArgumentParser, text: str) -> tuple[int, int]:
+    low, _, high = text.partition(":")
+    try:
+        found = int(low), int(high or low)
+    except ValueError:
+        reader.error(f"--nnodes {text!r}: a number is needed, or FEWEST:MOST")
+    if not 1 <= found[0] <= found[1]:
+        reader.error(f"--nnodes {text!r}: numbers from 1 on are needed, the smaller one first")
+    return found
+
+
+def _ranks(reader: argparse.ArgumentParser, text: str) -> int:
+    if text in ("auto", "cpu"):
+        return len(os.sched_getaffinity(0))
+    if text in ("gpu", "cuda", "xpu"):
+        reader.error(f"--nproc-per-node {text}: there is no such device; Wend computes on the CPU")
+    if not text.isdigit() or int(text) < 1:
+        reader.error(f"--nproc-per-node {text!r}: a number from 1 on, auto or cpu is needed")
+    return int(text)
+
+
+def _numbers(reader: argparse.ArgumentParser, text: str) -> list[int] | None:
+    try:
+        return [int(part) for part in text.split(",")] if text else None
+    except ValueError:
+        reader.error(f"--local-ranks-filter {text!r}: numbers with commas are needed")
+
+
+def _streams(reader: argparse.ArgumentParser, flag: str, text: str) -> int | dict[str, int]:
+    """Bits of streams (1 stdout, 2 stderr), for all ranks or by the rank on its machine."""
+    try:
+        if ":" not in text:
+            for_all = int(text)
+            by_rank = {}
+        else:
+            for_all = 0
+            by_rank = {str(int(k)): int(v) for k, v in (p.split(":") for p in text.split(","))}
+    except ValueError:
+        reader.error(f"{flag} {text!r}: 0, 1, 2, 3 or RANK:NUMBER,... is needed")
+    if not all(0 <= value <= 3 for value in (for_all, *by_rank.values())):
+        reader.error(f"{flag} {text!r}: 0 none, 1 stdout, 2 stderr, 3 both")
+    return by_rank or for_all

@@ -1,0 +1,158 @@
+"""What the agent tells: which rank failed and where, who waits for whom, and mpirun's words."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from typing import Any, Final, Protocol
+
+_DASHES: Final = re.compile(rb"-{60,}\r?\n")
+#: How the messages of mpirun begin that say again what the agent says.
+_WORDS: Final = re.compile(
+    rb"(prterun|prted|prte|mpirun|mpiexec|orterun|orted|ORTE|PRTE|MPI_ABORT|Primary job|A request)\b"
+)
+
+
+def say(text: str) -> None:
+    """Print a line of the launcher's own to stderr."""
+    print(f"wend launch: {text}", file=sys.stderr, flush=True)
+
+
+class Banners:
+    """Passes stderr of mpirun and its ranks on, and keeps back mpirun's own messages."""
+
+    def __init__(self, reading: int) -> None:
+        self.reading = reading
+        self.kept: list[bytes] = []
+        self._held = b""
+        self._at_start = True
+
+    def pass_on(self) -> bool:
+        """Pass on what has come; False at the end of the stream."""
+        data = os.read(self.reading, 1 << 16)
+        self._held += data
+        while self._step():
+            pass
+        return bool(data)
+
+    def close(self, shown: bool) -> None:
+        """Pass the rest on; shown: show mpirun's own messages, as nothing else tells of the end."""
+        os.set_blocking(self.reading, False)
+        try:
+            while self.pass_on():
+                pass
+        except BlockingIOError:
+            pass
+        _write(self._held)
+        self._held = b""
+        if shown:
+            _write(b"".join(self.kept))
+
+    def _step(self) -> bool:
+        """Handle the first part of the text that is held; False if more must come first."""
+        if not self._held:
+            return False
+        if not (self._at_start and self._held.startswith(b"-----")):
+            return self._forward(self._before_dashes())
+        first = _DASHES.match(self._held)
+        if first is None:
+            return b"\n" in self._held and self._forward(self._held.index(b"\n") + 1)
+        rest = self._held[first.end() :]
+        if not _WORDS.match(rest):
+            return len(rest) > 12 and self._forward(first.end())
+        last = _DASHES.search(rest)
+        if last is None:
+            return False
+        end = first.end() + last.end()
+        self.kept.append(self._held[:end])
+        self._held = self._held[end:]
+        return True
+
+    def _before_dashes(self) -> int:
+        place = self._held.find(b"\n-----")
+        return len(self._held) if place < 0 else place + 1
+
+    def _forward(self, count: int) -> bool:
+        part, self._held = self._held[:count], self._held[count:]
+        self._at_start = part.endswith(b"\n")
+        _write(part)
+        return True
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(2, data) :]
+
+
+class Told(Protocol):
+    """The parts of a rank that reports name."""
+
+    hello: dict[str, Any]
+    pid: int
+    ended: dict[str, Any] | None
+    report: dict[str, Any] | None
+    stacks: str
+
+
+def _named(rank: Told) -> str:
+    return f"rank {rank.hello['rank']} (process {rank.pid} on {rank.hello['host']})"
+
+
+def report_end(rank: Told, following: bool) -> None:
+    """Tell how a rank failed; following: in a line, as another rank's failure came first."""
+    end = rank.ended or {"status": None}
+    failure = end.get("failure") or {}
+    status = end["status"]
+    line = failure.get("line")
+    at = f" at {line}" if line else ""
+    if failure:
+        text = f"failed{at}: {failure['error']}"
+    elif status is None:
+        text = "is lost: its guard has ended or its machine does not answer"
+    elif status < 0:
+        text = _of_signal(-status, end)
+    else:
+        text = f"ended with status {status}"
+    say(f"{_named(rank)} {text}")
+    details = failure.get("text") or _of_current_thread(end.get("stacks", ""))
+    if details and not following:
+        print(details.rstrip(), file=sys.stderr, flush=True)
+
+
+def _of_current_thread(stacks: str) -> str:
+    """The error, and the stack of the thread that met it, of all that faulthandler has written."""
+    parts = re.split(r"\n\n(?=\S)", stacks)
+    return "\n".join(part for part in parts if part.startswith(("Fatal", "Current thread")))
+
+
+def _of_signal(number: int, end: dict[str, Any]) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    text = f"was killed by {name}"
+    if end.get("memory"):
+        text += " (out of memory, as the kernel counts)"
+    seen = end.get("seen")
+    return f"{text}; it was last seen at {seen}" if seen else text
+
+
+def report_hang(ranks: list[Any]) -> None:
+    """Tell of each rank in which collective it waits, from which line, and its stack."""
+    first = next(rank.report for rank in ranks if rank.report and rank.report["say"] == "stuck")
+    say(f"no progress for {first['seconds']:.0f} s (timeout of {first['timeout']:.0f} s)")
+    for rank in ranks:
+        if rank.ended is not None:
+            say(f"{_named(rank)} has ended with status {rank.ended['status']}")
+            continue
+        if rank.report is None:
+            say(f"{_named(rank)} does not answer; its stacks:")
+            print(rank.stacks.rstrip(), file=sys.stderr, flush=True)
+            continue
+        waits = rank.report["waits"]
+        say(f"{_named(rank)} " + ("waits in" if waits else "is in no collective"))
+        for wait in waits:
+            print(f"  {wait}", file=sys.stderr)
+        print(rank.report["stack"].rstrip(), file=sys.stderr, flush=True)
