@@ -96,8 +96,10 @@ def _run(given: list[str]) -> int:
     if "WEND_LAUNCH_CHANNEL" not in os.environ:
         return start(target, arguments)
     from wend.distributed.launcher import _rank as rank
+    from wend.distributed.launcher import _watchdog as watchdog
 
     rank.begin()
+    watchdog.begin()
     return rank.leave_by(lambda: start(target, arguments))
 
 

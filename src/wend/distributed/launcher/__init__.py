@@ -15,7 +15,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run `wend launch` with these arguments; returns the exit status of the run.
 
     The status is that of the rank that failed first, 128 + n if signal n ended that rank, and 2 if
-    the command line is wrong. Within ranks that others have started the program runs here.
+    the command line is wrong. Within ranks that `mpirun` has started the program runs here.
     """
     from wend.distributed.launcher import _options
 

@@ -26,13 +26,13 @@ from wend.distributed.launcher._start import (
 )
 
 _POLL_SECONDS: Final = 0.2
-_REPORT_SECONDS: Final = 3.0  # for all ranks to answer when one waits too long
-_LAST_SECONDS: Final = 2.0  # for mpirun to end after its ranks
+_REPORT_SECONDS: Final = 3.0  # for all ranks to answer when a rank waits too long
+_LAST_SECONDS: Final = 2.0  # for mpirun to end after the ranks
 
 
 @dataclass(slots=True)
 class Rank:
-    """What the agent knows of one rank."""
+    """A rank, as the agent sees the rank."""
 
     link: Link
     hello: dict[str, Any]
@@ -48,7 +48,7 @@ class Rank:
 
     @property
     def follows(self) -> bool:
-        """Whether the rank failed because another one did."""
+        """Whether the rank failed as a consequence of another rank's failure."""
         return bool(((self.ended or {}).get("failure") or {}).get("follows"))
 
     @property
@@ -58,7 +58,7 @@ class Rank:
 
 @dataclass(slots=True)
 class Hang:
-    """A rank has waited too long: all ranks are asked what they do."""
+    """A rank has waited too long: all ranks are asked for a report."""
 
     reports_by: float
     told: bool = False
@@ -66,7 +66,7 @@ class Hang:
 
 @dataclass(slots=True)
 class Attempt:
-    """One start of all ranks, and its end."""
+    """A start of all ranks, to the end."""
 
     orders: Orders
     starter: Starter
@@ -83,7 +83,7 @@ class Attempt:
     # --- the run -------------------------------------------------------------------------
 
     def run(self) -> int:
-        """Start all ranks and wait for their end; returns the status that the run ends with."""
+        """Start all ranks and wait for the end; returns the status of the run."""
         with self._listening() as (server, selector), self._signals(selector):
             ports = [(address, server.getsockname()[1]) for address in self._addresses()]
             command = start_command(
@@ -124,10 +124,11 @@ class Attempt:
                         selector.unregister(key.fileobj)
                 elif not banners.pass_on():
                     selector.unregister(key.fileobj)
+            banners.let_go()
             self._look(mpirun)
 
     def _look(self, mpirun: subprocess.Popen[bytes]) -> None:
-        """Do what is due: end the wait for reports, and mpirun that outlives its ranks."""
+        """End the wait for reports when due, and mpirun that outlives the ranks."""
         now = time.monotonic()
         if self.hang and not self.hang.told:
             answered = all(rank.report or rank.ended for rank in self.ranks.values())
@@ -190,6 +191,7 @@ class Attempt:
         if not link.open:
             for rank in self.ranks.values():
                 if rank.link is link and rank.ended is None and self.is_released:
+                    _sweep(rank)
                     lost = {"status": None, "failure": None, "stopped": self._is_stopping}
                     self._heard(rank, {"say": "end", **lost})
 
@@ -207,7 +209,7 @@ class Attempt:
             self._release()
 
     def _release(self) -> None:
-        """All guards are there: tell each its place, and let the programs start."""
+        """All guards are there: tell each guard the place of the rank, and let the programs start."""
         self.is_released = True
         in_order = [self.ranks[number] for number in sorted(self.ranks)]
         hosts = list(dict.fromkeys(rank.hello["host"] for rank in in_order))
@@ -239,7 +241,7 @@ class Attempt:
             rank.report = message
             self._ask_all()
         elif message["say"] == "report":
-            rank.report = message
+            rank.report = rank.report or message
         elif message["say"] == "stacks":
             rank.stacks = message["text"]
 
@@ -249,7 +251,7 @@ class Attempt:
         if self.orders.is_elastic and len(living) >= self.orders.fewest_ranks:
             self._tell(rank)
             say(f"{len(living)} ranks go on")
-        elif self.hang is None:  # else each rank raises its own error, within the grace
+        elif self.hang is None:  # else each rank raises an error, within the grace
             self._stop()
 
     def _tell(self, rank: Rank) -> None:
@@ -354,7 +356,7 @@ def _log_folder(orders: Orders) -> str | None:
 
 
 def own_addresses() -> list[str]:
-    """Addresses (IPv4) by which other machines may reach this one, and its name."""
+    """Addresses (IPv4) by which machines may reach this machine, and the machine's name."""
     import fcntl
     import struct
 
@@ -371,8 +373,20 @@ def own_addresses() -> list[str]:
     return [*found, socket.gethostname()]
 
 
+def _sweep(rank: Rank) -> None:
+    """Kill the program of a guard that has ended, with the program's process group.
+
+    The kernel has killed the program; processes that the program has started may live on.
+    """
+    if rank.pid and rank.hello["host"] == socket.gethostname():
+        try:
+            os.killpg(rank.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+
 def _kill(mpirun: subprocess.Popen[bytes]) -> None:
-    """End mpirun and all guards in its session that still live."""
+    """End mpirun, and with mpirun all guards that still live."""
     mpirun.terminate()
     try:
         mpirun.wait(_LAST_SECONDS)

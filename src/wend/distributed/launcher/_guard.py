@@ -2,7 +2,7 @@
 
 `mpirun` runs this file as a script, with the standard library alone. The program is the guard's
 child, so the guard learns the exact status, also of a program that is killed or runs out of
-memory. A guard that ends takes the program and all processes below the program with it.
+memory. The end of a guard is the end of the program and of all processes below.
 
 A guard tells the agent (`_agent.py`) over a socket, one JSON object a line. Between guard and
 program lies a socket pair of the same form, for tracebacks and reports of hangs.
@@ -24,13 +24,14 @@ _SET_DEATH_SIGNAL: Final = 1  # prctl(2)
 _SET_SUBREAPER: Final = 36
 _CONNECT_SECONDS: Final = 5.0
 _START_SECONDS: Final = 120.0  # for the ranks of all machines to start
+_HANDLED: Final = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _DUMP_SIGNAL: Final = signal.SIGRTMIN + 9  # faulthandler writes all stacks of the program
 
 
 def main(arguments: list[str]) -> int:
-    """Guard one rank; returns the status for `mpirun`. arguments: the order as JSON, the program.
+    """Guard a rank; returns the status for `mpirun`. arguments: the order as JSON, the program.
 
-    The status is 0 where an agent has been told how the program ended: `mpirun` would say it again.
+    The status is 0 where an agent knows how the program ended: `mpirun` would say so again.
     """
     order = json.loads(arguments[0])
     guard = Guard(order, arguments[1:])
@@ -40,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
 
 class Link:
-    """A socket with one JSON object a line in each direction; `open` is False once it ended."""
+    """A socket with a JSON object a line in each direction; `open` is False after the end."""
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
@@ -70,7 +71,7 @@ class Link:
 
 
 class Guard:
-    """One rank's program: its start, signals to it, and its end."""
+    """A rank's program: the start, signals, and the end."""
 
     def __init__(self, order: dict[str, Any], command: list[str]) -> None:
         self.order = order
@@ -92,9 +93,9 @@ class Guard:
     # --- start ----------------------------------------------------------------------
 
     def start(self) -> None:
-        """Meet the agent, then start the program with the variables of its rank."""
+        """Meet the agent, then start the program with the variables of the rank."""
         parent = os.getppid()
-        _prctl(_SET_DEATH_SIGNAL, signal.SIGTERM)
+        _prctl(_SET_DEATH_SIGNAL, int(signal.SIGTERM))
         _prctl(_SET_SUBREAPER, 1)
         if os.getppid() != parent:
             sys.exit(1)
@@ -123,12 +124,12 @@ class Guard:
         os.set_blocking(reading, False)
         os.set_blocking(writing, False)
         signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in _HANDLED:
             signal.signal(number, lambda *_: None)
         self.selector.register(reading, selectors.EVENT_READ, "signals")
 
     def _meet_agent(self) -> dict[str, str]:
-        """The variables of this rank: from the agent, who knows all ranks, or from what is here."""
+        """The variables of this rank: from the agent, who knows all ranks, or from the environment."""
         self.agent = self._connect()
         if self.agent is None:
             return self._own_variables()
@@ -174,6 +175,11 @@ class Guard:
             "ROLE_RANK": str(self.rank),
             "ROLE_WORLD_SIZE": str(self.size),
         }
+        if self.local_size == self.size:
+            found.setdefault("MASTER_ADDR", "127.0.0.1")
+        elif "SLURM_LAUNCH_NODE_IPADDR" in found:
+            found.setdefault("MASTER_ADDR", found["SLURM_LAUNCH_NODE_IPADDR"])
+        found.setdefault("MASTER_PORT", "29500")
         if "OMP_NUM_THREADS" not in found and self.local_size > 1:
             cores = len(os.sched_getaffinity(0))
             found["OMP_NUM_THREADS"] = str(max(1, cores // self.local_size))
@@ -219,8 +225,8 @@ class Guard:
             _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
             os.setpgid(0, 0)
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                signal.signal(number, signal.SIG_DFL)
+            for handled in _HANDLED:
+                signal.signal(handled, signal.SIG_DFL)
             for number, fd in enumerate(outputs, 1):
                 if fd >= 0:
                     os.dup2(fd, number)
@@ -288,7 +294,7 @@ class Guard:
             self.program.send(**message)
 
     def _stop(self, grace: float) -> None:
-        """Ask the program to end; kill it after `grace` seconds."""
+        """Ask the program to end; kill the program after `grace` seconds."""
         if not self.told_to_stop:
             self.told_to_stop = True
             _signal(self.pid, signal.SIGTERM)
@@ -317,7 +323,7 @@ class Guard:
         return bool(data)
 
     def _reap(self) -> None:
-        """Take the status of the program, and of orphans below it, which come to the guard."""
+        """Take the status of the program, and of orphans below, which come to the guard."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -335,7 +341,7 @@ class Guard:
         status = os.waitstatus_to_exitcode(self.wait_status or 0)
         if self.program:
             self.program.end.setblocking(False)
-            self._hear(self.program)  # what it sent last
+            self._hear(self.program)  # the last messages
         _kill_children()
         for reading in list(self.tees):
             while self._pass_on(reading):
@@ -367,12 +373,12 @@ class Guard:
         return text.decode(errors="replace")
 
     def _seen(self) -> str:
-        """Where the program was when its watchdog looked last."""
+        """Where the program was at the last look of the watchdog."""
         return os.pread(self.stacks, 4096, 0).rstrip(b"\0").decode(errors="replace")
 
 
 def _place(variables: Any) -> tuple[int, int, tuple[int, int]]:
-    """(rank, local rank, (ranks, ranks on this machine)) as the starter tells them."""
+    """(rank, local rank, (ranks, ranks on this machine)) as the starter tells."""
     for rank, size, local_rank, local_size in (
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")
         + ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -405,7 +411,7 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _kill_children() -> None:
-    """Kill all processes below this one; those whose parent ends become this one's children."""
+    """Kill all processes below this process; those whose parent ends become children."""
     while True:
         found = _children()
         if not found:

@@ -23,7 +23,7 @@ IDLE: Final = {
 
 @dataclass(slots=True)
 class Orders:
-    """What to start: the program, how many ranks where, and what follows a failure."""
+    """The order for a run: the program, how many ranks where, and whether the run goes on."""
 
     command: list[str]
     is_python: bool
@@ -97,7 +97,9 @@ def parser() -> argparse.ArgumentParser:
     ours.add_argument("--env", action="append", default=[], help="NAME or NAME=VALUE for all ranks")
     ours.add_argument("--elastic", action="store_true", help="living ranks go on after a failure")
     ours.add_argument("--timeout", type=float, default=None, help="seconds a collective may wait")
-    ours.add_argument("--grace", type=float, default=5.0, help="seconds between SIGTERM and SIGKILL")
+    ours.add_argument(
+        "--grace", type=float, default=5.0, help="seconds between SIGTERM and SIGKILL"
+    )
     made.add_argument("program", help="script, module or program")
     made.add_argument("arguments", nargs=argparse.REMAINDER)
     return made
@@ -108,7 +110,7 @@ def _underscored(flag: str) -> str:
 
 
 def read(arguments: Sequence[str]) -> Orders:
-    """Read the command line; exits with status 2 and the fault if it cannot be followed."""
+    """Read the command line; exits with status 2 and the fault if a flag is wrong."""
     reader = parser()
     given = reader.parse_args(list(arguments))
     fewest, most = _nodes(reader, str(given.nnodes))
@@ -166,7 +168,7 @@ def _numbers(reader: argparse.ArgumentParser, text: str) -> list[int] | None:
 
 
 def _streams(reader: argparse.ArgumentParser, flag: str, text: str) -> int | dict[str, int]:
-    """Bits of streams (1 stdout, 2 stderr), for all ranks or by the rank on its machine."""
+    """Bits of streams (1 stdout, 2 stderr), for all ranks or by local rank."""
     try:
         if ":" not in text:
             for_all = int(text)

@@ -1,6 +1,6 @@
 """Inside a rank's program: tells the guard of failures, and of where the program is.
 
-`wend run` calls `begin` when a guard has started it, and `leave_by` around the program.
+`wend run` calls `begin` below a guard, and `leave_by` around the program.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _EXIT_SECONDS: Final = 3.0  # for functions registered with atexit, after a fail
 _OURS: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _LIBRARY: Final = sysconfig.get_paths()["stdlib"]
 
-#: What the watch asks and does: set by the watchdog of collectives once a group is there.
+#: Is called with each message of the guard's, in the thread that listens.
 Listener = Callable[[dict[str, Any]], None]
 
 
 class Channel:
-    """The socket between this program and its guard, one JSON object a line."""
+    """The socket between this program and the guard, a JSON object a line."""
 
     def __init__(self, fd: int, stacks: int) -> None:
         self.end = socket.socket(fileno=fd)
@@ -48,7 +48,7 @@ class Channel:
             self.end.sendall(data)
 
     def listen(self) -> None:
-        """Take the guard's messages until it ends: the body of a thread."""
+        """Take the guard's messages until the guard ends: the body of a thread."""
         rest = b""
         while True:
             try:
@@ -98,7 +98,8 @@ def begin() -> None:
 
     def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if os.getpid() != own or _channel is None:
-            return shown_before(kind, error, trace)
+            shown_before(kind, error, trace)
+            return
         failure = _failure_of(kind, error, trace)
         if not _channel.fail(**failure):
             shown_before(kind, error, trace)
@@ -108,9 +109,9 @@ def begin() -> None:
 
 
 def leave_by(program: Callable[[], int]) -> int:
-    """Run the program; an exit with a status other than 0 does not wait for the other ranks.
+    """Run the program; an exit with a status other than 0 waits for no other rank.
 
-    Python's own way out ends MPI, which waits for ranks that may wait for this one.
+    Python's own way out ends MPI, which waits for ranks that may wait for this rank.
     """
     own = os.getpid()
     try:
@@ -195,10 +196,15 @@ def _named(path: str, line: int | None, function: str) -> str:
 
 
 def is_users(path: str) -> bool:
-    """Whether a file is the program's own: no part of Wend, of Python or of an installed package."""
+    """Whether a file is the program's own: not of Wend, Python or an installed package."""
     if path.startswith("<") or "site-packages" in path:
         return False
     return not path.startswith((_OURS, _LIBRARY))
+
+
+def is_wends(path: str) -> bool:
+    """Whether a file belongs to Wend."""
+    return path.startswith(_OURS)
 
 
 def _note_lines() -> None:

@@ -1,4 +1,4 @@
-"""What the agent tells: which rank failed and where, who waits for whom, and mpirun's words."""
+"""Texts of the agent's: which rank failed and where, who waits for whom, and mpirun's words."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 import re
 import signal
 import sys
+import time
 from typing import Any, Final, Protocol
 
 _DASHES: Final = re.compile(rb"-{60,}\r?\n")
-#: How the messages of mpirun begin that say again what the agent says.
+_HELD_SECONDS: Final = 0.3
+#: The first words of messages of mpirun's that repeat the agent's.
 _WORDS: Final = re.compile(
-    rb"(prterun|prted|prte|mpirun|mpiexec|orterun|orted|ORTE|PRTE|MPI_ABORT|Primary job|A request)\b"
+    rb"(prterun|prted|prte|mpirun|mpiexec|orterun|orted|ORTE|PRTE|MPI_ABORT|Primary job)\b"
 )
 
 
@@ -21,18 +23,20 @@ def say(text: str) -> None:
 
 
 class Banners:
-    """Passes stderr of mpirun and its ranks on, and keeps back mpirun's own messages."""
+    """Passes stderr of mpirun and of ranks on, and keeps back mpirun's own messages."""
 
     def __init__(self, reading: int) -> None:
         self.reading = reading
         self.kept: list[bytes] = []
         self._held = b""
         self._at_start = True
+        self._since = 0.0
 
     def pass_on(self) -> bool:
-        """Pass on what has come; False at the end of the stream."""
+        """Pass on the text that has come; False at the end of the stream."""
         data = os.read(self.reading, 1 << 16)
         self._held += data
+        self._since = time.monotonic()
         while self._step():
             pass
         return bool(data)
@@ -50,11 +54,17 @@ class Banners:
         if shown:
             _write(b"".join(self.kept))
 
+    def let_go(self) -> None:
+        """Pass on a text that begins as a message of mpirun's, if nothing has followed for a while."""
+        now = time.monotonic()
+        if self._held and now - self._since > _HELD_SECONDS and not self._is_banner():
+            self._forward(len(self._held))
+
     def _step(self) -> bool:
         """Handle the first part of the text that is held; False if more must come first."""
         if not self._held:
             return False
-        if not (self._at_start and self._held.startswith(b"-----")):
+        if not (self._at_start and _may_be_dashes(self._held)):
             return self._forward(self._before_dashes())
         first = _DASHES.match(self._held)
         if first is None:
@@ -70,8 +80,15 @@ class Banners:
         self._held = self._held[end:]
         return True
 
+    def _is_banner(self) -> bool:
+        first = _DASHES.match(self._held)
+        return first is not None and _WORDS.match(self._held, first.end()) is not None
+
     def _before_dashes(self) -> int:
-        place = self._held.find(b"\n-----")
+        """How much of the text comes before a line that may be of dashes."""
+        place = self._held.find(b"\n-")
+        while place >= 0 and not _may_be_dashes(self._held[place + 1 :]):
+            place = self._held.find(b"\n-", place + 1)
         return len(self._held) if place < 0 else place + 1
 
     def _forward(self, count: int) -> bool:
@@ -79,6 +96,11 @@ class Banners:
         self._at_start = part.endswith(b"\n")
         _write(part)
         return True
+
+
+def _may_be_dashes(text: bytes) -> bool:
+    """Whether a text begins with a row of dashes, or may once more of the text has come."""
+    return text[:60].strip(b"-") == b"" or _DASHES.match(text) is not None
 
 
 def _write(data: bytes) -> None:
@@ -122,7 +144,7 @@ def report_end(rank: Told, following: bool) -> None:
 
 
 def _of_current_thread(stacks: str) -> str:
-    """The error, and the stack of the thread that met it, of all that faulthandler has written."""
+    """The error and the stack of the thread with the error, of all that faulthandler has written."""
     parts = re.split(r"\n\n(?=\S)", stacks)
     return "\n".join(part for part in parts if part.startswith(("Fatal", "Current thread")))
 
@@ -140,8 +162,8 @@ def _of_signal(number: int, end: dict[str, Any]) -> str:
 
 
 def report_hang(ranks: list[Any]) -> None:
-    """Tell of each rank in which collective it waits, from which line, and its stack."""
-    first = next(rank.report for rank in ranks if rank.report and rank.report["say"] == "stuck")
+    """Tell in which collective and line each rank waits, with the stack of the rank."""
+    first = next(rank.report for rank in ranks if rank.report and "timeout" in rank.report)
     say(f"no progress for {first['seconds']:.0f} s (timeout of {first['timeout']:.0f} s)")
     for rank in ranks:
         if rank.ended is not None:
@@ -149,7 +171,8 @@ def report_hang(ranks: list[Any]) -> None:
             continue
         if rank.report is None:
             say(f"{_named(rank)} does not answer; its stacks:")
-            print(rank.stacks.rstrip(), file=sys.stderr, flush=True)
+            stack = _of_current_thread(rank.stacks) or rank.stacks
+            print(stack.rstrip(), file=sys.stderr, flush=True)
             continue
         waits = rank.report["waits"]
         say(f"{_named(rank)} " + ("waits in" if waits else "is in no collective"))

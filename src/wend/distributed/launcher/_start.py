@@ -24,17 +24,17 @@ _BINDINGS: Final = {
     "core-complex": "l3cache",
     "exclusive": "core",
 }
-#: Variables that ranks on other machines get too; those on this machine inherit all.
+#: Variables that go to ranks on all machines; ranks on this machine inherit all variables.
 _EXPORTED: Final = re.compile(r"(WEND|OMP|MKL|OPENBLAS|MPI4PY|PYTHON|LD_LIBRARY_PATH|PATH$)\w*")
 
 
 class StartError(WendError, RuntimeError):
-    """The ranks cannot be started: there is no starter, or it does not answer."""
+    """The ranks cannot be started: there is no starter, or none that answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """A program that starts ranks: its path, and whose it is (openmpi, mpich or slurm)."""
+    """A program that starts ranks: the path, and the kind (openmpi, mpich or slurm)."""
 
     path: str
     kind: str
@@ -81,11 +81,13 @@ def _asked(path: str) -> Starter:
         return Starter(path, "openmpi", tuple(map(int, found.groups())))
     if re.search(r"HYDRA|MPICH|Intel\(R\) MPI", text):
         return Starter(path, "mpich")
-    raise StartError(f"wend launch: {path} is neither Open MPI's mpirun nor MPICH's: {text[:200]!r}")
+    raise StartError(
+        f"wend launch: {path} is neither Open MPI's mpirun nor MPICH's: {text[:200]!r}"
+    )
 
 
 def program_command(orders: Orders) -> list[str]:
-    """The program of one rank."""
+    """The program of a rank."""
     if not orders.is_python:
         return orders.command
     as_module = ["-m"] if orders.settings.module else []
@@ -93,7 +95,7 @@ def program_command(orders: Orders) -> list[str]:
 
 
 def guard_command(orders: Orders, agent: list[tuple[str, int]], log: str | None) -> list[str]:
-    """The guard and the program of one rank."""
+    """The guard and the program of a rank."""
     settings = orders.settings
     order: dict[str, Any] = {
         "agent": agent,
