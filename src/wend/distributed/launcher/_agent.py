@@ -209,7 +209,7 @@ class Attempt:
             self._release()
 
     def _release(self) -> None:
-        """All guards are there: tell each guard the place of the rank, and let the programs start."""
+        """All guards are there: tell each guard the rank's place, and let the programs start."""
         self.is_released = True
         in_order = [self.ranks[number] for number in sorted(self.ranks)]
         hosts = list(dict.fromkeys(rank.hello["host"] for rank in in_order))

@@ -129,7 +129,7 @@ class Guard:
         self.selector.register(reading, selectors.EVENT_READ, "signals")
 
     def _meet_agent(self) -> dict[str, str]:
-        """The variables of this rank: from the agent, who knows all ranks, or from the environment."""
+        """The variables of this rank: the agent's, who knows all ranks, or those found here."""
         self.agent = self._connect()
         if self.agent is None:
             return self._own_variables()

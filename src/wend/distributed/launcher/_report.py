@@ -55,7 +55,7 @@ class Banners:
             _write(b"".join(self.kept))
 
     def let_go(self) -> None:
-        """Pass on a text that begins as a message of mpirun's, if nothing has followed for a while."""
+        """Pass on a text that begins as a message of mpirun's, if nothing follows for a while."""
         now = time.monotonic()
         if self._held and now - self._since > _HELD_SECONDS and not self._is_banner():
             self._forward(len(self._held))
@@ -144,7 +144,7 @@ def report_end(rank: Told, following: bool) -> None:
 
 
 def _of_current_thread(stacks: str) -> str:
-    """The error and the stack of the thread with the error, of all that faulthandler has written."""
+    """The error and the stack of the thread with the error, of all that faulthandler wrote."""
     parts = re.split(r"\n\n(?=\S)", stacks)
     return "\n".join(part for part in parts if part.startswith(("Fatal", "Current thread")))
 

@@ -1,7 +1,7 @@
 """A thread in each rank that sees collectives without progress, and ends the wait with an error.
 
-Under `wend launch` all ranks are asked, and the launcher makes a report of the answers. Under a bare
-`mpirun` each rank prints a report alone.
+Under `wend launch` all ranks are asked, and the launcher makes a report of the answers. Under a
+bare `mpirun` each rank prints a report alone.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def give_up() -> None:
 
 
 def _error() -> Exception:
-    from wend.distributed._faults import DistBackendError
+    from wend.base.errors import ExecutionError as DistBackendError
 
     found = waits()
     if found:
