@@ -189,7 +189,7 @@ def give_up() -> None:
 
 
 def _error() -> Exception:
-    from wend.base.errors import ExecutionError as DistBackendError
+    from wend.distributed._faults import DistBackendError
 
     found = waits()
     if found:
