@@ -28,6 +28,7 @@ from wend.frontend.autograd.nodes import (
     tensor_hooks,
     value_of_edge,
 )
+from wend.frontend.autograd.watching import watched
 from wend.frontend.autograd.zero_edges import with_zero_edges
 from wend.transforms.grad import run_backward
 from wend.transforms.hooks import made_of_parts
@@ -133,6 +134,12 @@ def backward(
     roots = _tensors("backward", tensors)
     gradients = _gradients("backward", roots, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
+    watched(_backward, roots, gradients, inputs, keep, create_graph)
+
+
+def _backward(
+    roots: list[Tensor], gradients: list[Any], inputs: Any, keep: bool | None, create_graph: bool
+) -> None:
     if any(t.is_meta for t in roots):
         leaves = None if inputs is None else _tensors("backward", inputs)
         MetaPackage.load().run_backward(roots, leaves, bool(keep), False)

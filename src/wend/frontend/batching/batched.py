@@ -10,6 +10,7 @@ from wend.base import config, random_state
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.base.random_state import RandomState
 from wend.core import _hot
+from wend.frontend.autograd.watching import as_one_pass
 from wend.frontend.batching.choice import weighing_of
 
 __all__ = ["autobatch", "batched"]
@@ -42,7 +43,7 @@ def batched(fn: Callable[..., Any]) -> Callable[..., list[Any]]:
     def for_all(*examples: Iterable[Any], **common: Any) -> list[Any]:
         rows = _rows(name, examples)
         calls = [functools.partial(fn, *row, **common) for row in rows]
-        return run_calls(fn, calls, streams(len(calls)))
+        return as_one_pass(lambda: run_calls(fn, calls, streams(len(calls))))
 
     return for_all
 

@@ -15,6 +15,7 @@ from wend.compiler.kernels.matmul import matmul
 from wend.core import _types
 from wend.runtime.compiled import packed_weights
 from wend.runtime.compiled.argument_layout import CALL_WORDS, START, ArgumentLayout
+from wend.runtime.compiled.handover import Handover
 from wend.runtime.native.launcher import launcher as _launch
 from wend.runtime.numpy_executor.runners import runner_of
 
@@ -262,6 +263,9 @@ class BlockOwner(Visit):
         made: list[Any], kept: list[Any],
     ) -> None:  # fmt: skip
         """Run an op's reference rule on arrays, and note the arrays that it makes in the frame."""
+        if type(op) is Handover:
+            op.run(made)
+            return
         if frame.found is None:
             frame.found = {}
         arrays = [self.array(frame, read.value, values, made) for read in op.reads]

@@ -138,6 +138,8 @@ class ArgumentLayout:
         )
         # varies: whether a frame needs more than the model; handed: whether results need nothing
         self.varies = self.handed = False
+        #: The values that frames hand over before their last step: see `handover`.
+        self.handed_early: frozenset[int] = frozenset()
         self.weights: Any = None  # (numbers, a frame's `weights` for these numbers), the last ones
 
     def _settle_packing(self, settled: Any) -> dict[str, list[int]]:

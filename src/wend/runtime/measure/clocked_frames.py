@@ -13,6 +13,7 @@ from typing import Any
 from wend.compiler.ir.kernel import Kernel
 from wend.runtime.compiled import plan as plans
 from wend.runtime.compiled.argument_layout import CALL_WORDS
+from wend.runtime.compiled.handover import without_handovers
 from wend.runtime.measure.recorder import FlushPart, SliceRecorder, now
 from wend.runtime.native.launcher import launcher
 
@@ -99,7 +100,7 @@ class ClockedFrames:
         clocked = ClockedOwner(owner, self.recorder)
         self.kept[id(frame)] = frame, steps, clocked
         frame.owner = clocked
-        frame.steps = clocked_steps(steps, owner.skeleton)
+        frame.steps = clocked_steps(without_handovers(steps), owner.skeleton)
 
     def remove(self) -> None:
         """Take all clocks away."""

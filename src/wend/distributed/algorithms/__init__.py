@@ -1,0 +1,1 @@
+"""torch.distributed.algorithms: communication hooks, and processes with unequal amounts of data."""

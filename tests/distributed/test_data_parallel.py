@@ -1,0 +1,50 @@
+"""DistributedDataParallel: several ranks compute as one process does on all of the data."""
+
+import numpy as np
+import pytest
+import ranks
+import replicas
+
+pytestmark = pytest.mark.skipif(bool(ranks.missing()), reason=ranks.missing() or "can run")
+
+
+def in_ranks(names):
+    """Train all cases in this rank."""
+    import wend.distributed as dist
+    from wend.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("mpi")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    found = {}
+    for name in names:
+        made = []
+
+        def wrap(module):
+            made.append(DistributedDataParallel(module, bucket_cap_mb=0.001))
+            return made[0]
+
+        found[name] = replicas.train(name, size, rank, wrap)
+        found[name]["counters"] = made[0]._get_ddp_logging_data()
+    return found
+
+
+def close(found, expected, case):
+    """Assert that arrays by name are equal to 1e-6; None is equal to None alone."""
+    for name, value in expected.items():
+        if value is None:
+            assert found[name] is None, (case, name)
+        else:
+            what = f"{case}: {name}"
+            np.testing.assert_allclose(found[name], value, rtol=1e-6, atol=1e-6, err_msg=what)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_equal_to_one_process(n):
+    names = list(replicas.CASES)
+    results = ranks.run(__file__, "in_ranks", n, names, timeout=120.0)
+    for name in names:
+        expected = replicas.train(name, n)
+        for found in results:
+            close(found[name]["parameters"], expected["parameters"], name)
+            close(found[name]["gradients"], expected["gradients"], name)
+            assert found[name]["counters"]["rounds"] > 0
