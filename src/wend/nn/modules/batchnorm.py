@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from wend.core.whole import Whole
@@ -121,15 +122,13 @@ class _BatchNorm(_NormBase):
                 factor = 1.0 / float(self.num_batches_tracked)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
+        running = (self.running_mean, self.running_var) if tracked else (None, None)
+        return self._by(input, *running, by_batch, factor)
+
+    def _by(self, input: Tensor, mean: Any, var: Any, by_batch: bool, factor: float) -> Tensor:
+        """Normalize by the batch, or by the running statistics."""
         return F.batch_norm(
-            input,
-            self.running_mean if tracked else None,
-            self.running_var if tracked else None,
-            self.weight,
-            self.bias,
-            by_batch,
-            factor,
-            self.eps,
+            input, mean, var, self.weight, self.bias, by_batch, factor, self.eps
         )
 
 
@@ -157,8 +156,23 @@ class BatchNorm3d(_BatchNorm):
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
 
 
+def _group_of(given: Any) -> Any:
+    """The group of several processes that an argument means, or None."""
+    distributed = sys.modules.get("wend.distributed")
+    if distributed is None or not (given or distributed.is_initialized()):
+        return None
+    group = given or distributed.group.WORLD
+    return group if group.size() > 1 else None
+
+
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over all processes; in one process, over the batch."""
+    """Batch normalization over the batches of all processes.
+
+    process_group: the processes; all by default. Without a process group, in a group of one, and
+        in evaluation it is an ordinary batch normalization
+    The processes exchange sums and squares once in a call, and once in its backward pass; both
+    calls wait for the values of what was recorded before. Batches may be of unequal size.
+    """
 
     def __init__(
         self,
@@ -180,6 +194,17 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def _by(self, input: Tensor, mean: Any, var: Any, by_batch: bool, factor: float) -> Tensor:
+        group = _group_of(self.process_group) if self.training else None
+        if group is None:
+            return super()._by(input, mean, var, by_batch, factor)
+        from wend.nn.modules._sync_norm import normalize
+
+        made: Tensor = normalize(
+            group, input, mean, var, self.weight, self.bias, factor, self.eps
+        )
+        return made
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

@@ -465,7 +465,10 @@ class Exchange:
         from wend.nn.parallel._sparse import average
 
         reducer = self.reducer
-        average(reducer, number, self.gradients[number], self.idle)
+        parameter = reducer.parameters[number]
+        found = average(reducer.channel, parameter, self.gradients[number], reducer.divisor)
+        if not self.idle:
+            parameter._grad = found
 
 
 def result_of(future: Any) -> np.ndarray:

@@ -17,12 +17,13 @@ class DistributedSampler(Sampler[int]):
     """Every num_replicas-th index from `rank` on, of an order that all processes share.
 
     dataset: the sampled data set; of equal length in all processes
-    num_replicas, rank: the number of processes, and the number of this process
+    num_replicas, rank: the number of processes, and the number of this process; those of the
+        process group by default
     shuffle: a fresh order each epoch, decided by seed and epoch; see set_epoch
     drop_last: leave out the indices that do not divide evenly, instead of repeating the first
 
-    Raises ArgumentError (a ValueError) for a rank that does not exist, and without num_replicas and
-    rank, as there is no process group to ask.
+    Raises ArgumentError (a ValueError) for a rank that does not exist, and NoProcessGroup (also
+    one) without num_replicas or rank, where there is no process group to ask.
     """
 
     def __init__(
@@ -35,9 +36,10 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise ArgumentError(
-                "DistributedSampler: there is no process group to ask; pass num_replicas and rank"
-            )
+            from wend import distributed
+
+            num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+            rank = distributed.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ArgumentError(
                 f"DistributedSampler: invalid rank {rank}, rank should be in the interval "
