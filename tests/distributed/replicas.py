@@ -284,7 +284,8 @@ class Batched(Trees):
 CASES = {
     case.__name__: case
     for case in (
-        Digits, Trees, Mixture, Accumulated, Frozen, Kept, Never, Tied, Read, Twice, Scaled, Batched,
+        Digits, Trees, Mixture, Accumulated, Frozen, Kept,
+        Never, Tied, Read, Twice, Scaled, Batched,
     )
 }  # fmt: skip
 
@@ -327,7 +328,8 @@ def train(name, ranks, rank=None, wrap=None):
         case.before_update(model)
         optimizer.step()
     state = {n: p.detach().numpy().copy() for n, p in model.named_parameters()}
-    grads = {n: None if p.grad is None else p.grad.numpy().copy() for n, p in model.named_parameters()}
+    given = {n: p.grad for n, p in model.named_parameters()}
+    grads = {n: None if g is None else g.numpy().copy() for n, g in given.items()}
     return {"parameters": state, "gradients": grads}
 
 

@@ -19,7 +19,7 @@ def in_ranks(names):
     for name in names:
         made = []
 
-        def wrap(module):
+        def wrap(module, made=made):
             made.append(DistributedDataParallel(module, bucket_cap_mb=0.001))
             return made[0]
 

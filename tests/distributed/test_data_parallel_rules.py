@@ -67,10 +67,9 @@ def buffers(rank, size):
 
 
 def hooks(rank, size):
-    from wend.distributed.algorithms.ddp_comm_hooks import (
-        DDPCommHookType, debugging_hooks, default_hooks, register_ddp_comm_hook,
-    )  # fmt: skip
     import wend.distributed as dist
+    from wend.distributed.algorithms import ddp_comm_hooks
+    from wend.distributed.algorithms.ddp_comm_hooks import debugging_hooks, default_hooks
 
     found = {}
 
@@ -85,7 +84,9 @@ def hooks(rank, size):
         "none": lambda net: None,
         "allreduce": lambda net: net.register_comm_hook(None, default_hooks.allreduce_hook),
         "bf16": lambda net: net.register_comm_hook(None, default_hooks.bf16_compress_hook),
-        "fp16": lambda net: register_ddp_comm_hook(DDPCommHookType.FP16_COMPRESS, net),
+        "fp16": lambda net: ddp_comm_hooks.register_ddp_comm_hook(
+            ddp_comm_hooks.DDPCommHookType.FP16_COMPRESS, net
+        ),
         "wrapped": lambda net: net.register_comm_hook(
             dist.group.WORLD, default_hooks.bf16_compress_wrapper(default_hooks.allreduce_hook)
         ),
@@ -381,10 +382,10 @@ def test_two_models_take_turns(found):
     for k in range(3):
         x = torch.cat([data(10 * k + r) for r in range(N)])
         made = g(x)
-        for module, loss in ((d, lambda y=made.detach(): d(y).pow(2).mean()),
-                             (g, lambda y=made: (d(y) - 1).pow(2).mean())):  # fmt: skip
+        for module in (d, g):
             module.zero_grad()
-            loss().backward()
+            y = d(made.detach()) if module is d else d(made) - 1
+            y.pow(2).mean().backward()
             with torch.no_grad():
                 for p in module.parameters():
                     p -= 0.1 * p.grad

@@ -1,4 +1,4 @@
-"""`Join`: processes with unequal amounts of data; those that have none left take part with zeros."""
+"""`Join`: processes with unequal amounts of data. Those without any take part with zeros."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from wend.core.provenance import user_level
 
 __all__ = ["Join", "JoinHook", "Joinable"]
 
-#: Steps that a process without data takes part in before it warns of very unequal amounts.
+#: Steps that a process without data takes part in before a warning of very unequal amounts.
 MANY = 1000
 
 
 class JoinHook:
-    """What a `Joinable` does in a process that has no data left."""
+    """The part of a `Joinable` in a process that has no data left."""
 
     def main_hook(self) -> None:
-        """Called for each step of the other processes: takes part in the collectives of a step."""
+        """Called for each step of processes with data: takes part in the collectives."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
         """Called when no process has data left.
 
-        is_last_joiner: whether this process is one of those that had data longest
+        is_last_joiner: whether no process had data longer
         """
 
 
@@ -44,7 +44,7 @@ DISABLED = JoinConfig(False, False, False)
 
 
 class Joinable(ABC):
-    """A class whose steps have collectives; it calls `Join.notify_join_context` before these."""
+    """A class whose steps have collectives; these follow a call of `Join.notify_join_context`."""
 
     _join_config = DISABLED
 
@@ -70,13 +70,17 @@ class Join:
             for input, target in loader:
                 ...
 
-    A process that leaves the loop early takes part in the collectives of the others' steps, by the
+    A process that leaves the loop early goes on with the collectives of the remaining steps, by the
     hooks of the joinables, until no process has data left.
 
-    joinables: objects with collectives in their steps, the first one called first in each step
-    enable: False where all processes are known to take as many steps
+    joinables: objects with collectives in their steps, in the order of a step.
+
+    enable: False where all processes are known to take as many steps.
+
     throw_on_early_termination: raise an error in all processes when the first has no more data
+
     kwargs: for the hooks
+
     Raises ArgumentError (a ValueError) for no joinables, or for unlike groups.
     """
 
@@ -124,7 +128,7 @@ class Join:
                 joinable._join_config = DISABLED
 
     def _shadow(self) -> None:
-        """Take part in the others' steps until none has data left."""
+        """Take part in the steps of processes with data, until none has any left."""
         last, steps = True, 0
         while total(self._group, 0):
             if self._throw:
@@ -145,7 +149,7 @@ class Join:
 
     @staticmethod
     def notify_join_context(joinable: Any) -> int | None:
-        """Tell processes without data that this one takes a step; call it before collectives.
+        """Tell processes without data that this process takes a step; called before collectives.
 
         Returns the number of processes that take the step; None outside of `Join` blocks, and for
         all joinables but the first.
@@ -182,7 +186,7 @@ def total(group: Any, number: int) -> int:
 
 
 def early(group: Any) -> GraphError:
-    """The error of processes that stop because one has no more data."""
+    """The error of processes that stop as soon as any has no more data."""
     return GraphError(
         f"Join: rank {group.rank()} stops: at least one rank has exhausted its inputs, and "
         "throw_on_early_termination was asked for"

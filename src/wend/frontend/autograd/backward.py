@@ -134,15 +134,15 @@ def backward(
     roots = _tensors("backward", tensors)
     gradients = _gradients("backward", roots, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    watched(_backward, roots, gradients, inputs, keep, create_graph)
+    watched(_backward, roots, gradients, inputs, bool(keep), create_graph)
 
 
 def _backward(
-    roots: list[Tensor], gradients: list[Any], inputs: Any, keep: bool | None, create_graph: bool
+    roots: list[Tensor], gradients: list[Any], inputs: Any, keep: bool, create_graph: bool
 ) -> None:
     if any(t.is_meta for t in roots):
         leaves = None if inputs is None else _tensors("backward", inputs)
-        MetaPackage.load().run_backward(roots, leaves, bool(keep), False)
+        MetaPackage.load().run_backward(roots, leaves, keep, False)
         return
     if inputs is None:
         run_backward(roots, gradients, None, keep, create_graph)

@@ -1,8 +1,8 @@
 """Watchers of backward passes: told before a pass begins, and when its gradients are recorded.
 
 A pass that the core runs by itself tells nobody. The method `Tensor.backward` is therefore replaced
-while there are watchers, and only then. All passes within a call of `wend.batched` count as one
-pass: how its calls take turns differs from run to run.
+while there are watchers, and only then. All passes within a call of `wend.batched` count as a
+single pass: how calls take turns differs from run to run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PassWatcher(Protocol):
 
 
 _WATCHERS: list[weakref.ref[Any]] = []
-#: The passes that have begun within the outermost one; None outside of any.
+#: The number of passes that have begun within the outermost pass; None outside of any.
 _inside: ContextVar[list[int] | None] = ContextVar("inside", default=None)
 _plain: Callable[..., None] = Tensor.backward
 
@@ -53,7 +53,7 @@ def _alive() -> list[Any]:
 
 
 def _between(run: Callable[[], T], count: list[int]) -> T:
-    """Run between the calls of all watchers; the latter one only if any pass has begun."""
+    """Run between the calls of all watchers; the second only if any pass has begun."""
     watchers = _alive()
     token = _inside.set(count)
     try:
@@ -74,7 +74,7 @@ def watched(run: Callable[..., None], *given: Any) -> None:
         run(*given)
         return
     count = _inside.get()
-    if count is not None:  # a pass may begin others, as checkpoints do
+    if count is not None:  # a pass may begin further passes, as checkpoints do
         count[0] += 1
         run(*given)
     else:
@@ -82,7 +82,7 @@ def watched(run: Callable[..., None], *given: Any) -> None:
 
 
 def as_one_pass(run: Callable[[], T]) -> T:
-    """Run a program part; watchers are told of all backward passes in it as of a single one."""
+    """Run a part of a program; to watchers, all backward passes of the part are a single pass."""
     if not _WATCHERS or _inside.get() is not None:
         return run()
     return _between(run, [0])

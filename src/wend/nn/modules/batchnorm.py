@@ -122,14 +122,12 @@ class _BatchNorm(_NormBase):
                 factor = 1.0 / float(self.num_batches_tracked)
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
-        running = (self.running_mean, self.running_var) if tracked else (None, None)
-        return self._by(input, *running, by_batch, factor)
+        mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
+        return self._by(input, mean, var, by_batch, factor)
 
     def _by(self, input: Tensor, mean: Any, var: Any, by_batch: bool, factor: float) -> Tensor:
         """Normalize by the batch, or by the running statistics."""
-        return F.batch_norm(
-            input, mean, var, self.weight, self.bias, by_batch, factor, self.eps
-        )
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, factor, self.eps)
 
 
 class BatchNorm1d(_BatchNorm):
@@ -168,10 +166,11 @@ def _group_of(given: Any) -> Any:
 class SyncBatchNorm(_BatchNorm):
     """Batch normalization over the batches of all processes.
 
-    process_group: the processes; all by default. Without a process group, in a group of one, and
-        in evaluation it is an ordinary batch normalization
-    The processes exchange sums and squares once in a call, and once in its backward pass; both
-    calls wait for the values of what was recorded before. Batches may be of unequal size.
+    process_group: the processes; all by default. Without a process group, in a group of a single
+        process, and in evaluation this is an ordinary batch normalization
+
+    The processes exchange sums and squares once in a call, and once in the backward pass. Both
+    exchanges compute all that was recorded before. Batches may be of unequal size.
     """
 
     def __init__(
@@ -199,11 +198,9 @@ class SyncBatchNorm(_BatchNorm):
         group = _group_of(self.process_group) if self.training else None
         if group is None:
             return super()._by(input, mean, var, by_batch, factor)
-        from wend.nn.modules._sync_norm import normalize
+        from wend.distributed._replicas.sync_norm import normalize
 
-        made: Tensor = normalize(
-            group, input, mean, var, self.weight, self.bias, factor, self.eps
-        )
+        made: Tensor = normalize(group, input, mean, var, self.weight, self.bias, factor, self.eps)
         return made
 
     @classmethod

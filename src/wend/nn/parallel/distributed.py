@@ -14,7 +14,7 @@ from wend.nn.parameter import is_lazy
 
 if TYPE_CHECKING:
     from wend.distributed._engine import Channel
-    from wend.nn.parallel._reducer import Reducer
+    from wend.distributed._replicas.reducer import Reducer
 
 __all__ = ["DistributedDataParallel"]
 
@@ -26,19 +26,20 @@ FIRST = MEGABYTE
 class DistributedDataParallel(Module):
     """The wrapped module; gradients are averaged over all processes after each backward pass.
 
-    Each process calls it with its own part of a batch. `module` then has the gradients of the whole
-    batch in all processes, where the loss is a mean and the parts are of equal size. Processes may
-    take different paths: a parameter that some of them do not use counts as zeros there, and one
-    that none uses keeps its gradient, or has none. All processes make as many backward passes
-    through the module (see `join` for uneven inputs).
+    Each process calls the module with a part of a batch. `module` then has the gradients of the
+    whole batch in all processes, where the loss is a mean and the parts are of equal size.
+    Processes may take different paths: the gradient of a parameter counts as zeros in processes
+    that do not use the parameter. A parameter that no process uses keeps its gradient, or has none.
+    All processes make as many backward passes through the module (see `join` for uneven inputs).
 
-    The gradients of several backward passes within `wend.batched` are averaged once, at its end.
+    The gradients of several backward passes within `wend.batched` are averaged once, at the end of
+    that call.
 
     module: the same in all processes; its parameters and buffers are taken from the first process
-    process_group: the processes; all by default. A group of one process costs nothing
-    bucket_cap_mb: megabytes of gradients that are reduced by one call, 25 by default
-    broadcast_buffers, forward_sync_buffers: give all processes the buffers of the first one before
-        a call of the module that follows a call in training
+    process_group: the processes; all by default. A group of a single process costs nothing
+    bucket_cap_mb: megabytes of gradients that are reduced by a single call
+    broadcast_buffers, forward_sync_buffers: give all processes the buffers of the first process
+        before a call of the module that follows a call in training
     init_sync: whether parameters and buffers are compared and sent at the beginning
 
     `find_unused_parameters`, `static_graph`, `gradient_as_bucket_view` and
@@ -123,7 +124,7 @@ class DistributedDataParallel(Module):
         self._begin(group, first, init_sync)
 
     def _begin(self, group: Any, first_bytes: int, init_sync: bool) -> None:
-        """Connect with the other processes."""
+        """Connect the processes."""
         named = [
             (name, p)
             for name, p in self.module.named_parameters()
@@ -138,8 +139,8 @@ class DistributedDataParallel(Module):
         reducer: Reducer | None = None
         channel: Channel | None = None
         if group.size() > 1:
-            from wend.nn.parallel._reducer import Reducer, own_channel
-            from wend.nn.parallel._same_state import broadcast_all, check_same
+            from wend.distributed._replicas.reducer import Reducer, own_channel
+            from wend.distributed._replicas.same_state import broadcast_all, check_same
 
             channel = own_channel(group, "gradients")
             if init_sync:
@@ -164,7 +165,7 @@ class DistributedDataParallel(Module):
         return self.module(*inputs, **kwargs)
 
     def _before_call(self) -> None:
-        """What the processes have to do together before a call of the module."""
+        """Do all that the processes do together before a call of the module."""
         reducer = self.reducer
         joins = self._join_config.enable
         if joins:
@@ -179,12 +180,12 @@ class DistributedDataParallel(Module):
             reducer.armed = True
         self.require_forward_param_sync = syncs or not is_grad_enabled()
         if joins:
-            from wend.nn.parallel._joining import most
+            from wend.distributed._replicas.joining import most
 
             most(self._channel, int(syncs))
 
     def _take_step(self) -> None:
-        """Tell processes without data that this one has some."""
+        """Tell processes without data that this process has some."""
         from wend.distributed.algorithms.join import Join
 
         count = Join.notify_join_context(self)
@@ -201,11 +202,11 @@ class DistributedDataParallel(Module):
         )
 
     def _sync_buffers(self) -> None:
-        from wend.nn.parallel._same_state import broadcast_all
+        from wend.distributed._replicas.same_state import broadcast_all
 
         root = 0
         if self._join_config.enable:
-            from wend.nn.parallel._joining import most
+            from wend.distributed._replicas.joining import most
 
             root = most(self._channel, self._channel.line.rank)
         broadcast_all(self._channel, self._synced_buffers(), root)
@@ -215,7 +216,7 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Context: backward passes add to this process's gradients alone.
+        """Context: backward passes add to the gradients of this process alone.
 
         The first pass behind the block averages the sums. Calls of the module belong into the block
         too.
@@ -236,9 +237,9 @@ class DistributedDataParallel(Module):
         """Let `hook(state, bucket)` reduce each bucket of gradients, in place of the average.
 
         hook: gets a `GradBucket`, and returns a future of the reduced flat tensor. Hooks of
-            `ddp_comm_hooks.default_hooks` run while the backward pass is still computed; others are
-            called after it
-        Raises ArgumentTypeError for what is no function, GraphError for a second hook.
+            `ddp_comm_hooks.default_hooks` run while the backward pass is still computed. Hooks of
+            users are called afterwards
+        Raises ArgumentTypeError for a hook that is no function, GraphError for a second hook.
         """
         if not callable(hook):
             raise ArgumentTypeError("Communication hook must be callable.")
@@ -252,7 +253,7 @@ class DistributedDataParallel(Module):
             self.reducer.use_hook(state, hook)
 
     def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
-        """Register one of PyTorch's native hooks: 'ALLREDUCE', or 'FP16_COMPRESS'."""
+        """Register a native hook of PyTorch's: 'ALLREDUCE', or 'FP16_COMPRESS'."""
         from wend.distributed.algorithms.ddp_comm_hooks import default_hooks
 
         name = getattr(comm_hook_type, "name", str(comm_hook_type)).upper()
@@ -291,7 +292,7 @@ class DistributedDataParallel(Module):
         enable: bool = True,
         throw_on_early_termination: bool = False,
     ) -> Any:
-        """Context: processes with less data than others wait in it, and take part with zeros.
+        """Context: processes without data left wait here, and take part with zeros.
 
         divide_by_initial_world_size: average over all processes; else over those with data left
         throw_on_early_termination: raise an error in all processes when the first has no more data
@@ -306,8 +307,8 @@ class DistributedDataParallel(Module):
         )
 
     def join_hook(self, **kwargs: Any) -> Any:
-        """What this module does in a process without data: see `Join`."""
-        from wend.nn.parallel._joining import ModuleJoinHook
+        """Return the hook of this module for processes without data: see `Join`."""
+        from wend.distributed._replicas.joining import ModuleJoinHook
 
         return ModuleJoinHook(self, kwargs.get("divide_by_initial_world_size", True))
 

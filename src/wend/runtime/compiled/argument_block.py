@@ -259,11 +259,11 @@ class BlockOwner(Visit):
         return packed_weights.pack(value, layout, library, address)
 
     def host(
-        self, frame: Any, op: Op, values: list[Any], types: list[Any], args: list[Any],
+        self, frame: Any, op: Op | Handover, values: list[Any], types: list[Any], args: list[Any],
         made: list[Any], kept: list[Any],
     ) -> None:  # fmt: skip
         """Run an op's reference rule on arrays, and note the arrays that it makes in the frame."""
-        if type(op) is Handover:
+        if isinstance(op, Handover):
             op.run(made)
             return
         if frame.found is None:

@@ -1,9 +1,10 @@
-"""Handing results over while a plan still runs: to whoever sends gradients to other processes.
+"""Handing results over while a plan still runs: for gradients that are sent to further processes.
 
 The steps of a frame are data (see `_launch.ArgumentBlock.steps`). Where results have been written
-for the last time, runs of calls are cut in two, and a `Handover` is put in between. Its owner hands
-the arrays to the receiver of this thread, if there is one. Results do not change by that, nor does
-the launcher. Other executors have no such steps: the receiver takes all arrays after the flush.
+for the last time, runs of calls are cut in two, and a `Handover` is put in between. The frame's
+owner hands the arrays to the receiver of this thread, if there is any. Results do not change by
+that, nor does the launcher. Flushes of further executors have no such steps: the receiver takes all
+arrays after the flush.
 """
 
 from __future__ import annotations
@@ -72,10 +73,10 @@ class received:
 
 
 def announce(plan: Any, wanted: Iterable[int]) -> None:
-    """Let all later runs of a plan hand over some of its results early.
+    """Let all later runs of a plan hand over some results early.
 
     plan: a `CompiledPlan` that has run
-    wanted: numbers of the values on the path; those without an array of their own are left out
+    wanted: numbers of the values on the path; values that share an array are left out
     """
     frame = plan.native_plan.frame
     if frame is None:
@@ -87,9 +88,9 @@ def announce(plan: Any, wanted: Iterable[int]) -> None:
     if asked == known and has_handovers(frame.steps):
         return
     skeleton.handed_early = asked
-    sizes = {k: out for k, out in enumerate(frame.outs)}
+    outs = frame.outs
     rows = {
-        i: (k, _bytes(sizes[k]))
+        i: (k, _bytes(outs[k]))
         for i, k in ((i, k) for k, i in enumerate(plan.made))
         if i in asked and i in plan.wanted
     }
@@ -172,7 +173,7 @@ def _complete_after(skeleton: Any, rows: Iterable[int]) -> dict[int, list[int]]:
     """The values that are complete after a round, by the id of the round."""
     recipe = skeleton.recipe
     base_of = {r.value: r.base for r in recipe.results if r.owns}
-    last: dict[int, int] = {}  # base -> the last step that writes to it
+    last: dict[int, int] = {}  # base -> the last step that writes there
     for k, step in enumerate(recipe.steps):
         if isinstance(step, Kernel):
             for out in step.writes:
@@ -184,7 +185,7 @@ def _complete_after(skeleton: Any, rows: Iterable[int]) -> dict[int, list[int]]:
                 round_of[k] = id(one)
     found: dict[int, list[int]] = {}
     for i in rows:
-        k = last.get(base_of.get(i, i))
-        if k is not None and k in round_of:
-            found.setdefault(round_of[k], []).append(i)
+        step = last.get(base_of.get(i, i))
+        if step is not None and step in round_of:
+            found.setdefault(round_of[step], []).append(i)
     return found

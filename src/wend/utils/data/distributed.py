@@ -22,8 +22,8 @@ class DistributedSampler(Sampler[int]):
     shuffle: a fresh order each epoch, decided by seed and epoch; see set_epoch
     drop_last: leave out the indices that do not divide evenly, instead of repeating the first
 
-    Raises ArgumentError (a ValueError) for a rank that does not exist, and NoProcessGroup (also
-    one) without num_replicas or rank, where there is no process group to ask.
+    Raises ArgumentError (a ValueError) for a rank that does not exist. Raises NoProcessGroup (a
+    ValueError) without num_replicas or rank, where there is no process group to ask.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""torch.distributed.algorithms.ddp_comm_hooks: other ways to average gradients."""
+"""torch.distributed.algorithms.ddp_comm_hooks: further ways to average gradients."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ class DDPCommHookType(Enum):
 
 
 def register_ddp_comm_hook(comm_hook_type: DDPCommHookType, model: Any, state: Any = None) -> None:
-    """Register a hook by its name on a `DistributedDataParallel`."""
+    """Register a hook by name on a `DistributedDataParallel`."""
     comm_hook_type.value(model, state)

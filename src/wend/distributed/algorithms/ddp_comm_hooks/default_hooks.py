@@ -1,8 +1,8 @@
 """The average of gradients, as such or with fewer bits on the way.
 
 `DistributedDataParallel` does the work of `allreduce_hook`, `fp16_compress_hook` and
-`bf16_compress_hook` itself, while the backward pass is still computed. The functions are there for
-hooks that call them.
+`bf16_compress_hook` by itself, while the backward pass is still computed. The functions are there
+for hooks that call them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ Hook = Callable[[Any, Any], Future[Any]]
 def _average(process_group: Any, tensor: Any) -> Future[Any]:
     """A future of the average of a tensor over a group; the tensor is changed."""
     import wend.distributed as dist
+    from wend.distributed._group import resolve
 
-    group = process_group if process_group is not None else dist.group.WORLD
-    tensor.div_(group.size())
-    work = dist.all_reduce(tensor, group=group, async_op=True)
-    return work.get_future().then(lambda future: future.value()[0])
+    tensor.div_(resolve(process_group).size())
+    work: Any = dist.all_reduce(tensor, group=process_group, async_op=True)
+    if work is None:  # a group of a single process
+        done: Future[Any] = Future()
+        done.set_result(tensor)
+        return done
+    future: Future[Any] = work.get_future()
+    return future.then(lambda f: f.value()[0])
 
 
 def allreduce_hook(process_group: Any, bucket: Any) -> Future[Any]:

@@ -1,4 +1,4 @@
-"""What `DistributedDataParallel` does in a process that has no data left."""
+"""The part of `DistributedDataParallel` in a process that has no data left."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from wend.distributed._replicas.same_state import broadcast_all
 from wend.distributed.algorithms.join import JoinHook
-from wend.nn.parallel._same_state import broadcast_all
 
 __all__ = ["ModuleJoinHook", "most"]
 

@@ -10,13 +10,13 @@ import numpy as np
 from wend.base import dtypes
 from wend.core import _hot, _types
 from wend.core._hot import Tensor
-from wend.nn.parallel._buckets import Bucket
+from wend.distributed._replicas.buckets import Bucket
 
 __all__ = ["GradBucket"]
 
 
 class GradBucket:
-    """The gradients of a bucket, one behind the other, as a communication hook gets them."""
+    """The gradients of a bucket in a row, as a communication hook gets them."""
 
     def __init__(
         self, bucket: Bucket, flat: np.ndarray, parameters: Sequence[Any], last: bool
@@ -35,7 +35,7 @@ class GradBucket:
         return self._buffer
 
     def set_buffer(self, buffer: Tensor) -> None:
-        """Put a tensor in the place of the flat one."""
+        """Put another tensor in the place of the flat tensor."""
         self._buffer = buffer
 
     def gradients(self) -> list[Tensor]:

@@ -25,7 +25,7 @@ def check_same(channel: Channel, rows: Iterable[tuple[str, Any]]) -> None:
     def call(line: Any) -> list[Any]:
         return [json.loads(text) for text in gather_bytes(line, json.dumps(mine).encode())]
 
-    # Sizes may differ: all ranks have to see it, so the call itself says nothing about them.
+    # Sizes may differ, which all ranks have to see: the call itself says nothing about sizes.
     work = channel.run(("DistributedDataParallel", "parameters"), call)
     found: list[list[Any]] = work.found
     first = found[0]
@@ -49,7 +49,7 @@ def _told(row: list[Any]) -> str:
 
 
 def broadcast_all(channel: Channel, tensors: Sequence[Any], root: int) -> None:
-    """Give all ranks the root's content of these tensors: one call for each dtype."""
+    """Give all ranks the root's content of these tensors: a call for each dtype."""
     by_dtype: dict[Any, list[Any]] = {}
     for t in tensors:
         by_dtype.setdefault(t.dtype, []).append(t)

@@ -1,13 +1,13 @@
 """Gradients averaged over processes, while the rest of the backward pass is still computed.
 
 A pass ends when its gradients are *recorded*. Each rank then knows from its path which parameters
-have a gradient. These flags are put together by one OR over all ranks, which travels while the
-flush runs. A parameter that no rank uses stays without gradient; one that some ranks use counts as
-zeros in the others. No rank has to walk its graph for that, and none waits for a gradient that
+have a gradient. An OR over all ranks puts these flags together while the flush runs. A parameter
+that no rank uses stays without gradient. Where only some ranks use a parameter, zeros stand for the
+gradient in the rest. No rank has to walk a graph for that, and no rank waits for a gradient that
 never comes.
 
-The buckets of a round are those for the parameters of the round before: all ranks know them without
-asking. Parameters that are new in this round follow in buckets of their own.
+The buckets of a round are those for the parameters of the round before: all ranks know these
+without asking. Parameters that are new in a round follow in further buckets.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from wend.distributed._engine import Channel
 from wend.distributed._group import ProcessGroup
 from wend.distributed._group import state as group_state
 from wend.distributed._reduction import RedOpType, Reduction
+from wend.distributed._replicas.buckets import Bucket, buckets_of, flags_of, words_of
 from wend.distributed._work import Work
 from wend.distributed.algorithms.ddp_comm_hooks.default_hooks import WIRES
-from wend.nn.parallel._buckets import Bucket, buckets_of, flags_of, words_of
 from wend.runtime.compiled.handover import announce, received
 from wend.runtime.native.launcher import maker
 from wend.transforms.hooks import made_of_parts
@@ -36,7 +36,7 @@ from wend.transforms.hooks import made_of_parts
 __all__ = ["Counters", "Exchange", "Reducer", "own_channel"]
 
 _SUM = Reduction(RedOpType.SUM, "sum", None, False, False)
-#: The bit of the first word by which rank 0 says that it has an order to tell.
+#: The bit of the first word by which rank 0 says that there is an order to tell.
 ORDER = 1
 
 
@@ -63,7 +63,7 @@ class Counters:
 class Reducer:
     """Averages the gradients of parameters over the ranks of a channel, after backward passes.
 
-    parameters: the same ones, in the same order, in all ranks
+    parameters: the same in all ranks, and in the same order
     first_bytes, most_bytes: see `buckets_of`
     """
 
@@ -86,7 +86,7 @@ class Reducer:
         self.touched = np.zeros(len(self.parameters), bool)
         self.expected: np.ndarray | None = None  # the parameters of the last round
         self.hook: Callable[[Any], Any] | None = None
-        self.wire: np.dtype | None = None  # the type in which gradients travel, if not their own
+        self.wire: np.dtype | None = None  # the type in which gradients travel; None for no other
         self.counters = Counters()
         self._before: list[Any] = []
         self._layouts: dict[bytes, list[Bucket]] = {}
@@ -114,7 +114,7 @@ class Reducer:
     def run_round(self, idle: bool = False) -> None:
         """Average the gradients that any rank has changed.
 
-        idle: this rank has no more data: zeros stand for its gradients, which stay as they are
+        idle: this rank has no more data: zeros stand for gradients here, which are left alone
         """
         exchange = Exchange(self, idle)
         exchange.run()
@@ -215,7 +215,7 @@ class Reducer:
 
 
 def own_channel(group: Any, purpose: str) -> Channel:
-    """A channel for the ranks of a group, beside the group's own; all of them call."""
+    """A channel for the ranks of a group, beside that of the group; all ranks of the group call."""
     world = group_state
     root = world.root
     assert root is not None, "a group of several ranks has a world"
@@ -227,14 +227,14 @@ def own_channel(group: Any, purpose: str) -> Channel:
 
 
 def state_of(g: Any) -> Any:
-    """An object that is another one after a write to a gradient."""
+    """An object that is replaced by each write to a gradient."""
     if made_of_parts(g):
         return g
     return g.value if g.alias is None else _hot.value_of(g)
 
 
 def assign(parameter: Any, array: np.ndarray) -> None:
-    """Make an array the gradient of a parameter: the same `.grad` handle, where there is one."""
+    """Make an array the gradient of a parameter: the same `.grad` handle, if there is any."""
     type_ = _hot.value_of(parameter).type
     value = _hot.held(type_, array.reshape(tuple(type_.shape)))
     have = parameter._grad
@@ -258,7 +258,7 @@ class Exchange:
         self.idle = idle
         count = len(reducer.parameters)
         self.gradients: list[Any] = [None] * count
-        parts = np.zeros(count, bool)
+        parts: np.ndarray = np.zeros(count, bool)
         if not idle:
             self.gradients = [p._grad for p in reducer.parameters]
             parts = np.array([g is not None and made_of_parts(g) for g in self.gradients], bool)
@@ -365,7 +365,7 @@ class Exchange:
                 self.give(k, _hot.ensure(_hot.value_of(g)))
 
     def finish(self) -> None:
-        """Reduce what is left, and write the results."""
+        """Reduce all that is left, and write the results."""
         reducer = self.reducer
         for k in range(self.next, len(self.buckets)):
             self.left[k].clear()
@@ -395,7 +395,7 @@ class Exchange:
             self.find_order()
 
     def collect(self) -> None:
-        """Wait for all buckets, and make their parts the gradients."""
+        """Wait for all buckets, and make the parts the gradients."""
         reducer = self.reducer
         begin = time.perf_counter()
         for _, work in self.works:
@@ -424,7 +424,7 @@ class Exchange:
         reducer.order_to_tell = self.taken + [k for k in reducer.order if k not in early]
 
     def share_order(self) -> None:
-        """Have all ranks sort their gradients as rank 0 does."""
+        """Have all ranks sort gradients as rank 0 does."""
         reducer = self.reducer
         order = np.array(reducer.order_to_tell or reducer.order, np.int64)
 
@@ -438,7 +438,7 @@ class Exchange:
 
     def by_hook(self, flags: np.ndarray) -> None:
         """Let the user's hook reduce the buckets."""
-        from wend.nn.parallel._grad_bucket import GradBucket
+        from wend.distributed._replicas.grad_bucket import GradBucket
 
         reducer = self.reducer
         hook = reducer.hook
@@ -461,8 +461,8 @@ class Exchange:
                 self.write(bucket, array)
 
     def reduce_sparse(self, number: int) -> None:
-        """Average a sparse gradient: the elements of all ranks, one behind the other."""
-        from wend.nn.parallel._sparse import average
+        """Average a sparse gradient: the elements of all ranks in a row."""
+        from wend.distributed._replicas.sparse_average import average
 
         reducer = self.reducer
         parameter = reducer.parameters[number]
@@ -472,7 +472,7 @@ class Exchange:
 
 
 def result_of(future: Any) -> np.ndarray:
-    """The flat array that a hook's future holds: of a tensor, or of a list with one."""
+    """The flat array that a hook's future holds: of a tensor, or of a list with a single tensor."""
     found = future.wait() if hasattr(future, "wait") else future
     if isinstance(found, (list, tuple)):
         (found,) = found

@@ -1,4 +1,4 @@
-"""Which gradients travel together: buckets of one dtype, in an order that all ranks share."""
+"""Which gradients travel together: buckets of a dtype, in an order that all ranks share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 
 class Bucket:
-    """Gradients that are reduced by one call.
+    """Gradients that are reduced by a single call.
 
     places: the gradients in order
     size: the elements of the whole, padding included
@@ -56,8 +56,8 @@ def buckets_of(
 ) -> list[Bucket]:
     """Return the buckets for these parameters, in this order.
 
-    A bucket is full with `most_bytes`; the first one of a dtype with `first_bytes`, so that the
-    first call begins early. Buckets are in the order in which they get their last gradient.
+    A bucket is full with `most_bytes`; the first bucket of a dtype with `first_bytes`, so that the
+    first call begins early. Buckets are in the order in which they are complete.
     """
     done: list[Bucket] = []
     open_: dict[np.dtype, Bucket] = {}
@@ -77,7 +77,7 @@ def buckets_of(
     return done
 
 
-def words_of(flags: Sequence[bool]) -> np.ndarray:
+def words_of(flags: np.ndarray) -> np.ndarray:
     """Return flags as bits of 64-bit words."""
     bits = np.packbits(np.asarray(flags, bool), bitorder="little")
     words = np.zeros(-(-len(flags) // 64), np.uint64)

@@ -1,0 +1,1 @@
+"""Modules that are the same in all ranks: gradients averaged, buffers sent, batches normalized."""
