@@ -28,6 +28,7 @@ from wend.distributed._faults import (
 from wend.distributed._group import Backend, GroupMember, ProcessGroup, group
 from wend.distributed._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from wend.distributed._reduction import ReduceOp
+from wend.distributed._replicas.grad_bucket import GradBucket
 from wend.distributed._setup import (
     destroy_process_group,
     get_backend,
@@ -68,6 +69,7 @@ __all__ = [
     "DistError",
     "DistNetworkError",
     "DistStoreError",
+    "GradBucket",
     "GroupMember",
     "P2POp",
     "ProcessGroup",

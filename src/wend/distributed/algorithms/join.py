@@ -70,17 +70,13 @@ class Join:
             for input, target in loader:
                 ...
 
-    A process that leaves the loop early goes on with the collectives of the remaining steps, by the
-    hooks of the joinables, until no process has data left.
+    A process that leaves the loop early goes on with the collectives of the remaining steps until
+    no process has data left. The hooks of the joinables do this work.
 
-    joinables: objects with collectives in their steps, in the order of a step.
-
-    enable: False where all processes are known to take as many steps.
-
+    joinables: objects with collectives in their steps, in the order of a step
+    enable: False where all processes are known to take as many steps
     throw_on_early_termination: raise an error in all processes when the first has no more data
-
     kwargs: for the hooks
-
     Raises ArgumentError (a ValueError) for no joinables, or for unlike groups.
     """
 
