@@ -100,6 +100,25 @@ def no_trace_function_left():
     assert before == [function() for function in functions]
 
 
+def engine_state():
+    """Settings, this thread's mode, and who watches flushes; None before Wend is imported."""
+    core, config = (sys.modules.get(f"wend.{name}") for name in ("core._hot", "base.config"))
+    if core is None or config is None:
+        return None
+    settings = {k: getattr(config.settings, k) for k in config.Settings.__slots__ if k[0] != "_"}
+    flushes = sys.modules.get("wend.runtime.verify.flushes")
+    trace = core.current_trace()
+    return settings, trace.mode, trace.root, dict(flushes._watching) if flushes else {}
+
+
+@pytest.fixture(autouse=True)
+def engine_as_before():
+    """A setting, a mode or a watcher left behind makes later tests fail, far from its cause."""
+    before = engine_state()
+    yield
+    assert before is None or before == engine_state()
+
+
 @pytest.fixture(autouse=True)
 def no_failure_inside():
     """No test passes if something failed inside Wend, even if the test expects an error."""
