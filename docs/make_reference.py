@@ -101,6 +101,8 @@ TITLES = {
     "wend.storage": "memory of tensors",
     "wend.types": "names for annotations",
     "wend.distributed": "processes that communicate",
+    "wend.distributed.device_mesh": "ranks in a grid",
+    "wend.distributed.nn.functional": "communication with gradients",
 }
 #: Packages of the inside: see docs/architecture.md.
 LAYERS = "base core ops transforms compiler runtime frontend tools".split()

@@ -27,7 +27,16 @@ from wend.distributed._faults import (
 )
 from wend.distributed._group import Backend, GroupMember, ProcessGroup, group
 from wend.distributed._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
-from wend.distributed._reduction import ReduceOp
+from wend.distributed._objects import (
+    all_gather_object,
+    allow_pickle,
+    broadcast_object_list,
+    gather_object,
+    recv_object_list,
+    scatter_object_list,
+    send_object_list,
+)
+from wend.distributed._reduction import RedOpType, ReduceOp
 from wend.distributed._replicas.grad_bucket import GradBucket
 from wend.distributed._setup import (
     destroy_process_group,
@@ -52,6 +61,12 @@ from wend.distributed._setup import (
     is_ucc_available,
     is_xccl_available,
 )
+from wend.distributed._several import (
+    CoalescingManager as _CoalescingManager,
+)
+from wend.distributed._several import all_gather_coalesced, all_reduce_coalesced, monitored_barrier
+from wend.distributed._several import coalescing as _coalescing_manager
+from wend.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from wend.distributed._subgroups import (
     new_group,
     new_subgroups,
@@ -60,7 +75,19 @@ from wend.distributed._subgroups import (
     split_group,
 )
 from wend.distributed._work import Work
+from wend.distributed.constants import default_pg_timeout
 from wend.distributed.device_mesh import DeviceMesh, init_device_mesh
+from wend.distributed.rendezvous import register_rendezvous_handler, rendezvous
+
+
+def supports_complex(reduceOp: object) -> bool:
+    """Whether complex tensors have a reduction: all but orders and operations on bits."""
+    unordered = (RedOpType.MAX, RedOpType.MIN, RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR)
+    return reduceOp not in unordered
+
+
+#: The older name of `ReduceOp`.
+reduce_op = ReduceOp
 
 __all__ = [
     "Backend",
@@ -69,26 +96,40 @@ __all__ = [
     "DistError",
     "DistNetworkError",
     "DistStoreError",
+    "FileStore",
     "GradBucket",
     "GroupMember",
+    "HashStore",
     "P2POp",
+    "PrefixStore",
     "ProcessGroup",
     "QueueEmptyError",
     "ReduceOp",
+    "Store",
+    "TCPStore",
     "Work",
+    "_CoalescingManager",
     "_all_gather_base",
+    "_coalescing_manager",
     "_reduce_scatter_base",
     "all_gather",
+    "all_gather_coalesced",
     "all_gather_into_tensor",
+    "all_gather_object",
     "all_gather_single",
     "all_reduce",
+    "all_reduce_coalesced",
     "all_to_all",
     "all_to_all_single",
+    "allow_pickle",
     "barrier",
     "batch_isend_irecv",
     "broadcast",
+    "broadcast_object_list",
+    "default_pg_timeout",
     "destroy_process_group",
     "gather",
+    "gather_object",
     "get_backend",
     "get_backend_config",
     "get_default_backend_for_device",
@@ -113,16 +154,24 @@ __all__ = [
     "is_ucc_available",
     "is_xccl_available",
     "isend",
+    "monitored_barrier",
     "new_group",
     "new_subgroups",
     "new_subgroups_by_enumeration",
     "recv",
+    "recv_object_list",
     "reduce",
+    "reduce_op",
     "reduce_scatter",
     "reduce_scatter_single",
     "reduce_scatter_tensor",
+    "register_rendezvous_handler",
+    "rendezvous",
     "scatter",
+    "scatter_object_list",
     "send",
+    "send_object_list",
     "shrink_group",
     "split_group",
+    "supports_complex",
 ]

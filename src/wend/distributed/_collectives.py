@@ -5,6 +5,7 @@ Gradients do not flow through these functions: see `wend.distributed.nn`.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,6 +41,15 @@ __all__ = [
 ]
 
 Call = Callable[[Transport], Any]
+
+
+class _Gathered(threading.local):
+    """value: the works of the block in which this thread gathers works, or None."""
+
+    value: list[Work] | None = None
+
+
+GATHERED = _Gathered()
 
 
 def member(name: str, group: Any) -> ProcessGroup | None:
@@ -87,7 +97,10 @@ def perform(
     result: Any,
 ) -> Work | None:
     """Have the group's channel do a collective; the work if it is asynchronous."""
-    work = group.line().run(signature, call, finish, async_op, result)
+    gathered = GATHERED.value
+    work = group.line().run(signature, call, finish, async_op or gathered is not None, result)
+    if gathered is not None:
+        gathered.append(work)
     return work if async_op else None
 
 

@@ -17,8 +17,8 @@ from wend.distributed._work import Work
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
-#: The greatest tag: MPI promises no more.
-MOST = 32767
+#: The greatest tag: MPI promises 32 767, of which the last two are used for barriers.
+MOST = 32765
 
 
 def isend(
@@ -32,7 +32,7 @@ def isend(
 
     The tensor may be written to at once: the message has the present elements.
     tag: of the message; a receiver takes messages of its tag alone
-    Raises ArgumentError (a ValueError) for this rank, for no member, and for a tag beyond 32 767.
+    Raises ArgumentError (a ValueError) for this rank, for no member, and for a tag beyond 32 765.
     """
     found = _member("isend", group)
     if found is None:
@@ -66,7 +66,7 @@ def irecv(
     """Begin to receive a tensor from a rank; without a rank, from whichever sends first.
 
     The tensor has the message once `Work.wait` has returned.
-    Raises ArgumentError (a ValueError) for this rank, for no member, and for a tag beyond 32 767.
+    Raises ArgumentError (a ValueError) for this rank, for no member, and for a tag beyond 32 765.
     """
     found = _member("irecv", group)
     if found is None:

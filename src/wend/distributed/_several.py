@@ -1,0 +1,200 @@
+"""Collectives that are begun together, and a barrier that tells who is missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from wend.base.errors import ArgumentError, ShapeError
+from wend.core._hot import Tensor
+from wend.distributed import _collectives
+from wend.distributed._arrays import check_list
+from wend.distributed._collectives import all_gather, all_reduce, alone, member
+from wend.distributed._faults import DistBackendError
+from wend.distributed._group import resolve
+from wend.distributed._reduction import ReduceOp
+from wend.distributed._work import Work, seconds_of
+
+__all__ = ["all_gather_coalesced", "all_reduce_coalesced", "coalescing", "monitored_barrier"]
+
+#: Tags of the messages of `monitored_barrier`, which users' messages do not have.
+_HERE, _GO_ON = 32766, 32767
+
+
+class Together(Work):
+    """Several works as a single work."""
+
+    def __init__(self, works: list[Work], result: Any) -> None:
+        self.works, self.outcome = works, result
+        self._group_future: Any = None
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Return True when all results are there."""
+        found = [work.wait(timeout) for work in self.works]
+        return all(found)
+
+    def is_completed(self) -> bool:
+        """Whether all results are there."""
+        found = [work.is_completed() for work in self.works]
+        return all(found)
+
+    def is_success(self) -> bool:
+        """Whether all results are there, without an error."""
+        found = [work.is_success() for work in self.works]
+        return all(found)
+
+    def exception(self) -> BaseException | None:
+        """The first error."""
+        return next((w.error for w in self.works if w.error is not None), None)
+
+    def get_future(self) -> Any:
+        """A future of all tensors with results."""
+        from wend.futures import Future, collect_all
+
+        made: Any = Future()
+        done = collect_all([work.get_future() for work in self.works])
+        done.add_done_callback(lambda _: made.set_result(self.outcome))
+        return made
+
+
+def all_reduce_coalesced(
+    tensors: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """Each tensor = the reduction of all ranks' tensors at that place. See `all_reduce`."""
+    found = member("all_reduce_coalesced", group)
+    if found is None:
+        return None
+    parts = check_list("all_reduce_coalesced", "tensors", tensors)
+    works = [all_reduce(tensor, op, found, async_op=True) for tensor in parts]
+    return _at_once([work for work in works if work is not None], tensors, async_op)
+
+
+def all_gather_coalesced(
+    output_tensor_lists: list[list[Tensor]],
+    input_tensor_list: list[Tensor],
+    group: Any = None,
+    async_op: bool = False,
+) -> Work | None:
+    """output_tensor_lists[rank] = the list of tensors of each rank. See `all_gather`.
+
+    Raises ShapeError for lists that do not fit.
+    """
+    found = member("all_gather_coalesced", group)
+    if found is None:
+        return None
+    inputs = check_list("all_gather_coalesced", "input_tensor_list", input_tensor_list)
+    if any(len(outs) != len(inputs) for outs in output_tensor_lists):
+        raise ShapeError("all_gather_coalesced: each output list needs a tensor for each input")
+    works = []
+    for k, tensor in enumerate(inputs):
+        outs = [outs[k] for outs in output_tensor_lists]
+        works.append(all_gather(outs, tensor, found, async_op=True))
+    return _at_once([w for w in works if w is not None], output_tensor_lists, async_op)
+
+
+def _at_once(works: list[Work], result: Any, async_op: bool) -> Work | None:
+    work = Together(works, result)
+    if async_op:
+        return work
+    work.wait()
+    return None
+
+
+class CoalescingManager:
+    """Gathers the works of a block; `wait` waits for all."""
+
+    def __init__(self) -> None:
+        self.works: list[Work] = []
+
+    def append(self, work: Work | None = None) -> None:
+        """Add a work."""
+        if work is not None:
+            self.works.append(work)
+
+    def wait(self) -> None:
+        """Wait for all works."""
+        for work in self.works:
+            work.wait()
+
+
+@contextmanager
+def coalescing(
+    group: Any = None, device: Any = None, async_ops: bool = False
+) -> Iterator[CoalescingManager]:
+    """A block whose collectives run in the background, in order; the end of the block waits.
+
+    async_ops: the end of the block does not wait; `wait` of the block's manager does
+    """
+    resolve(group)
+    manager = CoalescingManager()
+    outer = _collectives.GATHERED.value
+    _collectives.GATHERED.value = manager.works
+    try:
+        yield manager
+    finally:
+        _collectives.GATHERED.value = outer
+    if not async_ops:
+        manager.wait()
+
+
+def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+    """Return when all ranks have called; else the first rank tells which ranks are missing.
+
+    timeout: a timedelta; that of the group by default
+    wait_all_ranks: tell all missing ranks, not only the first
+    Raises DistBackendError (a RuntimeError) after the time.
+    """
+    found = member("monitored_barrier", group)
+    if found is None:
+        return
+    if timeout is not None and not isinstance(timeout, timedelta):
+        raise ArgumentError("monitored_barrier: timeout must be a timedelta")
+    if found.size() == 1:
+        alone(False, None)
+        return
+    limit = seconds_of(timeout or found.timeout) or 0.0
+    end = time.monotonic() + limit
+    channel = found.line()
+    channel.check("monitored_barrier")
+    line, note = channel.line, np.zeros(1, np.uint8)
+    if found.own != 0:
+        sent = line.send(note, 0, _HERE)
+        answer = line.receive(np.zeros(1, np.uint8), 0, _GO_ON)
+        if not await_until(end, sent) or not await_until(end, answer):
+            raise DistBackendError(
+                f"monitored_barrier: rank {found.own} has not heard of rank 0 after {limit} s"
+            )
+        return
+    waiting = {
+        rank: line.receive(np.zeros(1, np.uint8), rank, _HERE) for rank in range(1, found.size())
+    }
+    missing = []
+    for rank, request in waiting.items():
+        if not await_until(end, request):
+            missing.append(rank)
+            if not wait_all_ranks:
+                break
+    if missing:
+        ranks = [found.ranks[place] for place in missing]
+        raise DistBackendError(
+            f"monitored_barrier: rank(s) {', '.join(map(str, ranks))} failed to pass "
+            f"monitoredBarrier in {limit} s: they have not called, or are late"
+        )
+    for rank in waiting:
+        line.send(note, rank, _GO_ON).wait()
+
+
+def await_until(end: float, request: Any) -> bool:
+    """Whether a message is done before a time."""
+    looks = 0
+    while not request.test():
+        if time.monotonic() > end:
+            return False
+        looks += 1
+        time.sleep(min(looks * 1e-5, 1e-3))
+    return True
