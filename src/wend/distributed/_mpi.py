@@ -13,6 +13,7 @@ import numpy as np
 from wend.base.errors import ModuleNotAvailable
 from wend.distributed._faults import DistBackendError
 from wend.distributed._transport import Array, Request, Transport
+from wend.distributed.launcher import _rank
 
 __all__ = ["MpiTransport", "load", "world"]
 
@@ -67,7 +68,7 @@ def _end_with_the_process(MPI: Any) -> None:
         shown(kind, error, traceback)
 
     def end() -> None:
-        if os.getpid() != owner or MPI.Is_finalized():
+        if os.getpid() != owner or MPI.Is_finalized() or _rank.is_leaving():
             return
         if failed and MPI.COMM_WORLD.Get_size() > 1:
             sys.stdout.flush()

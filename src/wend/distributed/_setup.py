@@ -19,6 +19,7 @@ from wend.distributed._group import (
     state,
 )
 from wend.distributed._rendezvous import Place, asked_for, local_rank
+from wend.distributed.launcher import _watchdog
 
 __all__ = [
     "destroy_process_group",
@@ -211,6 +212,8 @@ def init_process_group(
         if size > 1:
             _notice(name, own)
         channel = None
+        if size > 1:
+            _watchdog.begin()
         if state.root is not None:
             channel = Channel(state.root.part(range(size), 0), "default")
         made = ProcessGroup(

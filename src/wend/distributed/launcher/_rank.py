@@ -75,11 +75,17 @@ class Channel:
 
 
 _channel: Channel | None = None
+_leaving = False
 
 
 def channel() -> Channel | None:
     """The way to the guard; None in a program that no guard has started."""
     return _channel
+
+
+def is_leaving() -> bool:
+    """Whether this program ends by a failure: the launcher ends the other ranks, not MPI."""
+    return _leaving
 
 
 def begin() -> None:
@@ -154,6 +160,9 @@ def _failure_of(
 
 def _leave(status: int) -> NoReturn:
     """End the process: functions of atexit run, within a few seconds, and MPI is not ended."""
+
+    global _leaving
+    _leaving = True
 
     def end() -> None:
         time.sleep(_EXIT_SECONDS)

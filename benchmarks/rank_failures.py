@@ -1,0 +1,188 @@
+"""Kill a random rank at random points of runs under `wend launch`, and look at all that is left.
+
+Each run trains a small model on several ranks, which average gradients and save a checkpoint after
+each step. At a random moment, from the start of the processes on, a random rank gets SIGKILL.
+
+    python benchmarks/rank_failures.py --points 200                # the run must end
+    python benchmarks/rank_failures.py --points 200 --restarts 1   # must go on to the same result
+
+Checked for each point: the exit status, the time from the kill to the end, that no process of the
+run lives on, and that the checkpoint can be read and holds the parameters of its step. The exit
+status is 1 if a point fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import wend as torch
+
+PROGRAM = """
+import os, sys, time, torch, torch.distributed as dist
+dist.init_process_group("mpi")
+rank, size = dist.get_rank(), dist.get_world_size()
+torch.manual_seed(0)
+model = torch.nn.Linear(64, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+first = 0
+if os.path.exists("saved.pt"):
+    saved = torch.load("saved.pt")
+    first = saved["step"]
+    model.load_state_dict(saved["model"])
+for step in range(first, STEPS):
+    generator = torch.Generator().manual_seed(100 * step + rank)
+    x = torch.randn(16, 64, generator=generator)
+    optimizer.zero_grad()
+    (model(x) ** 2).mean().backward()
+    for p in model.parameters():
+        dist.all_reduce(p.grad)
+        p.grad /= size
+    optimizer.step()
+    if rank == 0:
+        saved = {"step": step + 1, "model": model.state_dict(),
+                 "sum": sum(p.double().sum().item() for p in model.parameters())}
+        torch.save(saved, "saved.tmp")
+        os.replace("saved.tmp", "saved.pt")
+    dist.barrier()
+    time.sleep(PAUSE)
+"""
+
+
+def processes() -> dict[int, tuple[int, str]]:
+    """All processes of the machine: number, parent and command line; no zombies."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if state != "Z":
+            found[int(entry.name)] = int(parent), words
+    return found
+
+
+def below(root: int) -> dict[int, str]:
+    """The processes below a process, with their command lines."""
+    everything = processes()
+    found: dict[int, str] = {}
+    todo = {root}
+    while todo:
+        todo = {pid for pid, (parent, _) in everything.items() if parent in todo} - set(found)
+        found |= {pid: everything[pid][1] for pid in todo}
+    return found
+
+
+def start(folder: Path, ranks: int, restarts: int) -> subprocess.Popen[bytes]:
+    flags = ["--nproc-per-node", str(ranks), "--max-restarts", str(restarts), "--grace", "3"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "wend", "launch", *flags, "program.py"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def programs(pid: int) -> list[int]:
+    return [
+        p for p, words in below(pid).items() if "-m wend run" in words and "_guard" not in words
+    ]
+
+
+def fault_of_checkpoint(folder: Path, steps: int | None) -> str:
+    """The fault of the checkpoint, or "": a whole file, with the parameters of its step."""
+    path = folder / "saved.pt"
+    if not path.exists():
+        return "" if steps is None else "there is no checkpoint"
+    saved = torch.load(path)
+    total = sum(p.double().sum().item() for p in saved["model"].values())
+    if total != saved["sum"]:
+        return f"the parameters of step {saved['step']} are others"
+    return "" if steps in (None, saved["step"]) else f"ended at step {saved['step']}"
+
+
+def one_point(folder: Path, given: argparse.Namespace, delay: float, dice: random.Random) -> dict:
+    """One run with a kill; {} if the kill found no rank: before the start, or after the end."""
+    (folder / "saved.pt").unlink(missing_ok=True)
+    run = start(folder, given.ranks, given.restarts)
+    time.sleep(delay)
+    family = below(run.pid)
+    ranks = programs(run.pid)
+    killed = 0.0
+    if ranks and run.poll() is None:
+        os.kill(dice.choice(ranks), signal.SIGKILL)
+        killed = time.monotonic()
+    _, told = run.communicate(timeout=given.limit)
+    if not killed:
+        return {}
+    seconds = time.monotonic() - killed
+    time.sleep(0.1)
+    living = processes()
+    orphans = [pid for pid, words in family.items() if living.get(pid, (0, ""))[1] == words]
+    wanted = (0,) if given.restarts else (137,)
+    faults = [f"status {run.returncode}"] if run.returncode not in wanted else []
+    faults += [f"left: {orphans}"] if orphans else []
+    fault = fault_of_checkpoint(folder, given.steps if given.restarts else None)
+    faults += [fault] if fault else []
+    if not given.restarts and seconds > 10:
+        faults.append(f"took {seconds:.1f} s")
+    return {"delay": delay, "seconds": seconds, "faults": faults, "told": told.decode()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--points", type=int, default=200)
+    parser.add_argument("--ranks", type=int, default=3)
+    parser.add_argument("--restarts", type=int, default=0)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--limit", type=float, default=120, help="seconds that a run may take")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    dice = random.Random(given.seed)
+    results: list[dict] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        text = PROGRAM.replace("STEPS", str(given.steps)).replace("PAUSE", "0.02")
+        (folder / "program.py").write_text(text)
+        begun = time.monotonic()
+        assert start(folder, given.ranks, 0).wait(given.limit) == 0
+        whole = time.monotonic() - begun
+        reference = torch.load(folder / "saved.pt")["sum"]
+        while len(results) < given.points:
+            result = one_point(folder, given, dice.uniform(0, whole), dice)
+            if not result:
+                continue
+            if given.restarts and not result["faults"]:
+                found = torch.load(folder / "saved.pt")["sum"]
+                if abs(found - reference) > 1e-6:
+                    result["faults"].append(f"ended at {found}, not at {reference}")
+            results.append(result)
+            if result["faults"]:
+                print(json.dumps(result), flush=True)
+            if len(results) % 20 == 0:
+                print(f"{len(results)} points", file=sys.stderr, flush=True)
+    seconds = sorted(r["seconds"] for r in results)
+    failed = sum(bool(r["faults"]) for r in results)
+    print(
+        f"{len(results)} points, {given.ranks} ranks, {given.restarts} restarts: {failed} failed; "
+        f"from the kill to the end {statistics.median(seconds):.2f} s (median), "
+        f"{seconds[int(0.95 * len(seconds))]:.2f} s (95 %), {seconds[-1]:.2f} s (most)"
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
