@@ -148,10 +148,13 @@ def test_auto_is_the_number_of_cores():
         (["--redirects", "a:1"], "--redirects 'a:1': 0, 1, 2, 3 or RANK:NUMBER"),
         (["--local-ranks-filter", "a"], "--local-ranks-filter 'a': numbers with commas"),
         (["--max-restarts", "-1"], "a number from 0 on is needed"),
+        (["--node-rank", "1"], "--node-rank 1: run `wend launch` once, on one machine"),
+        (["--nnodes", "2"], "--nnodes 2: name the machines by --host or --hostfile"),
         (["--fly"], "unrecognized arguments: --fly"),
     ],
 )
-def test_wrong_flags(capsys, flags, fault):
+def test_wrong_flags(capsys, monkeypatch, flags, fault):
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     assert launcher.main([*flags, "x.py"]) == 2
     assert fault in capsys.readouterr().err
 
@@ -375,3 +378,164 @@ def test_a_lost_guard_ends_the_run(tmp_path):
     run.end(30)
     assert run.status == 1 and "is lost: its guard has ended" in run.err
     assert run.orphans() == []
+
+
+# --- waits that do not end -------------------------------------------------------------------
+
+
+@needs_mpi
+def test_a_wait_without_end_is_told_by_each_rank(tmp_path):
+    """Rank 0 waits in MPI, rank 2 in Python; rank 1 has called nothing. All raise or are ended."""
+    program = """
+        import time, torch, torch.distributed as dist
+        dist.init_process_group("mpi")
+        x, rank = torch.ones(4), dist.get_rank()
+        dist.all_reduce(x)
+        def load():
+            time.sleep(600)
+        def train():
+            if rank == 0:
+                dist.all_reduce(x)
+            elif rank == 1:
+                load()
+            else:
+                try:
+                    dist.all_reduce(x, async_op=True).wait()
+                except RuntimeError as error:
+                    print(type(error).__name__)
+                    raise
+        train()
+    """
+    flags = ["--nproc-per-node", "3", "--timeout", "1.5", "--grace", "4"]
+    done = launch(tmp_path, *flags, "program.py", program=program)
+    assert done.status == 1 and done.out == "DistBackendError\n", done.err
+    assert "no progress for 2 s (timeout of 2 s)" in done.err
+    parts = re.split(r"^wend launch: rank (\d) \(.*?\) ", done.err, flags=re.M)
+    told = list(zip(parts[1::2], parts[2::2], strict=True))
+    assert [rank for rank, _ in told[:3]] == ["0", "1", "2"]
+    assert sorted(rank for rank, _ in told[3:]) == ["0", "1", "2"]
+    for rank, line in ((0, 10), (2, 15)):
+        text = told[rank][1]
+        assert text.startswith("waits in\n  collective 2 of group 'default': all_reduce(")
+        assert f"program.py:{line}" in text and f'program.py", line {line}, in train' in text
+    assert told[1][1].startswith("is in no collective\n")
+    assert 'program.py", line 7, in load' in told[1][1]
+    for rank, text in told[3:]:
+        fault = "no progress in collective 2" if rank != "1" else "other ranks wait"
+        assert text.startswith("failed at program.py:") and fault in text
+
+
+@needs_mpi
+def test_without_the_launcher_each_rank_tells_of_itself(tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import time, wend, wend.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "if dist.get_rank(): time.sleep(20)\n"
+        "dist.barrier()\n"
+    )
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    done = subprocess.run(
+        [MPIRUN, *root, "--oversubscribe", "-n", "2", sys.executable, "program.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "WEND_DISTRIBUTED_TIMEOUT": "1", "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 1
+    assert "wend: rank 0: no progress for 1 s (timeout of 1 s)\n  collective 1 of" in done.stderr
+    assert (
+        "DistBackendError: no progress in collective 1 of group 'default': barrier" in done.stderr
+    )
+
+
+def test_a_wrong_timeout_is_refused(monkeypatch):
+    from wend.distributed.launcher import _watchdog
+
+    monkeypatch.setenv("WEND_DISTRIBUTED_TIMEOUT", "soon")
+    with pytest.raises(ValueError, match="'soon' is no number of seconds"):
+        _watchdog.timeout_of("default")
+    monkeypatch.setenv("WEND_DISTRIBUTED_TIMEOUT", "0")
+    assert _watchdog.timeout_of("default") == float("inf")
+
+
+# --- two network namespaces as machines, over TCP ---------------------------------------------
+
+
+@pytest.fixture
+def two_machines(tmp_path):
+    """A prefix of commands on the first machine, and the program that reaches the second.
+
+    The machines are network namespaces with a cable between; each has a host name of its own.
+    """
+    names = [f"wend{os.getpid()}{x}" for x in "ab"]
+    cable = [f"w{os.getpid()}{x}" for x in "ab"]
+
+    def ip(*words):
+        return subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+
+    try:
+        for name in names:
+            made = ip("netns", "add", name)
+            if made.returncode:
+                pytest.skip(f"network namespaces are not permitted here: {made.stderr.strip()}")
+        ip("link", "add", cable[0], "type", "veth", "peer", "name", cable[1])
+        for k, name in enumerate(names):
+            ip("link", "set", cable[k], "netns", name)
+            ip("-n", name, "addr", "add", f"10.77.0.{k + 1}/24", "dev", cable[k])
+            ip("-n", name, "link", "set", cable[k], "up")
+            ip("-n", name, "link", "set", "lo", "up")
+        enter = [["ip", "netns", "exec", name, "unshare", "--uts", "sh", "-c"] for name in names]
+        if subprocess.run(
+            [*enter[0], "hostname first"], check=False, capture_output=True
+        ).returncode:
+            pytest.skip("host names of namespaces are not permitted here")
+        reach = tmp_path / "reach"
+        reach.write_text(f'#!/bin/sh\nshift\nexec {" ".join(enter[1])} "hostname second; $*"\n')
+        reach.chmod(0o755)
+        yield enter[0], reach
+    except FileNotFoundError as error:
+        pytest.skip(f"network namespaces need {error.filename}")
+    finally:
+        if shutil.which("ip"):
+            for name in names:
+                ip("netns", "del", name)
+
+
+@needs_mpi
+def test_two_machines_over_tcp(tmp_path, two_machines):
+    """All four ranks meet; the failure of a rank on the second machine ends the run on both."""
+    enter, reach = two_machines
+    (tmp_path / "program.py").write_text(
+        "import os, socket, torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "x, rank = torch.full((1000,), dist.get_rank() + 1.0), dist.get_rank()\n"
+        "dist.all_reduce(x)\n"
+        "names = 'MASTER_ADDR GROUP_RANK LOCAL_RANK LOCAL_WORLD_SIZE'.split()\n"
+        "words = [socket.gethostname(), rank, x[0].item(), *(os.environ[n] for n in names)]\n"
+        "print(*words, flush=True)\n"
+        "dist.barrier()\n"
+        "if rank == 3: raise ValueError('a far fault')\n"
+        "dist.barrier()\n"
+    )
+    flags = "--nnodes 2 --nproc-per-node 2 --host 10.77.0.1:2,10.77.0.2:2"
+    mpi = f"--mpi-arg '--prtemca plm_ssh_agent {reach}'"
+    command = f"hostname first; exec {sys.executable} -m wend launch {flags} {mpi} program.py"
+    done = subprocess.run(
+        [*enter, command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert sorted(done.stdout.splitlines()) == [
+        f"{host} {2 * group + k} 10.0 10.77.0.1 {group} {k} 2"
+        for group, host in enumerate(("first", "second"))
+        for k in range(2)
+    ], done.stderr
+    assert done.returncode == 1
+    assert re.search(r"rank 3 \(process \d+ on second\) failed at program.py:9", done.stderr)
+    assert done.stderr.count("ValueError: a far fault") == 2

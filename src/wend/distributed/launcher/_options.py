@@ -17,6 +17,8 @@ IDLE: Final = {
     "start_method": "ranks are started by MPI",
     "event_log_handler": "no events are recorded",
     "logs_specs": "--log-dir, --redirects and --tee say where output goes",
+    "rdzv_endpoint": "the ranks meet over MPI; --master-addr is told to the program",
+    "node_rank": "a single launcher starts the ranks of all machines",
     "local_addr": "MPI finds the addresses of a machine itself",
 }
 
@@ -70,10 +72,8 @@ def parser() -> argparse.ArgumentParser:
     add("--nproc-per-node", default="1", help="ranks on each machine: a number, auto or cpu")
     add("--max-restarts", type=int, default=0, help="starts again after a failure (0)")
     add("--standalone", action="store_true", help="this machine alone")
-    add("--node-rank", type=int, default=None, help="number of this machine, from 0")
     add("--master-addr", default=None, help="address of machine 0; told to the program")
     add("--master-port", type=int, default=None, help="a port of machine 0; told to the program")
-    add("--rdzv-endpoint", default="", help="HOST[:PORT] where machines meet")
     add("--rdzv-id", default="", help="name of the run; told to the program")
     add("-m", "--module", action="store_true", help="run a module, as python -m")
     add("--no-python", action="store_true", help="run the program itself, without Python")
@@ -87,7 +87,8 @@ def parser() -> argparse.ArgumentParser:
     add("--numa-binding", default=None, help="bind ranks: node, socket, core-complex or exclusive")
     add("--signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", help="passed to ranks")
     for name in IDLE:
-        add("--" + name.replace("_", "-"), default=None, help=argparse.SUPPRESS)
+        kind = int if name == "node_rank" else str
+        add("--" + name.replace("_", "-"), type=kind, default=None, help=argparse.SUPPRESS)
     ours = made.add_argument_group("of Wend's own")
     ours.add_argument("--mpirun", default=None, help="the mpirun to start ranks with")
     ours.add_argument("--srun", action="store_true", help="start ranks with srun, not mpirun")
@@ -132,6 +133,11 @@ def read(arguments: Sequence[str]) -> Orders:
         ranks_per_node=_ranks(reader, str(given.nproc_per_node)),
         settings=given,
     )
+    if given.node_rank:
+        reader.error(
+            f"--node-rank {given.node_rank}: run `wend launch` once, on one machine; mpirun or "
+            "srun starts the ranks on all machines (--host, --hostfile, or an allocation of Slurm)"
+        )
     for name, reason in IDLE.items():
         if getattr(given, name) is not None:
             flag = "--" + name.replace("_", "-")

@@ -57,6 +57,11 @@ def find_starter(orders: Orders, variables: Mapping[str, str]) -> Starter:
         if srun is None:
             raise StartError("wend launch: --srun: there is no srun on the PATH")
         return Starter(srun, "slurm")
+    if orders.nodes > 1 and not _are_machines_named(orders, variables):
+        raise StartError(
+            f"wend launch: --nnodes {orders.nodes}: name the machines by --host or --hostfile, or "
+            "run in an allocation of Slurm"
+        )
     own = sysconfig.get_path("scripts")
     elsewhere = os.pathsep.join(
         folder for folder in variables.get("PATH", "").split(os.pathsep) if folder != own
@@ -68,6 +73,15 @@ def find_starter(orders: Orders, variables: Mapping[str, str]) -> Starter:
             "module of your site's MPI, or name one by --mpirun"
         )
     return _asked(path)
+
+
+def _are_machines_named(orders: Orders, variables: Mapping[str, str]) -> bool:
+    """Whether flags or variables name machines: Slurm's, PBS's, or those of the MPI operator."""
+    settings = orders.settings
+    if settings.host or settings.hostfile or "--hostfile" in settings.mpi_arg:
+        return True
+    names = ("SLURM_JOB_ID", "PBS_NODEFILE", "LSB_HOSTS", "OMPI_MCA_orte_default_hostfile")
+    return any(name in variables for name in (*names, "PRTE_MCA_prte_default_hostfile"))
 
 
 def _asked(path: str) -> Starter:
