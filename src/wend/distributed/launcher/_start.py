@@ -175,7 +175,7 @@ def start_variables(orders: Orders, starter: Starter, token: str) -> dict[str, s
         found["WEND_DISTRIBUTED_TIMEOUT"] = str(orders.settings.timeout)
     if starter.kind == "openmpi" and os.geteuid() == 0:
         found["OMPI_ALLOW_RUN_AS_ROOT"] = found["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
-    if orders.ranks_per_node > len(os.sched_getaffinity(0)):
+    if orders.ranks_per_node >= len(os.sched_getaffinity(0)):  # let others run while waiting
         found.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     library = _library_beside(starter)
     if library is not None:
