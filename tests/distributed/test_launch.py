@@ -40,7 +40,7 @@ class Run:
             start_new_session=True,
         )
 
-    def end(self, timeout=100):
+    def end(self, timeout=300):
         try:
             self.out, self.err = self.process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -50,7 +50,7 @@ class Run:
         self.status = self.process.returncode
         return self
 
-    def wait_for_pids(self, count, timeout=60):
+    def wait_for_pids(self, count, timeout=200):
         end = time.monotonic() + timeout
         while len(self.pids()) < count:
             assert time.monotonic() < end and self.process.poll() is None, self.end(1).err
@@ -78,7 +78,7 @@ def is_alive(pid):
         return False
 
 
-def launch(folder, *arguments, program="", timeout=100):
+def launch(folder, *arguments, program="", timeout=300):
     return Run(folder, *arguments, program=program).end(timeout)
 
 
@@ -360,7 +360,7 @@ def start_plain(folder):
 def test_signals_to_the_launcher_end_all_ranks(tmp_path, number, status, out):
     run = start_plain(tmp_path)
     run.process.send_signal(number)
-    run.end(30)
+    run.end(100)
     assert (run.status, run.out) == (status, out), run.err
     assert run.orphans() == []
 
@@ -375,7 +375,7 @@ def test_a_lost_guard_ends_the_run(tmp_path):
             with open(f"/proc/{guard}/stat") as parent:
                 guard = int(parent.read().rpartition(")")[2].split()[1])
     os.kill(guard, signal.SIGKILL)
-    run.end(30)
+    run.end(100)
     assert run.status == 1 and "is lost: its guard has ended" in run.err
     assert run.orphans() == []
 
@@ -430,7 +430,7 @@ def test_without_the_launcher_each_rank_tells_of_itself(tmp_path):
     (tmp_path / "program.py").write_text(
         "import time, wend, wend.distributed as dist\n"
         "dist.init_process_group()\n"
-        "if dist.get_rank(): time.sleep(20)\n"
+        "if dist.get_rank(): time.sleep(200)\n"
         "dist.barrier()\n"
     )
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
@@ -439,7 +439,7 @@ def test_without_the_launcher_each_rank_tells_of_itself(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env={**os.environ, "WEND_DISTRIBUTED_TIMEOUT": "1", "OMP_NUM_THREADS": "1"},
     )
@@ -527,7 +527,7 @@ def test_two_machines_over_tcp(tmp_path, two_machines):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )

@@ -23,7 +23,7 @@ from typing import Any, Final, NoReturn
 _SET_DEATH_SIGNAL: Final = 1  # prctl(2)
 _SET_SUBREAPER: Final = 36
 _CONNECT_SECONDS: Final = 5.0
-_START_SECONDS: Final = 120.0  # for the ranks of all machines to start
+_START_SECONDS: Final = 300.0  # for the ranks of all machines to start
 _HANDLED: Final = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _DUMP_SIGNAL: Final = signal.SIGRTMIN + 9  # faulthandler writes all stacks of the program
 
