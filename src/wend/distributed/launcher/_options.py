@@ -43,7 +43,9 @@ class Orders:
     @property
     def fewest_ranks(self) -> int:
         """The number of ranks below which the run does not go on."""
-        return self.fewest_nodes * self.ranks_per_node if self.is_elastic else self.ranks
+        if not self.is_elastic:
+            return self.ranks
+        return self.fewest_nodes * self.ranks_per_node if self.fewest_nodes < self.nodes else 1
 
     @property
     def is_elastic(self) -> bool:
