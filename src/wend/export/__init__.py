@@ -1,8 +1,41 @@
 """torch.export: functions and modules as static graphs, with control flow; sessions of these."""
 
-from wend.export._dims import Dim
-from wend.export._program import ExportedProgram, export
+from typing import Any
+
+from wend.export._dims import Dim, dims
+from wend.export._examples import AdditionalInputs, ShapesCollection
+from wend.export._program import (
+    ExportedProgram,
+    default_decompositions,
+    draft_export,
+    export,
+)
 from wend.export._saving import load, save
 from wend.export._session import Session, load_session, session
+from wend.export.graph_signature import ExportBackwardSignature, ExportGraphSignature
 
-__all__ = ["Dim", "ExportedProgram", "Session", "export", "load", "load_session", "save", "session"]
+__all__ = [
+    "AdditionalInputs",
+    "Dim",
+    "ExportBackwardSignature",
+    "ExportGraphSignature",
+    "ExportedProgram",
+    "Session",
+    "ShapesCollection",
+    "default_decompositions",
+    "dims",
+    "draft_export",
+    "export",
+    "load",
+    "load_session",
+    "register_dataclass",
+    "save",
+    "session",
+]
+
+
+def register_dataclass(cls: type[Any], *, serialized_type_name: str | None = None) -> None:
+    """Let instances of a dataclass be arguments and results: their fields are the tensors."""
+    from wend.utils import _pytree
+
+    _pytree.register_dataclass(cls, serialized_type_name=serialized_type_name)

@@ -10,7 +10,7 @@ from wend.base import tree
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core._hot import Tensor
 
-__all__ = ["Dim", "Hint", "free_extents", "named_dims"]
+__all__ = ["Dim", "Hint", "dims", "free_extents", "named_dims"]
 
 
 class Hint:
@@ -44,6 +44,11 @@ class Dim:
 
     def __repr__(self) -> str:
         return f"Dim({self.__name__!r}, min={self.min}, max={self.max})"
+
+
+def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[Dim, ...]:
+    """A Dim for each name, all with the same bounds."""
+    return tuple(Dim(name, min=min, max=max) for name in names)
 
 
 def _per_tensor(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wend.base import tree
@@ -10,12 +10,22 @@ from wend.base.errors import ArgumentError
 from wend.core._hot import Tensor
 from wend.core.symbolic import DIM, EQ
 from wend.export._dims import Dim, free_extents, named_dims
+from wend.export._examples import AdditionalInputs, ShapesCollection
+from wend.export._signing import Bounds, Example, bounds_of, example_of, signature_of
+from wend.export.graph_signature import ExportGraphSignature
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter
 from wend.transforms.exploring import running, text
-from wend.transforms.exploring.program import StaticGraph
+from wend.transforms.exploring.program import Apply, StaticGraph
 
-__all__ = ["ExportedProgram", "GraphText", "check_inputs", "export"]
+__all__ = [
+    "ExportedProgram",
+    "GraphText",
+    "check_inputs",
+    "default_decompositions",
+    "draft_export",
+    "export",
+]
 
 
 class GraphText:
@@ -34,11 +44,15 @@ class ExportedProgram:
     """A function with its parameters as a static graph.
 
     program: the explored graph     dims: per (id of an input, axis) the Dim or name
+    example: the call that was explored; None for a program from a file
     """
 
-    def __init__(self, program: StaticGraph, dims: list[dict[int, Any]]) -> None:
+    def __init__(
+        self, program: StaticGraph, dims: list[dict[int, Any]], example: Example | None = None
+    ) -> None:
         self.program = program
         self.dims = dims
+        self._example = example
 
     @property
     def graph(self) -> GraphText:
@@ -84,6 +98,56 @@ class ExportedProgram:
     def named_dims(self) -> dict[tuple[int, int], str]:
         """Per (id of an input, axis) the name of the dim."""
         return named_dims(self.program.inputs, self.dims)
+
+    @property
+    def tensor_constants(self) -> dict[str, Tensor]:
+        """The same as `constants`."""
+        return self.constants
+
+    @property
+    def graph_signature(self) -> ExportGraphSignature:
+        """Inputs and outputs, each with its kind and name."""
+        return signature_of(self.program, self._example)
+
+    @property
+    def example_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """The arguments and keyword arguments that the program was exported from.
+
+        None for a program from a file, which holds no examples.
+        """
+        return None if self._example is None else (self._example.args, self._example.kwargs)
+
+    @property
+    def range_constraints(self) -> dict[str, Bounds]:
+        """The smallest and the largest size of each Dim, by its name."""
+        return bounds_of(self.dims)
+
+    def run_decompositions(
+        self, decomp_table: Any = None, decompose_custom_triton_ops: bool = False
+    ) -> ExportedProgram:
+        """This program: its graph writes to no value, and each op has a rule for each use.
+
+        decomp_table: None or `default_decompositions()`.  Raises ArgumentError for a table with
+        rules of the user's: ops are not taken apart by further rules.
+        """
+        if decomp_table:
+            raise ArgumentError(
+                "run_decompositions: ops of a program are not taken apart by rules of a table: "
+                "write the op as a function of other ops, and export that"
+            )
+        return self
+
+    def validate(self) -> None:
+        """Check that each value is made before its use. Raises AssertionError."""
+        made = {c.id for c in self.program.captured} | set(self.program.inputs)
+        for point in self.program.points:
+            made.update(point.params)
+        for _, _, stretch in self.program.stretches():
+            here = set(made)
+            for item in stretch.items:
+                if isinstance(item, Apply):
+                    assert here.issuperset(item.inputs), f"{item.prim!r} reads an unknown value"
+                    here.update(item.outputs)
 
     def module(self, check_guards: bool = True) -> Module:
         """The program as a module, which trains and runs at all sizes that the program allows.
@@ -196,7 +260,8 @@ def export(
 
     args, kwargs: example arguments; types and sizes matter
     dynamic_shapes: as in PyTorch, per argument a dict from axis to Dim, Dim.AUTO or a name; dims
-    left out are constants. None: all sizes may differ but those of 0 and 1
+    left out are constants. Also a ShapesCollection or AdditionalInputs. None: all sizes may differ
+    but those of 0 and 1
 
     Further arguments of PyTorch's are accepted and change nothing.  Raises ExploreError, with the
     user's line and the remedy, where the function has no static graph.
@@ -208,13 +273,42 @@ def export(
     if isinstance(args, Tensor) or not isinstance(args, (tuple, list)):
         raise ArgumentError("export: args is a tuple of the example arguments")
     free = dims = None
+    further = None
+    if isinstance(dynamic_shapes, (ShapesCollection, AdditionalInputs)):
+        further = dynamic_shapes
+        dynamic_shapes = further.dynamic_shapes(mod, args, kwargs)
     if dynamic_shapes is not None:
         free, dims = free_extents(mod, args, kwargs, dynamic_shapes)
     program = explored(mod, args, kwargs, free=free)
     if dims is None:
         dims = [{} for _ in program.inputs]
     _check_named(program, dims)
-    return ExportedProgram(program, dims)
+    exported = ExportedProgram(program, dims, example_of(mod, args, kwargs))
+    if isinstance(further, AdditionalInputs):
+        further.verify(exported)
+    return exported
+
+
+def draft_export(
+    mod: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    preserve_module_call_signature: tuple[str, ...] = (),
+    strict: bool = False,
+    prefer_deferred_runtime_asserts_over_guards: bool = False,
+) -> ExportedProgram:
+    """The same as `export`: branches that depend on values are part of each graph.
+
+    Raises ExploreError where the function has no static graph.
+    """
+    return export(mod, args, dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
+
+
+def default_decompositions() -> dict[Any, Any]:
+    """The rules by which `run_decompositions` takes ops apart: none, an empty table."""
+    return {}
 
 
 def _check_named(program: StaticGraph, dims: list[dict[int, Any]]) -> None:

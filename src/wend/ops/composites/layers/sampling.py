@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-from wend.base.dtypes import FLOAT, int64
+from wend.base.dtypes import FLOAT, float64, int64
 from wend.base.errors import ArgumentError, DTypeError, DTypeNotImplemented, ShapeError
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints, numel
@@ -18,11 +18,14 @@ PADDING_MODES = ("zeros", "border", "reflection")
 _A = -0.75  # of the cubic kernel
 
 
-def _pixels(place: Any, size: Any, align_corners: bool) -> Any:
-    """[-1, 1] as pixel numbers."""
+def _pixels(place: Any, size: Any, nd: int, align_corners: bool) -> Any:
+    """[-1, 1] as pixel numbers, rounded as PyTorch does for images of `nd` dims.
+
+    At the centre of a pixel, rounding decides which neighbour the slope is taken to.
+    """
     if align_corners:
         return (place + 1) * ((size - 1) / 2)
-    return ((place + 1) * size - 1) / 2
+    return (place + 1) * (size / 2) - 0.5 if nd == 2 else ((place + 1) * size - 1) / 2
 
 
 def _reflected(x: Any, low: Any, span: Any) -> Any:
@@ -158,7 +161,7 @@ def grid_sampled(
     x, places = widened(input), widened(grid)
     size = x.shape[2:]
     found = [
-        _pixels(ops.select(places, -1, len(size) - 1 - i), n, align_corners)
+        _pixels(ops.select(places, -1, len(size) - 1 - i), n, len(size), align_corners)
         for i, n in enumerate(size)
     ]
     if mode == "bicubic":
@@ -183,11 +186,17 @@ def grid_sampler(
 
 
 def centres(size: Any, align_corners: bool, dtype: Any) -> Any:
-    """Places of `size` pixels in [-1, 1]: of the centres, or with corners on the ends."""
-    count = ops.cast(ops.arange(0, size, 1, size), dtype)
-    if not align_corners:
-        return (count * 2 + 1) / size - 1
-    return count * (2 / (size - 1)) - 1 if size > 1 else count
+    """Places of `size` pixels in [-1, 1]: of the centres, or with corners on the ends.
+
+    Both halves are counted from their end, and rounded once, as PyTorch does.
+    """
+    count = ops.cast(ops.arange(0, size, 1, size), float64)
+    if not size > 1:
+        return ops.cast(count, dtype)
+    step = ops.cast(ops.full((), 2 / (size - 1), dtype=dtype), float64)
+    upper = 1 - step * (size - 1 - count)
+    ends = ops.cast(ops.where(count < size // 2, step * count - 1, upper), dtype)
+    return ends if align_corners else ends * (size - 1) / size
 
 
 def _generator_samples(rng: Any) -> Iterator[Sample]:
