@@ -1,4 +1,4 @@
-"""Names around torch.export: signatures, examples, dims by tensor, dataclasses; as PyTorch has them."""
+"""Names around torch.export, as PyTorch has them: signatures, examples, dims, dataclasses."""
 
 import dataclasses
 

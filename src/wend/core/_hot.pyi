@@ -1601,7 +1601,7 @@ class Tensor:
     def type(self, dtype: Any = None, non_blocking: _bool = False) -> Any:
         """The name of this tensor's type, or the tensor converted to `dtype` (or type name)."""
     def type_as(self, other: Tensor) -> Tensor:
-        """This tensor in the dtype of `other`."""
+        """This tensor in the dtype of `other`, on the same device."""
     def unbind(self, dim: _int = 0) -> Any:
         """Views of all slices along `dim`, without that dim. Raises DimError for a 0-d tensor."""
     @overload

@@ -22,9 +22,9 @@ def _named(mod: Callable[..., Any], args: Sequence[Any], kwargs: Any) -> dict[st
 
 
 class ShapesCollection:
-    """Dims by tensor: `shapes[x] = {0: Dim("batch")}`; tensors without an entry have constant sizes.
+    """Dims by tensor, `shapes[x] = {0: Dim("batch")}`, where arguments lie deep in lists and dicts.
 
-    For arguments that lie deep in lists and dicts.
+    Tensors without an entry have constant sizes.
     """
 
     def __init__(self) -> None:

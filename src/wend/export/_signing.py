@@ -175,4 +175,3 @@ def _outputs(
             arg = TensorArgument(word or _numbered("output", count))
         found.append(OutputSpec(OutputKind.USER_OUTPUT, arg, None))
     return found
-

@@ -256,7 +256,8 @@ class ExportGraphSignature:
 
     def replace_all_uses(self, old: str, new: str) -> None:
         """Give a value another name wherever the signature says the old name."""
-        for spec in (*self.input_specs, *self.output_specs):
+        specs: list[Any] = [*self.input_specs, *self.output_specs]
+        for spec in specs:
             if spec.arg.name == old:
                 spec.arg.name = new
 
