@@ -299,7 +299,7 @@ def read(
 
 
 class _Reader:
-    """Reads a document; each id must have been made before it is used."""
+    """Reads a document; each id must have been made before its use."""
 
     def __init__(self, document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         self.document = document

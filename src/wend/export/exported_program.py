@@ -1,4 +1,4 @@
-"""The class of exported programs, at the second address that PyTorch has for it."""
+"""The class of exported programs, at the second address of PyTorch's."""
 
 from wend.export._program import ExportedProgram
 
