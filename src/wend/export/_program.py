@@ -119,7 +119,7 @@ class ExportedProgram:
 
     @property
     def range_constraints(self) -> dict[str, Bounds]:
-        """The smallest and the largest size of each Dim, by its name."""
+        """The smallest and the largest size of each Dim, by name."""
         return bounds_of(self.dims)
 
     def run_decompositions(
@@ -138,7 +138,7 @@ class ExportedProgram:
         return self
 
     def validate(self) -> None:
-        """Check that each value is made before its use. Raises AssertionError."""
+        """Check that values are made before they are used. Raises AssertionError."""
         made = {c.id for c in self.program.captured} | set(self.program.inputs)
         for point in self.program.points:
             made.update(point.params)

@@ -299,7 +299,7 @@ def read(
 
 
 class _Reader:
-    """Reads a document; each id must have been made before its use."""
+    """Reads a document; each id must have been made before use."""
 
     def __init__(self, document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         self.document = document

@@ -100,7 +100,7 @@ def _about(spec: Any) -> str:
 
 @dataclass
 class InputSpec:
-    """An input: its kind, its value, the name of the parameter or buffer, and whether a state_dict
+    """An input: kind, value, the name of the parameter or buffer, and whether a state_dict
     holds the buffer."""
 
     kind: InputKind
@@ -119,7 +119,7 @@ class InputSpec:
 
 @dataclass
 class OutputSpec:
-    """An output: its kind, its value, and the name of the tensor that the program writes to."""
+    """An output: kind, value, and the name of the tensor that the program writes to."""
 
     kind: OutputKind
     arg: Any
@@ -179,12 +179,12 @@ class ExportGraphSignature:
 
     @property
     def user_inputs(self) -> tuple[Any, ...]:
-        """Per argument its name, or its value for a constant."""
+        """Per argument the name, or the value of a constant."""
         return tuple(_shown(s) for s in self.input_specs if s.kind is InputKind.USER_INPUT)
 
     @property
     def user_outputs(self) -> tuple[Any, ...]:
-        """Per result its name, or its value for a constant."""
+        """Per result the name, or the value of a constant."""
         kinds = (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT)
         return tuple(_shown(s) for s in self.output_specs if s.kind in kinds)
 
