@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import random_paths
 import ranks
 import replicas
 
@@ -48,3 +49,8 @@ def test_equal_to_one_process(n):
             close(found[name]["parameters"], expected["parameters"], name)
             close(found[name]["gradients"], expected["gradients"], name)
             assert found[name]["counters"]["rounds"] > 0
+
+
+@pytest.mark.parametrize(("n", "first", "count"), [(2, 0, 12), (3, 100, 12)])
+def test_ranks_take_random_paths(n, first, count):
+    assert random_paths.check(first, count, n, timeout=120.0) == []

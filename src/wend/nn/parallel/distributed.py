@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["DistributedDataParallel"]
 
 MEGABYTE = 1 << 20
+#: The number of buckets, and the bytes of a bucket at least, where nobody says.
+PARTS, LEAST = 12, MEGABYTE // 4
 #: Bytes of the first bucket, which is to be on its way early.
 FIRST = MEGABYTE
 
@@ -37,7 +39,8 @@ class DistributedDataParallel(Module):
 
     module: the same in all processes; its parameters and buffers are taken from the first process
     process_group: the processes; all by default. A group of a single process costs nothing
-    bucket_cap_mb: megabytes of gradients that are reduced by a single call
+    bucket_cap_mb: megabytes of gradients that are reduced by a single call; by default a twelfth
+        of all gradients, but 0.25 to 25
     broadcast_buffers, forward_sync_buffers: give all processes the buffers of the first process
         before a call of the module that follows a call in training
     init_sync: whether parameters and buffers are compared and sent at the beginning
@@ -115,8 +118,11 @@ class DistributedDataParallel(Module):
         self.static_graph = static_graph
         self.require_forward_param_sync = True
         self.require_backward_grad_sync = True
-        self.bucket_bytes_cap = int((25 if bucket_cap_mb is None else bucket_cap_mb) * MEGABYTE)
-        first = FIRST if bucket_cap_mb is None else min(FIRST, self.bucket_bytes_cap)
+        if bucket_cap_mb is None:
+            self.bucket_bytes_cap = _even_parts(module)
+        else:
+            self.bucket_bytes_cap = int(bucket_cap_mb * MEGABYTE)
+        first = min(FIRST, self.bucket_bytes_cap)
         if bucket_cap_mb_list:
             first, *rest = [int(mb * MEGABYTE) for mb in bucket_cap_mb_list]
             self.bucket_bytes_cap = rest[0] if rest else first
@@ -337,6 +343,12 @@ class DistributedDataParallel(Module):
         self.process_group = resolve(None)
         self.require_forward_param_sync = self.require_backward_grad_sync = True
         self._begin(self.process_group, FIRST, False)
+
+
+def _even_parts(module: Module) -> int:
+    """Bytes of a bucket, where nobody says: the last bucket is never behind other work."""
+    total = sum(p.numel() * p.dtype.itemsize for p in module.parameters())
+    return min(max(total // PARTS, LEAST), 25 * MEGABYTE)
 
 
 def _check_initialized(module: Module) -> None:
