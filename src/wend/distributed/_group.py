@@ -136,7 +136,7 @@ class World:
         self.groups: list[ProcessGroup] = []
         self.root: Transport | None = None
         self.made = 0
-        #: Called when the default group ends.
+        #: Called once, before the default group ends.
         self.at_end: list[Callable[[], None]] = []
 
     def add(self, group: ProcessGroup) -> ProcessGroup:

@@ -237,6 +237,8 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
         ending = list(state.groups) if found is state.default else [found]
         if found not in state.groups:
             raise NoProcessGroup("Invalid process group specified")
+        while found is state.default and state.at_end:
+            state.at_end.pop()()
         for one in reversed(ending):
             one.shutdown()
             if one.channel is not None:
@@ -249,8 +251,6 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
             if state.root is not None:
                 state.root.free()
                 state.root = None
-            for function in state.at_end:
-                function()
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:

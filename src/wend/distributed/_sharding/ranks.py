@@ -1,0 +1,83 @@
+"""What the ranks of a group tell one another beside tensors: facts, failures, whole arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wend.distributed._engine import Channel, gather_bytes
+from wend.distributed._group import ProcessGroup, resolve, state
+
+__all__ = ["Ranks", "ranks_of"]
+
+
+class Ranks:
+    """The ranks of a group, by a channel; a lone rank has none.
+
+    rank: this process's number in the group   size: of the group
+    """
+
+    def __init__(self, channel: Channel | None, rank: int, size: int) -> None:
+        self.channel, self.rank, self.size = channel, rank, size
+
+    def tell(self, purpose: str, fact: Any) -> list[Any]:
+        """The facts of all ranks, in the order of ranks; facts are plain, as JSON knows them."""
+        if self.channel is None:
+            return [fact]
+        text = json.dumps(fact).encode()
+        found = self.channel.run(("facts", purpose), lambda line: gather_bytes(line, text)).found
+        return [json.loads(text) for text in found]
+
+    def gather(self, mine: np.ndarray, counts: Sequence[int]) -> np.ndarray:
+        """The flat arrays of all ranks, end to end. counts: elements of each"""
+        if self.channel is None:
+            return mine.copy()
+        out = np.empty(sum(counts), mine.dtype)
+        signature = ("gather of parts", str(mine.dtype), str(list(counts)))
+        self.channel.run(signature, lambda line: line.all_gather(mine, out, counts))
+        return out
+
+    def broadcast(self, array: np.ndarray, root: int) -> np.ndarray:
+        """The root's flat array, written into that of each rank."""
+        if self.channel is not None:
+            signature = ("broadcast of a part", str(array.dtype), f"[{array.size}]", f"from {root}")
+            self.channel.run(signature, lambda line: line.broadcast(array, root))
+        return array
+
+    def add(self, value: float, kind: str = "sum") -> float:
+        """The sum of a number over all ranks; kind: or "max"."""
+        if self.channel is None:
+            return value
+        mine, out = np.array([value], np.float64), np.empty(1, np.float64)
+        self.channel.run(("number", kind), lambda line: line.all_reduce(mine, out, kind))
+        return float(out[0])
+
+
+#: Channels made here, by group and purpose.
+_made: dict[tuple[int, str], tuple[ProcessGroup, Channel]] = {}
+
+
+def ranks_of(group: Any, purpose: str = "", lone: bool = False) -> Ranks:
+    """The ranks of a group, by its own channel, or by a channel for a purpose.
+
+    group: None for all ranks; this process alone where there is no default group
+    lone: whether this process is meant alone
+    All ranks of the group ask for a purpose at the same point of the program.
+    """
+    if lone or (group is None and state.default is None):
+        return Ranks(None, 0, 1)
+    found = resolve(group)
+    if found.size() == 1:
+        return Ranks(None, 0, 1)
+    if not purpose:
+        return Ranks(found.line(), found.own, found.size())
+    key = id(found), purpose
+    known = _made.get(key)
+    if known is None or known[0] is not found or known[1].closed:
+        from wend.distributed._replicas.reducer import own_channel
+
+        known = _made[key] = found, own_channel(found, purpose)
+    return Ranks(known[1], found.own, found.size())

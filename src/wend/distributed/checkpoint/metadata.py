@@ -1,0 +1,59 @@
+"""What a checkpoint holds: names, shapes, and the pieces in files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from wend.base.dtypes import DType
+from wend.base.shapes import Size
+
+__all__ = [
+    "BytesStorageMetadata",
+    "ChunkStorageMetadata",
+    "Metadata",
+    "TensorProperties",
+    "TensorStorageMetadata",
+]
+
+
+@dataclass
+class ChunkStorageMetadata:
+    """A piece of a tensor. offsets: of its first element in the whole; sizes: its extents"""
+
+    offsets: Size
+    sizes: Size
+
+
+@dataclass
+class TensorProperties:
+    """The type of a tensor's elements."""
+
+    dtype: DType
+
+
+@dataclass
+class TensorStorageMetadata:
+    """A tensor: its type, the extents of the whole, and the pieces."""
+
+    properties: TensorProperties
+    size: Size
+    chunks: list[ChunkStorageMetadata]
+
+
+@dataclass
+class BytesStorageMetadata:
+    """A value that is no tensor."""
+
+
+@dataclass
+class Metadata:
+    """What a checkpoint holds, by name.
+
+    planner_data: the keys that lead to a name in the nested dict
+    storage_data: the files of the pieces of a tensor
+    """
+
+    state_dict_metadata: dict[str, TensorStorageMetadata | BytesStorageMetadata]
+    planner_data: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    storage_data: dict[str, list[str]] = field(default_factory=dict)
