@@ -101,6 +101,7 @@ TITLES = {
     "wend.storage": "memory of tensors",
     "wend.types": "names for annotations",
     "wend.distributed": "processes that communicate",
+    "wend.distributed.checkpoint": "states of all ranks in a folder",
     "wend.distributed.device_mesh": "ranks in a grid",
     "wend.distributed.nn.functional": "communication with gradients",
 }

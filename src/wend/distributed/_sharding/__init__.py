@@ -1,1 +1,1 @@
-"""Tensors of which each rank has a part: the parts' places, and what ranks tell one another."""
+"""Tensors of which each rank has a part: the parts' places, and facts that ranks share."""

@@ -1,4 +1,4 @@
-"""What the ranks of a group tell one another beside tensors: facts, failures, whole arrays."""
+"""Talk between the ranks of a group, beside tensors: facts, failures, whole arrays."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def shard_of(tensor: Any) -> Shard | None:
     return found
 
 
-def mark(tensor: Tensor, shard: Shard) -> Tensor:
+def mark(tensor: Any, shard: Shard) -> Any:
     """Note that a tensor is a part; `full_tensor()` and `to_local()` are then its methods."""
     tensor._shard = shard
     tensor.full_tensor = lambda: full_tensor(tensor)

@@ -138,7 +138,7 @@ class FileSystemReader:
         return self._index
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """What the checkpoint holds."""
+        """The content of the checkpoint, described."""
         return metadata_of(self.index())
 
     def read(self, name: str, begin: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
@@ -176,7 +176,7 @@ class FileSystemReader:
         self._files.clear()
 
 
-#: What `save` and `load` take as storage.
+#: The storage that `save` and `load` take.
 StorageWriter, StorageReader = FileSystemWriter, FileSystemReader
 
 

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: names, shapes, and the pieces in files."""
+"""Descriptions of checkpoints: names, shapes, and the pieces in files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class BytesStorageMetadata:
 
 @dataclass
 class Metadata:
-    """What a checkpoint holds, by name.
+    """The content of a checkpoint, by name.
 
     planner_data: the keys that lead to a name in the nested dict
     storage_data: the files of the pieces of a tensor

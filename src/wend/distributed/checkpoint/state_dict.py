@@ -1,4 +1,4 @@
-"""States of models and optimizers by parameter names, whatever wraps the model."""
+"""States of models and optimizers by parameter names, for all wrappers of models."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def load(
     process_group: Any = None,
     no_dist: bool = False,
 ) -> None:
-    """Fill a state from a checkpoint, in place; each rank reads what its own state asks for.
+    """Fill a state from a checkpoint, in place; each rank reads only the parts that its own state names.
 
     state_dict: as for `save`. Its tensors are written to, other values are replaced. Objects get
         their state by `load_state_dict`. Sharded tensors get their rows, at any number of ranks

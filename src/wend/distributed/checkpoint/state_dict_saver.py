@@ -28,7 +28,7 @@ __all__ = ["async_save", "save", "save_state_dict"]
 
 
 class Plan:
-    """What this rank writes, and what all ranks write together.
+    """The tensors that this rank writes, and the index of all that the ranks write together.
 
     token: the mark in the names of this checkpoint's files
     pieces: the tensors of this rank, by name
