@@ -6,11 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wend.core import _hot
+from wend.base.devices import CPU
+from wend.base.dtypes import from_numpy
+from wend.core import _hot, _types
 from wend.core._hot import Tensor
-from wend.serialization._tensors import tensor_from_array
 
-__all__ = ["Shard", "array_of", "full_tensor", "mark", "part_of", "rows_of", "shard_of"]
+__all__ = [
+    "Shard",
+    "array_of",
+    "full_tensor",
+    "mark",
+    "part_of",
+    "rows_of",
+    "shard_of",
+    "tensor_of",
+]
 
 
 def rows_of(rows: int, ranks: int, rank: int) -> tuple[int, int]:
@@ -51,6 +61,13 @@ def array_of(tensor: Tensor) -> np.ndarray:
     return array.reshape(tuple(tensor.shape))  # NumPy gives arrays without dims a dim
 
 
+def tensor_of(array: np.ndarray) -> Tensor:
+    """A tensor that owns an array, which nobody else may write to from now on."""
+    held = _hot.held(_types.intern_type(array.shape, from_numpy(array.dtype), CPU), array)
+    tensor: Tensor = _hot.wrap(held)
+    return tensor
+
+
 def full_tensor(tensor: Tensor) -> Tensor:
     """The whole that a tensor is a part of, in all ranks; all ranks of the group call.
 
@@ -67,7 +84,7 @@ def full_tensor(tensor: Tensor) -> Tensor:
         for begin, end in (rows_of(shard.shape[0], size, rank) for rank in range(size))
     ]
     whole = shard.ranks.gather(mine, counts)
-    return tensor_from_array(whole.reshape(shard.shape))
+    return tensor_of(whole.reshape(shard.shape))
 
 
 def part_of(whole: Tensor, shard: Shard, shape: tuple[int, ...]) -> Tensor:

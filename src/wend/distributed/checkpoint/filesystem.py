@@ -19,6 +19,7 @@ from wend.base.errors import ArgumentTypeError
 from wend.base.shapes import Size
 from wend.core._hot import Tensor
 from wend.distributed._sharding.shards import array_of
+from wend.distributed.checkpoint._files import safetensors
 from wend.distributed.checkpoint.api import CheckpointException
 from wend.distributed.checkpoint.metadata import (
     BytesStorageMetadata,
@@ -27,14 +28,14 @@ from wend.distributed.checkpoint.metadata import (
     TensorProperties,
     TensorStorageMetadata,
 )
-from wend.serialization._save import atomic_file
-from wend.serialization.safetensors import CODES, SafeFile, save_file
 
 __all__ = ["FileSystemReader", "FileSystemWriter", "StorageReader", "StorageWriter"]
 
 INDEX = "metadata.json"
 FORMAT = "wend.distributed.checkpoint 1"
 _DATA = re.compile(r"__\d+_[0-9a-f]+\.safetensors")
+#: Files that a save which was cut short may have left.
+_OWN = re.compile(_DATA.pattern + r"|\.__.*\.tmp|\.metadata\.json\.[0-9a-f]+")
 
 
 class FileSystemWriter:
@@ -80,15 +81,19 @@ class FileSystemWriter:
     def write_pieces(self, rank: int, token: str, pieces: dict[str, Tensor]) -> str:
         """Write the pieces of a rank to a file; returns its name. token: of this checkpoint"""
         name = file_name(rank, token)
-        save_file(pieces, self.path / name)
+        safetensors().save_file(pieces, self.path / name)
         return name
 
     def finish(self, index: dict[str, Any], token: str) -> None:
         """Make the files of a checkpoint the content of the folder; old files go."""
-        with atomic_file(self.path / INDEX) as file:
+        temporary = self.path / f".{INDEX}.{token}"
+        with open(temporary, "wb") as file:
             file.write(json.dumps({"format": FORMAT, **index}, indent=1).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, self.path / INDEX)
         for entry in self.path.iterdir():
-            if _DATA.fullmatch(entry.name) and f"_{token}." not in entry.name:
+            if _OWN.fullmatch(entry.name) and token not in entry.name:
                 entry.unlink(missing_ok=True)
 
 
@@ -103,7 +108,7 @@ class FileSystemReader:
     def __init__(self, path: str | os.PathLike[str], _extension_registry: Any = None) -> None:
         self.path = Path(path)
         self._index: dict[str, Any] | None = None
-        self._files: dict[str, SafeFile] = {}
+        self._files: dict[str, Any] = {}
 
     @property
     def checkpoint_id(self) -> Path:
@@ -147,7 +152,7 @@ class FileSystemReader:
         Raises CheckpointException if pieces are missing.
         """
         row = self.index()["tensors"][name]
-        out = np.empty(shape, CODES[row["dtype"]].numpy)
+        out = np.empty(shape, safetensors().CODES[row["dtype"]].numpy)
         found = 0
         for piece in row["pieces"]:
             places = _overlap(begin, shape, piece["begin"], piece["shape"])
@@ -162,11 +167,11 @@ class FileSystemReader:
             )
         return out
 
-    def _file(self, name: str) -> SafeFile:
+    def _file(self, name: str) -> Any:
         if name not in self._files:
             if not _DATA.fullmatch(name):
                 raise CheckpointException(f"checkpoint: the index names the file {name!r}")
-            self._files[name] = SafeFile(self.path / name)
+            self._files[name] = safetensors().SafeFile(self.path / name)
         return self._files[name]
 
     def close(self) -> None:
@@ -211,7 +216,7 @@ def metadata_of(index: dict[str, Any]) -> Metadata:
             ChunkStorageMetadata(Size(piece["begin"]), Size(piece["shape"]))
             for piece in row["pieces"]
         ]
-        properties = TensorProperties(CODES[row["dtype"]])
+        properties = TensorProperties(safetensors().CODES[row["dtype"]])
         made.state_dict_metadata[name] = TensorStorageMetadata(
             properties, Size(row["shape"]), chunks
         )

@@ -8,13 +8,19 @@ from typing import Any
 
 import numpy as np
 
+import wend
 from wend.base.errors import ArgumentError, ShapeError
 from wend.core._hot import Tensor
 from wend.distributed._sharding.ranks import Ranks, ranks_of
-from wend.distributed._sharding.shards import array_of, full_tensor, mark, part_of, shard_of
+from wend.distributed._sharding.shards import (
+    array_of,
+    full_tensor,
+    mark,
+    part_of,
+    shard_of,
+    tensor_of,
+)
 from wend.frontend.autograd.grad_modes import no_grad
-from wend.nn.modules.module import Module
-from wend.serialization._tensors import tensor_from_array
 
 __all__ = [
     "StateDictOptions",
@@ -74,13 +80,12 @@ def _checked(name: str, options: StateDictOptions | None, submodules: Any) -> St
     return options
 
 
-def _wrappers(model: Module) -> list[str]:
+def _wrappers(model: Any) -> list[str]:
     """The prefixes that wrappers add to the names of a model's state."""
-    from wend.nn.parallel import DataParallel, DistributedDataParallel
-
+    kinds = wend.nn.parallel.DataParallel, wend.nn.parallel.DistributedDataParallel
     found = []
     for name, module in model.named_modules():
-        if isinstance(module, (DataParallel, DistributedDataParallel)):
+        if isinstance(module, kinds):
             found.append(f"{name}.module." if name else "module.")
     return sorted(found, key=len, reverse=True)  # inner wrappers first
 
@@ -92,7 +97,7 @@ def _plain_name(name: str, wrappers: list[str]) -> str:
     return name
 
 
-def _names_of(model: Module) -> _Names:
+def _names_of(model: Any) -> _Names:
     wrappers = _wrappers(model)
     found = _Names()
     for name in model.state_dict():
@@ -120,7 +125,7 @@ def _group_of(parameters: Iterable[Any]) -> Ranks:
 
 
 def get_model_state_dict(
-    model: Module, *, submodules: Any = None, options: StateDictOptions | None = None
+    model: Any, *, submodules: Any = None, options: StateDictOptions | None = None
 ) -> dict[str, Any]:
     """The state of a model by names that do not tell wrappers; sharded tensors are this rank's.
 
@@ -141,7 +146,7 @@ def get_model_state_dict(
 
 
 def set_model_state_dict(
-    model: Module,
+    model: Any,
     model_state_dict: dict[str, Any],
     *,
     options: StateDictOptions | None = None,
@@ -194,7 +199,7 @@ def _from_first(given: dict[str, Any], names: _Names, own: dict[str, Any]) -> di
         flat: np.ndarray = np.empty(int(np.prod(shape, dtype=np.int64)), target.dtype.numpy)
         if ranks.rank == 0:
             flat[:] = array_of(given[name].detach().to(target.dtype)).reshape(-1)
-        found[name] = tensor_from_array(ranks.broadcast(flat, 0).reshape(shape))
+        found[name] = tensor_of(ranks.broadcast(flat, 0).reshape(shape))
     return found
 
 
@@ -214,7 +219,7 @@ def _make_state(optimizer: Any) -> None:
         return  # in the middle of a step: the state comes with the step
     rates = [group.get("lr") for group in optimizer.param_groups]
     for p in every:
-        p.grad = tensor_from_array(np.zeros(tuple(p.shape), p.dtype.numpy))
+        p.grad = tensor_of(np.zeros(tuple(p.shape), p.dtype.numpy))
     try:
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             if rate is not None:
@@ -250,7 +255,7 @@ def _places(optimizer: Any, names: dict[int, str], function: str) -> list[str]:
 
 
 def get_optimizer_state_dict(
-    model: Module,
+    model: Any,
     optimizers: Any,
     *,
     submodules: Any = None,
@@ -310,7 +315,7 @@ def _full_optimizer_state(
 
 
 def set_optimizer_state_dict(
-    model: Module,
+    model: Any,
     optimizers: Any,
     optim_state_dict: dict[str, Any],
     *,
@@ -372,7 +377,7 @@ def _group_for(own: dict[str, Any], state: dict[str, Any], names: dict[int, str]
 
 
 def get_state_dict(
-    model: Module,
+    model: Any,
     optimizers: Any,
     *,
     submodules: Any = None,
@@ -386,7 +391,7 @@ def get_state_dict(
 
 
 def set_state_dict(
-    model: Module,
+    model: Any,
     optimizers: Any,
     *,
     model_state_dict: dict[str, Any],

@@ -7,13 +7,12 @@ from typing import Any
 
 from wend.base.errors import ArgumentError, ShapeError
 from wend.core._hot import Tensor
-from wend.distributed._sharding.shards import shard_of
+from wend.distributed._sharding.shards import shard_of, tensor_of
 from wend.distributed.checkpoint._tree import from_plain, replaced
 from wend.distributed.checkpoint.api import CheckpointException
 from wend.distributed.checkpoint.filesystem import FileSystemReader, check_storage
 from wend.distributed.checkpoint.stateful import Stateful
 from wend.frontend.autograd.grad_modes import no_grad
-from wend.serialization._tensors import tensor_from_array
 
 __all__ = ["load", "load_state_dict"]
 
@@ -27,7 +26,7 @@ def load(
     process_group: Any = None,
     no_dist: bool = False,
 ) -> None:
-    """Fill a state from a checkpoint, in place; each rank reads only the parts that its own state names.
+    """Fill a state from a checkpoint, in place; each rank reads the parts that its state names.
 
     state_dict: as for `save`. Its tensors are written to, other values are replaced. Objects get
         their state by `load_state_dict`. Sharded tensors get their rows, at any number of ranks
@@ -74,7 +73,7 @@ class _Loading:
             return from_plain(value["value"])
         whole = tuple(row["shape"])
         if not isinstance(leaf, Tensor):
-            return tensor_from_array(self.reader.read(name, (0,) * len(whole), whole))
+            return tensor_of(self.reader.read(name, (0,) * len(whole), whole))
         shard, shape = shard_of(leaf), tuple(leaf.shape)
         wanted = shape if shard is None else shard.shape
         if tuple(wanted) != whole:
@@ -83,7 +82,7 @@ class _Loading:
                 "state; the shapes must be equal"
             )
         begin = (0,) * len(shape) if shard is None else (shard.begin, *(0,) * (len(shape) - 1))
-        found = tensor_from_array(self.reader.read(name, begin, shape))
+        found = tensor_of(self.reader.read(name, begin, shape))
         with no_grad():
             leaf.copy_(found)
         return leaf

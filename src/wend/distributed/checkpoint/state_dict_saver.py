@@ -11,7 +11,8 @@ from wend.base.errors import ArgumentError, ArgumentTypeError, WendError
 from wend.core._hot import Tensor
 from wend.distributed._group import state as group_state
 from wend.distributed._sharding.ranks import Ranks, ranks_of
-from wend.distributed._sharding.shards import array_of, shard_of
+from wend.distributed._sharding.shards import array_of, shard_of, tensor_of
+from wend.distributed.checkpoint._files import safetensors
 from wend.distributed.checkpoint._tree import flattened, to_plain, with_states
 from wend.distributed.checkpoint.api import CheckpointException
 from wend.distributed.checkpoint.filesystem import (
@@ -21,8 +22,6 @@ from wend.distributed.checkpoint.filesystem import (
     metadata_of,
 )
 from wend.distributed.checkpoint.metadata import Metadata
-from wend.serialization._tensors import tensor_from_array
-from wend.serialization.safetensors import CODE_OF
 
 __all__ = ["async_save", "save", "save_state_dict"]
 
@@ -64,7 +63,7 @@ class Plan:
             if not isinstance(value, Tensor):
                 rows[name] = {"path": path, "value": to_plain(name, value)}
                 continue
-            if value.is_sparse or value.is_meta or value.dtype not in CODE_OF:
+            if value.is_sparse or value.is_meta or value.dtype not in safetensors().CODE_OF:
                 raise ArgumentTypeError(
                     f"checkpoint: {name!r} is a {value.dtype} tensor of layout {value.layout} on "
                     f"{value.device}; dense tensors of the types of safetensors can be saved"
@@ -74,7 +73,7 @@ class Plan:
             if shard is not None:
                 begin[0] = shard.begin
             whole = shape if shard is None else list(shard.shape)
-            code = CODE_OF[value.dtype]
+            code = safetensors().CODE_OF[value.dtype]
             rows[name] = {"path": path, "dtype": code, "whole": whole, "at": begin, "shape": shape}
             self.tensors[name] = value.detach()
         return rows
@@ -113,9 +112,7 @@ class Plan:
 
     def copy_pieces(self) -> None:
         """Hold copies, which later steps of the program do not change."""
-        self.pieces = {
-            name: tensor_from_array(array_of(t).copy()) for name, t in self.pieces.items()
-        }
+        self.pieces = {name: tensor_of(array_of(t).copy()) for name, t in self.pieces.items()}
 
     def write(self) -> Metadata:
         """Write this rank's pieces; then rank 0 makes them the checkpoint."""
