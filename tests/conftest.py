@@ -113,10 +113,17 @@ def engine_state():
 
 @pytest.fixture(autouse=True)
 def engine_as_before():
-    """A setting, a mode or a watcher left behind makes later tests fail, far from its cause."""
+    """A setting, a mode or a watcher left behind makes later tests fail, far from its cause.
+
+    A trie that the test has begun by `new_trie` ends with the test.
+    """
     before = engine_state()
     yield
-    assert before is None or before == engine_state()
+    if before is not None:
+        from tries import end_trie
+
+        end_trie(before[2])
+        assert before == engine_state()
 
 
 @pytest.fixture(autouse=True)

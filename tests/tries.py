@@ -24,19 +24,26 @@ def new_trie() -> _hot.State:
     return root
 
 
+def end_trie(before: _hot.State) -> None:
+    """Go on below the root `before`; a trie begun since is forgotten."""
+    trace = _hot.current_trace()
+    root = trace.root
+    if root is not before:
+        wend.synchronize()
+        trace.root = before
+        trace.reset()
+        flush.dismantle(root)
+
+
 @contextmanager
 def own_trie(sealed: bool = False) -> Iterator[Any]:
     """Record below a new root: what is made inside is met by nobody outside, nor the reverse.
 
     sealed: new structure leaves the trie at once.
     """
-    trace = _hot.current_trace()
-    before, root = trace.root, new_trie()
+    before, root = _hot.current_trace().root, new_trie()
     root.gained = SEALED if sealed else 0
     try:
         yield root
     finally:
-        wend.synchronize()
-        trace.root = before
-        trace.reset()
-        flush.dismantle(root)
+        end_trie(before)

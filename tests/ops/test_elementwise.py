@@ -83,7 +83,7 @@ def test_promotion_uses_the_default_dtype():
         assert wend.sqrt(x).dtype is wend.float64
         assert wend.sqrt(x).tolist() == [1.0, 2.0**0.5]
     finally:
-        dtypes.set_default_dtype(wend.float32)
+        wend.set_default_dtype(wend.float32)
 
 
 @pytest.mark.parametrize("number", [-1, 300, -129, 2**31])
