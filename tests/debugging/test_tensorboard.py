@@ -85,7 +85,7 @@ def test_signatures_are_pytorchs():
     real = pytest.importorskip("torch.utils.tensorboard", exc_type=ImportError)
     ours = torch.utils.tensorboard.SummaryWriter
     for name, method in inspect.getmembers(real.SummaryWriter, inspect.isfunction):
-        if name != "add_graph" and (name == "__init__" or not name.startswith("_")):
+        if name == "__init__" or not name.startswith("_"):
             theirs = inspect.signature(method).parameters
             found = inspect.signature(getattr(ours, name)).parameters
             assert list(found) == list(theirs), name
@@ -291,6 +291,24 @@ def test_hyperparameters(writer, tmp_path):
         writer.add_hparams({"lr": [1]}, {})
     with pytest.raises(ArgumentTypeError, match="no parameter 'x'"):
         writer.add_hparams({"lr": 1}, {}, {"x": [1]})
+
+
+@needs_files
+def test_graphs(writer):
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+    writer.add_graph(model, torch.ones(2, 3))
+    writer.flush()
+    proto = pytest.importorskip("tensorboardX.proto.graph_pb2")
+    (data,) = [e.graph_def for e in events_of(writer) if e.graph_def]
+    nodes = {node.name: node for node in proto.GraphDef.FromString(data).node}
+    (relu,) = [node for node in nodes.values() if node.op == "relu"]
+    (linear,) = [nodes[name] for name in relu.input]
+    assert linear.op == "linear" and linear.name.startswith("0/") and relu.name.startswith("1/")
+    assert len(linear.input) == 3 and all(name in nodes for name in linear.input)
+    (shape,) = linear.attr["_output_shapes"].list.shape
+    assert [d.size for d in shape.dim] == [2, 4]
+    with pytest.raises(ArgumentError, match="arguments of the model are missing"):
+        writer.add_graph(model)
 
 
 @needs_files

@@ -306,6 +306,27 @@ def custom_scalars(layout: Any) -> Any:
     return library("summary").custom_scalars(layout)
 
 
+def graph(ops: Any) -> Any:
+    """A graph of ops (`wend.debug.graph`) as a `GraphDef`: names have the module's path in front."""
+    graphs, nodes = library("proto.graph_pb2"), library("proto.node_def_pb2")
+    values = library("proto.attr_value_pb2").AttrValue
+    shapes = library("proto.tensor_shape_pb2").TensorShapeProto
+    names = {}
+    for op in ops:
+        last = op.name if op.is_leaf and op.name else op.op
+        names[op.id] = "/".join([*op.module.split("."), f"{last}_{op.id}"]).lstrip("/")
+    found = []
+    for op in ops:
+        shape = shapes(dim=[shapes.Dim(size=n) for n in op.shape])
+        attributes = {
+            "_output_shapes": values(list=values.ListValue(shape=[shape])),
+            "line": values(s=op.place.encode()),
+        }
+        inputs = [names[i] for i in op.inputs if i in names]
+        found.append(nodes.NodeDef(name=names[op.id], op=op.op, input=inputs, attr=attributes))
+    return graphs.GraphDef(node=found)
+
+
 def hparams(
     hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
     hparam_domain_discrete: dict[str, list[Any]] | None = None,

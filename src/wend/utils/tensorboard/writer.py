@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from wend import debug
 from wend.base.errors import ArgumentError
 from wend.utils.tensorboard import _embedding, summary
 from wend.utils.tensorboard._convert_np import in_order, make_grid, make_np
@@ -323,6 +324,24 @@ class SummaryWriter:
         """Add the graph of an ONNX file.  Needs onnx."""
         needed("onnx", "graphs of ONNX files")
         self._get_file_writer().add_onnx_graph(library("onnx_graph").load_onnx_graph(prototxt))
+
+    def add_graph(
+        self, model: Any, input_to_model: Any = None, verbose: bool = False,
+        use_strict_trace: bool = True,
+    ) -> None:  # fmt: skip
+        """Add the ops of a model's forward pass, grouped by module: the model is called once.
+
+        input_to_model: the arguments, a tensor or a tuple     verbose: print the graph
+        use_strict_trace: of no effect, because every kind of result is taken
+        Raises ArgumentError without arguments.
+        """
+        if input_to_model is None:
+            raise ArgumentError("add_graph: input_to_model: the arguments of the model are missing")
+        many = isinstance(input_to_model, (list, tuple))
+        found = debug.graph(model, *(input_to_model if many else (input_to_model,)))
+        if verbose:
+            print(found)
+        self._get_file_writer().add_graph((summary.graph(found), None))
 
     def add_embedding(
         self, mat: Any, metadata: Any = None, label_img: Any = None, global_step: Any = None,
