@@ -2,9 +2,9 @@
 
     python tests/debugging/provenance.py [--json FILE] SCRIPT [ARGUMENTS ...]
 
-The script runs three times, with `torch` meaning Wend: watched; with a mode that keeps a traceback of
-each call; and watched again, on paths that are known by then. Ops meet by their place in the sequence
-of all flushes. A line counts once, however often it runs.
+The script runs three times, with `torch` meaning Wend: watched; with a mode that keeps a traceback
+of each call; and watched again, on paths that are known by then. Ops meet by their place in the
+sequence of all flushes. A line counts once, however often it runs.
 """
 
 from __future__ import annotations

@@ -304,11 +304,50 @@ def test_graphs(writer):
     (relu,) = [node for node in nodes.values() if node.op == "relu"]
     (linear,) = [nodes[name] for name in relu.input]
     assert linear.op == "linear" and linear.name.startswith("0/") and relu.name.startswith("1/")
-    assert len(linear.input) == 3 and all(name in nodes for name in linear.input)
+    assert all(name in nodes for name in linear.input)
+    leaves = sorted(name.rpartition("_")[0] for name in linear.input)
+    assert leaves == ["0/bias", "0/weight", "input_0"]
+    assert f"{__file__}:" in linear.attr["line"].s.decode()
     (shape,) = linear.attr["_output_shapes"].list.shape
     assert [d.size for d in shape.dim] == [2, 4]
     with pytest.raises(ArgumentError, match="arguments of the model are missing"):
         writer.add_graph(model)
+
+
+@needs_files
+def test_tensorboard_shows_a_graph(writer, tmp_path):
+    """The server's own plugin finds the run, and gives the graph's text to the page."""
+    core = pytest.importorskip(
+        "tensorboard.backend.event_processing.plugin_event_multiplexer",
+        reason="tensorboard is not installed (44 MB with its dependencies)",
+    )
+    from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+    from tensorboard.plugins import base_plugin
+    from tensorboard.plugins.graph.graphs_plugin import GraphsPlugin
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.enter = torch.nn.Linear(3, 4)
+
+        def forward(self, x, scale):
+            return self.enter(x).tanh() * scale
+
+    writer.add_graph(Net(), (torch.ones(2, 3), torch.ones(1)))
+    writer.close()
+    runs = core.EventMultiplexer().AddRunsFromDirectory(str(tmp_path)).Reload()
+    provider = MultiplexerDataProvider(runs, str(tmp_path))
+    context = base_plugin.TBContext(logdir=str(tmp_path), data_provider=provider)
+    from tensorboard.context import RequestContext
+
+    plugin = GraphsPlugin(context)
+    info = plugin.info_impl(RequestContext(), experiment="")
+    ((run, found),) = info.items()
+    assert found["run_graph"]
+    text, kind = plugin.graph_impl(RequestContext(), run, None, False, experiment="")
+    assert kind == "text/x-protobuf"
+    for name in ("enter/linear", "enter/weight", "tanh", "input_0", "input_1"):
+        assert f'name: "{name}_' in text
 
 
 @needs_files
@@ -400,6 +439,8 @@ def test_tensorboards_own_reader(writer, tmp_path):
         writer.add_mesh("mesh", torch.rand(1, 5, 3), global_step=step)
     writer.add_hparams({"lr": 0.1}, {"accuracy": 0.5}, run_name="run")
     writer.add_custom_scalars_multilinechart(["loss"])
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+    writer.add_graph(model, torch.ones(2, 3))
     writer.close()
     found = reader.EventAccumulator(str(tmp_path), size_guidance=dict.fromkeys(
         reader.DEFAULT_SIZE_GUIDANCE, 0
@@ -407,6 +448,8 @@ def test_tensorboards_own_reader(writer, tmp_path):
     found.Reload()
     tags = found.Tags()
     names = {name for kind in tags.values() if isinstance(kind, list) for name in kind}
+    assert tags["graph"]
+    assert [n.op for n in found.Graph().node if n.op != "input"] == ["linear", "relu"]
     wanted = {"loss", "weights", "image", "sound", "text/text_summary", "curve"}
     assert wanted <= names and any(name.startswith("mesh") for name in names)
     scalars = found.Scalars("loss") if "loss" in tags["scalars"] else None

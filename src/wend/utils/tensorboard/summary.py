@@ -7,6 +7,7 @@ and sounds as WAV by the standard library alone.
 from __future__ import annotations
 
 import io
+import re
 import struct
 import wave
 import zlib
@@ -22,6 +23,7 @@ from wend.utils.tensorboard._library import library, needed
 __all__ = [
     "audio",
     "custom_scalars",
+    "graph",
     "histogram",
     "histogram_raw",
     "hparams",
@@ -307,24 +309,32 @@ def custom_scalars(layout: Any) -> Any:
 
 
 def graph(ops: Any) -> Any:
-    """A graph of ops (`wend.debug.graph`) as a `GraphDef`: names have the module's path in front."""
+    """A graph of ops (`wend.debug.graph`) as a `GraphDef`: TensorBoard folds names at slashes.
+
+    Ops are within the module that was called, parameters within their owner. Attributes of a node:
+    `_output_shapes`, `T` (the dtype), and `line`, the place in the user's program.
+    """
     graphs, nodes = library("proto.graph_pb2"), library("proto.node_def_pb2")
     values = library("proto.attr_value_pb2").AttrValue
     shapes = library("proto.tensor_shape_pb2").TensorShapeProto
+    types = library("proto.types_pb2")
     names = {}
     for op in ops:
-        last = op.name if op.is_leaf and op.name else op.op
-        names[op.id] = "/".join([*op.module.split("."), f"{last}_{op.id}"]).lstrip("/")
+        path = op.name.split(".") if op.is_leaf and op.name else [*op.module.split("."), op.op]
+        name = re.sub(r"[^A-Za-z0-9_./-]", "_", "/".join(path)).lstrip("/_")
+        names[op.id] = f"{name}_{op.id}"
     found = []
     for op in ops:
         shape = shapes(dim=[shapes.Dim(size=n) for n in op.shape])
         attributes = {
             "_output_shapes": values(list=values.ListValue(shape=[shape])),
+            "T": values(type=getattr(types, _TYPES.get(op.dtype, "DT_INVALID"))),
             "line": values(s=op.place.encode()),
         }
-        inputs = [names[i] for i in op.inputs if i in names]
+        inputs = [names[i] for i in op.inputs]
         found.append(nodes.NodeDef(name=names[op.id], op=op.op, input=inputs, attr=attributes))
-    return graphs.GraphDef(node=found)
+    versions = library("proto.versions_pb2").VersionDef(producer=22)
+    return graphs.GraphDef(node=found, versions=versions)
 
 
 def hparams(
