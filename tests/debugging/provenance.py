@@ -1,6 +1,6 @@
 """Compare the lines that watched ops show with tracebacks of the same ops.
 
-    python tests/debugging/provenance.py [--json FILE] SCRIPT [ARGUMENTS ...]
+    python tests/debugging/provenance.py [--json FILE] [--steps N] SCRIPT [ARGUMENTS ...]
 
 The script runs three times, with `torch` meaning Wend: watched; with a mode that keeps a traceback
 of each call; and watched again, on paths that are known by then. Ops meet by their place in the
@@ -97,10 +97,15 @@ class Tracebacks(TorchFunctionMode):
         self.note()
         place = self.rows[before][-1][1]
         hooks = func is wend.Tensor.backward and not isinstance(func, FunctionType)
+        outer = self.outer
         try:
-            with self if hooks else contextlib.nullcontext():  # hooks of the user's ask as well
+            if not hooks:
+                return func(*args, **(kwargs or {}))
+            self.outer = place
+            with self:  # hooks of the user's ask as well
                 return func(*args, **(kwargs or {}))
         finally:
+            self.outer = outer
             after = _hot.current_trace()
             if after.serial != before:  # a flush came between: the rest is of the same call
                 self.rows.setdefault(after.serial, []).append((0, place))
@@ -141,9 +146,40 @@ def _shown(code: Any, lasti: int) -> Place:
     return ("", 0) if code is None else (os.path.realpath(code.co_filename), Site(code, lasti).line)
 
 
-def compare(program: Program) -> Comparison:
-    """The comparison for a program, which must take the same path in each run."""
+class Enough(BaseException):
+    """Raised in the place of a further step of training."""
+
+
+def stopped(program: Program, steps: int) -> Program:
+    """A program that ends after so many steps of optimizers; 0: at its own end."""
+
+    def run() -> None:
+        done = 0
+
+        def count(*_: Any) -> None:
+            nonlocal done
+            done += 1
+            if done == steps:
+                raise Enough
+
+        hook = register_optimizer_step_post_hook(count)
+        try:
+            program()
+        except Enough:
+            pass
+        finally:
+            hook.remove()
+
+    return run
+
+
+def compare(program: Program, steps_each: int = 0) -> Comparison:
+    """The comparison for a program, which must take the same path in each run.
+
+    steps_each: a run ends after so many steps of optimizers; 0: at its own end
+    """
     found = Comparison()
+    program = stopped(program, steps_each)
     with watching() as fresh:
         program()
     with watching() as asked, Tracebacks() as tracebacks:
@@ -195,10 +231,11 @@ def main() -> None:
     """Compare for the script that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", help="write the counts here")
+    parser.add_argument("--steps", type=int, default=0, help="steps of optimizers; 0: all")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args()
-    found = compare(script(given.script, given.arguments))
+    found = compare(script(given.script, given.arguments), given.steps)
     print(
         f"{given.script}: {found.ops} ops, {len(found.lines)} lines agree, {len(found.wrong)} ops "
         f"differ, {len(found.unasked)} unasked, {found.uneven} flushes uneven"

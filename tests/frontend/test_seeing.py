@@ -482,3 +482,40 @@ def test_why_a_step_was_slow():
     assert kinds[0] == "new path"
     assert "took a path for the first time" in str(debug.why_slow())
     assert all(r.remedy.endswith(".") for r in debug.why_slow().reasons)
+
+
+def test_backward_ops_have_the_partner_of_their_own_flush():
+    """Each iteration ends with a flush, on the same path; the pass goes through all of these."""
+    model, x = nn.Linear(4, 4), torch.randn(5, 4)
+
+    def step():
+        h, total = x, 0
+        for _ in range(3):
+            h = model(h).tanh()
+            if h.sum().item() < 1e9:
+                total = total + h.square().mean()
+        total.backward()
+
+    for _ in range(4):  # the launcher knows the whole pass from the third time on
+        graph = debug.graph(step)
+        for op in ("linear", "tanh", "square", "mean"):
+            forward = [node.id for node in graph.find(op)]
+            backward = [node.partner for node in graph.find(f"{op}_backward")]
+            assert backward == forward[::-1] and len(forward) == 3
+
+
+def test_lines_inside_of_a_forward_pass_of_the_users():
+    """Functions in Python look for the line further out: not as far as the call of the module."""
+
+    class Padded(nn.Module):
+        def forward(self, x):
+            y = nn.functional.pad(x, (1, 1))
+            return y + torch.randn_like(y)
+
+    first = Padded.forward.__code__.co_firstlineno
+    model = nn.Sequential(Padded(), nn.Softmax(-1))
+    for _ in range(2):
+        graph = debug.graph(model, torch.ones(2, 3))
+        lines = {node.op: node.line - first for node in graph if not node.is_leaf}
+        assert lines["pad"] == 1
+        assert {lines[op] for op in lines if op not in ("pad", "softmax")} == {2}

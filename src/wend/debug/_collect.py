@@ -37,7 +37,8 @@ class Collector:
     made: dict[Any, int] = field(default_factory=dict)
     #: The same, with the number of the result for ops that have several.
     results: dict[int, tuple[int, int]] = field(default_factory=dict)
-    #: (number in its path, name, user's line) of an op -> node, for the partners of backward ops.
+    #: (serial, number in its path, name, user's line) of an op -> node, for partners of backward
+    #: ops; the last node of all flushes has None in place of the serial.
     of_source: dict[Any, int] = field(default_factory=dict)
     kernels: int = 0
 
@@ -90,6 +91,7 @@ class _Part:
         self.types: dict[int, Any] = dict(enumerate(flush.types))
         self.shapes = {i: type_.shape for i, type_ in self.types.items()}
         self.kernel_of = self._kernels()
+        self.origin = flush.serial  # of the flush whose gradients are computed
         self.open: OpNode | None = None  # of a backward pass, while nodes of the same op follow
 
     def _kernels(self) -> dict[int, int]:
@@ -114,6 +116,8 @@ class _Part:
             mark = self.whole.watch.at(self.flush.serial, k)
             first = len(self.whole.graph.nodes)
             self.open = None
+            serial = self.flush.serial
+            self.origin = self.whole.watch.passes.get((serial, k), serial)
             for node in nodes:
                 self._add_backward(node, state, mark, self._site(k, state))
             self._share_time(k, self.whole.graph.nodes[first:])
@@ -175,7 +179,9 @@ class _Part:
         for inner in nodes:  # a backward pass may read the values inside of a composite
             self.env.update((o, node.id) for o in inner.outputs if o not in outputs)
         node.kernel = self._kernel([*outputs, *(o for inner in nodes for o in inner.outputs)])
-        self.whole.of_source[k, state.prim.name, state.code, state.lasti] = node.id
+        for serial in (self.flush.serial, None):
+            key = (serial, k, state.prim.name, state.code, state.lasti)
+            self.whole.of_source[key] = node.id
         if None in args or any(i not in self.flush.values for i in outputs):
             return  # of a step that is over, and cannot be run again
         operand_ids = state.operand_indices()
@@ -196,9 +202,7 @@ class _Part:
         if node.prim.name == _NO_WORK and len(operands) == 1:
             self.env[node.outputs[0]] = operands[0]
             return
-        source = node.source
-        key = None if source is None else (source.at, source.name, source.code, source.lasti)
-        partner = self.whole.of_source.get(key)
+        partner = self._partner(node.source)
         made = self.open
         if made is None or partner is None or made.partner != partner:
             made = self._new_backward(node, operands, partner)
@@ -218,6 +222,14 @@ class _Part:
             made.kernel = self._kernel(node.outputs)
         for o in node.outputs:
             self.env[o] = made.id
+
+    def _partner(self, source: Any) -> int | None:
+        """The node of a forward op; that of the last flush where the right flush is not known."""
+        if source is None:
+            return None
+        key = (source.at, source.name, source.code, source.lasti)
+        found = self.whole.of_source.get((self.origin, *key))
+        return self.whole.of_source.get((None, *key)) if found is None else found
 
     def _new_backward(self, node: Node, operands: tuple[int, ...], partner: int | None) -> OpNode:
         type_ = self.types[node.outputs[0]]

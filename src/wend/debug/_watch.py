@@ -31,6 +31,7 @@ from wend.runtime.measure.shares import seconds_by_step
 from wend.runtime.measure.summary import summary
 from wend.runtime.verify.flushes import unwatched
 from wend.runtime.verify.flushes import watch as watch_flushes
+from wend.transforms.grad import recorded_passes
 
 __all__ = ["Watch", "WatchedFlush", "watching"]
 
@@ -75,6 +76,7 @@ class Watch:
     modules: dotted path -> class, of the modules that were called
     names: id of a value -> name of the parameter or buffer
     tensors: id of a value -> the tensor with that name
+    passes: (serial, position) of the backward pass of an earlier flush -> serial of that flush
     """
 
     flushes: list[WatchedFlush] = field(default_factory=list)
@@ -84,6 +86,7 @@ class Watch:
     tensors: dict[int, Any] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)
     roots: dict[int, str] = field(default_factory=dict)
+    passes: dict[tuple[int, int], int] = field(default_factory=dict)
     updates: int = 0
     module: str = ""
 
@@ -100,6 +103,10 @@ class Watch:
             self.kept.append(value)
             self.names.setdefault(id(value), name)
             self.tensors.setdefault(id(value), tensor)
+
+    def note_pass(self, serial: int, position: int, segment: Any) -> None:
+        """Note whose gradients a step computes that has just been recorded."""
+        self.passes[serial, position] = segment.origin
 
     def mark(self) -> None:
         """Note that another module or an update begins or ends here."""
@@ -143,6 +150,8 @@ def watching(
 
     def enter(module: Module, _: Any) -> None:
         trace = _hot.current_trace()
+        if not _hot.is_internal(getattr(type(module).forward, "__code__", None)):
+            trace.site_code = None  # of the caller: lines of the user's `forward` are further in
         watch.module = _path_of(watch, trace.modules)
         if watch.module:
             watch.modules.setdefault(watch.module, type(module).__name__)
@@ -187,6 +196,7 @@ def watching(
         ):
             stack.callback(register(hook).remove)
         stack.callback(register_module_forward_hook(leave, always_call=True).remove)
+        stack.enter_context(recorded_passes(watch.note_pass))
         if recorder is not None:
             stack.callback(measure_engine(recorder).remove)
         before = watch_flushes({"execute": execute, "execute_many": execute_many})

@@ -8,7 +8,8 @@ gradients, never the chain of segments.  Hooks and user-defined functions split 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from wend.base import config, defects
@@ -44,6 +45,7 @@ from wend.transforms.hooks import (
     retaining,
     run_tensor_hooks,
 )
+from wend.transforms.quick import WATCHERS
 from wend.transforms.reach import Reach, useful_entries
 from wend.transforms.walk import Walk, path_of
 
@@ -321,6 +323,45 @@ def go_on(
         raise
     finally:
         _leave(owner)
+
+
+@contextmanager
+def recorded_passes(note: Callable[[int, int, Segment], None]) -> Iterator[None]:
+    """Inside the block each part of a backward pass is recorded: the launcher runs none by itself.
+
+    note: called with (serial of the trace, position, segment) for each recorded part
+    """
+    before = {name: _hot.slot(name) for name in ("backward_on", "pass_segments")}
+    _hot.set_slot("backward_on", _recorded_on)
+    _hot.set_slot("pass_segments", lambda *_: False)
+    WATCHERS.append(note)
+    try:
+        yield
+    finally:
+        WATCHERS.remove(note)
+        for name, function in before.items():
+            _hot.set_slot(name, function)
+
+
+def _recorded_on(
+    trace: Trace, retain: bool, leaves: list[Any], older: list[Value], fresh: list[Any]
+) -> None:
+    """`backward_on` of the launcher, with all further parts of the pass recorded."""
+    owner = BackwardPass(trace, None, retain, False, False)
+    older = list(older)
+    for leaf, g in zip(reversed(leaves), reversed(fresh), strict=True):
+        if leaf is None:
+            owner.contribute(older.pop(), g)
+        else:
+            have = owner.totals.get(id(leaf))
+            owner.totals[id(leaf)] = [leaf, g if have is None else have[1] + g]
+    fresh.clear()
+    mode = trace.mode
+    trace.mode = with_grad(mode, False)
+    try:
+        go_on(trace, retain, owner.heap, owner.segments, owner.pending, owner.totals)
+    finally:
+        trace.mode = mode
 
 
 def _leave(owner: BackwardPass) -> None:

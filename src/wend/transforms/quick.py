@@ -6,6 +6,7 @@ recorded per segment.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -29,6 +30,9 @@ from wend.transforms.differentiate import (
 
 NOTHING: frozenset[int] = frozenset()
 
+
+#: Called with (serial of the trace, position, segment) for each step that is recorded.
+WATCHERS: list[Callable[[int, int, Segment], None]] = []
 
 #: Forms of a segment's backward pass that are kept (which leaves have got gradients already).
 MOST_KNOWN = 8
@@ -191,6 +195,8 @@ def take_step(
 
     states = trace.states
     grads = _backward.record_step(trace, step.prim, [], operands, values, outs, build, None)
+    for note in WATCHERS:
+        note(trace.serial, len(states) - 1, segment)
     if create:
         cut(states[-1].step.flags, grads)
     return list(zip(step.targets, grads))
