@@ -11,7 +11,7 @@ from tests.debugging.provenance import compare
 
 import wend
 from wend import nn
-from wend.core import _hot
+from wend.core import _hot, _select
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
@@ -68,7 +68,7 @@ def test_a_wrong_line_would_be_seen(monkeypatch):
     [("debug", (), 14), ("digits", ("--limit", "120", "--epochs", "1", "--seeds", "1"), 16)],
 )
 def test_lines_of_examples(name, options, lines, tmp_path):
-    if name == "debug" and not _hot.COMPILED:
+    if name == "debug" and not _select.is_compiled(_hot):
         pytest.skip("hooks ask no mode in the uncompiled core, whose `backward` is Python")
     counts = tmp_path / "counts.json"
     command = [sys.executable, str(HERE / "provenance.py"), "--json", str(counts)]

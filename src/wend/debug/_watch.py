@@ -145,13 +145,11 @@ def watching(
     if root is not None:
         watch.roots[id(root)] = ""
         watch.name("", root)
-
     recorder = SliceRecorder() if times else None
 
     def enter(module: Module, _: Any) -> None:
         trace = _hot.current_trace()
-        if not _hot.is_internal(getattr(type(module).forward, "__code__", None)):
-            trace.site_code = None  # of the caller: lines of the user's `forward` are further in
+        _look_inside(trace, module)
         watch.module = _path_of(watch, trace.modules)
         if watch.module:
             watch.modules.setdefault(watch.module, type(module).__name__)
@@ -204,6 +202,12 @@ def watching(
         watch.mark()
         yield watch
         _hot.synchronize()
+
+
+def _look_inside(trace: Any, module: Module) -> None:
+    """Forget the caller's line if `forward` is the user's: lines of its ops are further in."""
+    if not _hot.is_internal(getattr(type(module).forward, "__code__", None)):
+        trace.site_code = None
 
 
 def _watched(watch: Watch, batch: FlushJob) -> WatchedFlush:
