@@ -104,6 +104,7 @@ TITLES = {
     "wend.distributed.checkpoint": "states of all ranks in a folder",
     "wend.distributed.device_mesh": "ranks in a grid",
     "wend.distributed.nn.functional": "communication with gradients",
+    "wend.distributed.optim": "optimizers shared out among ranks",
 }
 #: Packages of the inside: see docs/architecture.md.
 LAYERS = "base core ops transforms compiler runtime frontend tools".split()
