@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from datetime import timedelta
 from typing import Any
@@ -137,20 +138,35 @@ def _notice(backend: Backend, rank: int) -> None:
     )
 
 
+_HOW = (
+    "processes that a program starts by itself have no MPI between them. Let MPI start all ranks: "
+    "`wend launch --nproc-per-node {n} program.py`, `mpirun -n {n} python program.py`, or under "
+    "Slurm `srun --mpi=pmix`; the program then calls its function of a rank directly"
+)
+
+
+def _was_spawned() -> bool:
+    """Whether this process was started by multiprocessing, and thus by no launcher."""
+    processes = sys.modules.get("multiprocessing.process")
+    return processes is not None and processes.parent_process() is not None
+
+
 def _connect(place: Place) -> tuple[int, int]:
     """Begin the world; returns this process's rank and the number of ranks."""
     if place.size == 1 or (place.size is None and not place.by_mpi):
         return 0, 1
+    if _was_spawned():
+        raise DistNetworkError(
+            f"init_process_group: {place.source} ask for {place.size} ranks, and this process was "
+            f"started by multiprocessing: {_HOW.format(n=place.size)}"
+        )
     from wend.distributed import _mpi
 
     everyone = _mpi.world(None)
     if everyone.size == 1 and place.size is not None:
         raise DistNetworkError(
             f"init_process_group: {place.source} ask for {place.size} ranks, and MPI has started "
-            "this process alone. Start all ranks by MPI: "
-            f"`wend launch --nproc-per-node {place.size} program.py`, "
-            f"`mpirun -n {place.size} python program.py`, or under Slurm `srun --mpi=pmix`. "
-            "Processes that a program spawns by itself have no MPI between them"
+            f"this process alone: {_HOW.format(n=place.size)}"
         )
     if place.size is not None and everyone.size != place.size:
         raise ArgumentError(
