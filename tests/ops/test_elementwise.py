@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base import config, dtypes
+from wend.base import config
 from wend.base.errors import (
     ArgumentTypeError,
     DTypeError,
