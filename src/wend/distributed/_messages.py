@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core._hot import Tensor
-from wend.core.provenance import user_level, user_site
+from wend.core.provenance import user_site
 from wend.distributed._arrays import blank, check_tensor, describe, read, write
-from wend.distributed._collectives import place_in
+from wend.distributed._collectives import member, place_in
 from wend.distributed._group import ProcessGroup, resolve
 from wend.distributed._transport import Request, Transport
 from wend.distributed._work import Work
@@ -34,7 +33,7 @@ def isend(
     tag: of the message; a receiver takes messages of its tag alone
     Raises ArgumentError (a ValueError) for this rank, for no member, and for a tag beyond 32 765.
     """
-    found = _member("isend", group)
+    found = member("isend", group)
     if found is None:
         return None
     check_tensor("isend", "tensor", tensor)
@@ -68,7 +67,7 @@ def irecv(
     The tensor has the message once `Work.wait` has returned.
     Raises ArgumentError (a ValueError) for this rank, for no member, and for a tag beyond 32 765.
     """
-    found = _member("irecv", group)
+    found = member("irecv", group)
     if found is None:
         return None
     check_tensor("irecv", "tensor", tensor)
@@ -92,7 +91,7 @@ def send(
     group_dst: int | None = None,
 ) -> None:
     """Send a tensor to a rank; returns when the message is on its way. See `isend`."""
-    found = _member("send", group)
+    found = member("send", group)
     if found is None:
         return
     work = isend(tensor, dst, found, tag, group_dst)
@@ -112,25 +111,13 @@ def recv(
     -1 if this process is no member of the group. Raises as `irecv`, and DistBackendError for a
     message that is larger than the tensor.
     """
-    found = _member("recv", group)
+    found = member("recv", group)
     if found is None:
         return -1
     work = irecv(tensor, src, found, tag, group_src)
     if work is None:
         return -1
     return found.ranks[work.source_rank()]
-
-
-def _member(name: str, group: Any) -> ProcessGroup | None:
-    """The group, or None with a warning where this process is no member."""
-    found = resolve(group)
-    if found.own < 0:
-        warnings.warn(
-            f"Running {name} on global rank that does not belong to the given group.",
-            stacklevel=user_level(),
-        )
-        return None
-    return found
 
 
 def _peer(name: str, group: ProcessGroup, word: str, rank: int | None, place: int | None) -> int:
