@@ -61,6 +61,7 @@ def messages():
         found["any source"] = sorted(sources)
     else:
         dist.send(torch.full((2,), float(rank)), 0)
+    dist.barrier()  # or rank 0, which takes messages of any source, may take the next of a rank
     around = torch.zeros(3, dtype=torch.bfloat16)
     ops = [
         dist.P2POp(dist.isend, torch.full((3,), rank + 0.5).bfloat16(), (rank + 1) % ranks),
