@@ -9,6 +9,7 @@ import sys
 import time
 from typing import Any, Final, Protocol
 
+_ZEROS: Final = re.compile(rb"(?<=\n)\0+")
 _DASHES: Final = re.compile(rb"-{60,}\r?\n")
 _HELD_SECONDS: Final = 0.3
 #: The first words of messages of mpirun's that repeat the agent's.
@@ -35,7 +36,9 @@ class Banners:
     def pass_on(self) -> bool:
         """Pass on the text that has come; False at the end of the stream."""
         data = os.read(self.reading, 1 << 16)
-        self._held += data
+        held = self._held + data
+        # mpirun may write the byte that ends a text in C; it would lie before the next line.
+        self._held = _ZEROS.sub(b"", held.lstrip(b"\0") if self._at_start else held)
         self._since = time.monotonic()
         while self._step():
             pass
