@@ -103,6 +103,7 @@ TITLES = {
     "wend.distributed": "processes that communicate",
     "wend.distributed.checkpoint": "states of all ranks in a folder",
     "wend.distributed.device_mesh": "ranks in a grid",
+    "wend.distributed.fsdp": "parameters shared out among ranks",
     "wend.distributed.nn.functional": "communication with gradients",
     "wend.distributed.optim": "optimizers shared out among ranks",
 }
