@@ -122,8 +122,8 @@ def fully_shard(
 
     mesh: a mesh of a single dim; all ranks by default
     reshard_after_forward: accepted; recorded backward passes read the wholes of the call
-    Raises ArgumentError (a ValueError) for arguments that are not available, GraphError (a
-    RuntimeError) for parameters without dims, or shared with a module that has been sharded.
+    Raises ArgumentError (a ValueError) for arguments that are not available.
+    Raises GraphError (a RuntimeError) for parameters without dims, or of an inner sharded module.
     """
     for given, name in ((shard_placement_fn, "shard_placement_fn"),
                         (offload_policy, "offload_policy")):  # fmt: skip

@@ -195,9 +195,8 @@ class Unit:
     def reduce(self, dtype: Any, some: list[Sharded]) -> None:
         """Add the mean of all ranks' gradients to the gradients of this rank's rows."""
         size = self.ranks.size
-        wire = (
-            np.dtype(dtype) if self.policy.reduce_dtype is None else self.policy.reduce_dtype.numpy
-        )
+        asked = self.policy.reduce_dtype
+        wire = np.dtype(dtype) if asked is None else asked.numpy
         count = sum(p.padded for p in some)
         flat = np.zeros((size, count), wire)
         begin = 0
@@ -217,7 +216,7 @@ class Unit:
             begin += p.padded
 
     def scattered(self, flat: np.ndarray, count: int, wire: np.dtype) -> np.ndarray:
-        """This rank's part of the mean of all ranks' arrays; half precision is summed in float32."""
+        """This rank's part of the mean over all ranks; half precision is summed in float32."""
         size = self.ranks.size
         factor = 1.0 / size
         rule = Reduction(RedOpType.PREMUL_SUM, "sum", factor, wire.itemsize == 2, False)
