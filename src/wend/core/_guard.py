@@ -8,6 +8,7 @@ that an interrupt ends half-way is undone, and threads record in turns.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -33,6 +34,38 @@ def guard(core: Any, part: Any) -> None:
             setattr(core.COLD, name, whole)
     if part is core:
         core.flush_now = _flush(core, core.flush_now)
+        core.refreshed = _refreshed(core.refreshed)
+
+
+class _Renewals(threading.local):
+    """Values that the step in progress has derived anew, and all that they replace.
+
+    rows: (handle, its value, its alias, the alias's versions) before; None outside of a step
+    """
+
+    rows: list[tuple[Any, ...]] | None = None
+
+
+_RENEWALS = _Renewals()
+
+
+def _refreshed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`refreshed`, which notes for the step in progress what a handle was before.
+
+    The handle gets a value that the step records. No rebinding is noted in the trace, as both values
+    stand for the same data. A step that is cut short takes that value off the trace.
+    """
+
+    @wraps(function)
+    def run(handle: Any) -> Any:
+        rows = _RENEWALS.rows
+        if rows is not None:
+            alias = handle.derived
+            versions = None if alias is None else (alias.version, alias.storage_version)
+            rows.append((handle, handle.value, alias, versions))
+        return function(handle)
+
+    return run
 
 
 def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,21 +90,40 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         serial, n, state, symbolic = trace.serial, trace.n, trace.state, trace.symbolic
         counts = trace.nbytes, trace.held_bytes, trace.ops
         lengths = len(trace.states), len(trace.args), len(trace.touched)
+        outer = _RENEWALS.rows
+        renewed: list[tuple[Any, ...]] = []
         try:
+            _RENEWALS.rows = renewed
             return function(*given)
         except BaseException as error:
             trace.symbolic = symbolic  # a rule's tracing may have been cut where it ends
             sys.setrecursionlimit(sys.getrecursionlimit() + ROOM)
             try:
                 if trace.serial == serial and _cuts_short(error):
+                    _put_back_renewed(trace, n, renewed)
                     _shorten(trace, n, lengths)
                     trace.n, trace.state = n, state
                     trace.nbytes, trace.held_bytes, trace.ops = counts
             finally:
                 sys.setrecursionlimit(sys.getrecursionlimit() - ROOM)
             raise
+        finally:
+            _RENEWALS.rows = outer
+            if outer is not None:
+                outer += renewed
 
     return run
+
+
+def _put_back_renewed(trace: Any, n: int, renewed: list[tuple[Any, ...]]) -> None:
+    """Give handles back the values that they had, if the present ones are behind place `n`."""
+    for handle, old, alias, versions in reversed(renewed):
+        value = handle.value
+        if value.trace is trace and value.serial == trace.serial and value.index >= n:
+            handle.value = old
+            if alias is not None:
+                alias.version, alias.storage_version = versions
+                handle.derived = alias
 
 
 def _is_running(code: Any, lasti: int) -> bool:
