@@ -52,8 +52,8 @@ _RENEWALS = _Renewals()
 def _refreshed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`refreshed`, which notes for the step in progress what a handle was before.
 
-    The handle gets a value that the step records. No rebinding is noted in the trace, as both values
-    stand for the same data. A step that is cut short takes that value off the trace.
+    The handle gets a value that the step records. No rebinding is noted in the trace, as both
+    values stand for the same data. A step that is cut short takes that value off the trace.
     """
 
     @wraps(function)
