@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+import weakref
 from datetime import timedelta
 
 import numpy as np
@@ -11,7 +12,7 @@ from ranks import missing, run
 
 import wend as torch
 from wend import distributed as dist
-from wend.distributed import _engine
+from wend.distributed import _arrays, _engine
 
 needs_mpi = pytest.mark.skipif(bool(missing()), reason=missing() or "MPI is there")
 
@@ -444,6 +445,32 @@ def test_a_single_process_needs_no_mpi(lone):
     assert dist.get_rank() == 0 and dist.get_world_size() == 1 and dist.get_backend() == "gloo"
     work = dist.all_reduce(x, async_op=True)
     assert work.get_future().wait()[0] is x and work.is_completed() and work.exception() is None
+
+
+def written(x, value):
+    """The tensor gets a result of equal numbers, as after a collective."""
+    out = _arrays.blank(x)
+    out[:] = value
+    _arrays.write(x, out, dist.all_reduce)
+
+
+def test_the_former_memory_is_free_once_a_result_is_written():
+    x = torch.ones(4)
+    for value in (2.0, 3.0):
+        _arrays.read(x)
+        former = weakref.ref(x.value.buffer)
+        written(x, value)
+        assert former() is None and x.tolist() == [value] * 4
+
+
+def test_a_result_written_behind_an_op_that_fails_is_taken_back():
+    x = torch.ones(4)
+    _arrays.read(x)
+    wrong = torch.arange(3).index_select(0, torch.tensor([6]) + 1)
+    written(x, 5.0)
+    with pytest.raises(IndexError, match="out of bounds"):
+        wrong.tolist()
+    assert x.tolist() == [1, 1, 1, 1]
 
 
 def test_nothing_is_there_before_the_beginning():

@@ -13,8 +13,18 @@ from wend.core._hot import Tensor
 from wend.distributed._transport import Array
 from wend.frontend.aliasing.rebinding import assign
 from wend.frontend.autograd.grad_modes import no_grad
+from wend.runtime.native.launcher import maker_of
 
-__all__ = ["check_list", "check_same_type", "check_tensor", "describe", "read", "write"]
+__all__ = [
+    "blank",
+    "check_list",
+    "check_same_type",
+    "check_tensor",
+    "describe",
+    "read",
+    "room",
+    "write",
+]
 
 
 def check_tensor(name: str, parameter: str, tensor: Any) -> None:
@@ -89,7 +99,7 @@ def write(tensor: Tensor, array: Array, function: Any) -> None:
     function: the public function, for errors
     """
     type_ = _hot.refreshed(tensor).type
-    shape = tuple(type_.shape)
+    shape = type_.dims
     if array.size != tensor.numel():
         raise ShapeError(
             f"{function.__name__}: the tensor had {array.size} elements when the collective "
@@ -99,12 +109,25 @@ def write(tensor: Tensor, array: Array, function: Any) -> None:
     if whole is None or whole.shape != shape or whole.size != array.size:
         whole = array.reshape(shape)
     made = _hot.wrap(_hot.held(type_, whole))
+    trace = _hot.current_trace()
+    noted = len(trace.touched)
     with no_grad():
         assign(tensor, made, function)
+    if trace.n == 0 and trace.journal is None:
+        # Nothing is pending that could fail and take this back: the former array need not be kept.
+        del trace.touched[noted:]
 
 
-def blank(tensor: Tensor, count: int | None = None) -> Array:
-    """A fresh flat array of the tensor's type; count: of elements, where not the tensor's."""
-    if count is not None:
-        return np.empty(count, tensor.dtype.numpy)
-    return np.empty(tuple(tensor.shape), tensor.dtype.numpy).reshape(-1)
+def blank(tensor: Tensor) -> Array:
+    """A fresh flat array of a tensor's type and size, for `write`; see `room`."""
+    type_ = tensor.value.type
+    numpy = type_.dtype.numpy
+    return maker_of(type_.nbytes)(type_.dims, numpy).reshape(-1)
+
+
+def room(count: int, dtype: Any) -> Array:
+    """A fresh flat array of NumPy's type `dtype`.
+
+    Large arrays lie in memory that earlier results have left: the system need not clear pages.
+    """
+    return maker_of(count * dtype.itemsize)((count,), dtype)

@@ -15,7 +15,15 @@ import numpy as np
 from wend.base.errors import ArgumentError, ShapeError
 from wend.core._hot import Tensor
 from wend.core.provenance import user_level
-from wend.distributed._arrays import blank, check_list, check_same_type, check_tensor, read, write
+from wend.distributed._arrays import (
+    blank,
+    check_list,
+    check_same_type,
+    check_tensor,
+    read,
+    room,
+    write,
+)
 from wend.distributed._engine import Channel, Signature
 from wend.distributed._group import ProcessGroup, resolve
 from wend.distributed._reduction import RedOpType, ReduceOp, Reduction, reduction_of
@@ -223,7 +231,7 @@ def all_gather(
     x, counts = read(tensor), [out.numel() for out in outs]
 
     def call(line: Transport) -> Array:
-        out = np.empty(sum(counts), x.dtype)
+        out = room(sum(counts), x.dtype)
         line.all_gather(x, out, counts)
         return out
 
@@ -453,7 +461,7 @@ def gather(
     x, counts = read(tensor), [tensor.numel()] * found.size()
 
     def call(line: Transport) -> Array | None:
-        out = np.empty(sum(counts), x.dtype) if found.own == root else None
+        out = room(sum(counts), x.dtype) if found.own == root else None
         line.gather(x, out, counts, root)
         return out
 
@@ -635,7 +643,7 @@ def _exchange(
 
     def call(carrier: Transport) -> Array:
         compare_sizes(line, carrier, name, sent, received)
-        out = np.empty(sum(received), x.dtype)
+        out = room(sum(received), x.dtype)
         carrier.all_to_all(x, sent, out, received)
         return out
 

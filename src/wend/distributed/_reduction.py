@@ -10,6 +10,7 @@ import numpy as np
 
 from wend.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType
 from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError
+from wend.distributed._arrays import room
 from wend.distributed._transport import Array, Transport
 
 __all__ = ["MPI_NAMES", "ReduceOp", "Reduction", "even_parts", "reduction_of"]
@@ -112,7 +113,7 @@ class Reduction(NamedTuple):
         """out = the reduction of all ranks' x; x stays as it was."""
         if self.wide:
             counts = even_parts(x.size, line.size)
-            part = np.empty(counts[line.rank], x.dtype)
+            part = room(counts[line.rank], x.dtype)
             self.reduce_scatter(line, x, part, counts)
             line.all_gather(part, out, counts)
             return
@@ -123,7 +124,7 @@ class Reduction(NamedTuple):
         """out = the reduction of all ranks' x, at the root alone."""
         if self.wide:
             counts = even_parts(x.size, line.size)
-            part = np.empty(counts[line.rank], x.dtype)
+            part = room(counts[line.rank], x.dtype)
             self.reduce_scatter(line, x, part, counts)
             line.gather(part, out, counts, root)
             return
@@ -138,7 +139,7 @@ class Reduction(NamedTuple):
             self.after(out, line.size)
             return
         mine = counts[line.rank]
-        parts = np.empty(mine * line.size, x.dtype)
+        parts = room(mine * line.size, x.dtype)
         line.all_to_all(x, counts, parts, [mine] * line.size)
         self._fold(parts.reshape(line.size, mine), out)
 
