@@ -96,7 +96,7 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
             _RENEWALS.rows = renewed
             return function(*given)
         except BaseException as error:
-            trace.symbolic = symbolic  # a rule's tracing may have been cut where it ends
+            trace.symbolic = symbolic  # a rule's tracing may have been cut at its end
             sys.setrecursionlimit(sys.getrecursionlimit() + ROOM)
             try:
                 if trace.serial == serial and _cuts_short(error):
@@ -196,12 +196,12 @@ def _depth(lock: Any) -> int:
 
 
 def _keep(core: Any, trace: Any, batch: Any) -> None:
-    """Let a batch whose flush was cut short be computed later: nothing of it is lost.
+    """Let a batch whose flush was cut short be computed later, whole.
 
     batch: all that was pending when the flush began
 
     The flush first takes the batch off the trace, then runs it, then lets go of its values. A flush
-    that ended by itself has put back all values that it did not compute. Values that are neither
+    that ended by itself has put back all values that were not computed. Values that are neither
     computed nor put back are put back here.
     """
     trace.flushing = False
@@ -210,7 +210,7 @@ def _keep(core: Any, trace: Any, batch: Any) -> None:
     lost = []
     for k, v in enumerate(batch.values):
         if v.trace is None and v.buffer is None and v.error is None:
-            v.trace, v.serial = trace, batch.serial  # let go of before it was computed
+            v.trace, v.serial = trace, batch.serial  # let go of, and not computed
         if v.trace is trace and v.serial == batch.serial:
             lost.append(k)
     if any(not core.is_settled(batch.values[k]) for k in lost):
