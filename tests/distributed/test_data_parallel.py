@@ -1,11 +1,15 @@
 """DistributedDataParallel: several ranks compute as one process does on all of the data."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import random_paths
 import ranks
 import replicas
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "distributed.py"
 pytestmark = pytest.mark.skipif(bool(ranks.missing()), reason=ranks.missing() or "can run")
 
 
@@ -54,3 +58,18 @@ def test_equal_to_one_process(n):
 @pytest.mark.parametrize(("n", "first", "count"), [(2, 0, 12), (3, 100, 12)])
 def test_ranks_take_random_paths(n, first, count):
     assert random_paths.check(first, count, n, timeout=120.0) == []
+
+
+def test_the_example_has_the_losses_of_one_process(tmp_path):
+    found = []
+    for n in (1, 2):
+        path = tmp_path / f"{n}.json"
+        options = ("--epochs", 2, "--limit", 140, "--modules", 20, "--metrics", path)
+        done = ranks.start("-m", None, n, "wend", "run", EXAMPLE, *options, timeout=120.0)
+        assert done.code == 0, done.output
+        found.append(json.loads(path.read_text()))
+    alone, together = found
+    for task in ("digits", "trees"):
+        assert len(alone[task]["losses"]) == 4
+        np.testing.assert_allclose(together[task]["losses"], alone[task]["losses"], rtol=1e-6)
+        assert together[task]["accuracy"] == pytest.approx(alone[task]["accuracy"], abs=0.02)
