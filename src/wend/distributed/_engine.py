@@ -102,7 +102,6 @@ class Channel:
         self.thread: threading.Thread | None = None
         self.closed = False
         self.owner = os.getpid()
-        self._agreed = np.empty(2, np.int64)
         _channels.add(self)
 
     def check(self, name: str) -> None:
@@ -194,12 +193,8 @@ class Channel:
 
     def _agree(self, signature: Signature) -> None:
         """Compare the signature with those of all ranks."""
-        mine = number_of(signature)
-        found = self._agreed
-        self.line.all_reduce(mine, found, "min")
-        if found[0] == mine[0] and found[1] == mine[1]:
-            return
-        raise self.disagreement(signature[0], title_of(signature))
+        if not self.line.agrees(number_of(signature)):
+            raise self.disagreement(signature[0], title_of(signature))
 
     def disagreement(self, name: str, here: str) -> CollectiveMismatch:
         """The error that tells the calls of all ranks; made by all ranks at once.

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 __all__ = ["Request", "Transport"]
 
 Array = Any  # a flat, contiguous NumPy array
@@ -44,6 +46,12 @@ class Transport(ABC):
     @abstractmethod
     def all_reduce(self, x: Array, out: Array, op: str) -> None:
         """out = the reduction of all x."""
+
+    def agrees(self, number: Array) -> bool:
+        """Whether all ranks give the same: a number and its negative, as int64."""
+        found = np.empty_like(number)
+        self.all_reduce(number, found, "min")
+        return bool(found[0] == number[0] and found[1] == number[1])
 
     @abstractmethod
     def reduce(self, x: Array, out: Array | None, op: str, root: int) -> None:

@@ -11,6 +11,8 @@ __all__ = ["Bucket", "Place", "buckets_of", "flags_of", "words_of"]
 
 #: Elements to which the parts of a bucket are aligned: kernels read them as vectors.
 ALIGNMENT = 16
+#: Bytes of a last bucket, at least.
+LEAST = 1 << 16
 
 
 class Place(NamedTuple):
@@ -57,7 +59,8 @@ def buckets_of(
     """Return the buckets for these parameters, in this order.
 
     A bucket is full with `most_bytes`; the first bucket of a dtype with `first_bytes`, so that the
-    first call begins early. Buckets are in the order in which they are complete.
+    first call begins early. Buckets are in the order in which they are complete. A rest of less
+    than `LEAST` bytes joins the bucket before: a call of its own would cost more than the delay.
     """
     done: list[Bucket] = []
     open_: dict[np.dtype, Bucket] = {}
@@ -71,7 +74,14 @@ def buckets_of(
         if bucket.n_bytes >= limits.get(dtype, first_bytes):
             limits[dtype] = most_bytes
             done.append(open_.pop(dtype))
-    done += open_.values()
+    for dtype, rest in open_.items():
+        before = [bucket for bucket in done if bucket.dtype == dtype]
+        if before and rest.n_bytes < LEAST:
+            done.remove(before[-1])
+            for place in rest.places:
+                before[-1].add(place.number, place.end - place.begin)
+            rest = before[-1]
+        done.append(rest)
     for index, bucket in enumerate(done):
         bucket.index = index
     return done

@@ -27,37 +27,19 @@ from wend.distributed._group import ProcessGroup
 from wend.distributed._group import state as group_state
 from wend.distributed._reduction import RedOpType, Reduction
 from wend.distributed._replicas.buckets import Bucket, buckets_of, flags_of, words_of
+from wend.distributed._replicas.counters import Counters, Round
+from wend.distributed._replicas.shared_line import shared
 from wend.distributed._work import Work
 from wend.distributed.algorithms.ddp_comm_hooks.default_hooks import WIRES
 from wend.runtime.compiled.handover import announce, received
 from wend.runtime.native.launcher import maker
 from wend.transforms.hooks import made_of_parts
 
-__all__ = ["Counters", "Exchange", "Reducer", "own_channel"]
+__all__ = ["Exchange", "Reducer", "own_channel"]
 
 _SUM = Reduction(RedOpType.SUM, "sum", None, False, False)
 #: The bit of the first word by which rank 0 says that there is an order to tell.
 ORDER = 1
-
-
-class Counters:
-    """Sums over all rounds of a reducer.
-
-    rounds, buckets, early: rounds; buckets; buckets that were handed over while a flush ran
-    n_bytes: of all buckets
-    busy: seconds in which the communication thread had a bucket to reduce
-    waited: seconds in which the program's thread waited for communication
-    """
-
-    __slots__ = ("buckets", "busy", "early", "n_bytes", "rounds", "waited")
-
-    def __init__(self) -> None:
-        self.rounds = self.buckets = self.early = self.n_bytes = 0
-        self.busy = self.waited = 0.0
-
-    def as_dict(self) -> dict[str, float]:
-        """The sums by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Reducer:
@@ -176,9 +158,10 @@ class Reducer:
                 np.divide(array.reshape(-1), divisor, out=part, casting="unsafe")
         out[end:] = 0
 
-    def reduce(self, bucket: Bucket, arrays: list[Any], divisor: int) -> Work:
+    def reduce(self, bucket: Bucket, arrays: list[Any], divisor: int, clock: Round) -> Work:
         """Have the average of a bucket computed by the channel's thread; `found` is the result."""
         kind, counters = _SUM, self.counters
+        handed = time.perf_counter()
         wire = self.wire if self.wire is not None and bucket.dtype.itemsize > 2 else None
         if bucket.dtype.itemsize == 2:  # summed in float32, so the average is rounded once
             kind = Reduction(RedOpType.PREMUL_SUM, "sum", 1.0 / divisor, True, False)
@@ -200,7 +183,7 @@ class Reducer:
                 with np.errstate(all="ignore"):
                     kind.all_reduce(line, mine.astype(wire), short)
                 out[:] = short
-            counters.busy += time.perf_counter() - begin
+            clock.note_move(handed, begin, time.perf_counter())
             return out
 
         counters.buckets += 1
@@ -220,7 +203,7 @@ def own_channel(group: Any, purpose: str) -> Channel:
     root = world.root
     assert root is not None, "a group of several ranks has a world"
     name = f"{purpose} of {group.group_name}"
-    channel = Channel(root.part(group.ranks, 1), name)
+    channel = Channel(shared(root.part(group.ranks, 1)), name)
     rest = group.own, channel, name, group.backend, group.timeout
     world.add(ProcessGroup(group.ranks, *rest, purpose))  # ends with the default group
     return channel
@@ -256,6 +239,7 @@ class Exchange:
     def __init__(self, reducer: Reducer, idle: bool) -> None:
         self.reducer = reducer
         self.idle = idle
+        self.clock = Round()
         count = len(reducer.parameters)
         self.gradients: list[Any] = [None] * count
         parts: np.ndarray = np.zeros(count, bool)
@@ -279,9 +263,13 @@ class Exchange:
         self.present = self.sparse = parts
 
     def _begin_or(self, words: np.ndarray) -> Work:
+        handed = time.perf_counter()
+
         def call(line: Any) -> np.ndarray:
+            begin = time.perf_counter()
             out = np.empty_like(words)
             line.all_reduce(words, out, "bor")
+            self.clock.note_move(handed, begin, time.perf_counter())
             return out
 
         what = ("gradients", "uint64", f"[{words.size}]", "flags")
@@ -317,7 +305,9 @@ class Exchange:
     def send(self, bucket: Bucket) -> None:
         """Hand a bucket to the channel's thread."""
         arrays = [self.arrays.get(place.number) for place in bucket.places]
-        self.works.append((bucket, self.reducer.reduce(bucket, arrays, self.reducer.divisor)))
+        reducer = self.reducer
+        work = reducer.reduce(bucket, arrays, reducer.divisor, self.clock)
+        self.works.append((bucket, work))
 
     # -- the round --------------------------------------------------------------------------
 
@@ -370,9 +360,8 @@ class Exchange:
         for k in range(self.next, len(self.buckets)):
             self.left[k].clear()
         self.launch()
-        begin = time.perf_counter()
-        self.flags.wait()
-        reducer.counters.waited += time.perf_counter() - begin
+        with self.clock.waiting():
+            self.flags.wait()
         words = self.flags.found
         count = len(reducer.parameters)
         n = -(-count // 64)
@@ -393,14 +382,13 @@ class Exchange:
             self.share_order()
         elif reducer.channel.line.rank == 0 and not reducer.knows_order:
             self.find_order()
+        reducer.counters.add(self.clock)
 
     def collect(self) -> None:
         """Wait for all buckets, and make the parts the gradients."""
-        reducer = self.reducer
-        begin = time.perf_counter()
-        for _, work in self.works:
-            work.wait()
-        reducer.counters.waited += time.perf_counter() - begin
+        with self.clock.waiting():
+            for _, work in self.works:
+                work.wait()
         if self.idle:
             return
         for bucket, work in self.works:
@@ -453,9 +441,8 @@ class Exchange:
             futures.append((bucket, hook(given)))
             reducer.counters.buckets += 1
             reducer.counters.n_bytes += bucket.n_bytes
-        begin = time.perf_counter()
-        results = [(bucket, result_of(future)) for bucket, future in futures]
-        reducer.counters.waited += time.perf_counter() - begin
+        with self.clock.waiting():
+            results = [(bucket, result_of(future)) for bucket, future in futures]
         if not self.idle:
             for bucket, array in results:
                 self.write(bucket, array)
@@ -466,7 +453,8 @@ class Exchange:
 
         reducer = self.reducer
         parameter = reducer.parameters[number]
-        found = average(reducer.channel, parameter, self.gradients[number], reducer.divisor)
+        with self.clock.waiting(moves=True):
+            found = average(reducer.channel, parameter, self.gradients[number], reducer.divisor)
         if not self.idle:
             parameter._grad = found
 
