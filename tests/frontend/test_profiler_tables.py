@@ -12,7 +12,7 @@ import pytest
 import wend
 from wend import nn
 from wend.base import config
-from wend.frontend.profiling.memory_report import memory
+from wend.debug import memory
 from wend.profiler import profile, record_function
 from wend.utils.data import DataLoader, TensorDataset
 

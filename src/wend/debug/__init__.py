@@ -3,10 +3,12 @@
 from wend.debug._bad_values import BadValue, find_nan, nan_guard
 from wend.debug._breaking import break_when
 from wend.debug._graph_of import graph, watch
+from wend.debug._memory import memory
+from wend.debug._no_gradient import NoGradient, WhyNoGradient, why_no_gradient
 from wend.debug._summary import ModelSummary, SummaryRow, summary
 from wend.frontend.batching.report import Batches, batches
 from wend.frontend.explanation import Explanation, explain
-from wend.frontend.profiling.memory_report import HeldMemory, memory
+from wend.frontend.profiling.memory_report import HeldMemory
 from wend.frontend.seeing.graph_diff import GraphDiff, diff
 from wend.frontend.seeing.op_graph import OpGraph, OpNode
 from wend.frontend.seeing.path_map import PathMap, paths
@@ -20,11 +22,13 @@ __all__ = [
     "GraphDiff",
     "HeldMemory",
     "ModelSummary",
+    "NoGradient",
     "OpGraph",
     "OpNode",
     "PathMap",
     "SummaryRow",
     "VariantTable",
+    "WhyNoGradient",
     "WhySlow",
     "batches",
     "break_when",
@@ -38,5 +42,6 @@ __all__ = [
     "summary",
     "variants",
     "watch",
+    "why_no_gradient",
     "why_slow",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from wend.base import defects
+from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core.step_log import BackwardRow
 from wend.runtime.flush_log import last_passes, last_step
@@ -16,28 +17,38 @@ __all__ = ["Explanation", "explain"]
 _UNITS = ("", "k", "M", "G", "T")
 
 
-def explain() -> Explanation:
+def explain(op: str | None = None) -> Explanation:
     """How the last step was computed: computes pending values first.
 
+    op: the name of an op, or of a gradient ("linear_backward"): only its kernels are shown
+
     The step is all that was computed since its path was last taken: an iteration of a loop. Per
-    flush: why the path was new, the executor, each kernel with the fused ops and the user's lines,
-    bytes and operations, host steps with reasons. Per backward pass: the ways that ran its parts,
-    and why others declined.
+    flush: why the path was new, the executor, each kernel with the fused ops and the user's lines
+    (for gradients those of the forward op), bytes and operations, host steps with reasons. Per
+    backward pass: the ways that ran its parts, and why others declined.
 
     Printing shows the text; notebooks show a table; `passes()` the result of each pass.
+
+    Raises ArgumentTypeError for an op that is no name.
     """
+    if op is not None and not isinstance(op, str):
+        raise ArgumentTypeError(f"explain: expected the name of an op, got {type(op).__name__}")
     _hot.synchronize()
-    return Explanation([report(flush) for flush in last_step()], last_passes())
+    return Explanation([report(flush) for flush in last_step()], last_passes(), op)
 
 
 class Explanation:
     """How a step was computed; `flushes` and `backward` have the parts.
 
+    op: the op whose kernels alone are shown, or None
     failures: failures inside Wend that this process has met and repaired, or "none"
     """
 
-    def __init__(self, flushes: list[FlushReport], backward: list[BackwardRow]) -> None:
+    def __init__(
+        self, flushes: list[FlushReport], backward: list[BackwardRow], op: str | None = None
+    ) -> None:
         self.flushes = flushes
+        self.op = op
         self.backward = backward
         self.failures = defects.summary()
 
@@ -45,13 +56,29 @@ class Explanation:
         """The path of a flush after each pass, in order (before a pass: the entry before)."""
         return passes_of(self.flushes[flush].plan)
 
+    def steps(self, flush: FlushReport) -> list[StepReport]:
+        """The kernels and host steps of a flush; those of `op` alone, if that is given."""
+        if self.op is None:
+            return flush.steps
+        return [
+            step
+            for step in flush.steps
+            if self.op in [name for name, _ in (*step.recorded, *step.ops)]
+        ]
+
     def __str__(self) -> str:
         lines = [] if self.flushes else ["nothing has been computed yet"]
         for k, flush in enumerate(self.flushes):
             lines += [f"flush {k + 1} of {len(self.flushes)}: {flush.n_ops} ops", *_head(flush)]
-            for j, step in enumerate(flush.steps):
-                lines.append(f"  {j:3d} {step.kind:9s} {_amounts(step)}")
+            shown = self.steps(flush)
+            if self.op is not None:
+                n = _counted(len(shown), "step") if flush.steps else "no kernel yet"
+                lines.append(f"  {self.op}: {n}")
+            for step in shown:
+                lines.append(f"  {step.number:3d} {step.kind:9s} {_amounts(step)}")
                 lines += [f"        {names}: {line}" for line, names in _by_line(step)]
+                if lowered := _lowered(step):
+                    lines.append(f"        in parts: {lowered}")
                 if step.reason:
                     lines.append(f"        on the host: {step.reason}")
         lines += self._backward_lines()
@@ -72,16 +99,17 @@ class Explanation:
         for k, flush in enumerate(self.flushes):
             head = "<br>".join(escape(line.strip()) for line in _head(flush))
             parts.append(f"<p><b>flush {k + 1}</b>: {flush.n_ops} ops<br>{head}</p>")
-            if not flush.steps:
+            shown = self.steps(flush)
+            if not shown:
                 continue
             parts.append("<table><tr><th>step</th><th>ops</th><th>bytes, flops</th></tr>")
-            for j, step in enumerate(flush.steps):
+            for step in shown:
                 ops = "<br>".join(
                     f"{escape(names)} <small>{escape(line)}</small>"
                     for line, names in _by_line(step)
                 )
                 more = f"<br><i>{escape(step.reason)}</i>" if step.reason else ""
-                row = (f"{j} {escape(step.kind)}", ops + more, escape(_amounts(step)))
+                row = (f"{step.number} {escape(step.kind)}", ops + more, escape(_amounts(step)))
                 parts.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>")
             parts.append("</table>")
         passes = "<br>".join(escape(line) for line in self._backward_lines())
@@ -113,9 +141,15 @@ def _counted(n: int, noun: str) -> str:
 def _by_line(step: StepReport) -> list[tuple[str, str]]:
     """(the user's line, ops recorded there) of a step, in order."""
     lines: dict[str, list[str]] = {}
-    for op, line in step.ops:
+    for op, line in step.recorded:
         lines.setdefault(line, []).append(op)
     return [(line, " ".join(names)) for line, names in lines.items()]
+
+
+def _lowered(step: StepReport) -> str:
+    """The ops as the compiler names these, where they are not those recorded."""
+    names = [op for op, _ in step.ops]
+    return "" if names == [op for op, _ in step.recorded] else " ".join(names)
 
 
 def _amounts(step: StepReport) -> str:

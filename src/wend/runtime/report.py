@@ -12,6 +12,7 @@ from wend.compiler.ir.symbolic_extents import Poly, mul, product, scale
 from wend.compiler.kernels.conv.lowering import ROLES
 from wend.compiler.pipeline import Pass, Recipe
 from wend.core._types import LeafPrimitive
+from wend.core.graph import Source
 from wend.core.provenance import Site
 from wend.runtime.flush_log import Flush
 from wend.runtime.native.launcher import launcher
@@ -22,11 +23,18 @@ __all__ = ["FlushReport", "PassText", "StepReport", "passes_of", "report"]
 #: How many known paths are named where a new path has parted from these.
 MAX_WAYS = 3
 
+#: Texts for the kinds of `LeafPrimitive.grad`.
+HISTORIES = ("", ", which requires grad", ", with a history", ", of inference mode")
+
 
 @dataclass
 class StepReport:
     """A kernel or host step.
 
+    ops: the loops' ops, as the compiler names these, each with the user's line
+    recorded: the ops as recorded that these are part of, each with its line; those of a backward
+        pass are named after the forward op, and have its line
+    number: place in the plan
     read: bytes that the step reads
     written: bytes that the step writes
     flops: operations: one per op and element, see `work_of`
@@ -40,6 +48,8 @@ class StepReport:
     written: int | None = None
     flops: int | None = None
     reason: str = ""  # why a host step is no kernel
+    recorded: list[tuple[str, str]] = field(default_factory=list)
+    number: int = 0
 
 
 @dataclass
@@ -94,6 +104,8 @@ def report(flush: Flush) -> FlushReport:
         found.steps = [
             describe(step, compiled.recipe, value, lines) for step in compiled.recipe.steps
         ]
+        for k, step in enumerate(found.steps):
+            step.number = k
     return found
 
 
@@ -160,7 +172,9 @@ def first_line(state: Any, last: Any) -> Any:
 
 def name_of(state: Any) -> str:
     """Return the name of a state's op, for people."""
-    return repr(state.prim) if isinstance(state.prim, LeafPrimitive) else str(state.prim.name)
+    if not isinstance(state.prim, LeafPrimitive):
+        return str(state.prim.name)
+    return f"a tensor from outside ({state.prim.kind}{HISTORIES[state.prim.grad]})"
 
 
 def site_text(state: Any) -> str:
@@ -176,7 +190,8 @@ def tier_of(plan: Any) -> str:
     if not isinstance(plan, TieredPlan):
         return "reference: compilation is off (WEND_COMPILE)"
     if plan.compiled is not None:
-        return f"machine code, bound to {len(plan.compiled.bound)} sets of sizes"
+        n = len(plan.compiled.bound)
+        return f"machine code, bound to {n} {'set' if n == 1 else 'sets'} of sizes"
     if plan.fault is not None:
         return f"reference: {plan.fault}"
     if plan.hopeless:
@@ -193,6 +208,7 @@ class Lines:
 
     def __init__(self, path: Any, sites: Any) -> None:
         self.state_of: dict[int, int] = {}
+        self.sources: dict[int, Source] = {}
         self.path = path
         self.sites = sites or {}
         self.texts: dict[int, str] = {}
@@ -201,14 +217,32 @@ class Lines:
         for k in range(path.n_states):
             for node in path.nodes_of(k):
                 self.state_of.update(dict.fromkeys(node.outputs, k))
+                if node.source is not None:
+                    self.sources.update(dict.fromkeys(node.outputs, node.source))
+
+    def _value(self, op: Op, function: Function) -> int | None:
+        """The value of the path that an op makes; for a copy, that of its operand."""
+        if op.outputs[0] in self.state_of:
+            return op.outputs[0]
+        i = function.base(op.reads[0].value) if op.reads else None
+        return i if i in self.state_of else None
 
     def of(self, op: Op, function: Function) -> str:
         """Return "file:line in function" of an op; a copy has the line of its operand."""
-        k = self.state_of.get(op.outputs[0])
-        if k is None and op.reads:
-            k = self.state_of.get(function.base(op.reads[0].value))
-        if k is None:
-            return ""
+        i = self._value(op, function)
+        return "" if i is None else self._text(self.state_of[i])
+
+    def recorded(self, op: Op, function: Function) -> tuple[str, str]:
+        """Return (name, line) of the op as recorded; ("", "") where it is not known."""
+        i = self._value(op, function)
+        if i is None:
+            return "", ""
+        source, k = self.sources.get(i), self.state_of[i]
+        if source is None or source.code is None:
+            return str(self.path.states[k].prim.name), self._text(k)
+        return f"{source.name}_backward", str(Site(source.code, source.lasti))
+
+    def _text(self, k: int) -> str:
         if k not in self.texts:
             if k in self.sites:
                 self.texts[k] = str(Site(*self.sites[k]))
@@ -228,10 +262,12 @@ def describe(
     if not isinstance(step, Kernel):
         found = StepReport("host", [(step.name, lines.of(step, f))])
         found.reason = f.reasons.get(step.outputs[0], "")
+        found.recorded = [lines.recorded(step, f)]
         reads, writes, ops = [f.base(r.value) for r in step.reads], list(step.outputs), [step]
     else:
         kind = "loops" if step.nest is not None else step.ops[0].kind
         found = StepReport(kind, [(op.name, lines.of(op, f)) for op in step.ops])
+        found.recorded = list(dict.fromkeys(lines.recorded(op, f) for op in step.ops))
         reads, writes, ops = step.reads, step.writes, step.ops
     if value is not None:
         found.read = sum(value(size_of(f, i)) for i in set(reads) - set(writes))

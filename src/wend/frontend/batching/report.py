@@ -102,5 +102,6 @@ def _how(group: Grouped) -> str:
         more = "" if len(group.gathered) <= 4 else ", ..."
         text += f"; gathered {shapes}{more}: {sum(n for _, n in group.gathered)} bytes"
     if group.shared:
-        text += f"; {group.shared} operands read in place"
+        noun = "operand" if group.shared == 1 else "operands"
+        text += f"; {group.shared} {noun} read in place"
     return f"{text}; {group.why}" if group.why else text

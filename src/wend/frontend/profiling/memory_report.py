@@ -6,13 +6,11 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any, NamedTuple
 
-from wend.core.holdings import holdings
-from wend.core.provenance import site_of
 from wend.frontend.profiling.event_lists import format_memory
 from wend.frontend.profiling.window import Window, line_of
 from wend.runtime.measure.allocations import MemoryEvent, MemoryOwner
 
-__all__ = ["HeldMemory", "MemoryReport", "MemoryRow", "memory"]
+__all__ = ["HeldMemory", "MemoryReport", "MemoryRow"]
 
 
 class MemoryRow(NamedTuple):
@@ -21,12 +19,14 @@ class MemoryRow(NamedTuple):
     owner: "parameters", "gradients", "result", "kept for backward", "temporaries of a flush", ...
     where: the op and the user's line, or the name within a module or optimizer; may be empty
     bytes: all together     count: how many pieces
+    module: dotted path of the module that the memory belongs to, where known
     """
 
     owner: str
     where: str
     bytes: int
     count: int
+    module: str = ""
 
 
 def _sorted(found: dict[tuple[str, str], list[int]]) -> list[MemoryRow]:
@@ -38,6 +38,7 @@ def _lines(rows: list[MemoryRow], most: int) -> list[str]:
     found = [
         f"  {format_memory(row.bytes):>10s} {row.count:5d}  {row.owner}"
         + (f": {row.where}" if row.where else "")
+        + (f", for {row.module}" if row.module and row.module not in row.where else "")
         for row in rows[:most]
     ]
     rest = rows[most:]
@@ -65,9 +66,30 @@ class HeldMemory:
             found[row.owner] = found.get(row.owner, 0) + row.bytes
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
+    def by_module(self, depth: int | None = None) -> dict[str, int]:
+        """Bytes by module, the largest first; "" has the memory that belongs to none.
+
+        depth: number of names of a path that count, None for all of them
+        """
+        found: dict[str, int] = {}
+        for row in self.rows:
+            path = ".".join(row.module.split(".")[:depth])
+            found[path] = found.get(path, 0) + row.bytes
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
     def __str__(self) -> str:
         lines = [f"held now: {format_memory(self.total)}"]
         lines += [f"  {format_memory(n):>10s}  {owner}" for owner, n in self.by_owner().items()]
+        modules = self.by_module()
+        if set(modules) - {""}:
+            lines.append("by module:")
+            lines += [
+                f"  {format_memory(n):>10s}  {path or 'of no module'}"
+                for path, n in list(modules.items())[:30]
+            ]
+            if len(modules) > 30:
+                rest = sum(list(modules.values())[30:])
+                lines.append(f"  {format_memory(rest):>10s}  {len(modules) - 30} more modules")
         lines += ["by line and name (bytes, pieces):", *_lines(self.rows, 30)]
         return "\n".join(lines)
 
@@ -81,21 +103,6 @@ class HeldMemory:
             for r in self.rows
         )
         return f"<p>held now: {format_memory(self.total)}</p><table>{head}{body}</table>"
-
-
-def memory() -> HeldMemory:
-    """Who holds the memory of tensors now: by owner, by the user's line, and by name.
-
-    Owners are parameters and buffers of modules, the state of optimizers, gradients, values kept
-    for backward passes, results, and tensors without a history.  Each piece of memory counts once.
-    Temporaries and the engine's own tables are not listed.  Nothing pending is computed.
-    """
-    found: dict[tuple[str, str], list[int]] = {}
-    for holding in holdings(site_of):
-        row = found.setdefault((holding.owner, holding.place), [0, 0])
-        row[0] += int(holding.array.nbytes)
-        row[1] += 1
-    return HeldMemory(_sorted(found))
 
 
 class MemoryReport:

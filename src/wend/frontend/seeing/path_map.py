@@ -20,7 +20,8 @@ SHOWN = 60
 class PathStretch:
     """Ops that always follow each other: from a parting of paths to the next.
 
-    ops: number of ops     first, last: names of ops     place: the first user's line
+    ops: number of ops, 0 where only operands differ     first, last: names of ops, or of an operand
+    place: the first user's line
     taken: how often a computation went through     ended: how often a computation ended here
     plans: how each plan that ends here is run
     branches: the ways that go on, most taken first
@@ -57,14 +58,15 @@ class PathMap:
     def __str__(self) -> str:
         rows = [row for stretch in self.stretches for row in stretch.walk()]
         ends = sum(1 for _, x in rows if x.ended)
-        lines = [f"{ends} paths, {len(rows)} stretches"]
+        lines = [f"{_counted(ends, 'path')}, {_counted(len(rows), 'stretch', 'es')}"]
         for depth, x in rows[:SHOWN]:
             ops = f"{x.first} ... {x.last}" if x.ops > 1 else x.first
+            count = _counted(x.ops, "op") if x.ops else "operands"
             at = f" at {x.place}" if x.place else ""
-            lines.append(f"{'  ' * depth}{x.taken} times: {x.ops} ops, {ops}{at}")
-            lines += [f"{'  ' * depth}  ends here {x.ended} times: {plan}" for plan in x.plans]
+            lines.append(f"{'  ' * depth}{_times(x.taken)}: {count}, {ops}{at}")
+            lines += [f"{'  ' * depth}  ends here {_times(x.ended)}: {plan}" for plan in x.plans]
         if len(rows) > SHOWN:
-            lines.append(f"... {len(rows) - SHOWN} more stretches")
+            lines.append(f"... {_counted(len(rows) - SHOWN, 'more stretch', 'es')}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -79,6 +81,14 @@ def paths() -> PathMap:
     _hot.synchronize()
     found = [_stretch(state) for state in _hot.current_trace().root.offspring()]
     return PathMap(sorted(found, key=lambda x: -x.taken))
+
+
+def _counted(n: int, noun: str, more: str = "s") -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}{more}"
+
+
+def _times(n: int) -> str:
+    return "once" if n == 1 else f"{n} times"
 
 
 def _stretch(start: Any) -> PathStretch:
@@ -107,7 +117,9 @@ def _ends(state: Any) -> bool:
 
 
 def _made(states: list[Any]) -> PathStretch:
-    ops = [s for s in states if not isinstance(s.prim, LeafPrimitive)] or states
+    ops = [s for s in states if not isinstance(s.prim, LeafPrimitive)]
+    ends = (ops[0], ops[-1]) if ops else (states[0], states[0])
+    first, latest = [str(name_of(s) if ops else s.prim.kind) for s in ends]
     placed = next((s for s in ops if s.code is not None), None)
     place = "" if placed is None else str(Site(placed.code, placed.lasti))
     plans = []
@@ -117,6 +129,6 @@ def _made(states: list[Any]) -> PathStretch:
     last = states[-1]
     behind = sum(child.passed for child in last.offspring())
     return PathStretch(
-        len(ops), name_of(ops[0]), name_of(ops[-1]), place, int(states[0].passed),
+        len(ops), first, latest, place, int(states[0].passed),
         max(0, int(last.passed) - behind) if plans else 0, plans,
     )  # fmt: skip

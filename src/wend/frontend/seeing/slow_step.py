@@ -40,8 +40,8 @@ class WhySlow:
             return "nothing has been computed yet"
         if not self.reasons:
             return (
-                f"nothing slowed the last step: its {self.flushes} computations ran by ready "
-                "machine code. Its kernels take the time: see wend.debug.explain()"
+                f"nothing slowed the last step: {_counted(self.flushes, 'computation')} ran by "
+                "ready machine code. Its kernels take the time: see wend.debug.explain()"
             )
         lines = []
         for reason in self.reasons:
@@ -69,11 +69,16 @@ def why_slow() -> WhySlow:
             found.reasons.append(
                 SlowReason(
                     "backward",
-                    f"{part} was run by {way}, {n} times, and not as one known step",
+                    f"{part}: run by {way}{f', {n} times' if n > 1 else ''}, and not as one known "
+                    "step",
                     "The pass of a path that comes back is known from the second time on.",
                 )
             )
     return found
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
@@ -107,11 +112,20 @@ def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
             )
         )
     if flush.tier.startswith("reference"):
+        pending = "compiled" in flush.tier or "planned" in flush.tier
+        remedy = (
+            "Machine code is made in the background meanwhile, and later visits run that. "
+            "WEND_COMPILE=force makes the first visit wait for machine code."
+            if "being" in flush.tier
+            else "The third visit of a path has it compiled; later visits run machine code."
+            if pending
+            else "wend.debug.explain() has the reason; wend env tells whether code can be made."
+        )
         found.append(
             SlowReason(
-                "new kernel" if "compiled" in flush.tier else "reference",
+                "new kernel" if pending else "reference",
                 f"{where} ran op by op by NumPy ({flush.tier})",
-                "The third visit of a path has it compiled; later visits run machine code.",
+                remedy,
             )
         )
     hosts = flush.host_steps
@@ -122,7 +136,7 @@ def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
         found.append(
             SlowReason(
                 "host",
-                f"{where} has {len(hosts)} steps that no kernel computes: {names}, first at "
+                f"{where} has {_counted(len(hosts), 'step')} that no kernel computes: {names}, first at "
                 f"{first} ({reason})",
                 "Such steps cost a call of NumPy each; another op may do the same.",
             )
