@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from common import progress
 from digits import CNN, load
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -28,7 +29,7 @@ def train(epochs: int) -> tuple[torch.nn.Module, torch.Tensor, torch.Tensor]:
     images, labels = train.tensors
     model = CNN()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(epochs):
+    for _ in progress(range(epochs), "training"):
         for rows in torch.randperm(len(images)).split(32):
             optimizer.zero_grad()
             F.cross_entropy(model(images[rows]), labels[rows]).backward()

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from common import options
+from common import options, progress
 from torch import nn
 from words import prepare
 
@@ -63,7 +63,7 @@ def train(args: Any) -> tuple[Tagger, list[Any]]:
     size, train, test, _ = prepare(args)
     model = Tagger(size)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for _ in range(args.epochs):
+    for _ in progress(range(args.epochs), "training"):
         for start in range(0, len(train), 8):
             optimizer.zero_grad()
             sum(model.loss(*example) for example in train[start : start + 8]).backward()

@@ -12,11 +12,12 @@ import ast
 import json
 import sysconfig
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 # Not library code: tests, a GUI, and a grammar kept for old programs.
 SKIPPED = {"test", "tests", "idlelib", "lib2to3", "turtledemo", "site-packages", "ensurepip"}
@@ -48,6 +49,17 @@ def report(metrics: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     if args.metrics:
         Path(args.metrics).write_text(json.dumps(metrics, indent=1), encoding="utf-8")
     return metrics
+
+
+def progress(
+    steps: Iterable[Any] | None = None, title: str = "", *, total: int | None = None, begun: int = 0
+) -> tqdm[Any]:
+    """Return the steps with a bar on standard error, or a bar to update, if that is a terminal.
+
+    total: number of steps, if `steps` does not tell     begun: how many are done already
+    """
+    # disable=None: no bar where the output goes to a file or a pipe
+    return tqdm(steps, title, total, initial=begun, leave=False, disable=None)
 
 
 def library_modules(limit: int = 0) -> Iterator[tuple[str, ast.Module]]:

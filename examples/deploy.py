@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 import words
 from aot_digits import train as train_digits
+from common import progress
 from torch import nn
 
 Example = tuple[torch.Tensor, torch.Tensor]
@@ -90,7 +91,7 @@ def train_tagger(epochs: int, limit: int) -> tuple[Tagger, list[Example], torch.
     vocabulary, train, test, weights = words.prepare(settings)
     model = Tagger(vocabulary)
     optimizer = torch.optim.Adam(model.parameters(), lr=4e-3)
-    for _ in range(epochs):
+    for _ in progress(range(epochs), "training"):
         for start in range(0, len(train), 8):
             batch = train[start : start + 8]
             loss = sum(model.loss(*example, weights) for example in batch)

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import options, report, same_start
+from common import options, progress, report, same_start
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
@@ -103,29 +101,6 @@ class ShuffledBatches(Sampler):
         self.generator.set_state(self.epoch_start)
         if self.position == len(self):  # the epoch was over: its shuffle is used up
             torch.randperm(self.count, generator=self.generator)
-
-
-class Bar:
-    """A progress bar on standard error, if that is a terminal."""
-
-    def __init__(self, title: str, total: int) -> None:
-        self.title, self.total = title, total
-        self.drawn = sys.stderr.isatty()
-        self.start = time.perf_counter()
-
-    def show(self, done: int, note: str) -> None:
-        """Draw the bar with so many of the steps done."""
-        if self.drawn:
-            full = 30 * done // self.total
-            seconds = time.perf_counter() - self.start
-            line = f"{self.title} [{'#' * full}{'.' * (30 - full)}] {done}/{self.total} {note}"
-            sys.stderr.write(f"\r{line} {seconds:.0f} s\x1b[K")
-            sys.stderr.flush()
-
-    def close(self) -> None:
-        """Remove the bar."""
-        if self.drawn:
-            sys.stderr.write("\r\x1b[K")
 
 
 class Run:
@@ -222,18 +197,17 @@ def train(run: Run, title: str, args: Any) -> None:
     # A generator of its own: an iterator that draws from the global one would disturb dropout.
     loader = DataLoader(run.train, batch_sampler=run.order, generator=torch.Generator())
     total = args.epochs * len(run.order)
-    bar = Bar(title, total)
-    while len(run.losses) < total:
-        for images, labels in loader:
-            run.step(images, labels)
-            done = len(run.losses)
-            bar.show(done, f"loss {run.losses[-1]:.3f}")
-            if path and (done % args.every == 0 or done == total):
-                save(run.state_dict(), path)
-            if done == args.stop_after:
-                bar.close()
-                return
-    bar.close()
+    with progress(title=title, total=total, begun=len(run.losses)) as bar:
+        while len(run.losses) < total:
+            for images, labels in loader:
+                run.step(images, labels)
+                done = len(run.losses)
+                bar.set_postfix_str(f"loss {run.losses[-1]:.3f}", refresh=False)
+                bar.update()
+                if path and (done % args.every == 0 or done == total):
+                    save(run.state_dict(), path)
+                if done == args.stop_after:
+                    return
 
 
 def main(argv: list[str] | None = None) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import options, report, same_start
+from common import options, progress, report, same_start
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
@@ -104,7 +104,7 @@ def train_stage(
     """Train every exit for a stage; return how often a block took how many turns."""
     x, y = data
     taken: Counter[int] = Counter()
-    for _ in range(args.epochs):
+    for _ in progress(range(args.epochs), "a stage"):
         order = list(range(len(x)))
         shuffler.shuffle(order)
         for start in range(0, len(order), args.batch_size):

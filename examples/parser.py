@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from common import held_out, library_modules, options, report, same_start
+from common import held_out, library_modules, options, progress, report, same_start
 from torch import nn
 
 SHIFT, REDUCE = 0, 1
@@ -157,7 +157,7 @@ def train_epoch(
 ) -> list[float]:
     """Go once through the training expressions; return each batch's loss."""
     losses = []
-    for start in range(0, len(train), batch):
+    for start in progress(range(0, len(train), batch), "an epoch"):
         tokens, actions = zip(*train[start : start + batch], strict=True)
         found = for_all(model, tokens, actions)
         loss = torch.stack([part for _, part in found if part is not None]).sum() / len(tokens)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from common import options, report, same_start
+from common import options, progress, report, same_start
 from torch import nn
 
 SIZES = [(150, 120), (184, 100)]
@@ -61,7 +61,7 @@ def train(network: Convolutions, steps: int, seed: int) -> list[float]:
     """Train towards a mean activation of 1, image sizes taking turns; return the losses."""
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     losses = []
-    for step in range(steps):
+    for step in progress(range(steps), "training"):
         x = image(*SIZES[step % len(SIZES)], seed)
         loss = (network(x).mean(dim=(2, 3)) - 1).square().mean()
         optimizer.zero_grad()

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from common import held_out, library_modules, options, report, same_start
+from common import held_out, library_modules, options, progress, report, same_start
 from torch import nn
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -148,7 +148,7 @@ def train_epoch(
 ) -> list[float]:
     """Go once through the training trees; return each batch's loss."""
     losses = []
-    for start in range(0, len(train), batch):
+    for start in progress(range(0, len(train), batch), "an epoch"):
         chosen = train[start : start + batch]
         scores = torch.cat([model(tree) for tree, _ in chosen])
         loss = F.cross_entropy(scores, torch.tensor([answer for _, answer in chosen]))

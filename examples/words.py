@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from common import held_out, library_modules, options, report, same_start
+from common import held_out, library_modules, options, progress, report, same_start
 from torch import nn
 
 LOWER, CAPITALISED, OTHER = range(3)
@@ -141,7 +141,7 @@ def train_epoch(
 ) -> list[float]:
     """Go once through the training sentences; return each batch's loss."""
     losses = []
-    for start in range(0, len(train), batch):
+    for start in progress(range(0, len(train), batch), "an epoch"):
         chosen = train[start : start + batch]
         loss = sum(
             F.cross_entropy(model(words), tags, weight=weights, reduction="sum")

@@ -37,8 +37,16 @@ class Site:
     def __str__(self) -> str:
         if self.code is None:
             return "an unknown place"
-        text = f"{self.code.co_filename}:{self.line} in {self.code.co_qualname}"
+        text = f"{shown_name(self.code.co_filename)}:{self.line} in {self.code.co_qualname}"
         return f"{text} ({self.module})" if self.module else text
+
+
+def shown_name(file: str) -> str:
+    """A file's name for people; for a cell of a notebook the cell's, as in "Cell In[3]"."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = None if ipython is None or os.path.exists(file) else ipython.get_ipython()
+    named = None if shell is None else shell.compile.format_code_name(file)
+    return file if named is None else " ".join(named)
 
 
 def user_site() -> tuple[Any, int]:

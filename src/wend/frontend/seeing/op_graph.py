@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend.core.provenance import shown_name
 
 __all__ = ["PARTS", "Call", "Edit", "OpGraph", "OpNode"]
 
@@ -67,7 +68,7 @@ class OpNode:
     @property
     def place(self) -> str:
         """ "file:line in function", or "" where no line is known."""
-        return f"{self.file}:{self.line} in {self.function}" if self.file else ""
+        return f"{shown_name(self.file)}:{self.line} in {self.function}" if self.file else ""
 
     @property
     def source(self) -> str:
@@ -220,11 +221,14 @@ class OpGraph:
         if node.phase != "forward":
             called = f"{node.phase}: {called}"
         operands = " ".join(self.nodes[i].name or f"%{i}" for i in node.inputs)
-        place = f"{Path(node.file).name}:{node.line} in {node.function}" if node.file else ""
+        name = Path(shown_name(node.file)).name
+        place = f"{name}:{node.line} in {node.function}" if node.file else ""
         return (f"%{node.id}", called, node.type_text, operands, node.module, place)
 
     def __str__(self) -> str:
         return self.table()
+
+    __repr__ = __str__
 
     def _repr_html_(self) -> str:
         text: str = PARTS[".svg"](self)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import Any
 
+from wend.core.provenance import shown_name
 from wend.frontend.seeing.folding import Folding, fold
 from wend.frontend.seeing.op_graph import PHASES, OpGraph, OpNode
 
@@ -147,7 +148,7 @@ def packed(values: list[Any]) -> Any:
 
 def map_text(texts: Table, key: tuple[str, int, str]) -> list[int]:
     file, line, function = key
-    return [texts.number(file), line, texts.number(function)]
+    return [texts.number(shown_name(file)), line, texts.number(function)]
 
 
 def clip(text: str) -> str:

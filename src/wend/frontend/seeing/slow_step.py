@@ -136,8 +136,8 @@ def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
         found.append(
             SlowReason(
                 "host",
-                f"{where} has {_counted(len(hosts), 'step')} that no kernel computes: {names}, first at "
-                f"{first} ({reason})",
+                f"{where} has {_counted(len(hosts), 'step')} that no kernel computes: {names}, "
+                f"first at {first} ({reason})",
                 "Such steps cost a call of NumPy each; another op may do the same.",
             )
         )

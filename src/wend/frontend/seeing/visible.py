@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wend.core.provenance import shown_name
 from wend.frontend.seeing.folding import Fold, Folding
 from wend.frontend.seeing.op_graph import OpNode
 
@@ -85,7 +86,7 @@ def caption(item: OpNode | Fold) -> Caption:
 def hint(item: OpNode | Fold) -> str:
     """The lines that a pointer over a box shows."""
     if isinstance(item, OpNode):
-        where = f"{item.file}:{item.line}" if item.file else ""
+        where = f"{shown_name(item.file)}:{item.line}" if item.file else ""
         rows = [f"{item.op} {item.name}".strip(), item.type_text, item.module, where, item.source]
         return printable("\n".join(row for row in rows if row))
     ops = [op for op in item.ops() if not op.is_leaf]
