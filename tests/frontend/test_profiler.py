@@ -201,7 +201,7 @@ def test_the_trace_is_nested_and_its_slices_add_up(tier, tmp_path):
     events = complete(trace)
     assert all(isinstance(e["ts"], float) and e["dur"] >= 0 for e in events)
     pairs = check_nesting(events)
-    around = {(inner["cat"], outer["cat"]) for inner, outer in pairs}
+    around = {(inner["args"]["kind"], outer["args"]["kind"]) for inner, outer in pairs}
     assert ("module", "user") in around  # the model within the stretch
     assert ("module", "module") in around
     assert ("flush", "optimizer") in around
@@ -235,7 +235,7 @@ def test_a_kernel_tells_its_lines_with_shares_that_add_up(tmp_path):
             run()
         with profile() as p:
             run()
-    kernels = [e for e in complete(trace_of(p, tmp_path / "t.json")) if e["cat"] == "kernel"]
+    kernels = [e for e in complete(trace_of(p, tmp_path / "t.json")) if e["args"]["kind"] == "kernel"]
     assert len(kernels) == 1
     lines = kernels[0]["args"]["lines"]
     assert len(lines) == 2 and all("test_profiler.py" in line for line in lines)
@@ -286,7 +286,7 @@ def test_the_limit_of_bytes_keeps_whole_steps(tmp_path):
     size = whole.stat().st_size
     cut = trace_of(p, tmp_path / "cut.json", max_bytes=size // 2)
     assert (tmp_path / "cut.json").stat().st_size <= size // 2
-    names = [e["name"] for e in complete(cut) if e["cat"] == "step"]
+    names = [e["name"] for e in complete(cut) if e["args"]["kind"] == "step"]
     assert names == [f"ProfilerStep#{k}" for k in range(len(names))] and 4 < len(names) < 12
     kept = complete(cut)
     assert kept == complete(everything)[: len(kept)]

@@ -15,6 +15,15 @@ __all__ = ["MOST_BYTES", "write_trace"]
 
 #: Viewers open files of this size; larger ones are cut behind a whole step.
 MOST_BYTES = 100_000_000
+#: Categories under which readers of PyTorch's traces look for slices; those of the other kinds are
+#: the kinds. PyTorch's "kernel" is for kernels of a GPU.
+CATEGORIES = {
+    "step": "user_annotation",
+    "user": "user_annotation",
+    "optimizer": "user_annotation",
+    "kernel": "cpu_op",
+    "numpy": "cpu_op",
+}
 #: A kernel's lines are listed up to this number.
 _MOST_LINES = 24
 
@@ -112,7 +121,7 @@ def events_of(tree: SliceTree, window: Window, tracks: Tracks) -> Iterator[str]:
     for found in tree.walk():
         one = found.slice
         yield (
-            f'{{"ph": "X", "cat": {json.dumps(one.kind)}, "name": {json.dumps(one.name)}, '
+            f'{{"ph": "X", "cat": {json.dumps(CATEGORIES.get(one.kind, one.kind))}, "name": {json.dumps(one.name)}, '
             f'"pid": {tracks.process}, "tid": {tracks[one.track]}, '
             f'"ts": {_us(one.begin - window.start)}, "dur": {_us(one.end - one.begin)}, '
             f'"args": {json.dumps(arguments(one.kind, one.about, window))}}}'
@@ -125,7 +134,12 @@ def _us(ns: int) -> str:
 
 
 def arguments(kind: str, about: Any, window: Window) -> dict[str, Any]:
-    """Return the facts about a slice that a viewer shows besides the name."""
+    """Return the facts about a slice that a viewer shows besides the name: first the kind."""
+    return {"kind": kind, **facts(kind, about, window)}
+
+
+def facts(kind: str, about: Any, window: Window) -> dict[str, Any]:
+    """Return the facts about a slice, by kind."""
     if isinstance(about, Scope):
         return {"Module path": about.about} if about.kind == "module" else {}
     if kind == FLUSH and isinstance(about, MeasuredFlush):
