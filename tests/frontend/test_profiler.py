@@ -235,7 +235,9 @@ def test_a_kernel_tells_its_lines_with_shares_that_add_up(tmp_path):
             run()
         with profile() as p:
             run()
-    kernels = [e for e in complete(trace_of(p, tmp_path / "t.json")) if e["args"]["kind"] == "kernel"]
+    kernels = [
+        e for e in complete(trace_of(p, tmp_path / "t.json")) if e["args"]["kind"] == "kernel"
+    ]
     assert len(kernels) == 1
     lines = kernels[0]["args"]["lines"]
     assert len(lines) == 2 and all("test_profiler.py" in line for line in lines)

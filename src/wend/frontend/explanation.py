@@ -23,8 +23,8 @@ def explain(op: str | None = None) -> Explanation:
     op: the name of an op, or of a gradient ("linear_backward"): only its kernels are shown
 
     The step is all that was computed since its path was last taken: an iteration of a loop. Per
-    flush: why the path was new, the executor, each kernel with the fused ops and the user's lines
-    (for gradients those of the forward op), bytes and operations, host steps with reasons. Per
+    flush: why the path was new, the executor, each kernel with the fused ops and the user's lines,
+    bytes and operations, host steps with reasons. Gradients have the line of the forward op. Per
     backward pass: the ways that ran its parts, and why others declined.
 
     Printing shows the text; notebooks show a table; `passes()` the result of each pass.

@@ -120,8 +120,9 @@ def events_of(tree: SliceTree, window: Window, tracks: Tracks) -> Iterator[str]:
     """The events of a slice, and of all slices within."""
     for found in tree.walk():
         one = found.slice
+        category = CATEGORIES.get(one.kind, one.kind)
         yield (
-            f'{{"ph": "X", "cat": {json.dumps(CATEGORIES.get(one.kind, one.kind))}, "name": {json.dumps(one.name)}, '
+            f'{{"ph": "X", "cat": {json.dumps(category)}, "name": {json.dumps(one.name)}, '
             f'"pid": {tracks.process}, "tid": {tracks[one.track]}, '
             f'"ts": {_us(one.begin - window.start)}, "dur": {_us(one.end - one.begin)}, '
             f'"args": {json.dumps(arguments(one.kind, one.about, window))}}}'
