@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wend.base.devices import CPU
-from wend.base.errors import CompileError
+from wend.base.errors import CompileError, ShapeError
 from wend.core import _hot, _types
 from wend.core._types import LeafPrimitive
 from wend.core.graph import Node
@@ -41,6 +41,8 @@ class Collector:
     #: ops; the last node of all flushes has None in place of the serial.
     of_source: dict[Any, int] = field(default_factory=dict)
     kernels: int = 0
+    #: (record or flush, group there) -> number of the group.
+    groups: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def add(self, flush: WatchedFlush) -> None:
         """Add all ops of a flush."""
@@ -87,7 +89,8 @@ class _Part:
     def __init__(self, whole: Collector, flush: WatchedFlush) -> None:
         self.whole = whole
         self.flush = flush
-        self.env: dict[int, int] = {}  # id in the path -> id of the node
+        #: id in the path -> id of the node
+        self.env: dict[int, int] = {} if flush.env is None else flush.env
         self.types: dict[int, Any] = dict(enumerate(flush.types))
         self.shapes = {i: type_.shape for i, type_ in self.types.items()}
         self.kernel_of = self._kernels()
@@ -138,7 +141,7 @@ class _Part:
 
     def _add_leaf(self, i: int) -> None:
         value, type_ = self.flush.values.get(i), self.types[i]
-        known = None
+        known = None if self.flush.env is None else self.env.get(i)
         if value is not None:
             known = self.whole.made.get(id(value))
             if known is None and value.segment is not None:
@@ -178,7 +181,9 @@ class _Part:
             self.env[i] = node.id
         for inner in nodes:  # a backward pass may read the values inside of a composite
             self.env.update((o, node.id) for o in inner.outputs if o not in outputs)
-        node.kernel = self._kernel([*outputs, *(o for inner in nodes for o in inner.outputs)])
+        made = [*outputs, *(o for inner in nodes for o in inner.outputs)]
+        node.kernel = self._kernel(made)
+        self._note_group(node, made)
         for serial in (self.flush.serial, None):
             key = (serial, k, state.prim.name, state.code, state.lasti)
             self.whole.of_source[key] = node.id
@@ -190,6 +195,16 @@ class _Part:
         )
         for n, i in enumerate(outputs):
             self.whole.results[id(self.flush.values[i])] = (node.id, n)
+
+    def _note_group(self, node: OpNode, made: Any) -> None:
+        """Note which group has computed an op."""
+        flush = self.flush
+        local = next((flush.groups[i] for i in made if i in flush.groups), None)
+        if local is None:
+            return
+        key = (id(flush) if flush.record is None else flush.record, local)
+        node.group = self.whole.groups.setdefault(key, len(self.whole.groups))
+        node.members = flush.members[local] if local < len(flush.members) else None
 
     def _result(self, i: int) -> tuple[int, int]:
         """(node, number of the result) of an operand."""
@@ -262,7 +277,7 @@ class _Part:
                 extents = path.shape_of(o)
                 shape = tuple([evaluate(e, self.shapes, self.flush.args) for e in extents])
                 found.append(_types.intern_type(shape, path.dtype_of(o), CPU))
-        except (CompileError, TypeError):  # the path has no extents, or a number is not known
+        except (CompileError, TypeError, IndexError):  # no extents, or something is not known
             return []
         return found
 
@@ -272,7 +287,7 @@ class _Part:
             args = [evaluate(e, self.shapes, self.flush.args) for e in node.args]
             types = [self.types[i] for i in node.inputs]
             return list(node.program.out_types(types, args))
-        except (TypeError, KeyError):  # numbers that are not known any more decide the types
+        except (TypeError, KeyError, IndexError, ShapeError):  # what is not known any more decides
             return [_types.intern_type((), row[1], CPU) for row in node.program.outs]
 
     def _kernel(self, ids: Any) -> int | None:

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from wend.base import tree
-from wend.base.devices import CPU
-from wend.base.dtypes import float32
 from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core import _hot, _types
+from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.debug._collect import Collector
+from wend.debug._explored import explored_graph, program_of
+from wend.debug._last_step import last_flushes
 from wend.debug._watch import Watch, WatchedFlush, watching
 from wend.frontend.seeing.dot import dot_of
 from wend.frontend.seeing.op_graph import PARTS, OpGraph
@@ -20,7 +20,6 @@ from wend.frontend.seeing.page import page_of
 from wend.frontend.seeing.rerun import run
 from wend.frontend.seeing.svg import svg_of
 from wend.nn.modules.module import Module
-from wend.runtime.flush_log import last_step
 from wend.transforms.walk import path_of
 
 __all__ = ["graph", "watch"]
@@ -33,9 +32,6 @@ PARTS.update({
     ".txt": lambda graph: graph.table(None),
 })  # fmt: skip
 
-#: Stands for the type of a value that nothing knows any more.
-_NOTHING = _types.intern_type((), float32, CPU)
-
 
 def graph(target: Any = None, /, *args: Any, **kwargs: Any) -> OpGraph:
     """The graph of a module's forward pass, of a function, of a tensor's history, of the last step.
@@ -44,14 +40,17 @@ def graph(target: Any = None, /, *args: Any, **kwargs: Any) -> OpGraph:
     - a module, or a function (a whole training step, for example): called once with the further
       arguments, with all effects. Forward, backward and update are in the graph.
     - a tensor: the ops behind the tensor, as far as gradients still need these
+    - a function explored, without arguments: of `torch.export`, a session, `torch.jit`. Branches,
+      loops and merged values are nodes, and sizes are expressions
     - None: the last step, which is all that was computed since the last path was taken before;
-      without module paths, and without ops whose structure does not repeat
+      without module paths. Ops have the kernel, or the group of like ops that ran together
 
     Each op has its shapes, the user's line, and (for calls) the path of the module.
 
     Raises ArgumentTypeError for another target; ArgumentError for arguments of no function.
     """
-    if target is not None and not isinstance(target, Tensor) and not callable(target):
+    known = target is None or isinstance(target, Tensor) or callable(target)
+    if not known and program_of(target) is None:
         raise ArgumentTypeError(
             f"graph: expected a module, a function, a tensor or None, got {type(target).__name__}"
         )
@@ -59,6 +58,12 @@ def graph(target: Any = None, /, *args: Any, **kwargs: Any) -> OpGraph:
         if args or kwargs:
             raise ArgumentError("graph: a tensor or the last step takes no further arguments")
         return last_graph() if target is None else history(target)
+    if not args and not kwargs:
+        program = program_of(target)
+        if program is not None:
+            return explored_graph(program)
+    if not callable(target):
+        raise ArgumentError("graph: a function explored takes no further arguments")
     root = target if isinstance(target, Module) else None
     name = type(target).__name__ if root is not None else _name_of(target)
     with watch(name, root) as found:
@@ -127,21 +132,16 @@ def last_graph() -> OpGraph:
     Shapes are those for which the path was planned; later visits may have had unlike shapes.
     """
     _hot.synchronize()
-    flushes = []
-    lost = 0
-    for row in last_step():
-        plan = row.plan
-        path = None if plan is None else getattr(plan, "reference", plan).path
-        if path is not None:
-            types = [t if t is not None else _NOTHING for t in path.types]
-            sites = dict(row.sites or {})
-            flushes.append(WatchedFlush(path, 0, sites, types, list(path.args), plan=plan))
-        else:
-            lost += row.n_ops
-    title = "the last step"
-    if lost:
-        title += f" ({lost} ops on new paths, or of no path, are not kept: take them again)"
-    return _graph(title, flushes, Watch(), [])
+    found = last_flushes()
+    notes = []
+    if found.lanes:
+        notes.append(f"a lane stands for each of {found.lanes} fibers")
+    if found.unseen:
+        notes.append("gradients of groups, which are not recorded op by op, are left out")
+    if found.lost:
+        notes.append(f"{found.lost} ops are not kept")
+    title = f"the last step ({'; '.join(notes)})" if notes else "the last step"
+    return _graph(title, found.flushes, Watch(), [])
 
 
 def history(tensor: Tensor) -> OpGraph:

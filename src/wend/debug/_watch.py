@@ -25,6 +25,7 @@ from wend.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+from wend.runtime.batching.report import Noted, next_record, records
 from wend.runtime.measure.engine import measure_engine
 from wend.runtime.measure.recorder import RUNNING, MeasuredFlush, SliceRecorder
 from wend.runtime.measure.shares import seconds_by_step
@@ -45,6 +46,9 @@ class WatchedFlush:
     values: id -> value of the path, as far as known; kept so that ids stay unique
     plan: the plan that ran, or None    segment: the flush as gradients need the values
     summaries: of values, by id, if kept     nanoseconds: by number of the state, if measured
+    groups: number of the group that made a value, by id     members: how many ran, per group
+    record: where several flushes have the same groups, the same number
+    env: id in the path -> id of the node, of a flush in two parts
     """
 
     path: PathGraph
@@ -57,6 +61,19 @@ class WatchedFlush:
     segment: Any = None
     summaries: dict[int, dict[str, Any]] = field(default_factory=dict)
     nanoseconds: dict[int, float] = field(default_factory=dict)
+    groups: dict[int, int] = field(default_factory=dict)
+    members: list[int] = field(default_factory=list)
+    record: int | None = None
+    env: dict[int, int] | None = None
+
+    def note_groups(self, noted: Noted) -> None:
+        """Put the groups of a record into the flush."""
+        if noted.owners is None:
+            return
+        before = len(self.members)
+        self.groups.update((i, before + k) for i, k in noted.owners().items())
+        listed = noted.groups() if callable(noted.groups) else noted.groups
+        self.members += [members for _, members, *_ in listed]
 
 
 @dataclass
@@ -172,8 +189,11 @@ def watching(
         if values:
             unmade = {i for i, v in enumerate(batch.values) if v.buffer is None}
             live = sorted({*live, *unmade})
+        begin = next_record()
         unwatched("execute")(batch, live)
         flush.plan = _last_plan()
+        for noted in records(begin, next_record()):
+            flush.note_groups(noted)
         if recorder is not None:
             flush.nanoseconds = _measured(recorder)
         if values:
@@ -181,9 +201,10 @@ def watching(
             flush.summaries = {i: summary(array) for i, array in made}
 
     def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
-        for batch in batches:
-            _watched(watch, batch)
+        flushes = [_watched(watch, batch) for batch in batches]
+        begin = next_record()
         unwatched("execute_many")(batches, lives)
+        _note_lanes(flushes, begin, next_record())
 
     with ExitStack() as stack:
         stack.enter_context(config.override(autobatch=False))
@@ -219,6 +240,26 @@ def _watched(watch: Watch, batch: FlushJob) -> WatchedFlush:
     flush = WatchedFlush(path, batch.serial, sites, types, list(batch.args), values)
     watch.flushes.append(flush)
     return flush
+
+
+def _note_lanes(flushes: list[WatchedFlush], begin: int, end: int) -> None:
+    """Put groups into watched flushes of fibers that have just run: lanes of equal ops."""
+    for noted in records(begin, end):
+        if callable(noted.groups) or noted.owners is not None:
+            continue
+        if not noted.groups or noted.groups[0][0] is None:
+            continue
+        form = _form(noted.states)
+        for flush in flushes:
+            if not flush.groups and _form(flush.path.states[: flush.path.n_states]) == form:
+                flush.groups = dict.fromkeys(range(len(flush.types)), 0)
+                flush.members = [noted.groups[0][1]]
+                flush.record = noted.serial
+
+
+def _form(states: list[Any]) -> list[Any]:
+    """The ops of a path with operands, whatever the sizes."""
+    return [(state.prim, tuple(state.operand_indices())) for state in states]
 
 
 def _measured(recorder: SliceRecorder) -> dict[int, float]:

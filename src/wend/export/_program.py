@@ -34,6 +34,9 @@ class GraphText:
     def __init__(self, program: StaticGraph) -> None:
         self._program = program
 
+    def _static_graph(self) -> StaticGraph:
+        return self._program
+
     def __str__(self) -> str:
         return "\n".join(text.lines(self._program))
 
@@ -53,6 +56,9 @@ class ExportedProgram:
         self.program = program
         self.dims = dims
         self._example = example
+
+    def _static_graph(self) -> StaticGraph:
+        return self.program
 
     @property
     def graph(self) -> GraphText:
@@ -169,6 +175,9 @@ class ProgramModule(Module):
         self._places: dict[int, tuple[Module, str]] = {}
         for c in exported.program.captured:
             self._place(c.id, c.name, c.kind, c.tensor)
+
+    def _static_graph(self) -> StaticGraph:
+        return self._exported.program
 
     def _place(self, number: int, name: str, kind: str, tensor: Tensor) -> None:
         *path, last = name.split(".")

@@ -62,6 +62,9 @@ class Session:
         """The names of the results, in order."""
         return list(self._outputs)
 
+    def _static_graph(self) -> StaticGraph:
+        return self._exported.program
+
     @property
     def graph(self) -> GraphText:
         """The graph; printed, it shows ops, branches, loops and the user's lines."""

@@ -77,6 +77,9 @@ class _Scripted:
         args, kwargs = self._example
         return explore(self._target(), args, kwargs)
 
+    def _static_graph(self) -> Any:
+        return self.exported().program
+
     @property
     def graph(self) -> Any:
         """The graph; printed, it shows ops, branches, loops and the user's lines."""

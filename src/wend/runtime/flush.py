@@ -16,6 +16,7 @@ from wend.core.provenance import last_site
 from wend.runtime.backend import MAX_PLANS, Executor, Plan
 from wend.runtime.batching.executor import await_code, run_regions
 from wend.runtime.batching.levels import GroupedPlan
+from wend.runtime.batching.report import next_record
 from wend.runtime.batching.split_flush import run_in_parts
 from wend.runtime.flush_log import note_flush, note_grouped
 from wend.runtime.native.launcher import launcher
@@ -70,7 +71,10 @@ def run_planned(job: FlushJob, live: list[int]) -> str:
     """Compute the live values of a flush by a plan for its path."""
     made = COUNTS["plans"]
     plan = find_plan(job, live)
-    note_flush(plan, job, COUNTS["plans"] != made, [*_asked(), (name_of_plan(plan), "")])
+    at = next_record()
+    records = (at, at + 1) if isinstance(plan, GroupedPlan) else (0, 0)
+    asked = [*_asked(), (name_of_plan(plan), "")]
+    note_flush(plan, job, COUNTS["plans"] != made, asked, records)
     try:
         plan.run(job)
         if job.state is not None:
@@ -115,9 +119,10 @@ def execute(job: FlushJob, live: list[int]) -> None:
     """Compute the live values of a flush for which the launcher knows no ready plan."""
     outer = getattr(_flush, "asked", None)
     _flush.asked = asked = [(READY.name, not_ready(job, live))]
+    begin = next_record()
     try:
         if ask(BATCHED, job, live):
-            note_grouped(job, asked)
+            note_grouped(job, asked, (begin, next_record()))
         else:
             run_instead(lambda: run_otherwise(job, live), job, live)
     finally:
@@ -144,8 +149,11 @@ def ask(executor: FlushExecutor, job: FlushJob, live: list[int]) -> bool:
 def run_otherwise(job: FlushJob, live: list[int]) -> None:
     """Compute the live values of a flush by an executor behind the first two, or by rules alone."""
     try:
+        begin = next_record()
         for executor in EXECUTORS[2:]:
             if ask(executor, job, live):
+                if executor is SPLIT:
+                    note_grouped(job, _asked(), (begin, next_record()))
                 return
     except Exception as error:
         if is_told(error) or is_interrupt(error):

@@ -21,6 +21,8 @@ class Flush(NamedTuple):
     asked: tuple[tuple[str, str], ...]  # (executor, why it declined, or "" for the one that ran)
     #: For a flush of fibers: (executor of lanes, number of lanes, why not run together, or "").
     lanes: Sequence[tuple[str, int, str]] = ()
+    #: The serials of its records in `batching.report`, first and end, if groups or lanes ran.
+    records: tuple[int, int] = (0, 0)
 
 
 #: `Flush.asked` of a flush that the launcher runs by a ready plan.
@@ -30,12 +32,16 @@ _READY = (("ready plan", ""),)
 
 
 def note_flush(
-    plan: Any, batch: FlushJob, planned: bool, asked: Iterable[tuple[str, str]] = ()
+    plan: Any,
+    batch: FlushJob,
+    planned: bool,
+    asked: Iterable[tuple[str, str]] = (),
+    records: tuple[int, int] = (0, 0),
 ) -> None:
     """Remember a flush of a plan; called before the flush counts as a pass of its states.
 
     planned: whether the plan was made for this flush
-    asked: see `Flush.asked`
+    asked, records: see `Flush`
     """
     state = batch.state
     parted = None
@@ -44,22 +50,28 @@ def note_flush(
         while parted.parent is not None and parted.parent.passed == 0 and parted.parent.parent:
             parted = parted.parent
     kept = None if state is None else plan  # off the trie, plans hold much and never come back
-    ROWS.append((kept, state, batch.sites, parted, planned, plan.n_ops, tuple(asked)))
+    row = (kept, state, batch.sites, parted, planned, plan.n_ops, tuple(asked), (), records)
+    ROWS.append(row)
 
 
-def note_grouped(batch: FlushJob, asked: Iterable[tuple[str, str]]) -> None:
-    """Remember a flush that ran by groups, without a plan."""
-    ROWS.append((None, None, batch.sites, None, False, len(batch.states), tuple(asked)))
+def note_grouped(
+    batch: FlushJob, asked: Iterable[tuple[str, str]], records: tuple[int, int]
+) -> None:
+    """Remember a flush that ran by groups, without a plan.  records: see `Flush`"""
+    n_ops = len(batch.states)
+    ROWS.append((None, None, batch.sites, None, False, n_ops, tuple(asked), (), records))
 
 
-def note_lanes(first: FlushJob, n_ops: int, lanes: list[tuple[str, int, str]]) -> None:
+def note_lanes(
+    first: FlushJob, n_ops: int, lanes: list[tuple[str, int, str]], records: tuple[int, int]
+) -> None:
     """Remember a flush of the lanes of several fibers.
 
     first: the first lane
     n_ops: the number of ops of all lanes
-    lanes: see `Flush.lanes`
+    lanes, records: see `Flush`
     """
-    ROWS.append((None, first.state, first.sites, None, False, n_ops, (), lanes))
+    ROWS.append((None, first.state, first.sites, None, False, n_ops, (), lanes, records))
 
 
 def last_step() -> list[Flush]:

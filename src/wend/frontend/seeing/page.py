@@ -111,6 +111,8 @@ def data_of(graph: OpGraph) -> dict[str, Any]:
         "partner": column(lambda node: -1 if node.partner is None else node.partner),
         "kernel": column(lambda node: node.kernel),
         "group": column(lambda node: node.group),
+        "members": column(lambda node: node.members),
+        "branch": column(lambda node: texts.number(clip(node.branch))),
         "flops": column(lambda node: node.flops),
         "ns": column(lambda node: node.ns),
         "values": {node.id: plain(node.values) for node in nodes if node.values},

@@ -37,10 +37,17 @@ class Noted(NamedTuple):
     owners: Callable[[], dict[int, int]] | None  # finds by value the group that makes the value
     steps: list[Any]  # steps with `inputs` and `outputs`, if their values are not the states'
     n_ops: int = 0  # the number of states when the flush was remembered
+    serial: int = 0  # counts the records, see `flush_log.Flush.records`
 
 
 NOTED: deque[tuple[Any, ...]] = deque()  # the fields of a `Noted` each
 _n_noted = 0  # the number of ops of all that is in `NOTED`
+_next = 0  # the serial of the next record
+
+
+def next_record() -> int:
+    """The serial that the next record of a flush will have."""
+    return _next
 
 
 def forget() -> None:
@@ -59,11 +66,17 @@ def note(
     steps: list[Any] | None = None,
 ) -> None:
     """Remember a flush; the parameters are the fields of `Noted`."""
-    global _n_noted
-    NOTED.append((states, sites, groups, why, owners, steps or [], len(states)))
+    global _n_noted, _next
+    NOTED.append((states, sites, groups, why, owners, steps or [], len(states), _next))
+    _next += 1
     _n_noted += len(states)
     while len(NOTED) > REMEMBERED or (len(NOTED) > 1 and _n_noted > MOST_OPS):
-        _n_noted -= NOTED.popleft()[-1]
+        _n_noted -= NOTED.popleft()[-2]
+
+
+def records(first: int, end: int) -> list[Noted]:
+    """Return the records with serials from `first` on and before `end`, if still remembered."""
+    return [found for row in list(NOTED) if first <= (found := Noted(*row)).serial < end]
 
 
 @dataclass

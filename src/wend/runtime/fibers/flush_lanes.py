@@ -16,7 +16,7 @@ from wend.base.interrupts import is_interrupt
 from wend.core import _hot, _siblings
 from wend.core._hot import FlushJob
 from wend.core.provenance import last_site
-from wend.runtime.batching.report import note
+from wend.runtime.batching.report import next_record, note
 from wend.runtime.fibers import _lanes_select, lanes
 from wend.runtime.fibers.lane_backward import LaneBatchBackward, Paths
 from wend.runtime.fibers.lanes import KEY, LaneBatch, Part, Pattern
@@ -79,6 +79,7 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
     faults: list[Exception] = []
     ran: LanesRun = []
     rest: list[LeftOut]
+    begin = next_record()
     groups, rest = sorted_out(batches, lives, faults)
     failure: Exception | None = None
     n_ops = 0
@@ -115,7 +116,7 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
         if ran:
             if rest:
                 n_ops += sum([len(batch.states) for batch, *_ in rest])
-            note_lanes(batches[0], n_ops, ran)
+            note_lanes(batches[0], n_ops, ran, (begin, next_record()))
         for fault in faults:
             defects.note(fault, site=last_site(batches[0].states, batches[0].sites))
 

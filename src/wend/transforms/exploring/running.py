@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from wend.base import random_state, tree
@@ -43,20 +43,27 @@ def number_of(expr: Expr, env: dict[int, Any]) -> Any:
     return evaluate(expr, _Shapes(env), env) if type(expr) is tuple else expr
 
 
-def run(program: StaticGraph, tensors: Sequence[Tensor], captured: dict[int, Tensor]) -> Any:
+def run(
+    program: StaticGraph,
+    tensors: Sequence[Tensor],
+    captured: dict[int, Tensor],
+    call: Callable[[Apply, dict[int, Any]], None] | None = None,
+) -> Any:
     """The result of a program, given the tensors among its arguments and those from outside.
 
+    call: a function in place of `apply`, which records an op
     Raises SizesDiffer where a guard does not hold, and the user's error where the program ends
     in an error.
     """
     env: dict[int, Any] = dict(zip(program.inputs, tensors, strict=True))
     env.update(captured)
     check_guards(program, env)
+    call = call or apply
     stretch = program.points[0].answers[0]
     while True:
         for item in stretch.items:
             if isinstance(item, Apply):
-                apply(item, env)
+                call(item, env)
             elif isinstance(item, ReadNumber):
                 env[item.output] = env[item.value].item()
             elif isinstance(item, Compute):

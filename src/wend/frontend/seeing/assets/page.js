@@ -19,7 +19,7 @@ const texts = data.texts;
 const spread = (column, n) => (Array.isArray(column) ? column : new Array(n).fill(column));
 const col = {};
 for (const name of ["op", "type", "place", "phase", "home", "arity", "bytes", "results", "name",
-  "numbers", "partner", "kernel", "group", "flops", "ns"]) col[name] = spread(data[name], N);
+  "numbers", "partner", "kernel", "group", "members", "branch", "flops", "ns"]) col[name] = spread(data[name], N);
 const fold = {};
 for (const name of ["parent", "kind", "label", "class", "path", "phase", "times", "key"]) {
   fold[name] = spread(data.folds[name], F);
@@ -827,6 +827,7 @@ function showPanel(id) {
       ["flops", col.flops[id] == null ? "" : flopsText(col.flops[id])],
       ["time", col.ns[id] == null ? "" : timeText(col.ns[id])], ["numbers", texts[col.numbers[id]]],
       ["results", col.results[id] > 1 ? col.results[id] : ""], ["kernel", col.kernel[id]], ["group", col.group[id]],
+      ["members", col.members[id]], ["branch", texts[col.branch[id]]],
       ["phase", PHASES[col.phase[id]]], ["number", id], ["output", isOutput[id] ? "yes" : ""]]));
     if (data.values[id]) panel.append(...summary(data.values[id]));
     panel.append(...list("Operands", operands), ...list("Users", [...new Set(users.slice(toUsers[id], toUsers[id + 1]))]));

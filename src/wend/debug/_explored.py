@@ -1,0 +1,365 @@
+"""The graph of a function explored: branches and loops as nodes, and the graph run with edits."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from wend.base import tree
+from wend.base.errors import ArgumentError, GraphError
+from wend.core._hot import Tensor
+from wend.core.provenance import Site, module_path
+from wend.core.symbolic import ARG, DIM, Expr, substitute
+from wend.frontend.seeing.op_graph import Call, OpGraph, OpNode
+from wend.transforms.exploring import text
+from wend.transforms.exploring.numbers import ids_of
+from wend.transforms.exploring.program import (
+    Apply,
+    Captured,
+    Compute,
+    Draw,
+    Fail,
+    Give,
+    Go,
+    Point,
+    ReadNumber,
+    StaticGraph,
+    Stretch,
+)
+from wend.transforms.exploring.running import apply, number_of, run
+
+__all__ = ["explored_graph", "program_of"]
+
+#: A line of a program from a file: "file:line in function", and maybe " (module)".
+_PLACE = re.compile(r"(?P<file>.*):(?P<line>\d+) in (?P<function>.*?)(?: \((?P<module>.*)\))?")
+#: Dtypes of numbers, by category.
+_NUMBERS = ("bool", "int64", "float64", "complex128")
+
+
+def program_of(target: Any) -> StaticGraph | None:
+    """The static graph of an exported program, a session, a scripted function; None for others.
+
+    Raises GraphError for a scripted function whose types are not known yet.
+    """
+    if isinstance(target, StaticGraph):
+        return target
+    # The classes are of packages that must not be imported here.
+    found = getattr(type(target), "_static_graph", None)
+    program: StaticGraph | None = None if found is None else found(target)
+    return program
+
+
+def explored_graph(program: StaticGraph) -> OpGraph:
+    """The graph of a function explored.
+
+    A question is a node `if`, or `while` where a loop comes back. A value that comes from
+    several ways is a node `merge`; of a loop, an operand is made later than the node. Shapes are
+    those of the example, `numbers` has the sizes as expressions: d0.1 is dim 1 of %0.
+    """
+    return _Reader(program).whole()
+
+
+class _Reader:
+    """Makes nodes of the items of a program."""
+
+    def __init__(self, program: StaticGraph) -> None:
+        self.program = program
+        self.graph = OpGraph(f"{program.name}, explored")
+        self.node_of: dict[int, tuple[int, int]] = {}  # id in the program -> (node, result)
+        self.at: dict[int, int] = {}  # id of an item -> node; the program keeps the items
+        self.merged: list[tuple[OpNode, Point, int]] = []
+        self.ways: dict[int, list[Go]] = {}
+        for _, _, stretch in program.stretches():
+            if isinstance(stretch.end, Go):
+                self.ways.setdefault(stretch.end.point, []).append(stretch.end)
+        self.same = self.without_choice()
+
+    def without_choice(self) -> dict[int, int]:
+        """Params that always have the same value, as for tensors that no turn changes -> the value."""
+        same: dict[int, int] = {}
+
+        def value(i: int) -> int:
+            while i in same:
+                i = same[i]
+            return i
+
+        changed = True
+        while changed:
+            changed = False
+            for number, ways in self.ways.items():
+                for k, i in enumerate(self.program.points[number].params):
+                    if i in same:
+                        continue
+                    found = {value(way.args[k]) for way in ways} - {i}
+                    if len(found) == 1:
+                        same[i] = found.pop()
+                        changed = True
+        return {i: value(i) for i in same}
+
+    def of(self, i: int) -> tuple[int, int]:
+        """(node, number of the result) of a value."""
+        return self.node_of[self.same.get(i, i)]
+
+    def whole(self) -> OpGraph:
+        graph, program = self.graph, self.program
+        leaves: dict[int, Captured | None] = dict.fromkeys(program.inputs)
+        leaves.update({c.id: c for c in program.captured})
+        for k, i in enumerate(sorted(leaves)):
+            captured = leaves[i]
+            node = self.new("input", (), (i,), None, "")
+            if captured is None:
+                node.name = f"input {program.inputs.index(i)}"
+            else:
+                node.name, graph.leaves[node.id] = captured.name or f"constant {k}", captured.tensor
+        self.follow()
+        for node, point, k in self.merged:
+            found = [self.of(way.args[k])[0] for way in self.ways.get(self.number(point), ())]
+            node.inputs = tuple(dict.fromkeys(found))
+        graph.runner = partial(_run, program, self.at, self.node_of)
+        return graph
+
+    def number(self, point: Point) -> int:
+        return next(k for k, other in enumerate(self.program.points) if other is point)
+
+    def follow(self) -> None:
+        """Make the nodes of all stretches, those after "true" first."""
+        points = self.program.points
+        left: list[tuple[Stretch, str]] = [(points[0].answers[0], "")]
+        seen = {0}
+        while left:
+            stretch, branch = left.pop()
+            for item in stretch.items:
+                self.add(item, branch)
+            end = stretch.end
+            if isinstance(end, Go):
+                if end.point in seen:
+                    continue
+                seen.add(end.point)
+                point = points[end.point]
+                asked = self.ask(end.point, point, branch)
+                left.append((point.answers[0], f"%{asked} false"))
+                left.append((point.answers[1], f"%{asked} true"))
+            else:
+                self.end(end, branch)
+
+    def ask(self, number: int, point: Point, branch: str) -> int:
+        """Make the nodes of a point: merged values, and the question."""
+        for k, i in enumerate(point.params):
+            if i in self.same:
+                continue
+            self.merged.append((self.new("merge", (), (i,), point.site, branch), point, k))
+        question = point.question
+        assert question is not None
+        ids = [question[1]] if question[0] == "value" else self.read(question[2:])
+        node = self.new("while" if self.comes_back(number) else "if", ids, (), point.site, branch)
+        node.dtype, node.results = "bool", 0
+        if question[0] != "value":
+            sign = text._SIGNS[text._NAMES[question[1]]]
+            node.numbers = f"{self.expression(question[2])} {sign} {self.expression(question[3])}"
+        return node.id
+
+    def comes_back(self, number: int) -> bool:
+        """Whether a way leads from a point to the same point."""
+        stack, seen = [number], set()
+        while stack:
+            for stretch in self.program.points[stack.pop()].answers:
+                if isinstance(stretch.end, Go):
+                    if stretch.end.point == number:
+                        return True
+                    if stretch.end.point not in seen:
+                        seen.add(stretch.end.point)
+                        stack.append(stretch.end.point)
+        return False
+
+    def add(self, item: Any, branch: str) -> None:
+        if isinstance(item, Apply):
+            self.call(item, branch)
+        elif isinstance(item, ReadNumber):
+            self.new("item", (item.value,), (item.output,), item.site, branch)
+        elif isinstance(item, Compute):
+            node = self.new("number", self.read([item.expr]), (item.output,), None, branch)
+            node.numbers = self.expression(item.expr)
+        elif isinstance(item, Draw):
+            outputs = (item.seed, item.offset)
+            node = self.new("draw", self.read([item.count]), outputs, None, branch)
+            node.numbers = self.expression(item.count)
+
+    def call(self, item: Apply, branch: str) -> None:
+        """Make the node of an op."""
+        ids = [*item.inputs, *self.read(item.args, dims=False)]
+        node = self.new(item.prim.name, ids, item.outputs, item.site, branch)
+        attrs = [f"{name}={x!r}" for name, x in item.prim.attrs.items() if x is not None]
+        numbers = [*attrs, *map(self.expression, item.args)]
+        sizes = self.sizes(item.outputs[0])
+        node.numbers = ", ".join([*numbers, f"sizes {sizes}"] if sizes else numbers)
+        if item.modules:
+            node.module = module_path(list(item.modules)) or item.site.module
+            node.module_class = type(item.modules[-1]).__name__
+        if node.module:
+            self.graph.modules.setdefault(node.module, node.module_class)
+        operands = [self.of(i) for i in item.inputs]
+        self.graph.calls[node.id] = Call(item.prim, list(item.args), item.grad, operands)
+        self.at[id(item)] = node.id
+
+    def end(self, end: Any, branch: str) -> None:
+        """Make the nodes of writes, of an error; note the results."""
+        if isinstance(end, Fail):
+            node = self.new("raise", (), (), end.site, branch)
+            node.numbers = f"{type(end.error).__name__}: {end.error}"
+        if not isinstance(end, Give):
+            return
+        for target, value in end.writes:
+            node = self.new("write", (target, value), (), None, branch)
+            node.phase = "update"
+            node.shape, node.dtype = self.facts(target)
+        for kind, x in end.leaves:
+            if kind == "value":
+                node_id, place = self.of(x)
+                self.graph.outputs.append(node_id)
+                self.graph.places.append(place)
+
+    def new(
+        self, op: str, ids: Iterable[int], outputs: tuple[int, ...], site: Site | None, branch: str
+    ) -> OpNode:
+        nodes = self.graph.nodes
+        operands = dict.fromkeys([self.of(i)[0] for i in ids])
+        node = OpNode(len(nodes), op, tuple(operands), branch=branch, results=len(outputs))
+        if outputs:
+            node.shape, node.dtype = self.facts(outputs[0])
+            node.nbytes = self.bytes(outputs[0])
+        self.place(node, site)
+        nodes.append(node)
+        self.node_of.update((i, (node.id, n)) for n, i in enumerate(outputs))
+        return node
+
+    def place(self, node: OpNode, site: Site | None) -> None:
+        if site is None:
+            return
+        node.module = site.module
+        if site.code is not None:
+            node.file, node.line = site.code.co_filename, site.line
+            node.function = site.code.co_qualname
+        else:  # of a program from a file
+            found = _PLACE.fullmatch(getattr(site, "text", ""))
+            if found is not None:
+                node.file, node.line = found["file"], int(found["line"])
+                node.function, node.module = found["function"], found["module"] or ""
+        if node.module:
+            self.graph.modules.setdefault(node.module, "")
+
+    def facts(self, i: int) -> tuple[tuple[int, ...], str]:
+        """(shape in the example, dtype) of a value."""
+        info = self.program.info[i]
+        if info.extents is None:
+            return (), _NUMBERS[info.dtype]
+        return tuple(map(int, info.hint)), info.dtype.name
+
+    def bytes(self, i: int) -> int:
+        info = self.program.info[i]
+        return 0 if info.extents is None else math.prod(info.hint) * int(info.dtype.itemsize)
+
+    def sizes(self, i: int) -> str:
+        """The extents of a value, if these depend on those of the inputs."""
+        extents = self.program.info[i].extents or ()
+        if all(type(e) is not tuple for e in extents):
+            return ""
+        return f"[{', '.join(map(self.expression, extents))}]"
+
+    def expression(self, expr: Expr) -> str:
+        """An expression over the nodes of the graph."""
+        made = substitute(
+            expr, lambda i, axis: (DIM, self.named(i), axis), lambda i: (ARG, self.named(i))
+        )
+        return text.expression(made)
+
+    def named(self, i: int) -> int:
+        return self.of(i)[0] if self.same.get(i, i) in self.node_of else i
+
+    def read(self, exprs: Iterable[Expr], dims: bool = True) -> list[int]:
+        """Ids of the values that expressions read.  dims: those of which only sizes are read too"""
+        found = [i for e in exprs for i in ids_of(e)]
+        return [i for i in found if dims or self.program.info[i].extents is None]
+
+
+def _run(
+    program: StaticGraph,
+    at: dict[int, int],
+    node_of: dict[int, tuple[int, int]],
+    graph: OpGraph,
+    values: dict[str | int, Any],
+) -> list[Any]:
+    """Run a static graph with the edits of its `OpGraph`; return the tensors among the results."""
+    given = _given(graph, values)
+    by_id = {i: node for i, (node, _) in node_of.items()}
+    missing = [graph[by_id[i]].name for i in program.inputs if by_id[i] not in given]
+    if missing:
+        raise ArgumentError(
+            f"run: no tensor is given for {', '.join(map(repr, missing))}: a static graph has no "
+            "inputs of its own, so give run({name: tensor, ...})"
+        )
+    tensors = [given[by_id[i]] for i in program.inputs]
+    captured = {c.id: given.get(by_id[c.id], c.tensor) for c in program.captured}
+
+    def call(item: Apply, env: dict[int, Any]) -> None:
+        node = graph[at[id(item)]]
+        edit = graph.edits.get(node.id)
+        if edit is None or edit.kind == "probe":
+            apply(item, env)
+        elif edit.kind == "drop":
+            found = env[item.inputs[edit.operand]]
+            env[item.outputs[0]] = _fitting(program, item, node, found, env, "operand")
+        elif edit.function is not None:
+            found = edit.function(*[env[i] for i in item.inputs])
+            env[item.outputs[0]] = _fitting(program, item, node, found, env, "function")
+        if edit is not None and edit.kind == "probe" and edit.function is not None:
+            edit.function(env[item.outputs[0]])
+
+    for i, tensor in [*zip(program.inputs, tensors, strict=True), *captured.items()]:
+        edit = graph.edits.get(by_id[i])
+        if edit is not None and edit.function is not None:
+            edit.function(tensor)
+    found = tree.leaves(run(program, tensors, captured, call))
+    return [x for x in found if isinstance(x, Tensor)]
+
+
+def _fitting(
+    program: StaticGraph, item: Apply, node: OpNode, made: Any, env: dict[int, Any], who: str
+) -> Tensor:
+    """The tensor in place of an op's result.  Raises GraphError if the tensor does not fit."""
+    place = f"the {who} in place of %{node.id} ({node.op} at {node.place})"
+    if not isinstance(made, Tensor):
+        raise GraphError(f"run: {place} is {type(made).__name__}, not a tensor")
+    extents = program.info[item.outputs[0]].extents or ()
+    # Extents are over values that are there by now, but for those of the result itself.
+    known = {**env, item.outputs[0]: made}
+    wanted = tuple([int(number_of(e, known)) for e in extents])
+    shape, dtype = tuple(made.shape), str(made.dtype).split(".")[-1]
+    if (shape, dtype) != (wanted, node.dtype):
+        raise GraphError(
+            f"run: {place} is {dtype}[{', '.join(map(str, shape))}], where "
+            f"{node.dtype}[{', '.join(map(str, wanted))}] is needed"
+        )
+    return made
+
+
+def _given(graph: OpGraph, values: dict[str | int, Any]) -> dict[int, Tensor]:
+    """The tensors in place of leaves, by id; sizes may differ, as far as guards allow."""
+    by_name = {node.name: node.id for node in graph if node.is_leaf and node.name}
+    found: dict[int, Tensor] = {}
+    for key, tensor in values.items():
+        i = by_name.get(key) if isinstance(key, str) else key
+        if i is None or not 0 <= i < len(graph) or not graph[i].is_leaf:
+            known = ", ".join(by_name) or "none has a name"
+            raise ArgumentError(f"run: there is no leaf {key!r}; the named leaves: {known}")
+        node = graph[i]
+        dtype = str(tensor.dtype).split(".")[-1]
+        if len(tensor.shape) != len(node.shape) or dtype != node.dtype:
+            raise ArgumentError(
+                f"run: {key!r} has {len(node.shape)} dims of {node.dtype}, got "
+                f"{len(tensor.shape)} of {dtype}"
+            )
+        found[i] = tensor
+    return found
