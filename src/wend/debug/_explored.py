@@ -78,7 +78,7 @@ class _Reader:
         self.same = self.without_choice()
 
     def without_choice(self) -> dict[int, int]:
-        """Params that always have the same value, as for tensors that no turn changes -> the value."""
+        """Params that always have the same value -> that value; no turn of a loop changes these."""
         same: dict[int, int] = {}
 
         def value(i: int) -> int:

@@ -37,8 +37,8 @@ class _Typed(NamedTuple):
 def last_flushes() -> LastStep:
     """All that was computed since the last path was last taken.
 
-    Numbers are not kept. Of groups and of new paths the sizes of parameters and inputs are known
-    only where an op of a path on the trie reads these.
+    Groups and new paths keep no numbers. The sizes of their parameters and inputs are known only
+    where an op of a path on the trie reads these.
     """
     found: list[WatchedFlush] = []
     lost = lanes = 0

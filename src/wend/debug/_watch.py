@@ -189,11 +189,7 @@ def watching(
         if values:
             unmade = {i for i, v in enumerate(batch.values) if v.buffer is None}
             live = sorted({*live, *unmade})
-        begin = next_record()
-        unwatched("execute")(batch, live)
-        flush.plan = _last_plan()
-        for noted in records(begin, next_record()):
-            flush.note_groups(noted)
+        _run(flush, batch, live)
         if recorder is not None:
             flush.nanoseconds = _measured(recorder)
         if values:
@@ -223,6 +219,15 @@ def watching(
         watch.mark()
         yield watch
         _hot.synchronize()
+
+
+def _run(flush: WatchedFlush, batch: FlushJob, live: list[int]) -> None:
+    """Run a flush, and note the plan and the groups."""
+    begin = next_record()
+    unwatched("execute")(batch, live)
+    flush.plan = _last_plan()
+    for noted in records(begin, next_record()):
+        flush.note_groups(noted)
 
 
 def _look_inside(trace: Any, module: Module) -> None:

@@ -127,7 +127,7 @@ class OpGraph:
     calls: dict[int, Call] = field(default_factory=dict, repr=False)
     leaves: dict[int, Any] = field(default_factory=dict, repr=False)
     edits: dict[int, Edit] = field(default_factory=dict, repr=False)
-    #: Of a function explored: runs the static graph with the edits.
+    #: Runs the static graph of a function explored, with the edits.
     runner: Callable[[OpGraph, dict[str | int, Any]], list[Any]] | None = field(
         default=None, repr=False
     )
