@@ -112,6 +112,10 @@ class GradScaler:
                 found = bad if found is None else found | bad
                 if inverse is not None:
                     gradient.mul_(inverse)
+        if any(getattr(p, "_shard", None) is not None for p in parameters):
+            from wend.distributed._sharding.across import any_rank_found
+
+            found = any_rank_found(parameters, found)
         return {} if found is None else {device_of("cpu"): found.to(float32)}
 
     def unscale_(self, optimizer: Any) -> None:

@@ -22,6 +22,7 @@ class LBFGS(Optimizer):
     line_search_fn: None (the step length is lr) or 'strong_wolfe'
     """
 
+    _needs_wholes = True
     _whole_steps = False  # a closure that raises has moved the parameters, as in PyTorch
 
     def __init__(

@@ -33,6 +33,8 @@ class Muon(Optimizer):
     adjust_lr_fn: 'original' (None) or 'match_rms_adamw', how lr depends on the shape of a matrix
     """
 
+    _needs_wholes = True
+
     def __init__(
         self,
         params: Any,

@@ -79,6 +79,8 @@ class Optimizer:
 
     #: Whether a step that fails half-way leaves the state as it was.
     _whole_steps = True
+    #: Whether the update of an element depends on the whole parameter.
+    _needs_wholes = False
 
     OptimizerPreHook = Callable[..., Any]
     OptimizerPostHook = Callable[..., Any]
@@ -319,6 +321,12 @@ class Optimizer:
                 )
             if not (parameter.is_leaf or parameter.requires_grad is False):
                 raise ValueError("can't optimize a non-leaf Tensor")
+            if self._needs_wholes and getattr(parameter, "_shard", None) is not None:
+                raise ValueError(
+                    f"{type(self).__name__}: updates depend on whole parameters, and after "
+                    "fully_shard each rank has rows alone; take an optimizer that updates each "
+                    "element by itself, such as AdamW"
+                )
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
                 raise ValueError(

@@ -80,7 +80,11 @@ class Reducer:
         """Remember all gradients: see `PassWatcher`."""
         self._before = [None if g is None else (g, state_of(g)) for g in self._gradients()]
 
-    def end_pass(self) -> None:
+    def cancel_pass(self) -> None:
+        """Forget the gradients: see `PassWatcher`."""
+        self._before = []
+
+    def end_pass(self, kept: bool = False) -> None:
         """Find the gradients that have changed, and average over the ranks: see `PassWatcher`."""
         before, self._before = self._before, []
         for k, (g, old) in enumerate(zip(self._gradients(), before, strict=True)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ __all__ = [
     "array_of",
     "full_tensor",
     "mark",
+    "mark_gradient",
     "part_of",
     "rows_of",
     "shard_of",
@@ -53,6 +55,17 @@ def mark(tensor: Any, shard: Shard) -> Any:
     tensor.full_tensor = lambda: full_tensor(tensor)
     tensor.to_local = lambda: tensor.detach()
     return tensor
+
+
+def mark_gradient(parameter: Any) -> None:
+    """Note that the gradient of a sharded parameter is a part; the note keeps no memory."""
+    gradient, shard = parameter._grad, shard_of(parameter)
+    if gradient is None or shard is None or shard_of(gradient) is shard:
+        return
+    gradient._shard = shard
+    seen: Any = weakref.ref(gradient)
+    gradient.full_tensor = lambda: full_tensor(seen())
+    gradient.to_local = lambda: seen().detach()
 
 
 def array_of(tensor: Tensor) -> np.ndarray:

@@ -2,8 +2,24 @@
 
 from wend.distributed.fsdp._fully_shard import (
     FSDPModule,
-    MixedPrecisionPolicy,
+    UnshardHandle,
     fully_shard,
+    register_fsdp_forward_method,
+    share_comm_ctx,
+)
+from wend.distributed.fsdp._policies import (
+    CPUOffloadPolicy,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
 )
 
-__all__ = ["FSDPModule", "MixedPrecisionPolicy", "fully_shard"]
+__all__ = [
+    "CPUOffloadPolicy",
+    "FSDPModule",
+    "MixedPrecisionPolicy",
+    "OffloadPolicy",
+    "UnshardHandle",
+    "fully_shard",
+    "register_fsdp_forward_method",
+    "share_comm_ctx",
+]

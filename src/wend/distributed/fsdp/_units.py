@@ -7,21 +7,45 @@ tells which parameters have a gradient in any of them; zeros stand for the gradi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 import wend
 from wend.base.errors import GraphError
+from wend.core import _hot
 from wend.distributed._reduction import RedOpType, Reduction
 from wend.distributed._replicas.buckets import flags_of, words_of
 from wend.distributed._replicas.reducer import assign, state_of
 from wend.distributed._sharding.ranks import Ranks
-from wend.distributed._sharding.shards import Shard, array_of, mark, rows_of, tensor_of
-from wend.frontend.autograd.grad_modes import is_grad_enabled, no_grad
+from wend.distributed._sharding.shards import (
+    Shard,
+    array_of,
+    mark,
+    mark_gradient,
+    rows_of,
+    tensor_of,
+)
+from wend.frontend.autograd.grad_modes import is_grad_enabled
 from wend.frontend.autograd.watching import watch
 
 __all__ = ["Sharded", "Unit"]
+
+
+@contextmanager
+def undivided() -> Iterator[None]:
+    """Context: a call of `wend.batched` does not let the next call run."""
+    fiber = _hot.current_trace().fiber
+    if fiber is None:
+        yield
+        return
+    before, fiber.last = fiber.last, True
+    try:
+        yield
+    finally:
+        fiber.last = before
 
 
 class Sharded:
@@ -37,9 +61,13 @@ class Sharded:
         self.row = int(np.prod(self.shape[1:], dtype=np.int64))
         self.most = -(-self.shape[0] // ranks.size)
         self.begin, self.end = rows_of(self.shape[0], ranks.size, ranks.rank)
-        rows = array_of(parameter.detach())[self.begin : self.end].copy()
-        own = wend.nn.parameter.Parameter(tensor_of(rows), requires_grad=parameter.requires_grad)
-        self.own = mark(own, Shard(self.shape, self.begin, ranks))
+        self.shard = Shard(self.shape, self.begin, ranks)
+        if parameter.is_meta:
+            rows = parameter.detach()[self.begin : self.end]
+        else:
+            rows = tensor_of(array_of(parameter.detach())[self.begin : self.end].copy())
+        own = wend.nn.parameter.Parameter(rows, requires_grad=parameter.requires_grad)
+        self.own = mark(own, self.shard)
         self.leaf: Any = None
         self.seen: Any = None
         self.put(self.own)
@@ -49,6 +77,36 @@ class Sharded:
         for module, name in self.places:
             module._parameters[name] = parameter
 
+    def put_whole(self) -> None:
+        """Let the modules have the whole, which is trained if the rows are."""
+        if self.leaf.requires_grad != self.own.requires_grad:
+            self.leaf.requires_grad_(self.own.requires_grad)
+        self.put(self.leaf)
+
+    def adopt(self) -> None:
+        """Take over rows that the program has put into the module, as `to_empty` does.
+
+        Raises GraphError (a RuntimeError) for another shape, and for rows without memory.
+        """
+        module, name = self.places[0]
+        found = module._parameters.get(name)
+        if found is not self.own and found is not self.leaf:
+            shape = (self.end - self.begin, *self.shape[1:])
+            if found is None or tuple(found.shape) != shape:
+                given = None if found is None else tuple(found.shape)
+                raise GraphError(
+                    f"fully_shard: the parameter {name!r} was replaced by one of shape {given}; "
+                    f"the rows of this rank have shape {shape}"
+                )
+            self.own = mark(found, self.shard)
+            self.seen = None
+            self.put(found)
+        if self.own.is_meta:
+            raise GraphError(
+                f"fully_shard: the parameter {name!r} is on the meta device; call "
+                "`to_empty(device='cpu')` and initialise the model before the first call"
+            )
+
     @property
     def padded(self) -> int:
         """The elements of each rank, with those beyond the end."""
@@ -56,18 +114,27 @@ class Sharded:
 
 
 class Unit:
-    """The parameters of a module that are gathered together.
+    """The parameters of modules that are gathered together.
 
-    below: the units of a root, itself last
+    modules: these modules   below: the units of a root, itself last
     """
 
-    def __init__(self, ranks: Ranks, policy: Any, parameters: list[Sharded]) -> None:
-        self.ranks, self.policy, self.parameters = ranks, policy, parameters
+    def __init__(
+        self, modules: list[Any], ranks: Ranks, policy: Any, parameters: list[Sharded]
+    ) -> None:
+        self.modules, self.ranks = modules, ranks
+        self.policy, self.parameters = policy, parameters
         self.root: Unit | None = None
         self.below: list[Unit] = []
         self.depth = 0
         self.armed = False  # whether gradients may come for the gathered parameters
-        self.sync = True
+        self.passing = False  # whether a backward pass has begun
+        self.held = False  # whether the program has asked for wholes: see `unshard`
+        self.sync = True  # whether passes share gradients out
+        self.frees = True  # whether passes end with the rows alone
+        self.last = True  # whether no further pass goes through the same calls
+        self.divisor = float(ranks.size)
+        watch(self)
 
     # -- calls ------------------------------------------------------------------------------
 
@@ -76,31 +143,30 @@ class Unit:
         self.below = below
         for unit in below:
             unit.root = self
-        watch(self)
 
     def enter(self) -> None:
-        """Begin a call of the unit's module."""
+        """Begin a call of the unit's module; within a backward pass, a call is recomputed."""
         root = self.root
         assert root is not None
-        if root.depth == 0:
+        if root.depth == 0 and not (root.passing and root.armed):
             if self is not root:
                 raise GraphError(
                     "fully_shard: a module was called outside of the module around it that was "
                     "called first; call the outer module, which all ranks do alike"
                 )
-            self.prepare()
+            with undivided():
+                self.prepare()
+                for p in self.all():
+                    p.put_whole()
         root.depth += 1
-        for p in self.parameters:
-            p.put(p.leaf)
 
     def leave(self) -> None:
         """End a call; behind the outermost, modules have the ranks' rows again."""
         root = self.root
         assert root is not None
         root.depth -= 1
-        if root.depth == 0:
-            for p in root.all():
-                p.put(p.own)
+        if root.depth == 0 and not (root.passing and root.armed):
+            root.put_rows()
             if not root.armed:
                 root.release()
 
@@ -108,11 +174,21 @@ class Unit:
         """The parameters of all units."""
         return [p for unit in self.below for p in unit.parameters]
 
+    def put_rows(self) -> None:
+        """Let the modules have this rank's rows, but for wholes that the program has asked for."""
+        for unit in self.below:
+            if not unit.held:
+                for p in unit.parameters:
+                    p.put(p.own)
+
     def prepare(self) -> None:
         """Gather all parameters, unless those of a call without backward pass are as they were."""
+        every = self.all()
+        for p in every:
+            p.adopt()
         stale = True
         if self.armed:
-            changed = any(state_of(p.own) is not p.seen for p in self.all())
+            changed = any(p.leaf is None or state_of(p.own) is not p.seen for p in every)
             stale = bool(self.ranks.add(float(changed), "max"))
         if stale:
             for unit in self.below:
@@ -133,14 +209,12 @@ class Unit:
                 self.give(p, np.ascontiguousarray(whole[: p.shape[0]]))
 
     def give(self, p: Sharded, array: np.ndarray) -> None:
-        """Let an array be the whole of a parameter."""
-        p.seen = state_of(p.own)
-        if p.leaf is None:
-            whole = tensor_of(array if array.base is None else array.copy())
-            p.leaf = wend.nn.parameter.Parameter(whole, requires_grad=p.own.requires_grad)
-        else:
-            with no_grad():
-                p.leaf.copy_(tensor_of(array.copy()))
+        """Let an array be the whole of a parameter, with the gradient that a whole has so far."""
+        p.seen, before = state_of(p.own), p.leaf
+        whole = tensor_of(array if array.base is None else array.copy())
+        p.leaf = wend.nn.parameter.Parameter(whole, requires_grad=p.own.requires_grad)
+        if before is not None:
+            p.leaf._grad = before._grad
 
     def by_dtype(self) -> dict[Any, list[Sharded]]:
         """The parameters by the type in which these are gathered."""
@@ -151,35 +225,72 @@ class Unit:
         return found
 
     def release(self) -> None:
-        """Forget the wholes of all units."""
+        """Forget the wholes of all units, but for those that the program has asked for."""
         self.armed = False
-        for p in self.all():
-            p.leaf = p.seen = None
+        for unit in self.below:
+            if not unit.held:
+                for p in unit.parameters:
+                    p.leaf = p.seen = None
+
+    def unshard(self) -> None:
+        """Gather this unit's parameters, and keep the wholes in the modules."""
+        for p in self.parameters:
+            p.adopt()
+        self.gather()
+        self.held = True
+        for p in self.parameters:
+            p.put_whole()
+
+    def reshard(self) -> None:
+        """Let the modules have rows again."""
+        self.held = False
+        for p in self.parameters:
+            p.put(p.own)
+        if self.root is None or not self.root.armed:
+            for p in self.parameters:
+                p.leaf = p.seen = None
 
     # -- gradients --------------------------------------------------------------------------
 
     def begin_pass(self) -> None:
-        """Nothing to remember: see `PassWatcher`."""
+        """Let the modules have the wholes: a pass may call these again. See `PassWatcher`."""
+        self.passing = True
+        if self.root is self and self.armed:
+            for p in self.all():
+                p.put_whole()
 
-    def end_pass(self) -> None:
+    def cancel_pass(self) -> None:
+        """Let the modules have rows again: see `PassWatcher`."""
+        self.passing = False
+        if self.root is self and self.depth == 0:
+            self.put_rows()
+
+    def end_pass(self, kept: bool) -> None:
         """Share the gradients of a pass out: see `PassWatcher`."""
-        if self.armed and self.sync and self.depth == 0:
-            self.share_gradients()
+        self.cancel_pass()
+        if self.root is self and self.armed and self.depth == 0:
+            self.share_gradients(kept)
 
-    def share_gradients(self) -> None:
+    def share_gradients(self, kept: bool) -> None:
         """Let each rank have its rows of the mean gradients, where any rank has a gradient."""
-        every = self.all()
-        mine = np.array([p.leaf.grad is not None for p in every], bool)
-        present = self.any_rank(mine)
+        units = [unit for unit in self.below if unit.sync]
+        every = [p for unit in units for p in unit.parameters]
+        if not every:
+            return
+        present = self.any_rank(np.array([p.leaf.grad is not None for p in every], bool))
         if not present.any():
             return
         flags = dict(zip(map(id, every), present.tolist(), strict=True))
-        for unit in self.below:
+        for unit in units:
             for dtype, group in unit.by_dtype().items():
                 some = [p for p in group if flags[id(p)]]
                 if some:
                     unit.reduce(dtype, some)
-        self.release()
+        for p in every:
+            p.leaf._grad = None
+        shared = all(u.sync and u.frees and u.last for u in self.below)
+        if shared and not kept:
+            self.release()
 
     def any_rank(self, flags: np.ndarray) -> np.ndarray:
         """The flags that are set in any rank."""
@@ -201,15 +312,13 @@ class Unit:
         flat = np.zeros((size, count), wire)
         begin = 0
         for p in some:
-            g = p.leaf.grad
+            g = p.leaf._grad
             if g is not None:
                 array = array_of(g.to_dense() if g.is_sparse else g)
                 whole = padded(array, size * p.padded, wire).reshape(size, p.padded)
                 flat[:, begin : begin + p.padded] = whole
             begin += p.padded
-        out = flat.reshape(-1)
-        if self.ranks.channel is not None:
-            out = self.scattered(flat.reshape(-1), count, wire)
+        out = self.scattered(flat.reshape(-1), count, wire)
         begin = 0
         for p in some:
             add_gradient(p, out[begin : begin + (p.end - p.begin) * p.row])
@@ -217,15 +326,14 @@ class Unit:
 
     def scattered(self, flat: np.ndarray, count: int, wire: np.dtype) -> np.ndarray:
         """This rank's part of the mean over all ranks; half precision is summed in float32."""
-        size = self.ranks.size
-        factor = 1.0 / size
-        rule = Reduction(RedOpType.PREMUL_SUM, "sum", factor, wire.itemsize == 2, False)
+        size, channel = self.ranks.size, self.ranks.channel
+        if channel is None:
+            return flat if self.divisor == 1.0 else (flat / self.divisor).astype(wire)
+        kind = RedOpType.PREMUL_SUM
+        rule = Reduction(kind, "sum", 1.0 / self.divisor, wire.itemsize == 2, False)
         out = np.empty(count, wire)
         signature = ("gradients of shards", str(wire), f"[{flat.size}]")
-        assert self.ranks.channel is not None
-        self.ranks.channel.run(
-            signature, lambda line: rule.reduce_scatter(line, flat, out, [count] * size)
-        )
+        channel.run(signature, lambda line: rule.reduce_scatter(line, flat, out, [count] * size))
         return out
 
 
@@ -243,3 +351,4 @@ def add_gradient(p: Sharded, rows: np.ndarray) -> None:
     if have is not None:
         total = total + array_of(have).reshape(-1)
     assign(p.own, np.ascontiguousarray(total))
+    mark_gradient(p.own)

@@ -134,7 +134,7 @@ def backward(
     roots = _tensors("backward", tensors)
     gradients = _gradients("backward", roots, grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
-    watched(_backward, roots, gradients, inputs, bool(keep), create_graph)
+    watched(_backward, roots, gradients, inputs, bool(keep), create_graph, kept=bool(keep))
 
 
 def _backward(

@@ -25,13 +25,33 @@ class PassWatcher(Protocol):
     def begin_pass(self) -> None:
         """No leaf has been given a gradient yet."""
 
-    def end_pass(self) -> None:
-        """All leaves have their gradients; most of these are pending."""
+    def end_pass(self, kept: bool) -> None:
+        """All leaves have their gradients; most of these are pending.
+
+        kept: whether a graph was kept, so that further passes may go through the same calls
+        """
+
+    def cancel_pass(self) -> None:
+        """The pass has failed, or there was none."""
+
+
+class Passes:
+    """The passes within the outermost pass: how many have begun, whether any keeps a graph."""
+
+    __slots__ = ("count", "kept")
+
+    def __init__(self) -> None:
+        self.count, self.kept = 0, False
+
+    def begin(self, kept: bool) -> None:
+        """Count a pass."""
+        self.count += 1
+        self.kept = self.kept or kept
 
 
 _WATCHERS: list[weakref.ref[Any]] = []
-#: The number of passes that have begun within the outermost pass; None outside of any.
-_inside: ContextVar[list[int] | None] = ContextVar("inside", default=None)
+#: The passes within the outermost pass; None outside of any.
+_inside: ContextVar[Passes | None] = ContextVar("inside", default=None)
 _plain: Callable[..., None] = Tensor.backward
 
 
@@ -52,40 +72,47 @@ def _alive() -> list[Any]:
     return [found for r in _WATCHERS if (found := r()) is not None]
 
 
-def _between(run: Callable[[], T], count: list[int]) -> T:
+def _between(run: Callable[[], T], passes: Passes) -> T:
     """Run between the calls of all watchers; the second only if any pass has begun."""
     watchers = _alive()
-    token = _inside.set(count)
+    token = _inside.set(passes)
+    done = False
     try:
         for watcher in watchers:
             watcher.begin_pass()
         result = run()
+        done = passes.count > 0
     finally:
         _inside.reset(token)
-    if count[0]:
+        if not done:
+            for watcher in watchers:
+                watcher.cancel_pass()
+    if done:
         for watcher in watchers:
-            watcher.end_pass()
+            watcher.end_pass(passes.kept)
     return result
 
 
-def watched(run: Callable[..., None], *given: Any) -> None:
-    """Run a backward pass, between calls of all watchers."""
+def watched(run: Callable[..., None], *given: Any, kept: bool = False) -> None:
+    """Run a backward pass, between calls of all watchers. kept: whether the graph is kept"""
     if not _WATCHERS:
         run(*given)
         return
-    count = _inside.get()
-    if count is not None:  # a pass may begin further passes, as checkpoints do
-        count[0] += 1
+    passes = _inside.get()
+    if passes is not None:  # a pass may begin further passes, as checkpoints do
+        passes.begin(kept)
         run(*given)
     else:
-        _between(lambda: run(*given), [1])
+        passes = Passes()
+        passes.begin(kept)
+        _between(lambda: run(*given), passes)
 
 
 def as_one_pass(run: Callable[[], T]) -> T:
     """Run a part of a program; to watchers, all backward passes of the part are a single pass."""
     if not _WATCHERS or _inside.get() is not None:
         return run()
-    return _between(run, [0])
+    return _between(run, Passes())
 
 
 def backward(
@@ -96,7 +123,8 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """`Tensor.backward` while there are watchers."""
-    watched(_plain, self, gradient, retain_graph, create_graph, inputs)
+    kept = create_graph if retain_graph is None else retain_graph
+    watched(_plain, self, gradient, retain_graph, create_graph, inputs, kept=bool(kept))
 
 
 backward.__doc__ = _plain.__doc__

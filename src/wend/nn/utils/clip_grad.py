@@ -1,4 +1,7 @@
-"""Gradients clipped by norm or by value, in place. Nothing waits for a value."""
+"""Gradients clipped by norm or by value, in place.
+
+Nothing waits for a value, but for norms of gradients whose rows lie in several ranks.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,19 @@ def get_total_norm(
 ) -> Tensor:
     """The norm of all tensors as a vector.
 
+    Gradients of `fully_shard`'s parameters count as wholes; all ranks then call alike.
     Raises RuntimeError for inf or nan if error_if_nonfinite (which waits for the value).
     """
     listed = _listed(tensors)
     norm_type = float(norm_type)
     if not listed:
         return tensor(0.0)
-    norms = [ops.norm(t, norm_type) for t in listed]
+    if any(getattr(t, "_shard", None) is not None for t in listed):
+        from wend.distributed._sharding.across import whole_norms
+
+        norms = whole_norms(listed, norm_type)
+    else:
+        norms = [ops.norm(t, norm_type) for t in listed]
     total = norms[0] if len(norms) == 1 else ops.norm(ops.stack(norms), norm_type)
     if error_if_nonfinite and not bool(ops.isfinite(total)):
         raise RuntimeError(
@@ -64,7 +73,10 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients down to a total norm of at most max_norm; returns the norm before."""
+    """Scale all gradients down to a total norm of at most max_norm; returns the norm before.
+
+    After `fully_shard` the norm is that of the whole gradients; all ranks call.
+    """
     listed = _listed(parameters)
     with no_grad():
         grads = [p.grad for p in listed if p.grad is not None]
