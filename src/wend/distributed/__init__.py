@@ -1,5 +1,6 @@
 """torch.distributed: processes that communicate, by MPI; a single process needs none."""
 
+from wend.distributed import _setup
 from wend.distributed._collectives import (
     _all_gather_base,
     _reduce_scatter_base,
@@ -38,29 +39,7 @@ from wend.distributed._objects import (
 )
 from wend.distributed._reduction import RedOpType, ReduceOp
 from wend.distributed._replicas.grad_bucket import GradBucket
-from wend.distributed._setup import (
-    destroy_process_group,
-    get_backend,
-    get_backend_config,
-    get_default_backend_for_device,
-    get_global_rank,
-    get_group_rank,
-    get_node_local_rank,
-    get_pg_count,
-    get_process_group_ranks,
-    get_rank,
-    get_world_size,
-    init_process_group,
-    is_available,
-    is_backend_available,
-    is_gloo_available,
-    is_initialized,
-    is_mpi_available,
-    is_nccl_available,
-    is_torchelastic_launched,
-    is_ucc_available,
-    is_xccl_available,
-)
+from wend.distributed._setup import *  # noqa: F403
 from wend.distributed._several import (
     CoalescingManager as _CoalescingManager,
 )
@@ -127,32 +106,11 @@ __all__ = [
     "broadcast",
     "broadcast_object_list",
     "default_pg_timeout",
-    "destroy_process_group",
     "gather",
     "gather_object",
-    "get_backend",
-    "get_backend_config",
-    "get_default_backend_for_device",
-    "get_global_rank",
-    "get_group_rank",
-    "get_node_local_rank",
-    "get_pg_count",
-    "get_process_group_ranks",
-    "get_rank",
-    "get_world_size",
     "group",
     "init_device_mesh",
-    "init_process_group",
     "irecv",
-    "is_available",
-    "is_backend_available",
-    "is_gloo_available",
-    "is_initialized",
-    "is_mpi_available",
-    "is_nccl_available",
-    "is_torchelastic_launched",
-    "is_ucc_available",
-    "is_xccl_available",
     "isend",
     "monitored_barrier",
     "new_group",
@@ -175,3 +133,4 @@ __all__ = [
     "split_group",
     "supports_complex",
 ]
+__all__ += _setup.__all__

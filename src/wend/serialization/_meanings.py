@@ -25,7 +25,7 @@ from wend.frontend.formats import (
     sparse_csr,
     strided,
 )
-from wend.nn.parameter import Parameter
+from wend.frontend.parameters.parameter import Parameter
 from wend.serialization._errors import CheckpointError, short
 from wend.serialization._names import Meaning
 from wend.serialization._storages import STORAGE_NAMES, Allowance, StorageKind, TypedStorage

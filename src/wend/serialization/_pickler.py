@@ -15,8 +15,8 @@ from wend.base.shapes import Size
 from wend.core._hot import OpFunction, Tensor
 from wend.frontend.formats import layout
 from wend.frontend.interop.exchange import user_attributes
-from wend.nn._base.hooks import HookTable
-from wend.nn.parameter import Parameter
+from wend.frontend.parameters.parameter import Parameter
+from wend.frontend.removable import HookTable
 from wend.serialization._renaming import torch_path
 from wend.serialization._storages import STORAGE_NAMES
 from wend.serialization._tensors import StoredView, stored_view

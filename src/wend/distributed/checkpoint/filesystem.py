@@ -19,7 +19,6 @@ from wend.base.errors import ArgumentTypeError
 from wend.base.shapes import Size
 from wend.core._hot import Tensor
 from wend.distributed._sharding.shards import array_of
-from wend.distributed.checkpoint._files import safetensors
 from wend.distributed.checkpoint.api import CheckpointException
 from wend.distributed.checkpoint.metadata import (
     BytesStorageMetadata,
@@ -28,6 +27,7 @@ from wend.distributed.checkpoint.metadata import (
     TensorProperties,
     TensorStorageMetadata,
 )
+from wend.serialization import safetensors
 
 __all__ = ["FileSystemReader", "FileSystemWriter", "StorageReader", "StorageWriter"]
 
@@ -81,7 +81,7 @@ class FileSystemWriter:
     def write_pieces(self, rank: int, token: str, pieces: dict[str, Tensor]) -> str:
         """Write the pieces of a rank to a file; returns its name. token: of this checkpoint"""
         name = file_name(rank, token)
-        safetensors().save_file(pieces, self.path / name)
+        safetensors.save_file(pieces, self.path / name)
         return name
 
     def finish(self, index: dict[str, Any], token: str) -> None:
@@ -152,7 +152,7 @@ class FileSystemReader:
         Raises CheckpointException if pieces are missing.
         """
         row = self.index()["tensors"][name]
-        out = np.empty(shape, safetensors().CODES[row["dtype"]].numpy)
+        out = np.empty(shape, safetensors.CODES[row["dtype"]].numpy)
         found = 0
         for piece in row["pieces"]:
             places = _overlap(begin, shape, piece["begin"], piece["shape"])
@@ -171,7 +171,7 @@ class FileSystemReader:
         if name not in self._files:
             if not _DATA.fullmatch(name):
                 raise CheckpointException(f"checkpoint: the index names the file {name!r}")
-            self._files[name] = safetensors().SafeFile(self.path / name)
+            self._files[name] = safetensors.SafeFile(self.path / name)
         return self._files[name]
 
     def close(self) -> None:
@@ -216,7 +216,7 @@ def metadata_of(index: dict[str, Any]) -> Metadata:
             ChunkStorageMetadata(Size(piece["begin"]), Size(piece["shape"]))
             for piece in row["pieces"]
         ]
-        properties = TensorProperties(safetensors().CODES[row["dtype"]])
+        properties = TensorProperties(safetensors.CODES[row["dtype"]])
         made.state_dict_metadata[name] = TensorStorageMetadata(
             properties, Size(row["shape"]), chunks
         )

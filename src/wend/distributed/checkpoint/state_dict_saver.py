@@ -12,7 +12,6 @@ from wend.core._hot import Tensor
 from wend.distributed._group import state as group_state
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import array_of, shard_of, tensor_of
-from wend.distributed.checkpoint._files import safetensors
 from wend.distributed.checkpoint._tree import flattened, to_plain, with_states
 from wend.distributed.checkpoint.api import CheckpointException
 from wend.distributed.checkpoint.filesystem import (
@@ -22,6 +21,7 @@ from wend.distributed.checkpoint.filesystem import (
     metadata_of,
 )
 from wend.distributed.checkpoint.metadata import Metadata
+from wend.serialization import safetensors
 
 __all__ = ["async_save", "save", "save_state_dict"]
 
@@ -63,7 +63,7 @@ class Plan:
             if not isinstance(value, Tensor):
                 rows[name] = {"path": path, "value": to_plain(name, value)}
                 continue
-            if value.is_sparse or value.is_meta or value.dtype not in safetensors().CODE_OF:
+            if value.is_sparse or value.is_meta or value.dtype not in safetensors.CODE_OF:
                 raise ArgumentTypeError(
                     f"checkpoint: {name!r} is a {value.dtype} tensor of layout {value.layout} on "
                     f"{value.device}; dense tensors of the types of safetensors can be saved"
@@ -73,7 +73,7 @@ class Plan:
             if shard is not None:
                 begin[0] = shard.begin
             whole = shape if shard is None else list(shard.shape)
-            code = safetensors().CODE_OF[value.dtype]
+            code = safetensors.CODE_OF[value.dtype]
             rows[name] = {"path": path, "dtype": code, "whole": whole, "at": begin, "shape": shape}
             self.tensors[name] = value.detach()
         return rows

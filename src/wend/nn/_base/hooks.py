@@ -2,59 +2,13 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.removable import RemovableHandle
+from wend.frontend.removable import HookTable, RemovableHandle
 from wend.frontend.toolkit import Function, Tensor, is_grad_enabled
 
-__all__ = ["RemovableHandle"]
-
-
-class HookTable(OrderedDict[int, Any]):
-    """The hooks of a kind, in running order."""
-
-    def _count(self, change: int) -> None:
-        """Called with each change of the number of hooks; for tables that somebody counts."""
-
-    def add(
-        self, hook: Callable[..., Any], *, first: bool = False, extra: Any = None
-    ) -> RemovableHandle:
-        """Register a hook; `first` puts it before those already there."""
-        handle = RemovableHandle(self, extra_dict=extra)
-        self[handle.id] = hook
-        if first:
-            self.move_to_end(handle.id, last=False)
-        return handle
-
-    def __setitem__(self, key: int, hook: Any) -> None:
-        added = key not in self
-        super().__setitem__(key, hook)
-        if added:
-            self._count(1)
-
-    def __delitem__(self, key: int) -> None:
-        super().__delitem__(key)
-        self._count(-1)
-
-    def pop(self, key: int, *default: Any) -> Any:
-        if key not in self:
-            return super().pop(key, *default)
-        hook = self[key]
-        del self[key]
-        return hook
-
-    def popitem(self, last: bool = True) -> tuple[int, Any]:
-        key = next(reversed(self) if last else iter(self))
-        return key, self.pop(key)
-
-    def clear(self) -> None:
-        for key in list(self):
-            del self[key]
-
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
-        return type(self), (), None, None, iter(list(self.items()))
+__all__ = ["HookTable", "RemovableHandle"]
 
 
 class _Boundary(Function):
