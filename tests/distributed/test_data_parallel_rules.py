@@ -210,6 +210,62 @@ def half(rank, size):
     return {n: p.grad.float().numpy().copy() for n, p in net.module.named_parameters()}
 
 
+class Normed:
+    """A layer, a norm with buffers, and a layer with the first one's weights."""
+
+    @staticmethod
+    def make():
+        import wend as torch
+
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(
+            torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.Tanh(), torch.nn.Linear(3, 3)
+        )
+        net[3].weight = net[0].weight
+        return net
+
+
+def mixed(rank, size):
+    """Gradients by types of the computation, of buffers, and of gradients on their way."""
+    import wend as torch
+    from wend.nn.parallel import DistributedDataParallel
+    from wend.nn.parallel.distributed import _MixedPrecision
+
+    found = {}
+    for name, types in (
+        ("wide", _MixedPrecision(torch.bfloat16, torch.float32, torch.bfloat16)),
+        ("narrow", _MixedPrecision(torch.bfloat16)),
+        ("wire", _MixedPrecision(reduce_dtype=torch.float16)),
+    ):
+        wrapped = DistributedDataParallel(Normed.make(), mixed_precision=types)
+        y = wrapped(data(rank))
+        y.float().square().mean().backward()
+        net = wrapped.module
+        assert net[3].weight is net[0].weight and net[0].weight.dtype == torch.float32
+        types = [str(t.dtype) for t in (y, net[1].running_mean, net[0].weight.grad)]
+        found[name] = {"types": types, **gradients(net)}
+    return found
+
+
+def accepted(rank, size):
+    """Gradients with each argument that changes nothing here."""
+    plain = linear()
+    plain(data(rank)).sum().backward()
+    expected = gradients(plain.module)
+    for options in (
+        {"static_graph": True}, {"find_unused_parameters": True}, {"bucket_cap_mb": 1},
+        {"gradient_as_bucket_view": True}, {"init_sync": False}, {"broadcast_buffers": False},
+        {"skip_all_reduce_unused_params": True}, {"bucket_cap_mb_list": [1, 2]},
+    ):  # fmt: skip
+        wrapped = linear(**options)
+        for _ in range(2):
+            wrapped.zero_grad()
+            wrapped(data(rank)).sum().backward()
+        for name, value in gradients(wrapped.module).items():
+            np.testing.assert_array_equal(value, expected[name], err_msg=str(options))
+    return len(expected)
+
+
 def order(rank, size):
     """Orders of buckets after many steps of one path; and how often buckets were early."""
     import wend as torch
@@ -251,6 +307,10 @@ def errors(rank, size):
     net.register_comm_hook(None, lambda state, bucket: None)
     raised(lambda: net.register_comm_hook(None, lambda state, bucket: None))
     raised(lambda: net.register_comm_hook(None, 3))
+    raised(lambda: linear(mixed_precision=torch.bfloat16))
+    raised(lambda: linear(param_to_hook_all_reduce=net.module.weight))
+    narrow = torch.nn.parallel.distributed._MixedPrecision(torch.bfloat16)
+    raised(lambda: torch.batched(linear(mixed_precision=narrow))([data(0), data(1)]))
     return found
 
 
@@ -273,7 +333,7 @@ def copies(rank, size):
 RULES = {
     f.__name__: f
     for f in (buffers, hooks, uneven, norm, two_models, nothing, sparse, half, order, errors,
-              sampler, copies)
+              sampler, copies, mixed, accepted)
 }  # fmt: skip
 
 
@@ -432,6 +492,30 @@ def test_half_precision_is_rounded_once(found):
             np.testing.assert_array_equal(g, found[0]["half"][name])
 
 
+def test_mixed_precision(found):
+    import wend as torch
+
+    expected = {}
+    for row in range(len(found)):
+        net = Normed.make().to(torch.bfloat16)
+        net(data(row).to(torch.bfloat16)).float().square().mean().backward()
+        for name, p in net.named_parameters():
+            part = p.grad.float().numpy() / len(found)
+            expected[name] = expected.get(name, 0.0) + part
+    for row in found:
+        wide, narrow, wire = (row["mixed"][name] for name in ("wide", "narrow", "wire"))
+        assert wide.pop("types") == ["torch.bfloat16", "torch.bfloat16", "torch.float32"]
+        assert narrow.pop("types") == ["torch.bfloat16", "torch.float32", "torch.float32"]
+        assert wire.pop("types") == ["torch.float32"] * 3
+        near(wide, expected)
+        near(narrow, expected, 2e-2)
+        assert set(wire) == set(expected)
+
+
+def test_accepted_arguments_change_nothing(found):
+    assert [row["accepted"] for row in found] == [2] * len(found)
+
+
 def test_ranks_agree_on_the_order_and_hand_buckets_over_early(found):
     rows = [row["order"] for row in found]
     for row in rows:
@@ -442,7 +526,7 @@ def test_ranks_agree_on_the_order_and_hand_buckets_over_early(found):
 
 def test_errors(found):
     for row in found:
-        unlike, more, frozen, lazy, second, no_hook = row["errors"]
+        unlike, more, frozen, lazy, second, no_hook, types, single, batched = row["errors"]
         assert unlike == (
             "GraphError: DistributedDataParallel: all ranks need the same model: rank 0 has weight "
             "of torch.float32[2, 3], and rank 1 has weight of torch.float32[3, 3] in its place"
@@ -452,6 +536,9 @@ def test_errors(found):
         assert "uninitialized parameters can't be used" in lazy
         assert "can only be called once" in second
         assert no_hook == "ArgumentTypeError: Communication hook must be callable."
+        assert types.startswith("ArgumentTypeError") and "must be a _MixedPrecision" in types
+        assert single.startswith("ArgumentError") and "param_to_hook_all_reduce is not" in single
+        assert batched.startswith("GraphError") and "within wend.batched; use autocast" in batched
 
 
 def test_sampler_asks_the_process_group(found):

@@ -10,6 +10,8 @@ from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.frontend.autograd.grad_modes import is_grad_enabled
 from wend.frontend.autograd.watching import watch
 from wend.nn.modules.module import Module
+from wend.nn.parallel._precision import MixedTypes as _MixedPrecision
+from wend.nn.parallel._precision import cast_buffers, cast_inputs, cast_parameters, check_types
 from wend.nn.parameter import is_lazy
 
 if TYPE_CHECKING:
@@ -45,9 +47,14 @@ class DistributedDataParallel(Module):
         before a call of the module that follows a call in training
     init_sync: whether parameters and buffers are compared and sent at the beginning
 
+    mixed_precision: a `_MixedPrecision`: types of parameters within a call, of buffers, and in
+        which gradients travel. Parameters and gradients keep their types
+
     `find_unused_parameters`, `static_graph`, `gradient_as_bucket_view` and
     `skip_all_reduce_unused_params` are accepted and change nothing: which parameters are used is
-    known from the recorded path, and gradients are views of buckets always.
+    known from the recorded path, and gradients are views of buckets always. `device_ids`, `dim`,
+    `output_device`, `check_reduction` and `batched_grad_copy` mean nothing on a CPU.
+    Hooks of single parameters (`delay_all_reduce_named_params`) are not available.
 
     Raises NoProcessGroup (a ValueError) before `init_process_group`; GraphError (a RuntimeError)
     for a module without parameters that require gradients, or unlike modules in the processes.
@@ -85,14 +92,13 @@ class DistributedDataParallel(Module):
                 "arguments"
             )
         for given, name in (
-            (mixed_precision, "mixed_precision"),
             (delay_all_reduce_named_params, "delay_all_reduce_named_params"),
             (param_to_hook_all_reduce, "param_to_hook_all_reduce"),
         ):
             if given is not None:
                 raise ArgumentError(
-                    f"DistributedDataParallel: {name} is not available; "
-                    "autocast and GradScaler work as without this module"
+                    f"DistributedDataParallel: {name} is not available; leave it out, and give "
+                    "`register_comm_hook` a function of whole buckets"
                 )
         group = resolve(process_group if device_mesh is None else device_mesh)
         if not any(p.requires_grad for p in module.parameters()):
@@ -127,6 +133,9 @@ class DistributedDataParallel(Module):
             first, *rest = [int(mb * MEGABYTE) for mb in bucket_cap_mb_list]
             self.bucket_bytes_cap = rest[0] if rest else first
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
+        self.mixed_precision: _MixedPrecision | None = check_types(mixed_precision)
+        if self.mixed_precision is not None and self.mixed_precision.buffer_dtype is not None:
+            cast_buffers(module, self.mixed_precision.buffer_dtype, self.parameters_to_ignore)
         self._begin(group, first, init_sync)
 
     def _begin(self, group: Any, first_bytes: int, init_sync: bool) -> None:
@@ -153,6 +162,9 @@ class DistributedDataParallel(Module):
                 check_same(channel, named)
                 broadcast_all(channel, [p for _, p in named] + self._synced_buffers(), 0)
             reducer = Reducer([p for _, p in named], channel, first_bytes, self.bucket_bytes_cap)
+            types = self.mixed_precision
+            if types is not None and types.wire is not None:
+                reducer.wire = types.wire.numpy
             watch(reducer)
         object.__setattr__(self, "reducer", reducer)
         object.__setattr__(self, "_channel", channel)
@@ -168,7 +180,12 @@ class DistributedDataParallel(Module):
         """The wrapped module's result."""
         if self.reducer is not None:
             self._before_call()
-        return self.module(*inputs, **kwargs)
+        types = self.mixed_precision
+        if types is None or types.param_dtype is None:
+            return self.module(*inputs, **kwargs)
+        inputs, kwargs = cast_inputs((inputs, kwargs), types.param_dtype)
+        with cast_parameters(self.module, types.param_dtype, self.parameters_to_ignore):
+            return self.module(*inputs, **kwargs)
 
     def _before_call(self) -> None:
         """Do all that the processes do together before a call of the module."""
