@@ -919,7 +919,7 @@ def index_select(input: Tensor, dim: _int, index: Tensor, *, out: Tensor | None 
     """y[..., k, ...] = input[..., index[k], ...] along dim `dim`."""
 def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = sum over the last dims of both; plain multiplication if either is 0-d."""
-def isclose(input: Tensor, other: Tensor, rtol: Tensor | _Number = ..., atol: Tensor | _Number = ..., equal_nan: _bool = False, *, out: Tensor | None = None) -> Tensor:
+def isclose(input: Tensor, other: Tensor, rtol: Any = ..., atol: Any = ..., equal_nan: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """y = |input - other| <= atol + rtol * |other|; equal infinities are close."""
 def isfinite(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """y = input is neither infinite nor NaN."""

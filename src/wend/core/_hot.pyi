@@ -935,7 +935,7 @@ class Tensor:
     def is_xla(self) -> _bool: ...
     @property
     def is_xpu(self) -> _bool: ...
-    def isclose(self, other: Tensor, rtol: Tensor | _Number = ..., atol: Tensor | _Number = ..., equal_nan: _bool = False) -> Tensor:
+    def isclose(self, other: Tensor, rtol: Any = ..., atol: Any = ..., equal_nan: _bool = False) -> Tensor:
         """y = |input - other| <= atol + rtol * |other|; equal infinities are close."""
     def isfinite(self) -> Tensor:
         """y = input is neither infinite nor NaN."""
@@ -1158,7 +1158,7 @@ class Tensor:
         """The q-th quantiles of the elements that are not NaN; see `quantiles`."""
     def nansum(self, dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
         """y = sum of x over `dim`, NaN counted as 0. Raises DTypeError for complex."""
-    def narrow(self, dim: _int, start: _int, length: _int) -> Tensor:
+    def narrow(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = x[..., start:start+length, ...] along dim `dim`; a negative start counts from the end."""
     def narrow_copy(*args: Any, **kwargs: Any) -> Any:
         """As `narrow`, in memory of its own."""

@@ -6,7 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError, GraphError
+from wend.base import dtypes
+from wend.base.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    DTypeError,
+    GraphError,
+    ValueRefused,
+)
 from wend.core._hot import Tensor
 from wend.core.primitive import PUBLIC, ops
 from wend.frontend import creation
@@ -94,6 +101,25 @@ def _where(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 ops.where.general = _where
+
+
+def _narrow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """narrow(input, dim, start, length) from a tensor `start`: a single integer."""
+    given = dict(zip(("input", "dim", "start"), args[:3], strict=False), **kwargs)
+    start = given.get("start")
+    if not isinstance(start, Tensor):
+        return NotImplemented
+    if start.dim() or start.dtype.category != dtypes.INT:
+        raise ValueRefused(
+            f"narrow: start must be an 0-dim integral Tensor, but got {start.dtype} of shape "
+            f"{tuple(start.shape)}"
+        )
+    if len(args) > 2:
+        return ops.narrow(*args[:2], int(start), *args[3:], **kwargs)
+    return ops.narrow(*args, **{**kwargs, "start": int(start)})
+
+
+ops.narrow.general = _narrow
 
 # PyTorch has these in-place forms as functions too.
 for _name in ("clamp_", "clip_", "round_"):

@@ -239,12 +239,35 @@ def call_out(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     return type(result)(out) if not hasattr(result, "_make") else result._make(out)
 
 
+#: Ops that write to an `out` of the result's own dtype only; PyTorch converts in the others.
+_OF_ONE_DTYPE = frozenset(
+    """
+    abs addbmm addmm addmv alias_copy amax amin aminmax as_strided_copy avg_pool2d avg_pool3d
+    baddbmm bmm ceil cholesky cholesky_ex complex conj cross cross_along cummax cummin det diag
+    diagonal_copy diff dot eigh eigvalsh expand_copy float_power floor former_lu_solve former_qr
+    former_svd frac frexp gather gelu hardshrink heaviside histc histogram ifft ihfft index_add
+    index_copy index_reduce index_select inner inv inv_ex kthvalue ldl_factor ldl_factor_ex
+    ldl_solve linear log_softmax logcumsumexp logsigmoid lu lu_factor lu_factor_ex lu_solve
+    lu_unpack masked_select matmul matrix_norm mm mode msort multi_dot mv nan_to_num nanquantile
+    narrow_copy neg norm ormqr permute_copy polar qr quantile renorm round scatter scatter_add
+    scatter_reduce sgn sign slice_scatter_of slogdet softmax softplus softshrink solve solve_ex
+    solve_triangular sort split_with_sizes_copy squeeze_copy svd svdvals t_copy take
+    take_along_dim tensordot topk transpose_copy triangular_solve tril triu trunc unbind_copy
+    unfold_copy unsqueeze_copy vdot vecdot vector_norm view_copy
+    """.split()
+)
+
+
 def write_out(name: str, out: Tensor, result: Tensor) -> None:
     """Put a result into the tensor given as `out`; `out` is resized to the shape of the result."""
     if _hot.current_trace().mode.grad and (out.requires_grad or result.requires_grad):
         raise GraphError(
             f"{name}(): functions with out=... arguments don't support automatic "
             "differentiation, but one of the arguments requires grad."
+        )
+    if result.dtype is not out.dtype and name in _OF_ONE_DTYPE:
+        raise DTypeError(
+            f"{name}: expected out tensor to have dtype {result.dtype}, but got {out.dtype} instead"
         )
     if not dtypes.can_cast(result.dtype, out.dtype):
         raise DTypeError(

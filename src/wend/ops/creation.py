@@ -12,6 +12,7 @@ from wend.base import dtypes
 from wend.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
 from wend.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec
 from wend.core.symbolic import SymInt, hints
+from wend.ops.numeric import wrapped
 from wend.ops.views.family import ANY_DTYPE
 
 
@@ -42,7 +43,7 @@ class Full(Primitive):
 
     def reference(self, size: Any, fill_value: Any) -> np.ndarray:
         dtype = self.dtype or dtypes.of_python(type(fill_value))
-        value = np.asarray(fill_value).astype(dtype.numpy)
+        value = wrapped(fill_value, dtype.numpy)
         if not any(value.tobytes()):  # the system clears memory only at its first use
             return np.zeros(tuple(size), dtype.numpy)
         return np.full(tuple(size), value)

@@ -34,6 +34,15 @@ def widen(x: Array) -> Array:
     return x.astype(np.float32) if x.dtype in HALF_TYPES else x
 
 
+def wrapped(number: Any, target: np.dtype[Any]) -> Any:
+    """A Python number as one of a type; ints wrap, as in C: -1 of a uint8 is 255."""
+    if target.kind in "iu" and isinstance(number, int):
+        return np.uint64(int(number) % 2**64).astype(target)
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        number = float(number)
+    return np.asarray(number).astype(target)[()]
+
+
 def array(x: Any, dtype: DType) -> Array:
     """x (an array or a NumPy scalar) as an array of that type."""
     return np.asarray(x).astype(dtype.numpy, copy=False)

@@ -16,6 +16,7 @@ from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.core._hot import Tensor
 from wend.core.primitive import ops
 from wend.frontend.creation import Options, checked_keywords, finished
+from wend.frontend.formats import is_sparse_layout
 from wend.ops.views.strided import arange
 
 __all__ = [
@@ -35,6 +36,10 @@ __all__ = [
 
 def _made(name: str, M: int, sym: bool, formula: Any, keywords: dict[str, Any]) -> Tensor:
     """The window formula(k, n) for k = 0 ... M - 1, where n is the last k of the whole period."""
+    if is_sparse_layout(keywords.get("layout")):
+        raise ArgumentError(
+            f"{name} is implemented for strided tensors only, got: {keywords['layout']}"
+        )
     options = Options(name, **checked_keywords(name, keywords))
     dtype = options.dtype or get_default_dtype()
     if dtype not in (float32, float64):

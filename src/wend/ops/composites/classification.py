@@ -277,6 +277,10 @@ def multi_margin_loss(input: V, target: V, p: int, margin: V, weight: V, reducti
     if len(input.shape) > 2:
         raise ShapeError(f"{name}: expected an input of 1 or 2 dims, not {hints(input.shape)}")
     classes = input.shape[dim]
+    if weight is not None and len(weight.shape) != 1:
+        raise ArgumentError(
+            f"{name}: weight must be one-dimensional, but got {len(weight.shape)} dims"
+        )
     _checked_weight(name, weight, classes)
     target = ops.unsqueeze(_checked_classes(name, input, target, dim), dim)
     gap = margin - ops.gather(input, dim, target) + input

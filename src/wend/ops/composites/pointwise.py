@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from wend.base import dtypes
-from wend.base.errors import DTypeError, ShapeError
+from wend.base.errors import DTypeError, ShapeError, ValueRefused
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.composites.forms import publish
 from wend.ops.elementwise.family import ANY_NUMBER, V, is_number, promoted
@@ -334,7 +334,7 @@ def _close_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, other, rtol: scalar = 1e-05, atol: scalar = 1e-08, equal_nan: bool = False",
+    "input, other, rtol: attr = 1e-05, atol: attr = 1e-08, equal_nan: bool = False",
     functions=("isclose",),
     methods=("isclose",),
     samples=_close_samples,
@@ -342,8 +342,13 @@ def _close_samples(rng: np.random.Generator) -> Samples:
 def isclose(input: V, other: V, rtol: V, atol: V, equal_nan: bool) -> V:
     """y = |input - other| <= atol + rtol * |other|; equal infinities are close.
 
-    Raises DTypeError if the dtypes differ.
+    Raises DTypeError if the dtypes differ, ValueRefused for a negative tolerance.
     """
+    for word, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise ValueRefused(
+                f"isclose: {word} must be greater than or equal to zero, but got {tolerance}"
+            )
     if input.dtype is not other.dtype:
         raise DTypeError(f"isclose: {input.dtype} did not match {other.dtype}")
     close = input == other

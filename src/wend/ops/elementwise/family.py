@@ -22,6 +22,7 @@ from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import DIM, SymInt, SymNumber, broadcast_shapes
 from wend.core.types import Number
 from wend.ops.builder import Builder, Value
+from wend.ops.numeric import wrapped
 
 __all__ = ["Elementwise", "Grads", "V", "is_number", "promoted", "tensor_of", "zeros_like"]
 
@@ -403,8 +404,7 @@ def _cast(operand: Any, target: np.dtype[Any]) -> Any:
     if isinstance(operand, (np.ndarray, np.generic)):
         return operand.astype(target)
     if target.kind in "iu" and isinstance(operand, int):
-        # As in C, numbers wrap: uint8 tensors compare with -1 as with 255.
-        return np.int64(operand).astype(target)
+        return wrapped(operand, target)
     return target.type(operand)
 
 

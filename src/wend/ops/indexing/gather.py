@@ -13,6 +13,7 @@ from wend.base.shapes import normalize_dim
 from wend.core.primitive import Primitive, Sample, Spec, ops
 from wend.core.symbolic import hints, numel
 from wend.ops.indexing.index import check_index_dtype, check_range
+from wend.ops.numeric import wrapped
 from wend.ops.views.family import ANY_DTYPE, Shape
 from wend.ops.views.scatters import with_batch
 from wend.ops.views.slicing import zeros_of
@@ -273,7 +274,7 @@ class ScatterValue(_Elementwise1d):
         self.check(x, index)
         if index.size:
             whole = x.reshape(1) if x.ndim == 0 else x
-            whole[self.key(whole, index)] = value
+            whole[self.key(whole, index)] = wrapped(value, x.dtype)
         return x
 
     def vjp(self, g: Any, y: Any, x: Any, index: Any, value: Any) -> Any:

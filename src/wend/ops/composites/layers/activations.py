@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import FLOAT, INT, float32, get_default_dtype, uint8
-from wend.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
+from wend.base.errors import (
+    ArgumentError,
+    DTypeError,
+    DTypeNotImplemented,
+    ShapeError,
+    ValueRefused,
+)
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import hints
@@ -108,10 +114,11 @@ def _onnx_logsigmoid(self: Any, g: Any, x: Any) -> Any:
     return g.cast(g.node("Neg", g.node("Softplus", turned)), x.dtype)
 
 
-def _onnx_clip(self: Any, g: Any, x: Any, low: Any = 0, high: Any = 6) -> Any:
+def _onnx_clip(self: Any, g: Any, x: Any) -> Any:
     wide = accumulator(x.dtype)
     if wide.category < FLOAT:
         return NotImplemented
+    low, high = (self.min_val, self.max_val) if self.name == "hardtanh" else (0, 6)
     bounds = g.number(low, wide), g.number(high, wide)
     return g.cast(g.node("Clip", g.cast(x, wide), *bounds), x.dtype)
 
@@ -226,13 +233,20 @@ def leaky_relu(input: V, negative_slope: V) -> V:
 
 
 @_activation(
-    "input, min_val: scalar = -1.0, max_val: scalar = 1.0",
+    "input, min_val: attr = -1.0, max_val: attr = 1.0",
     example=(-0.5, 2.0),
     ints="same",
     onnx=_onnx_clip,
 )
 def hardtanh(input: V, min_val: V, max_val: V) -> V:
-    """y = x between min_val and max_val as bounds; gradient 0 at and beyond the bounds."""
+    """y = x between min_val and max_val as bounds; gradient 0 at and beyond the bounds.
+
+    Raises ArgumentError for min_val > max_val.
+    """
+    if min_val > max_val:
+        raise ArgumentError(
+            f"hardtanh: min_val cannot be greater than max_val, but got {min_val} and {max_val}"
+        )
     if input.dtype is uint8:  # PyTorch takes uint8 if min_val is not negative
         raise DTypeNotImplemented("hardtanh: not implemented for torch.uint8; use clamp")
     below = ops.clamp(ops.stop_gradient(input), min=min_val)  # -0 stays -0
@@ -272,9 +286,11 @@ def hardshrink(input: V, lambd: V) -> V:
     return ops.where(ops.abs(input) <= lambd, 0, input)
 
 
-@_activation("input, lambd: scalar = 0.5", example=(1.0,))
+@_activation("input, lambd: attr = 0.5", example=(1.0,))
 def softshrink(input: V, lambd: V) -> V:
-    """y = x moved towards 0 by lambd, 0 where |x| <= lambd."""
+    """y = x moved towards 0 by lambd, 0 where |x| <= lambd. Raises ValueRefused for lambd < 0."""
+    if lambd < 0:
+        raise ValueRefused(f"softshrink: lambda must not be negative, but found {lambd}")
     shrunk = ops.where(input < -lambd, input + lambd, ops.where(input == input, 0, input))
     return ops.where(input > lambd, input - lambd, shrunk)
 

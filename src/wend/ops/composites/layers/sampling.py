@@ -169,7 +169,10 @@ def grid_sampled(
     found = [_padded(p, n, padding, align_corners) for p, n in zip(found, size, strict=True)]
     if mode == "bilinear":
         return ops.cast(_linear(x, found), input.dtype)
-    return ops.cast(_pick(x, [ops.round(ops.detach(p)) for p in found]), input.dtype)
+    rounded = [ops.round(p) for p in found]
+    picked = _pick(x, [ops.detach(p) for p in rounded])
+    flat = sum(ops.unsqueeze(p, 1) for p in rounded)  # whose gradient is zeros, as PyTorch's
+    return ops.cast(ops.graft(picked, picked + flat), input.dtype)
 
 
 @sugar(functions=("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"))
