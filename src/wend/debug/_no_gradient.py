@@ -188,7 +188,7 @@ class Ways:
         if cuts:
             node, text = cuts[0]
             more = len(cuts) - 1
-            others = f" (and {more} more such places)" if more else ""
+            others = f" (and {more} more such place{'s' * (more > 1)})" if more else ""
             return NoGradient(name, "cut", text + others, node.place)
         text = f"backward starts from no result that {ends[0].op} leads to"
         return NoGradient(name, "dead end", text, ends[0].place)

@@ -29,7 +29,8 @@ STYLE = """
 @media (prefers-color-scheme:dark){.wend-graph{DARK}}
 .wend-graph text{font:600 13px system-ui,sans-serif;fill:var(--wend-ink)}
 .wend-graph text.soft{fill:var(--wend-soft);font-weight:400;font-size:11px}
-.wend-graph text.name{fill:var(--wend-soft);font-size:11px}
+.wend-graph text.name{fill:var(--wend-soft);font-size:11px;paint-order:stroke;stroke-width:5px;
+stroke:var(--wend-ground);stroke-linejoin:round}
 .wend-graph .ground{fill:var(--wend-ground)}
 .wend-graph .frame{fill:var(--wend-frame);stroke:var(--wend-rim)}
 .wend-graph .edge{fill:none;stroke:var(--wend-edge);stroke-width:1.2}
@@ -102,6 +103,7 @@ def svg_of(graph: OpGraph, most: int = MOST_BOXES) -> str:
     drawn = [picture for column in columns for picture in column.inside()]
     pieces = [frame_of(picture) for picture in drawn if picture.is_open]
     pieces += [edge(found[start], found[end], count) for (start, end), count in seen.links.items()]
+    pieces += [name_of(picture) for picture in drawn if picture.is_open]  # edges pass below
     pieces += [box_of(picture) for picture in drawn if not picture.is_open]
     width, height = max(x - BETWEEN, 100.0) + MARGIN, tallest + 2 * MARGIN
     return (
@@ -175,12 +177,18 @@ def title_of(frame: Picture) -> str:
 
 
 def frame_of(picture: Picture) -> str:
-    x, y = picture.x, picture.y
     if picture.parent is None:
-        return text_of(x + PADDING, y + 12, picture.phase, "name")
+        return ""
     size = f'width="{picture.width:.1f}" height="{picture.height:.1f}"'
-    title = text_of(x + PADDING, y + 15, title_of(picture), "name")
-    return f'<rect class="frame" x="{x:.1f}" y="{y:.1f}" {size} rx="9"/>{title}'
+    return f'<rect class="frame" x="{picture.x:.1f}" y="{picture.y:.1f}" {size} rx="9"/>'
+
+
+def name_of(picture: Picture) -> str:
+    """The name of a frame, or of a column."""
+    x, y = picture.x + PADDING, picture.y
+    if picture.parent is None:
+        return text_of(x, y + 12, picture.phase, "name")
+    return text_of(x, y + 15, title_of(picture), "name")
 
 
 def text_of(x: float, y: float, text: str, kind: str = "") -> str:
