@@ -17,7 +17,8 @@ def run_instead(run: Callable[[], object], batch: FlushJob, wanted: Iterable[int
     """Call `run`, which computes the wanted values, perhaps after a faster way has failed.
 
     `batch.fault` is the failure of the faster way, or None.  The failure is the user's error only
-    if `run` meets an error of the user, too; else it is noted as a defect.
+    if `run` meets an error of the user, too; else it is noted as a defect, unless a number of the
+    program is too wide for machine code.
     """
     fault, batch.fault = batch.fault, None
     if fault is None:
@@ -31,8 +32,15 @@ def run_instead(run: Callable[[], object], batch: FlushJob, wanted: Iterable[int
         refused = defects.by_rule(error)
         raise
     finally:
-        if not (refused and defects.by_rule(fault)):
+        if not (refused and defects.by_rule(fault)) and not has_wide_number(fault, batch):
             defects.note(fault, site=last_site(batch.states, batch.sites))
+
+
+def has_wide_number(fault: BaseException, batch: FlushJob) -> bool:
+    """Whether machine code could not take a number of more than 64 bits, which rules wrap."""
+    return isinstance(fault, OverflowError) and any(
+        isinstance(number, int) and not -(2**63) <= number < 2**63 for number in batch.args or ()
+    )
 
 
 def is_done(batch: FlushJob, wanted: Iterable[int]) -> bool:
