@@ -5,12 +5,10 @@ function directly, because MPI has started the ranks.
 """
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from ranks import environment, missing, run, start
+from ranks import missing, run, start
 
 import wend as torch
 from wend import distributed as dist
@@ -113,39 +111,6 @@ def test_applications():
         assert found["sum"] == ranks and set(found["ring"].ravel()) == {3.0}
         for have, want in zip(found["trained"], whole, strict=True):
             np.testing.assert_allclose(have, want, rtol=1e-6, atol=1e-6)
-
-
-SPAWNING = """
-import wend as torch
-import wend.distributed as dist
-import wend.multiprocessing as mp
-
-def work(rank, size):
-    try:
-        url = "tcp://127.0.0.1:29503"
-        dist.init_process_group("gloo", init_method=url, rank=rank, world_size=size)
-    except RuntimeError as error:
-        print(type(error).__name__, error)
-
-if __name__ == "__main__":
-    mp.set_start_method("spawn")
-    processes = [mp.Process(target=work, args=(rank, 2)) for rank in range(2)]
-    for p in processes:
-        p.start()
-    for p in processes:
-        p.join()
-"""
-
-
-def test_processes_that_a_program_spawns_are_told_how_to_start(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(SPAWNING)
-    done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=120, env=environment()
-    )
-    lines = [line for line in done.stdout.splitlines() if line.startswith("DistNetworkError")]
-    assert len(lines) == 2, done.stderr
-    assert all("wend launch --nproc-per-node 2" in line for line in lines)
 
 
 FAILING = """

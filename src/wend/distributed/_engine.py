@@ -130,7 +130,10 @@ class Channel:
         Raises CollectiveMismatch if ranks have called different things.
         """
         self.check(signature[0])
-        work = Work(self, signature, call, finish, user_site(), result)
+        return self.submit(Work(self, signature, call, finish, user_site(), result), background)
+
+    def submit(self, work: Work, background: bool) -> Work:
+        """Have a work done; returns when done, or at once with `background`."""
         with self.lock:
             self.number += 1
             work.number = self.number

@@ -83,6 +83,11 @@ class ProcessGroup:
         """The name of the carrier."""
         return self.backend
 
+    def renumber(self, ranks: Sequence[int], own: int) -> None:
+        """Go on with fewer ranks, after a loss."""
+        self.ranks, self.own = tuple(ranks), own
+        self._places = {rank: place for place, rank in enumerate(self.ranks)}
+
     def place_of(self, rank: int) -> int:
         """The number in the group of a rank of the world; -1 if no member."""
         return self._places.get(rank, -1)

@@ -118,7 +118,7 @@ class Reduction(NamedTuple):
             line.all_gather(part, out, counts)
             return
         line.all_reduce(self.before(x), self._plain(out), self.name)
-        self.after(out, line.size)
+        self.after(out, line.took_part())
 
     def reduce(self, line: Transport, x: Array, out: Array | None, root: int) -> None:
         """out = the reduction of all ranks' x, at the root alone."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 from wend.core.provenance import user_level
 from wend.distributed._engine import Channel
-from wend.distributed._faults import DistNetworkError, NoProcessGroup
+from wend.distributed._faults import NoProcessGroup
 from wend.distributed._group import (
     DEFAULT_TIMEOUT,
     Backend,
@@ -89,8 +91,6 @@ def is_xccl_available() -> bool:
 
 def is_torchelastic_launched() -> bool:
     """Whether a launcher with restarts has started this process."""
-    import os
-
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
@@ -131,18 +131,15 @@ def _notice(backend: Backend, rank: int) -> None:
     """Say once, in the first rank, that a carrier of another name is MPI."""
     if backend in ("mpi", "undefined") or rank != 0 or _noticed:
         return
+    by_sockets = state.root is not None and not hasattr(state.root, "comm")
+    if by_sockets and backend == "gloo":  # as gloo itself
+        return
     _noticed.append(backend)
+    carrier = "sockets carry" if by_sockets else "MPI carries"
     warnings.warn(
-        f"init_process_group: backend {backend!r} is accepted; MPI carries the data",
+        f"init_process_group: backend {backend!r} is accepted; {carrier} the data",
         stacklevel=user_level(),
     )
-
-
-_HOW = (
-    "processes that a program starts by itself have no MPI between them. Let MPI start all ranks: "
-    "`wend launch --nproc-per-node {n} program.py`, `mpirun -n {n} python program.py`, or under "
-    "Slurm `srun --mpi=pmix`; the program then calls its function of a rank directly"
-)
 
 
 def _was_spawned() -> bool:
@@ -151,23 +148,29 @@ def _was_spawned() -> bool:
     return processes is not None and processes.parent_process() is not None
 
 
-def _connect(place: Place) -> tuple[int, int]:
+def _carrier(place: Place, init_method: str | None) -> str:
+    """Who carries the data: "mpi" between processes that MPI has started, else "sockets"."""
+    asked = os.environ.get("WEND_DISTRIBUTED_CARRIER", "")
+    if asked not in ("", "mpi", "sockets"):
+        raise ArgumentError(f"WEND_DISTRIBUTED_CARRIER: mpi or sockets, not {asked!r}")
+    if asked and not (_was_spawned() and asked == "sockets"):
+        return asked
+    if init_method is not None and init_method.startswith("mpi"):
+        return "mpi"
+    return "mpi" if place.by_mpi and not _was_spawned() else "sockets"
+
+
+def _connect(
+    place: Place, init_method: str | None, store: Any, timeout: timedelta
+) -> tuple[int, int]:
     """Begin the world; returns this process's rank and the number of ranks."""
     if place.size == 1 or (place.size is None and not place.by_mpi):
         return 0, 1
-    if _was_spawned():
-        raise DistNetworkError(
-            f"init_process_group: {place.source} ask for {place.size} ranks, and this process was "
-            f"started by multiprocessing: {_HOW.format(n=place.size)}"
-        )
+    if _carrier(place, init_method) == "sockets":
+        return _connect_by_sockets(place, init_method, store, timeout)
     from wend.distributed import _mpi
 
     everyone = _mpi.world(None)
-    if everyone.size == 1 and place.size is not None:
-        raise DistNetworkError(
-            f"init_process_group: {place.source} ask for {place.size} ranks, and MPI has started "
-            f"this process alone: {_HOW.format(n=place.size)}"
-        )
     if place.size is not None and everyone.size != place.size:
         raise ArgumentError(
             f"init_process_group: {place.source} ask for {place.size} ranks, and MPI has started "
@@ -182,6 +185,38 @@ def _connect(place: Place) -> tuple[int, int]:
             )
     state.root = everyone
     return everyone.rank, everyone.size
+
+
+def _connect_by_sockets(
+    place: Place, init_method: str | None, store: Any, timeout: timedelta
+) -> tuple[int, int]:
+    """Begin a world of processes that meet by an address, a store, or the launcher."""
+    from wend.distributed._sockets import meeting
+
+    if place.rank is None or place.size is None:
+        raise ArgumentError(
+            "init_process_group: pass rank= and world_size=, or set RANK and WORLD_SIZE"
+        )
+    if os.environ.get("WEND_LAUNCH_ELASTIC") and not _was_spawned():
+        everyone = meeting.meet_by_launcher(place.rank, timeout, _shrink)
+    else:
+        url = init_method or "env://"
+        everyone = meeting.meet_by_store(url, store, place.rank, place.size, timeout)
+    state.root = everyone
+    return everyone.rank, everyone.size
+
+
+def _shrink(before: Sequence[int], now: Sequence[int]) -> None:
+    """Number the ranks that live anew, in all groups.
+
+    before, now: the numbers that the ranks of the world had at the start
+    """
+    new = {number: rank for rank, number in enumerate(now)}
+    own = None if state.default is None else before[state.default.own]
+    for group in state.groups:
+        living = [before[rank] for rank in group.ranks if before[rank] in new]
+        own_place = living.index(own) if own in living else -1
+        group.renumber([new[number] for number in living], own_place)
 
 
 def init_process_group(
@@ -199,16 +234,16 @@ def init_process_group(
     """Begin the default process group, of all processes of this run.
 
     backend: 'mpi'; 'gloo', 'nccl' and None are accepted, and mean MPI too
-    init_method: env://, tcp://, file:// or mpi://; MPI knows the way to the other ranks, so only
-        rank and world_size of an address matter
+    init_method: env://, tcp://, file:// or mpi://. Processes that MPI has started read rank and
+        world_size of an address alone. All else meet there, and sockets carry the data
     world_size, rank: where the launcher's variables (torchrun's, MPI's, Slurm's) are not to count
     timeout: for messages and monitored barriers; 30 minutes by default
-    store: kept for programs that ask the group for a store
+    store: where processes without MPI meet; `group.get_group_store()` returns it
     A single process needs no MPI, and communicates with itself at no cost.
 
     Raises ArgumentError (a ValueError) if called twice, or for numbers that do not fit the ranks
-    that MPI has started; ModuleNotAvailable (an ImportError) if several processes are asked for
-    and mpi4py is not installed; DistNetworkError if this process was started alone.
+    that MPI has started; ModuleNotAvailable (an ImportError) if MPI is asked for and mpi4py is not
+    installed; DistNetworkError if processes do not meet in time.
     """
     with state.lock:
         if state.default is not None:
@@ -224,7 +259,7 @@ def init_process_group(
             )
         name = _backend_of(backend)
         place = asked_for(init_method, rank, world_size)
-        own, size = _connect(place)
+        own, size = _connect(place, init_method, store, timeout or DEFAULT_TIMEOUT)
         if size > 1:
             _notice(name, own)
         channel = None

@@ -46,7 +46,7 @@ class Work:
         self.channel, self.signature = channel, signature
         self.call, self.finish, self.site = call, finish, site
         self.outcome = result
-        self.number = 0
+        self.number = self.took_part = 0
         self.since = time.monotonic()
         self.here = self.done = False
         self.found: Any = None

@@ -21,6 +21,7 @@ import numpy as np
 
 from wend.core import _backward, _hot
 from wend.core._hot import Tensor
+from wend.core.provenance import user_site
 from wend.core.step_log import ROWS, BackwardRow
 from wend.distributed._engine import Channel
 from wend.distributed._group import ProcessGroup
@@ -61,7 +62,7 @@ class Reducer:
         self.order = list(reversed(range(len(self.parameters))))
         self.order_to_tell: list[int] | None = None
         self.knows_order = False
-        self.divisor = channel.line.size
+        self.divisor = self.ranks_at_start = channel.line.size
         self.sync = True  # whether passes end with a round: see `no_sync`
         self.armed = False  # whether the module was called since the last round
         #: Parameters whose gradient has changed since the last round.
@@ -173,6 +174,9 @@ class Reducer:
         elif wire is not None:
             kind = Reduction(RedOpType.SUM, "sum", None, True, False)
 
+        if self.channel.line.rescue is not None:
+            return self._reduce_in_spite(bucket, arrays)
+
         def call(line: Any) -> np.ndarray:
             begin = time.perf_counter()
             mine = self.scratch(bucket)
@@ -194,6 +198,31 @@ class Reducer:
         counters.n_bytes += bucket.n_bytes
         what = ("gradients", f"{bucket.dtype}", f"[{bucket.size}]", f"bucket {bucket.index}")
         return self.channel.run(what, call, background=True)
+
+    def _reduce_in_spite(self, bucket: Bucket, arrays: list[Any]) -> Work:
+        """As `reduce`, where ranks may be lost: divided by the ranks that have taken part.
+
+        The work's `took_part` is their number.
+        """
+        divisor = None if self.divisor == self.ranks_at_start else self.divisor
+        kind = np.promote_types(bucket.dtype, np.float32) if bucket.dtype.itemsize == 2 else None
+
+        def call(line: Any) -> np.ndarray:
+            shape = (bucket.size,)
+            mine: np.ndarray = np.empty(shape, bucket.dtype if kind is None else kind)
+            self.fill(bucket, arrays, mine, 1)
+            total = np.empty_like(mine)
+            line.all_reduce(mine, total, "sum")
+            work.took_part = line.took_part()
+            out: np.ndarray = maker(shape, bucket.dtype)(shape, bucket.dtype)
+            np.divide(total, divisor or work.took_part, out=out, casting="unsafe")
+            return out
+
+        self.counters.buckets += 1
+        self.counters.n_bytes += bucket.n_bytes
+        what = ("gradients", f"{bucket.dtype}", f"[{bucket.size}]", f"bucket {bucket.index}")
+        work = Work(self.channel, what, call, None, user_site(), None)
+        return self.channel.submit(work, background=True)
 
     def write(self, number: int, array: np.ndarray) -> None:
         """Make an array the gradient of a parameter."""
@@ -393,10 +422,28 @@ class Exchange:
         with self.clock.waiting():
             for _, work in self.works:
                 work.wait()
+            while self._begin_again():
+                pass
         if self.idle:
             return
         for bucket, work in self.works:
             self.write(bucket, work.found)
+
+    def _begin_again(self) -> bool:
+        """Do buckets again that hold values of a lost rank, if not all do; whether there were any.
+
+        All ranks that live see the same numbers here, and so do the same.
+        """
+        if self.reducer.channel.line.rescue is None or not self.works:
+            return False
+        least = min(work.took_part for _, work in self.works)
+        old = [(bucket, work) for bucket, work in self.works if work.took_part > least]
+        self.works = [(bucket, work) for bucket, work in self.works if work.took_part == least]
+        for bucket, _ in old:
+            self.send(bucket)
+        for _, work in self.works:
+            work.wait()
+        return bool(old)
 
     def write(self, bucket: Bucket, flat: np.ndarray) -> None:
         """Make the parts of a reduced bucket the gradients."""

@@ -23,10 +23,20 @@ class Ranks:
     def __init__(self, channel: Channel | None, rank: int, size: int) -> None:
         self.channel, self.rank, self.size = channel, rank, size
 
+    def _check(self, channel: Channel) -> None:
+        """Raise DistBackendError if a rank is lost, and with it the parts that it had."""
+        line = channel.line
+        if line.size != self.size and line.rescue is not None:
+            raise line.rescue.give_up(
+                f"the parts of a lost rank are lost: {line.size} of {self.size} ranks live; start "
+                "again from a checkpoint"
+            )
+
     def tell(self, purpose: str, fact: Any) -> list[Any]:
         """The facts of all ranks, in the order of ranks; facts are plain, as JSON knows them."""
         if self.channel is None:
             return [fact]
+        self._check(self.channel)
         text = json.dumps(fact).encode()
         found = self.channel.run(("facts", purpose), lambda line: gather_bytes(line, text)).found
         return [json.loads(text) for text in found]
@@ -35,6 +45,7 @@ class Ranks:
         """The flat arrays of all ranks, end to end. counts: elements of each"""
         if self.channel is None:
             return mine.copy()
+        self._check(self.channel)
         out = np.empty(sum(counts), mine.dtype)
         signature = ("gather of parts", str(mine.dtype), str(list(counts)))
         self.channel.run(signature, lambda line: line.all_gather(mine, out, counts))
@@ -43,6 +54,7 @@ class Ranks:
     def broadcast(self, array: np.ndarray, root: int) -> np.ndarray:
         """The root's flat array, written into that of each rank."""
         if self.channel is not None:
+            self._check(self.channel)
             signature = ("broadcast of a part", str(array.dtype), f"[{array.size}]", f"from {root}")
             self.channel.run(signature, lambda line: line.broadcast(array, root))
         return array
@@ -51,6 +63,7 @@ class Ranks:
         """The sum of a number over all ranks; kind: or "max"."""
         if self.channel is None:
             return value
+        self._check(self.channel)
         mine, out = np.array([value], np.float64), np.empty(1, np.float64)
         self.channel.run(("number", kind), lambda line: line.all_reduce(mine, out, kind))
         return float(out[0])

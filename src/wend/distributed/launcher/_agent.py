@@ -41,6 +41,7 @@ class Rank:
     report: dict[str, Any] | None = None
     stacks: str = ""
     told: bool = False
+    meeting: dict[str, Any] | None = None  # what the rank has said, who waits for the other ranks
 
     @property
     def number(self) -> int:
@@ -78,6 +79,8 @@ class Attempt:
     stopping_at: float | None = None
     hang: Hang | None = None
     is_released: bool = False
+    is_given_up: bool = False  # the living ranks cannot go on
+    secret: str = field(default_factory=secrets.token_hex)  # by which ranks know each other
     token: str = field(default_factory=secrets.token_hex)
 
     # --- the run -------------------------------------------------------------------------
@@ -237,6 +240,7 @@ class Attempt:
             rank.ended = message
             if rank.has_failed and not message["stopped"]:
                 self._failed(rank)
+            self._let_meet()
         elif message["say"] == "stuck":
             rank.report = message
             self._ask_all()
@@ -244,11 +248,32 @@ class Attempt:
             rank.report = rank.report or message
         elif message["say"] == "stacks":
             rank.stacks = message["text"]
+        elif message["say"] == "meet":
+            rank.meeting = message
+            self._let_meet()
+        elif message["say"] == "cannot":
+            self.is_given_up = True
+            if self.failed:
+                self._stop()
+
+    def _let_meet(self) -> None:
+        """Tell all living ranks of each other, when the last of them asks."""
+        living = {n: rank for n, rank in self.ranks.items() if rank.ended is None}
+        asked = {n: rank.meeting for n, rank in living.items() if rank.meeting is not None}
+        if self.is_given_up or len(asked) < len(living):
+            return
+        epoch = max((said["epoch"] for said in asked.values()), default=0)
+        rows = {n: said["row"] for n, said in asked.items() if said["epoch"] == epoch}
+        for number in rows:
+            rank = living[number]
+            rank.meeting = None
+            rank.link.send(say="world", epoch=epoch, rows=rows, token=self.secret)
 
     def _failed(self, rank: Rank) -> None:
         self.failed.append(rank)
         living = [r for r in self.ranks.values() if r.ended is None]
-        if self.orders.is_elastic and len(living) >= self.orders.fewest_ranks:
+        enough = len(living) >= max(1, self.orders.fewest_ranks)
+        if self.orders.is_elastic and enough and not self.is_given_up:
             self._tell(rank)
             say(f"{len(living)} ranks go on")
         elif self.hang is None:  # else each rank raises an error, within the grace
@@ -318,8 +343,10 @@ class Attempt:
         self.failed.sort(key=lambda rank: rank.follows)
         for rank in self.failed:
             self._tell(rank)
-        if self.orders.is_elastic and any(
-            rank.ended and rank.ended["status"] == 0 for rank in self.ranks.values()
+        if (
+            self.orders.is_elastic
+            and not self.is_given_up
+            and any(rank.ended and rank.ended["status"] == 0 for rank in self.ranks.values())
         ):
             return 0
         status = (self.failed[0].ended or {})["status"]

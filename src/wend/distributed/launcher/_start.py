@@ -171,6 +171,9 @@ def start_variables(orders: Orders, starter: Starter, token: str) -> dict[str, s
         if has_value:
             found[name] = value
     found["WEND_LAUNCH_TOKEN"] = token
+    if orders.is_elastic:  # MPI cannot take data from ranks while one is lost
+        found.setdefault("WEND_DISTRIBUTED_CARRIER", "sockets")
+        found["WEND_LAUNCH_ELASTIC"] = "1"
     if orders.settings.timeout is not None:
         found["WEND_DISTRIBUTED_TIMEOUT"] = str(orders.settings.timeout)
     if starter.kind == "openmpi" and os.geteuid() == 0:

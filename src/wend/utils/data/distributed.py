@@ -35,6 +35,7 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
+        self._asks_group = num_replicas is None and rank is None
         if num_replicas is None or rank is None:
             from wend import distributed
 
@@ -45,12 +46,25 @@ class DistributedSampler(Sampler[int]):
                 f"DistributedSampler: invalid rank {rank}, rank should be in the interval "
                 f"[0, {num_replicas - 1}]"
             )
-        self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
+        self.dataset = dataset
         self.shuffle, self.seed, self.drop_last = shuffle, seed, drop_last
         self.epoch = 0
-        share = len(dataset) / num_replicas
-        self.num_samples = math.floor(share) if drop_last else math.ceil(share)
+        self._share_out(num_replicas, rank)
+
+    def _share_out(self, num_replicas: int, rank: int) -> None:
+        self.num_replicas, self.rank = num_replicas, rank
+        share = len(self.dataset) / num_replicas
+        self.num_samples = math.floor(share) if self.drop_last else math.ceil(share)
         self.total_size = self.num_samples * num_replicas
+
+    def _ask_again(self) -> None:
+        """Share the data out anew if the process group has lost a process."""
+        from wend import distributed
+
+        if distributed.is_initialized():
+            now = distributed.get_world_size(), distributed.get_rank()
+            if now[0] < self.num_replicas:
+                self._share_out(*now)
 
     def _order(self) -> list[int]:
         """All indices of this epoch, as many as the processes take together."""
@@ -66,6 +80,8 @@ class DistributedSampler(Sampler[int]):
         return order[: self.total_size]
 
     def __iter__(self) -> Iterator[int]:
+        if self._asks_group:
+            self._ask_again()
         return iter(self._order()[self.rank :: self.num_replicas])
 
     def __len__(self) -> int:

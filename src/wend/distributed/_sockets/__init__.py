@@ -1,0 +1,1 @@
+"""A carrier of data over TCP, for processes that no launcher of MPI has started."""

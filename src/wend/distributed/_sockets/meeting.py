@@ -1,0 +1,146 @@
+"""How processes without MPI meet: by a store, or by the launcher."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import queue
+import secrets
+import socket
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from wend.distributed._faults import DistBackendError
+from wend.distributed._sockets.carrier import WORLD, SocketTransport
+from wend.distributed._sockets.mesh import Mesh, connect
+from wend.distributed._sockets.rescue import Rescue
+from wend.distributed._stores import FileStore, TCPStore
+from wend.distributed.launcher import _rank
+from wend.distributed.rendezvous import rendezvous
+
+__all__ = ["meet_by_launcher", "meet_by_store"]
+
+_BACKLOG: Final = 512
+#: Stores by address, with the number of meetings: the first process keeps a store to its end.
+_known: dict[str, list[Any]] = {}
+
+
+def meet_by_store(
+    url: str, store: Any, rank: int, size: int, timeout: timedelta
+) -> SocketTransport:
+    """All processes that use an address or a store. Raises DistNetworkError after the time."""
+    address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
+    place = address if url.startswith("env") else url
+    if store is not None:
+        place = f"store {id(store)}"  # kept by the entry, so the number is not used again
+        entry = _known.setdefault(place, [store, 0])
+    elif place in _known:
+        entry = _known[place]
+    else:
+        found, _, _ = next(iter(rendezvous(url, rank, size, timeout=timeout)))
+        entry = _known[place] = [found, 0]
+    store, turn = entry
+    entry[1] += 1
+    inner = store
+    while hasattr(inner, "underlying_store"):
+        inner = inner.underlying_store
+    reached = inner.host if isinstance(inner, TCPStore) else "127.0.0.1"
+    with _listener(reached) as listener:
+        if rank == 0:
+            store.set(f"wend/{turn}/token", secrets.token_hex())
+        store.set(f"wend/{turn}/{rank}", json.dumps(_place_of(listener, reached)))
+        keys = [f"wend/{turn}/{name}" for name in ("token", *range(size))]
+        store.wait(keys, timeout)
+        token, *rows = (store.get(key).decode() for key in keys)
+        places = {k: (host, port) for k, (host, port) in enumerate(map(json.loads, rows))}
+        mesh = connect(rank, listener, places, token, timeout.total_seconds())
+    if isinstance(store, FileStore) and not place.startswith("store "):
+        store.close()  # the last process takes the file away
+        del _known[place]
+    _end_with_the_process(mesh)
+    return SocketTransport(mesh, range(size), WORLD)
+
+
+def meet_by_launcher(number: int, timeout: timedelta, shrunk: Any) -> SocketTransport:
+    """All ranks of a launcher that live; `shrunk(before, now)` is told when a rank is lost.
+
+    number: of this rank at the start
+    """
+    meeting = Meeting()
+    with _listener("") as listener:
+        answer = meeting.meet(0, {"place": _place_of(listener, meeting.reached)})
+        rows = {int(key): row for key, row in answer["rows"].items()}
+        places = {key: (row["place"][0], row["place"][1]) for key, row in rows.items()}
+        mesh = connect(number, listener, places, answer["token"], timeout.total_seconds())
+    rescue = Rescue(mesh, sorted(places), meeting, shrunk)
+    line = SocketTransport(mesh, sorted(places), WORLD, rescue)
+    _end_with_the_process(mesh, line)
+    return line
+
+
+class Meeting:
+    """Asks the launcher which ranks live, and what each of them has said."""
+
+    def __init__(self) -> None:
+        channel = _rank.channel()
+        if channel is None:
+            raise DistBackendError("init_process_group: there is no launcher to ask for ranks")
+        self.channel = channel
+        self.answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        channel.listeners.append(self._hear)
+        #: An address in the network of the run.
+        self.reached = os.environ.get("MASTER_ADDR", "127.0.0.1")
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if message["say"] == "world":
+            self.answers.put(message)
+
+    def meet(self, epoch: int, row: dict[str, Any]) -> dict[str, Any]:
+        """Wait until all living ranks have said their row; returns the launcher's answer."""
+        self.channel.send(say="meet", epoch=epoch, row=row)
+        while True:
+            answer = self.answers.get()
+            if answer["epoch"] == epoch:
+                return answer
+
+    def give_up(self) -> None:
+        """Tell the launcher that the ranks that live cannot go on."""
+        self.channel.send(say="cannot")
+
+
+def _listener(reached: str) -> socket.socket:
+    """A socket at a free port: of this machine alone, if all processes are here."""
+    host = "127.0.0.1" if reached in ("127.0.0.1", "localhost") else ""
+    return socket.create_server((host, 0), backlog=_BACKLOG)
+
+
+def _place_of(listener: socket.socket, reached: str) -> Sequence[Any]:
+    """Where the listener is found: the own address on the way to a known machine."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((reached or "127.0.0.1", 9))  # sends nothing
+        return [probe.getsockname()[0], listener.getsockname()[1]]
+
+
+def _end_with_the_process(mesh: Mesh, line: SocketTransport | None = None) -> None:
+    """Say goodbye when the process ends: without a goodbye, a process counts as lost."""
+    mesh.last = line
+
+    def end() -> None:
+        if not _rank.is_leaving() and not failed:
+            mesh.close()
+
+    failed: list[bool] = []
+    shown = sys.excepthook
+
+    def note(kind: Any, error: Any, traceback: Any) -> None:
+        failed.append(True)
+        shown(kind, error, traceback)
+
+    sys.excepthook = note
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util.Finalize(None, end, exitpriority=20)  # processes of multiprocessing skip atexit
+    atexit.register(end)
