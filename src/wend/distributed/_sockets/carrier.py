@@ -457,5 +457,6 @@ def parts_of(counts: Sequence[int]) -> list[slice]:
 def _fold(arrays: list[Array], out: Array, op: Any) -> None:
     """out = the reduction of arrays, from left to right; out is none of them."""
     out[:] = arrays[0]
-    for x in arrays[1:]:
-        op(out, x, out=out)
+    with np.errstate(all="ignore"):
+        for x in arrays[1:]:
+            op(out, x, out=out)
