@@ -29,7 +29,7 @@ HEAD = 128
 #: Bytes up to which each rank reduces all of a piece; beyond, each rank reduces a part for all.
 SMALL = 1 << 13
 #: Looks before a thread begins to sleep; then seconds of a sleep, and seconds between looks at MPI.
-LOOKS, LEAST_SLEEP, MOST_SLEEP, ALIVE = 20, 2e-5, 5e-4, 0.2
+LOOKS, LEAST_SLEEP, MOST_SLEEP, ALIVE = 20, 2e-5, 1e-3, 0.2
 #: Processors on which each core sees the writes of another in their order.
 ORDERED = ("x86_64", "AMD64")
 _FUNCTIONS: dict[str, Any] = {
