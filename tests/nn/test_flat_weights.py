@@ -177,3 +177,44 @@ def test_a_probability_beyond_1_is_refused():
     given, _ = made("gru")
     with pytest.raises(ValueError, match="dropout"):
         wend.gru(*to_wend(given), True, 1, 1.5, True, False, False)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_assigned_weights_are_computed_with(kind):
+    """As meta-learners do: the layer's own parameters get no gradient, the tensors given do."""
+    results = []
+    for t in (torch, wend):
+        layer = getattr(t.nn, kind)(3, 5, 2, bidirectional=True)
+        rng = np.random.default_rng(1)
+        given = []
+        for p in layer.parameters():
+            data = rng.normal(size=tuple(p.shape)).astype(np.float32) / 3
+            given.append(t.tensor(data, requires_grad=True))
+        own = layer.weight_hh_l1
+        layer._flat_weights = [w * 2 for w in given]
+        x = t.tensor(np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 2, 3))
+        layer(x)[0].sin().sum().backward()
+        assert all(p.grad is None for p in layer.parameters())
+        assert layer.weight_hh_l1 is own
+        results.append([w.grad for w in given])
+        # A parameter that is set later makes all weights the layer's own again.
+        for p in layer.parameters():
+            p.data = t.full(p.shape, 0.1)
+        layer.weight_hh_l1 = t.nn.Parameter(t.ones(*own.shape))
+        results[-1].append(layer(x)[0].detach())
+        assert layer._flat_weights[5 + 4] is layer.weight_hh_l1
+    for mine, expected in zip(results[1], results[0], strict=True):
+        same(mine, expected, kind, 1e-4)
+
+
+def test_assigned_weights_must_be_as_many():
+    layer = wend.nn.GRU(3, 5)
+    with pytest.raises(ValueError, match=r"needs 4 tensors \(weight_ih_l0.*got 1"):
+        layer._flat_weights = [layer.weight_ih_l0]
+    # Names without an attribute read as None, as in PyTorch's own line for this.
+    layer._flat_weights = [getattr(layer, n, None) for n in layer._flat_weights_names]
+    assert layer._flat_weights == [
+        layer.weight_ih_l0,
+        layer.weight_hh_l0,
+        *list(layer.parameters())[2:],
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from wend.base.errors import ShapeError
@@ -186,6 +187,9 @@ class RNNBase(Module):
     PackedSequence. Weights are U(-b, b), b = 1 / √hidden_size.
     """
 
+    #: By name, tensors that a program has assigned to `_flat_weights`: used in place of parameters.
+    _given_weights: dict[str, Any] | None = None
+
     def __init__(
         self,
         mode: str,
@@ -284,8 +288,30 @@ class RNNBase(Module):
         return [name for names in self._all_weights for name in names]
 
     @property
-    def _flat_weights(self) -> list[Parameter]:
-        return [getattr(self, name) for name in self._flat_weights_names]
+    def _flat_weights(self) -> list[Any]:
+        given = self._given_weights or {}
+        return [given.get(n, getattr(self, n, None)) for n in self._flat_weights_names]
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: Sequence[Any]) -> None:
+        # Programs that compute weights (of a meta-learner, with dropout, ...) assign these. The
+        # layer computes with them then, and its parameters stay as they are.
+        names = self._flat_weights_names
+        if len(weights) != len(names):
+            raise ValueError(
+                f"{self._name}: _flat_weights needs {len(names)} tensors ({', '.join(names)}), "
+                f"got {len(weights)}"
+            )
+        self._given_weights = {
+            name: weight
+            for name, weight in zip(names, weights, strict=True)
+            if weight is not None and weight is not getattr(self, name, None)
+        }
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._given_weights and name in self._flat_weights_names:
+            self._given_weights = None  # all weights are the layer's own again, as in PyTorch
+        super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
         # PyTorch's layers, which may read this, keep these as attributes.
@@ -466,12 +492,13 @@ class RNNBase(Module):
 
     def _weights(self, index: int) -> list[Any]:
         """Weights of a layer and direction, None for weights that the layer lacks."""
-        names = iter(self._all_weights[index])
-        found: list[Any] = [getattr(self, next(names)), getattr(self, next(names))]
-        found += (
-            [getattr(self, next(names)), getattr(self, next(names))] if self.bias else [None] * 2
-        )
-        return [*found, getattr(self, next(names)) if self.proj_size > 0 else None]
+        names, given = self._all_weights[index], self._given_weights
+        weights: list[Any] = [getattr(self, name) for name in names]
+        if given:
+            weights = [given.get(name, w) for name, w in zip(names, weights, strict=True)]
+        if not self.bias:
+            weights[2:2] = [None, None]
+        return weights if self.proj_size > 0 else [*weights, None]
 
     def _layers(self, data: Tensor, start: State, sizes: list[int] | None) -> tuple[Tensor, State]:
         """All layers over (sum of sizes, features), step after step; see `layers`."""
