@@ -12,7 +12,7 @@ pytest.importorskip("ipykernel", reason="is what runs the cells")
 import nbformat  # noqa: E402  (comes with nbclient)
 
 ROOT = Path(__file__).resolve().parents[2]
-TUTORIAL = ROOT / "docs" / "tutorial" / "first-model.md"
+TUTORIAL, SECOND = [ROOT / "docs" / "tutorial" / f"{n}.md" for n in ("first-model", "from-pytorch")]
 SECONDS = 240  # for a cell
 
 
@@ -28,6 +28,8 @@ def fences(page):
 def cells_of(page):
     """The fences of a page as sources of cells, and whether each is to raise."""
     for fence in fences(page):
+        if fence.reason:  # why it is not run
+            continue
         if fence.language == "python":
             yield fence.code, False
         else:
@@ -89,6 +91,13 @@ def test_the_tutorial_runs_as_a_notebook(book):
         assert failed == raises, source
     printed = "".join(out.get("text", "") for cell in cells for out in cell.outputs)
     assert "of the test points are right" in printed
+
+
+def test_the_second_tutorial_runs_as_a_notebook():
+    given = list(cells_of(SECOND))
+    assert len(given) > 4
+    for cell, (source, raises) in zip(run(given), given, strict=True):
+        assert any(out.output_type == "error" for out in cell.outputs) == raises, source
 
 
 def test_graphs_show_as_pictures(book):

@@ -108,10 +108,18 @@ class Watch:
     module: str = ""
 
     def name(self, prefix: str, module: Module) -> None:
-        """Name the parameters and buffers of a module."""
+        """Name the parameters and buffers of a module, and gradients from before."""
         for group in (module.named_parameters(), module.named_buffers()):
             for name, tensor in group:
                 self.keep(prefix + name, tensor)
+                self.keep(f"gradient of {prefix}{name}", tensor._grad)
+
+    def name_state(self, optimizer: Any) -> None:
+        """Name the state that an optimizer has kept for each parameter."""
+        names = {id(tensor): self.names[value] for value, tensor in self.tensors.items()}
+        for parameter, state in list(getattr(optimizer, "state", {}).items()):
+            for key, x in list(state.items()) if isinstance(state, dict) else ():
+                self.keep(f"{key} of {names.get(id(parameter), 'a parameter')}", x)
 
     def keep(self, name: str, tensor: Any) -> None:
         """Give a tensor a name."""
@@ -176,8 +184,9 @@ def watching(
         watch.module = _path_of(watch, _hot.current_trace().modules[:-1])
         watch.mark()
 
-    def begin(*_: Any) -> None:
+    def begin(optimizer: Any, *_: Any) -> None:
         watch.updates += 1
+        watch.name_state(optimizer)
         watch.mark()
 
     def end(*_: Any) -> None:
