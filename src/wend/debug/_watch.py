@@ -121,6 +121,17 @@ class Watch:
             for key, x in list(state.items()) if isinstance(state, dict) else ():
                 self.keep(f"{key} of {names.get(id(parameter), 'a parameter')}", x)
 
+    def begin_update(self, optimizer: Any, *_: Any) -> None:
+        """Note that a step of an optimizer begins."""
+        self.updates += 1
+        self.name_state(optimizer)
+        self.mark()
+
+    def end_update(self, *_: Any) -> None:
+        """Note that a step of an optimizer ends."""
+        self.updates -= 1
+        self.mark()
+
     def keep(self, name: str, tensor: Any) -> None:
         """Give a tensor a name."""
         if isinstance(tensor, _hot.Tensor):
@@ -184,15 +195,6 @@ def watching(
         watch.module = _path_of(watch, _hot.current_trace().modules[:-1])
         watch.mark()
 
-    def begin(optimizer: Any, *_: Any) -> None:
-        watch.updates += 1
-        watch.name_state(optimizer)
-        watch.mark()
-
-    def end(*_: Any) -> None:
-        watch.updates -= 1
-        watch.mark()
-
     def execute(batch: FlushJob, live: list[int]) -> None:
         flush = _watched(watch, batch)
         if values:
@@ -215,8 +217,8 @@ def watching(
         stack.enter_context(config.override(autobatch=False))
         for register, hook in (
             (register_module_forward_pre_hook, enter),
-            (register_optimizer_step_pre_hook, begin),
-            (register_optimizer_step_post_hook, end),
+            (register_optimizer_step_pre_hook, watch.begin_update),
+            (register_optimizer_step_post_hook, watch.end_update),
         ):
             stack.callback(register(hook).remove)
         stack.callback(register_module_forward_hook(leave, always_call=True).remove)
