@@ -2,9 +2,10 @@
 
     mpirun --oversubscribe -n 2 python benchmarks/distributed.py
 
-Rounds of both take turns. The median time of a call is shown in microseconds, and the ratio of the
-medians; `mpi4py` calls the same collective on an array that is there. Wend's call takes a tensor,
-compares the calls of all ranks before, and writes into memory of its own.
+Rounds of both take turns. Each round's time of a call is a mean over many calls in rank 0, in
+microseconds. Shown are the medians of the rounds with their least and greatest, and the same of the
+ratios of neighbouring rounds. `mpi4py` calls the same collective on an array that is there. Wend's
+call takes a tensor, compares the calls of all ranks, and gives the tensor a new value.
 """
 
 import argparse
@@ -58,10 +59,16 @@ def timed(call, comm, repeats):
     return (time.perf_counter() - begun) / repeats
 
 
+def told(numbers, digits):
+    """Median (least to greatest)."""
+    shown = statistics.median(numbers), min(numbers), max(numbers)
+    return "{:.{n}f} ({:.{n}f} to {:.{n}f})".format(*shown, n=digits)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--repeats", type=int, default=200, help="calls of a round, at most")
+    parser.add_argument("--repeats", type=int, default=2000, help="calls of a round, at most")
     parser.add_argument("--most", type=int, default=SIZES[-1], help="bytes of the largest size")
     options = parser.parse_args()
     dist.init_process_group("mpi")
@@ -75,7 +82,7 @@ def main():
     for size in SIZES:
         if size > options.most:
             break
-        repeats = max(1, min(options.repeats, (4 << 20) // size))
+        repeats = max(1, min(options.repeats, (16 << 20) // size))
         for name, (ours, theirs) in pairs(size // 4, comm).items():
             for call in (ours, theirs):
                 timed(call, comm, 3)
@@ -83,9 +90,11 @@ def main():
                 (timed(ours, comm, repeats), timed(theirs, comm, repeats))
                 for _ in range(options.rounds)
             ]
-            a, b = (statistics.median(side) * 1e6 for side in zip(*times, strict=True))
             if first:
-                print(f"| {name} | {size} | {a:.1f} | {b:.1f} | {a / b:.2f} |", flush=True)
+                sides = [[1e6 * time for time in side] for side in zip(*times, strict=True)]
+                ratios = [a / b for a, b in zip(*sides, strict=True)]
+                cells = [told(side, 1) for side in sides] + [told(ratios, 2)]
+                print(f"| {name} | {size} | {' | '.join(cells)} |", flush=True)
     dist.destroy_process_group()
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from datetime import timedelta
@@ -12,7 +13,7 @@ from ranks import missing, run
 
 import wend as torch
 from wend import distributed as dist
-from wend.distributed import _arrays, _engine
+from wend.distributed import _arrays, _engine, _transport
 
 needs_mpi = pytest.mark.skipif(bool(missing()), reason=missing() or "MPI is there")
 
@@ -80,8 +81,12 @@ def message(call):
 # -- in ranks -------------------------------------------------------------------------------
 
 
-def all_types():
-    """Every reduction of every type; every move of every type."""
+def all_types(most):
+    """Every reduction of every type; every move of every type.
+
+    most: bytes that travel with the ranks' greetings; 0 as in large groups
+    """
+    _transport.MOST = most
     dist.init_process_group("mpi")
     rank, ranks = dist.get_rank(), dist.get_world_size()
     found = {}
@@ -288,6 +293,13 @@ def background():
         late = dist.all_reduce(torch.ones(2), async_op=True)
     late.wait()
     found["none left"] = len(_engine.pending())
+    seen = []
+    watcher = threading.Timer(0.3, lambda: seen.extend(_engine.pending()))
+    watcher.start()
+    time.sleep(0.8 * rank)
+    dist.barrier()
+    watcher.join()
+    found["blocking"] = [[p.name, p.line, p.running] for p in seen]
     dist.all_reduce(y, async_op=True)  # nobody waits: the end of the group does
     dist.destroy_process_group()
     found["ended"] = dist.is_initialized()
@@ -302,9 +314,9 @@ def background():
 
 
 @needs_mpi
-@pytest.mark.parametrize("ranks", [2, 3])
-def test_every_type(ranks):
-    results = run(__file__, "all_types", ranks)
+@pytest.mark.parametrize(("ranks", "most"), [(2, 0), (3, 32), (3, 1024)])
+def test_every_type(ranks, most):
+    results = run(__file__, "all_types", ranks, most)
     for rank, found in enumerate(results):
         for dtype in DTYPES:
             for op in OPS:
@@ -405,6 +417,8 @@ def test_work_in_the_background():
             assert group == "default" and number > 20 and name.startswith("all_reduce(SUM")
             assert "test_collectives.py:" in line and "background" in line
             assert "DistBackendError" in found["late"][0] and found["still"] == 1
+            ((name, line, running),) = found["blocking"]
+            assert name == "barrier()" and "test_collectives.py:" in line and running is True
         assert found["none left"] == 0 and found["ended"] is False
         assert np.array_equal(found["again"], [2, 2])
 

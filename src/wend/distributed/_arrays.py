@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, NoDataError, ShapeError
-from wend.core import _hot
+from wend.core import _backward, _hot
 from wend.core._hot import Tensor
 from wend.distributed._transport import Array
 from wend.frontend.aliasing.rebinding import assign
-from wend.frontend.autograd.grad_modes import no_grad
 from wend.runtime.native.launcher import maker_of
+from wend.transforms.grad import GradMode
 
 __all__ = [
     "blank",
@@ -29,7 +29,10 @@ __all__ = [
 
 def check_tensor(name: str, parameter: str, tensor: Any) -> None:
     """Raise ArgumentTypeError (a TypeError) for anything but a tensor with elements of its own."""
-    if not isinstance(tensor, Tensor):
+    if type(tensor) is Tensor and tensor.value.extra is None:
+        if _hot.current_trace().symbolic is None:
+            return
+    elif not isinstance(tensor, Tensor):
         raise ArgumentTypeError(
             f"{name}: Invalid function argument. Expected parameter `{parameter}` of type "
             f"torch.Tensor but got {type(tensor)} instead."
@@ -88,7 +91,7 @@ def read(tensor: Tensor) -> Array:
     trace.volatile = False
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
-    return array.reshape(-1)
+    return array if array.ndim == 1 else array.reshape(-1)
 
 
 def write(tensor: Tensor, array: Array, function: Any) -> None:
@@ -100,29 +103,62 @@ def write(tensor: Tensor, array: Array, function: Any) -> None:
     """
     type_ = _hot.refreshed(tensor).type
     shape = type_.dims
-    if array.size != tensor.numel():
+    if array.size != count_of(type_):
         raise ShapeError(
             f"{function.__name__}: the tensor had {array.size} elements when the collective "
             f"began, and has {tensor.numel()} now; keep the shape until `wait` has returned"
         )
-    whole = array.base  # the array that `blank` has made, which belongs to nobody else
-    if whole is None or whole.shape != shape or whole.size != array.size:
-        whole = array.reshape(shape)
-    made = _hot.wrap(_hot.held(type_, whole))
+    whole = array
+    if array.shape != shape:
+        whole = array.base  # the array that `blank` has made, which belongs to nobody else
+        if whole is None or whole.shape != shape or whole.size != array.size:
+            whole = array.reshape(shape)
+    value = _hot.held(type_, whole)
     trace = _hot.current_trace()
+    if is_alone(tensor, trace) and _backward.renew_value(tensor, tensor.value, value):
+        return
+    made = _hot.wrap(value)
     noted = len(trace.touched)
-    with no_grad():
+    with GradMode(False):
         assign(tensor, made, function)
     if trace.n == 0 and trace.journal is None:
         # Nothing is pending that could fail and take this back: the former array need not be kept.
         del trace.touched[noted:]
 
 
+def is_alone(tensor: Tensor, trace: Any) -> bool:
+    """Whether a write changes a tensor's value and version, and nothing else.
+
+    Nobody may share the data, or have a gradient of it. Nothing may be pending in the thread: an
+    op that fails would take the write back.
+    """
+    old = tensor.value
+    return (
+        trace.n == 0
+        and trace.journal is None
+        and trace.symbolic is None
+        and not trace.mode.inference
+        and tensor.alias is None
+        and tensor._layout is None
+        and tensor.leaf is None
+        and not old.requires_grad
+        and not old.inference
+        and old.extra is None
+        and old.buffer is not None
+    )
+
+
+def count_of(type_: Any) -> int:
+    """The number of elements of a tensor of this type."""
+    return int(type_.nbytes // type_.dtype.itemsize)
+
+
 def blank(tensor: Tensor) -> Array:
     """A fresh flat array of a tensor's type and size, for `write`; see `room`."""
     type_ = tensor.value.type
-    numpy = type_.dtype.numpy
-    return maker_of(type_.nbytes)(type_.dims, numpy).reshape(-1)
+    shape, numpy = type_.dims, type_.dtype.numpy
+    array = maker_of(type_.nbytes)(shape, numpy)
+    return array if len(shape) == 1 else array.reshape(-1)
 
 
 def room(count: int, dtype: Any) -> Array:

@@ -20,14 +20,15 @@ from wend.distributed._arrays import (
     check_list,
     check_same_type,
     check_tensor,
+    count_of,
     read,
     room,
     write,
 )
-from wend.distributed._engine import Channel, Signature
+from wend.distributed._engine import Channel
 from wend.distributed._group import ProcessGroup, resolve
-from wend.distributed._reduction import RedOpType, ReduceOp, Reduction, reduction_of
-from wend.distributed._transport import Array, Transport
+from wend.distributed._reduction import Line, RedOpType, ReduceOp, Reduction, reduction_of
+from wend.distributed._transport import Array, Signature, Transport
 from wend.distributed._work import Done, Work
 from wend.frontend.autograd.grad_modes import no_grad
 
@@ -48,7 +49,7 @@ __all__ = [
     "scatter",
 ]
 
-Call = Callable[[Transport], Any]
+Call = Callable[[Any], Any]
 
 
 class _Gathered(threading.local):
@@ -103,10 +104,21 @@ def perform(
     finish: Callable[[Any], None] | None,
     async_op: bool,
     result: Any,
+    sent: tuple[Array | None, int] | None = None,
 ) -> Work | None:
-    """Have the group's channel do a collective; the work if it is asynchronous."""
-    gathered = GATHERED.value
-    work = group.line().run(signature, call, finish, async_op or gathered is not None, result)
+    """Have the group's channel do a collective; the work if it is asynchronous.
+
+    sent: the array that this rank sends, if any, and the bytes that each rank sends at most;
+        few bytes travel with the ranks' greetings. None where the sizes depend on the rank
+    """
+    gathered, channel = GATHERED.value, group.line()
+    little = None if sent is None or sent[1] > channel.greeting.room else sent[:1]
+    if gathered is None and not async_op:
+        moved = channel.now(signature, call, little)
+        if finish is not None:
+            finish(moved)
+        return None
+    work = channel.run(signature, call, finish, True, result, little)
     if gathered is not None:
         gathered.append(work)
     return work if async_op else None
@@ -121,9 +133,10 @@ def alone(async_op: bool, result: Any, *pairs: tuple[Tensor, Tensor]) -> Work | 
     return Done(result) if async_op else None
 
 
-def kind_of(tensor: Tensor) -> tuple[str, str]:
+def kind_of(tensor: Tensor) -> tuple[str, int]:
     """The part of a signature that stands for a tensor: type and number of elements."""
-    return tensor.dtype.name, f"{tensor.numel()} elements"
+    type_ = tensor.value.type
+    return type_.dtype.name, count_of(type_)
 
 
 def split(out: Array, counts: Sequence[int]) -> list[Array]:
@@ -166,14 +179,14 @@ def all_reduce(
         return alone(async_op, tensor)
     x = read(tensor)
 
-    def call(line: Transport) -> Array:
+    def call(line: Line) -> Array:
         out = blank(tensor)
         rule.all_reduce(line, x, out)
         return out
 
     return perform(
         found, ("all_reduce", rule.title(), *kind_of(tensor)), call,
-        lambda out: write(tensor, out, all_reduce), async_op, tensor,
+        lambda out: write(tensor, out, all_reduce), async_op, tensor, (x, x.nbytes),
     )  # fmt: skip
 
 
@@ -199,7 +212,7 @@ def broadcast(
     signature = ("broadcast", f"from {root}", *kind_of(tensor))
     x = read(tensor) if found.own == root else blank(tensor)
 
-    def call(line: Transport) -> Array:
+    def call(line: Line) -> Array:
         line.broadcast(x, root)
         return x
 
@@ -207,7 +220,8 @@ def broadcast(
         if found.own != root:
             write(tensor, out, broadcast)
 
-    return perform(found, signature, call, finish, async_op, tensor)
+    sent = x if found.own == root else None, x.nbytes
+    return perform(found, signature, call, finish, async_op, tensor, sent)
 
 
 def all_gather(
@@ -230,7 +244,7 @@ def all_gather(
         return alone(async_op, tensor_list, (outs[0], tensor))
     x, counts = read(tensor), [out.numel() for out in outs]
 
-    def call(line: Transport) -> Array:
+    def call(line: Line) -> Array:
         out = room(sum(counts), x.dtype)
         line.all_gather(x, out, counts)
         return out
@@ -240,7 +254,8 @@ def all_gather(
             write(to, part, all_gather)
 
     signature = ("all_gather", tensor.dtype.name, told(counts))
-    return perform(found, signature, call, finish, async_op, tensor_list)
+    sent = x, max(counts) * x.itemsize
+    return perform(found, signature, call, finish, async_op, tensor_list, sent)
 
 
 def told(counts: Sequence[int]) -> str:
@@ -291,7 +306,7 @@ def all_gather_into_tensor(
         return alone(async_op, output_tensor, (output_tensor, input_tensor))
     x = read(input_tensor)
 
-    def call(line: Transport) -> Array:
+    def call(line: Line) -> Array:
         out = blank(output_tensor)
         line.all_gather(x, out, [count] * ranks)
         return out
@@ -299,6 +314,7 @@ def all_gather_into_tensor(
     return perform(
         found, ("all_gather_into_tensor", *kind_of(input_tensor)), call,
         lambda out: write(output_tensor, out, all_gather_into_tensor), async_op, output_tensor,
+        (x, x.nbytes),
     )  # fmt: skip
 
 
@@ -387,14 +403,14 @@ def _scatter_reduction(
         return done
     x = joined([read(tensor) for tensor in inputs])
 
-    def call(line: Transport) -> Array:
+    def call(line: Line) -> Array:
         out = blank(output)
         rule.reduce_scatter(line, x, out, counts)
         return out
 
     return perform(
         group, (signature[0], rule.title(), *signature[1:]), call,
-        lambda out: write(output, out, function), async_op, output,
+        lambda out: write(output, out, function), async_op, output, (x, x.nbytes),
     )  # fmt: skip
 
 
@@ -422,7 +438,7 @@ def reduce(
         return alone(async_op, tensor)
     x = read(tensor)
 
-    def call(line: Transport) -> Array | None:
+    def call(line: Line) -> Array | None:
         out = blank(tensor) if found.own == root else None
         rule.reduce(line, x, out, root)
         return out
@@ -432,7 +448,7 @@ def reduce(
             write(tensor, out, reduce)
 
     signature = ("reduce", rule.title(), f"to {root}", *kind_of(tensor))
-    return perform(found, signature, call, finish, async_op, tensor)
+    return perform(found, signature, call, finish, async_op, tensor, (x, x.nbytes))
 
 
 def gather(
@@ -451,16 +467,14 @@ def gather(
     found = member("gather", group)
     if found is None:
         return None
-    check_tensor("gather", "tensor", tensor)
-    root = place_in(found, "gather", 0 if dst is None and group_dst is None else dst, group_dst)
-    outs = _list_at("gather", "gather_list", gather_list, found.own == root, "destination", tensor)
-    if outs:
-        check_parts("gather", "gather_list", outs, found, tensor)
+    root, outs = _at_root(
+        "gather", found, tensor, (dst, group_dst), ("gather_list", gather_list, "destination")
+    )
     if found.size() == 1:
         return alone(async_op, gather_list, (outs[0], tensor))
     x, counts = read(tensor), [tensor.numel()] * found.size()
 
-    def call(line: Transport) -> Array | None:
+    def call(line: Line) -> Array | None:
         out = room(sum(counts), x.dtype) if found.own == root else None
         line.gather(x, out, counts, root)
         return out
@@ -471,19 +485,32 @@ def gather(
                 write(to, part, gather)
 
     signature = ("gather", f"to {root}", *kind_of(tensor))
-    return perform(found, signature, call, finish, async_op, gather_list or [])
+    return perform(found, signature, call, finish, async_op, gather_list or [], (x, x.nbytes))
 
 
-def _list_at(
-    name: str, parameter: str, given: Any, here: bool, word: str, tensor: Tensor
-) -> list[Tensor]:
-    """The list of the root; empty elsewhere. Raises ArgumentError for a list in the wrong ranks."""
-    if not here:
+def _at_root(
+    name: str,
+    group: ProcessGroup,
+    tensor: Any,
+    ranks: tuple[int | None, int | None],
+    listed: tuple[str, Any, str],
+) -> tuple[int, list[Tensor]]:
+    """The root's number in the group, and the list of tensors that it alone gives.
+
+    ranks: the root's numbers in the world and in the group, as given
+    listed: the list's parameter, the list, and the word for the root
+    Raises ArgumentError (a ValueError) for a list in the wrong ranks, ShapeError for tensors of
+    several sizes.
+    """
+    check_tensor(name, "tensor", tensor)
+    root = place_in(group, name, *(ranks if ranks != (None, None) else (0, None)))
+    parameter, given, word = listed
+    if group.own != root:
         if given:
             raise ArgumentError(
                 f"{name}: Argument ``{parameter}`` must NOT be specified on non-{word} ranks."
             )
-        return []
+        return root, []
     if given is None:
         raise ArgumentError(f"{name}: Argument ``{parameter}`` must be specified on {word} rank.")
     found = check_list(name, parameter, given)
@@ -494,7 +521,8 @@ def _list_at(
             f"{name}: `{parameter}` has the shapes {sizes}, and the tensor has "
             f"{tuple(tensor.shape)}: all ranks move tensors of one size"
         )
-    return found
+    check_parts(name, parameter, found, group, tensor)
+    return root, found
 
 
 def scatter(
@@ -513,25 +541,24 @@ def scatter(
     found = member("scatter", group)
     if found is None:
         return None
-    check_tensor("scatter", "tensor", tensor)
-    root = place_in(found, "scatter", 0 if src is None and group_src is None else src, group_src)
-    parts = _list_at("scatter", "scatter_list", scatter_list, found.own == root, "source", tensor)
-    if parts:
-        check_parts("scatter", "scatter_list", parts, found, tensor)
+    root, parts = _at_root(
+        "scatter", found, tensor, (src, group_src), ("scatter_list", scatter_list, "source")
+    )
     if found.size() == 1:
         return alone(async_op, tensor, (tensor, parts[0]))
     x = joined([read(part) for part in parts]) if parts else None
     counts = [tensor.numel()] * found.size()
 
-    def call(line: Transport) -> Array:
+    def call(line: Line) -> Array:
         out = blank(tensor)
         line.scatter(x, out, counts, root)
         return out
 
-    signature = ("scatter", f"from {root}", *kind_of(tensor))
     return perform(
-        found, signature, call, lambda out: write(tensor, out, scatter), async_op, tensor
-    )
+        found, ("scatter", f"from {root}", *kind_of(tensor)), call,
+        lambda out: write(tensor, out, scatter), async_op, tensor,
+        (x, tensor.value.type.nbytes * found.size()),
+    )  # fmt: skip
 
 
 def all_to_all(
@@ -682,7 +709,7 @@ def barrier(
     if found.size() == 1:
         return alone(async_op, None)
     # Ranks compare calls before anything else, and so wait for all of them.
-    return perform(found, ("barrier",), lambda line: None, None, async_op, None)
+    return perform(found, ("barrier",), lambda line: None, None, async_op, None, (None, 0))
 
 
 def _all_gather_base(

@@ -4,13 +4,13 @@ A blocking collective runs in the caller if nothing of the group is under way. E
 waits for its turn in the thread of the group's channel, which starts at the first need. Each group
 has a thread: ranks may begin collectives of two groups in different orders.
 
-Before the data moves, the ranks compare a number that stands for the collective and the types. If
-the numbers differ, all ranks tell their calls, and raise CollectiveMismatch.
+Before the data moves, the ranks compare a number that stands for the collective and the types, and
+little data travels with the number: see `Greeting`. If the numbers differ, all ranks tell their
+calls, and raise CollectiveMismatch.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import threading
@@ -25,14 +25,10 @@ import numpy as np
 from wend.base.errors import GraphError, WendError
 from wend.core.provenance import Site, user_site
 from wend.distributed._faults import CollectiveMismatch
-from wend.distributed._transport import Request, Transport
+from wend.distributed._transport import Array, Greeting, Request, Signature, Transport, title_of
 from wend.distributed._work import Work
 
 __all__ = ["Channel", "Pending", "Signature", "pending"]
-
-#: A collective's name and all that must be equal in all ranks, in a form that can be told.
-Signature = tuple[str, ...]
-_NUMBERS: dict[Signature, Any] = {}
 
 
 class Pending(NamedTuple):
@@ -54,6 +50,20 @@ class Pending(NamedTuple):
 _channels: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
+class _Lineage:
+    """forks: how many forks lie between the first process and this one."""
+
+    forks = 0
+
+
+def _note_fork() -> None:
+    _Lineage.forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
+
+
 def pending() -> list[Pending]:
     """The collectives and messages under way in this process, by group, in program order.
 
@@ -73,16 +83,23 @@ def pending() -> list[Pending]:
     return found
 
 
-def number_of(signature: Signature) -> Any:
-    """The pair that ranks compare: a number made of the signature, and its negative."""
-    found = _NUMBERS.get(signature)
-    if found is None:
-        if len(_NUMBERS) > 10_000:
-            _NUMBERS.clear()
-        digest = hashlib.blake2b("\n".join(signature).encode(), digest_size=7).digest()
-        number = int.from_bytes(digest, "little")
-        found = _NUMBERS[signature] = np.array([number, -number], np.int64)
-    return found
+class Turn:
+    """A blocking collective in its caller's thread, as `pending` and the channel's thread see it.
+
+    Much less than a `Work`, which takes as long to make as a small message takes.
+    """
+
+    __slots__ = ("number", "signature", "since", "site")
+
+    here = True
+
+    def __init__(self, number: int, signature: Signature, site: tuple[Any, int]) -> None:
+        self.number, self.signature, self.site = number, signature, site
+        self.since = time.monotonic()
+
+    def title(self) -> str:
+        """The call: name(types and sizes)."""
+        return title_of(self.signature)
 
 
 class Channel:
@@ -95,18 +112,19 @@ class Channel:
     def __init__(self, line: Transport, name: str) -> None:
         self.line, self.name = line, name
         self.number = 0
-        self.works: deque[Work] = deque()
+        self.works: deque[Work | Turn] = deque()
         self.messages: set[Work] = set()
         self.lock = threading.Lock()
         self.changed = threading.Condition(self.lock)
         self.thread: threading.Thread | None = None
         self.closed = False
-        self.owner = os.getpid()
+        self.forks = _Lineage.forks
+        self.greeting = Greeting(line)
         _channels.add(self)
 
     def check(self, name: str) -> None:
         """Raise GraphError in a process that was forked, and after the end of the group."""
-        if self.owner != os.getpid():
+        if self.forks != _Lineage.forks:
             raise GraphError(
                 f"{name}: this process was forked from the process that has the process group; "
                 "communicate in the process that called init_process_group"
@@ -117,39 +135,69 @@ class Channel:
     def run(
         self,
         signature: Signature,
-        call: Callable[[Transport], Any],
+        call: Callable[[Any], Any],
         finish: Callable[[Any], Any] | None = None,
         background: bool = False,
         result: Any = None,
+        little: tuple[Array | None] | None = None,
     ) -> Work:
         """Have a collective done; returns when done, or at once with `background`.
 
         call(line): moves the data, in any thread; touches arrays alone
         finish(result of `call`): writes results into tensors, in the thread that first waits
         result: the tensors that `Work.result` and the future give
+        little: in all ranks, the array that this rank sends along with the greeting, if any; the
+            line of `call` is then `Greeting.data`
         Raises CollectiveMismatch if ranks have called different things.
         """
         self.check(signature[0])
-        return self.submit(Work(self, signature, call, finish, user_site(), result), background)
+        work = Work(self, signature, call, finish, user_site(), result)
+        work.little = little
+        return self.submit(work, background)
 
     def submit(self, work: Work, background: bool) -> Work:
         """Have a work done; returns when done, or at once with `background`."""
         with self.lock:
             self.number += 1
             work.number = self.number
-            threaded = self.line.threads
-            alone = not self.works
-            here = alone and (not background or not threaded)
+            here = not self.works and not (background and self.line.threads)
             self.works.append(work)
             work.here = here
             if not here:
                 self._wake()
-        if here:
-            self._do(work)
-        if background:
+        if not here:
+            if not background:
+                work.wait()
             return work
-        work.wait()
+        self._do(work)
+        if not background:
+            work.settle()
         return work
+
+    def now(
+        self, signature: Signature, call: Callable[[Any], Any], little: tuple[Array | None] | None
+    ) -> Any:
+        """As `run` without `background`, but returns what `call` has returned."""
+        self.check(signature[0])
+        works, site = self.works, user_site()
+        with self.lock:
+            first = not works
+            if first:
+                self.number += 1
+                works.append(Turn(self.number, signature, site))
+        if not first:
+            return self.run(signature, call, little=little).found
+        try:
+            return self._move(signature, call, little)
+        except WendError as error:
+            if error.site is None:
+                error.site = Site(*site)
+            raise
+        finally:
+            works.popleft()
+            if self.thread is not None:  # which may be waiting for its turn
+                with self.lock:
+                    self.changed.notify_all()
 
     def begin(self, work: Work, request: Request) -> Work:
         """Note a message between two ranks as under way, until somebody has waited for the end."""
@@ -171,33 +219,43 @@ class Channel:
         """The thread: do works in their order, but for those that callers do by themselves."""
         while True:
             with self.lock:
-                while not self.works or self.works[0].here:
+                while (work := self._next()) is None:
                     if self.closed and not self.works:
                         return
                     self.changed.wait()
-                work = self.works[0]
             self._do(work)
             del work
+
+    def _next(self) -> Work | None:
+        """The work whose turn has come, if it is left to the thread; the lock is held."""
+        first = self.works[0] if self.works else None
+        return first if isinstance(first, Work) and not first.here else None
 
     def _do(self, work: Work) -> None:
         """Do a work whose turn has come; an error is kept in the work."""
         try:
-            self._agree(work.signature)
-            call = work.call
-            work.found = None if call is None else call(self.line)
+            work.found = self._move(work.signature, work.call, work.little)
         except BaseException as error:
             work.error = error
         with self.lock:
             self.works.popleft()
-            work.call = None
+            work.call = work.little = None
             work.done = True
-            self.changed.notify_all()
+            if self.thread is not None:  # else nobody waits
+                self.changed.notify_all()
         work.tell()
 
-    def _agree(self, signature: Signature) -> None:
-        """Compare the signature with those of all ranks."""
-        if not self.line.agrees(number_of(signature)):
+    def _move(
+        self,
+        signature: Signature,
+        call: Callable[[Any], Any] | None,
+        little: tuple[Array | None] | None,
+    ) -> Any:
+        """Compare the calls of all ranks, and move the data; the collective's turn has come."""
+        greeting = self.greeting
+        if not greeting.agrees(signature, None if little is None else little[0]):
             raise self.disagreement(signature[0], title_of(signature))
+        return None if call is None else call(self.line if little is None else greeting.data)
 
     def disagreement(self, name: str, here: str) -> CollectiveMismatch:
         """The error that tells the calls of all ranks; made by all ranks at once.
@@ -227,11 +285,6 @@ class Channel:
             thread.join()
 
 
-def title_of(signature: Signature) -> str:
-    """A signature as a call: name(rest)."""
-    return f"{signature[0]}({', '.join(signature[1:])})"
-
-
 def gather_bytes(line: Transport, mine: bytes) -> list[bytes]:
     """The bytes of all ranks, in the order of ranks."""
     sizes = np.empty(line.size, np.int64)
@@ -244,10 +297,3 @@ def gather_bytes(line: Transport, mine: bytes) -> list[bytes]:
         found.append(out[place : place + count].tobytes())
         place += count
     return found
-
-
-def located(error: BaseException, site: Any) -> BaseException:
-    """The error with the user's line of the call, where the error is of Wend's kind."""
-    if isinstance(error, WendError) and error.site is None:
-        error.site = Site(*site)
-    return error

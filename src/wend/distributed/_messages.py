@@ -11,7 +11,7 @@ from wend.core.provenance import user_site
 from wend.distributed._arrays import blank, check_tensor, describe, read, write
 from wend.distributed._collectives import member, place_in
 from wend.distributed._group import ProcessGroup, resolve
-from wend.distributed._transport import Request, Transport
+from wend.distributed._transport import Request, Signature, Transport
 from wend.distributed._work import Work
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
@@ -133,7 +133,7 @@ def _peer(name: str, group: ProcessGroup, word: str, rank: int | None, place: in
 
 def _begin(
     group: ProcessGroup,
-    signature: tuple[str, ...],
+    signature: Signature,
     tag: int,
     begin: Callable[[Transport], Request],
     finish: Callable[[Any], None] | None,

@@ -220,6 +220,18 @@ class MpiTransport(Transport):
         else:
             self.comm.Allgatherv(x, [out, list(counts), starts(counts), self.types[out.dtype]])
 
+    def meeting(self, x: Array, out: Array) -> Callable[[], None] | None:
+        gather, failure, kind = self.comm.Allgather, self.failure, self.MPI.BYTE
+        sent, received = (x, x.size, kind), (out, x.size, kind)
+
+        def meet() -> None:
+            try:
+                gather(sent, received)
+            except failure as error:
+                raise DistBackendError(f"MPI has failed: {error}") from error
+
+        return meet
+
     @guarded
     def gather(self, x: Array, out: Array | None, counts: Sequence[int], root: int) -> None:
         self._check(x, out)

@@ -11,9 +11,9 @@ import numpy as np
 from wend.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType
 from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError
 from wend.distributed._arrays import room
-from wend.distributed._transport import Array, Transport
+from wend.distributed._transport import Array, Gathered, Transport
 
-__all__ = ["MPI_NAMES", "ReduceOp", "Reduction", "even_parts", "reduction_of"]
+__all__ = ["FUNCTIONS", "MPI_NAMES", "ReduceOp", "Reduction", "even_parts", "fold", "reduction_of"]
 
 
 class RedOpType(enum.Enum):
@@ -28,6 +28,8 @@ class RedOpType(enum.Enum):
     BOR = 6
     BXOR = 7
     PREMUL_SUM = 8
+
+    __hash__ = object.__hash__  # of members, which are looked up in each call
 
     def __str__(self) -> str:
         return f"RedOpType.{self.name}"
@@ -60,6 +62,7 @@ class ReduceOp:
         return repr(self.op)
 
 
+_TITLES = {kind: kind.name for kind in RedOpType}
 MPI_NAMES = {
     RedOpType.SUM: "sum", RedOpType.AVG: "sum", RedOpType.PREMUL_SUM: "sum",
     RedOpType.PRODUCT: "prod", RedOpType.MIN: "min", RedOpType.MAX: "max",
@@ -67,7 +70,13 @@ MPI_NAMES = {
 }  # fmt: skip
 #: The sum of bools is `or`, their product is `and`.
 _OF_BOOLS = {"sum": "max", "prod": "min", "band": "min", "bor": "max"}
-_ON_ARRAYS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum}
+#: The transport's reductions, on arrays.
+FUNCTIONS: dict[str, Any] = {
+    "sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum,
+    "band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor,
+}  # fmt: skip
+#: A mover of data: MPI, or the data that has come along with the ranks' greetings.
+Line = Transport | Gathered
 _ORDERED = (RedOpType.MIN, RedOpType.MAX)
 _BITWISE = (RedOpType.BAND, RedOpType.BOR, RedOpType.BXOR)
 #: Half precision is summed in pieces of so many elements, in float32.
@@ -96,7 +105,8 @@ class Reduction(NamedTuple):
 
     def title(self) -> str:
         """The reduction, for a signature."""
-        return self.kind.name if self.factor is None else f"{self.kind.name} {self.factor}"
+        title = _TITLES[self.kind]
+        return title if self.factor is None else f"{title} {self.factor}"
 
     def before(self, x: Array) -> Array:
         """The elements that the ranks put together."""
@@ -109,49 +119,69 @@ class Reduction(NamedTuple):
         if self.kind is RedOpType.AVG:
             np.divide(x, ranks, out=x)
 
-    def all_reduce(self, line: Transport, x: Array, out: Array) -> None:
+    def all_reduce(self, line: Line, x: Array, out: Array) -> None:
         """out = the reduction of all ranks' x; x stays as it was."""
-        if self.wide:
+        if isinstance(line, Gathered):
+            self._fold(line.rows(x), out)
+        elif self.wide:
             counts = even_parts(x.size, line.size)
             part = room(counts[line.rank], x.dtype)
             self.reduce_scatter(line, x, part, counts)
             line.all_gather(part, out, counts)
-            return
-        line.all_reduce(self.before(x), self._plain(out), self.name)
-        self.after(out, line.took_part())
+        else:
+            line.all_reduce(self.before(x), self._plain(out), self.name)
+            self.after(out, line.took_part())
 
-    def reduce(self, line: Transport, x: Array, out: Array | None, root: int) -> None:
+    def reduce(self, line: Line, x: Array, out: Array | None, root: int) -> None:
         """out = the reduction of all ranks' x, at the root alone."""
-        if self.wide:
+        if isinstance(line, Gathered):
+            if out is not None:
+                self._fold(line.rows(x), out)
+        elif self.wide:
             counts = even_parts(x.size, line.size)
             part = room(counts[line.rank], x.dtype)
             self.reduce_scatter(line, x, part, counts)
             line.gather(part, out, counts, root)
-            return
-        line.reduce(self.before(x), None if out is None else self._plain(out), self.name, root)
-        if out is not None:
-            self.after(out, line.size)
+        else:
+            to = None if out is None else self._plain(out)
+            line.reduce(self.before(x), to, self.name, root)
+            if out is not None:
+                self.after(out, line.size)
 
-    def reduce_scatter(self, line: Transport, x: Array, out: Array, counts: Sequence[int]) -> None:
+    def reduce_scatter(self, line: Line, x: Array, out: Array, counts: Sequence[int]) -> None:
         """out = this rank's part of the reduction of all ranks' x."""
-        if not self.wide:
+        mine = counts[line.rank]
+        if isinstance(line, Gathered):
+            begin = sum(counts[: line.rank])
+            self._fold([row[begin : begin + mine] for row in line.rows(x)], out)
+        elif self.wide:
+            parts = room(mine * line.size, x.dtype)
+            line.all_to_all(x, counts, parts, [mine] * line.size)
+            self._fold(parts.reshape(line.size, mine), out)
+        else:
             line.reduce_scatter(self.before(x), self._plain(out), counts, self.name)
             self.after(out, line.size)
-            return
-        mine = counts[line.rank]
-        parts = room(mine * line.size, x.dtype)
-        line.all_to_all(x, counts, parts, [mine] * line.size)
-        self._fold(parts.reshape(line.size, mine), out)
 
-    def _fold(self, parts: Array, out: Array) -> None:
-        """out = the reduction of the rows, in float32, in the order of ranks."""
-        function = _ON_ARRAYS[self.name]
+    def _fold(self, rows: Sequence[Array], out: Array) -> None:
+        """out = the reduction of the ranks' rows, in the order of ranks."""
+        if self.wide:
+            self._fold_wide(rows, out)
+            return
+        total = self._plain(out)
+        if self.factor is not None or self.boolean:
+            rows = [self.before(row) for row in rows]
+        fold(rows, total, FUNCTIONS[self.name])
+        self.after(out, len(rows))
+
+    def _fold_wide(self, rows: Sequence[Array], out: Array) -> None:
+        """As `_fold`, in float32, piece by piece."""
+        function = FUNCTIONS[self.name]
         for start in range(0, out.size, _PIECE):
             piece = slice(start, start + _PIECE)
-            total = self._wide(parts[0, piece])
-            for row in parts[1:]:
+            total = self._wide(rows[0][piece])
+            for row in rows[1:]:
                 function(total, self._wide(row[piece]), out=total)
-            self.after(total, len(parts))
+            self.after(total, len(rows))
             out[piece] = total
 
     def _wide(self, x: Array) -> Array:
@@ -165,6 +195,31 @@ class Reduction(NamedTuple):
         return out.view(np.uint8) if self.boolean else out
 
 
+def fold(rows: Sequence[Array], out: Array, function: Any) -> None:
+    """out = the reduction of arrays by a function of `FUNCTIONS`, in their order.
+
+    Sums overflow in silence, as those of MPI do. out: none of the arrays
+    """
+    if out.dtype.kind in "fc" and function not in (np.minimum, np.maximum):
+        with np.errstate(all="ignore"):
+            _fold_rows(rows, out, function)
+    else:
+        _fold_rows(rows, out, function)
+
+
+def _fold_rows(rows: Sequence[Array], out: Array, function: Any) -> None:
+    if len(rows) == 1:
+        out[...] = rows[0]
+        return
+    function(rows[0], rows[1], out=out)
+    for row in rows[2:]:
+        function(out, row, out=out)
+
+
+#: Reductions without a factor, by kind and type of elements.
+_known: dict[tuple[RedOpType, DType], Reduction] = {}
+
+
 def reduction_of(name: str, op: Any, dtype: DType) -> Reduction:
     """How a reduction of elements of that type is done.
 
@@ -172,6 +227,9 @@ def reduction_of(name: str, op: Any, dtype: DType) -> Reduction:
     Raises DTypeError where the type has no such reduction, ArgumentError (a ValueError) for an
     order of complex numbers, ArgumentTypeError for anything else.
     """
+    known = _known.get((op, dtype)) if type(op) is RedOpType else None
+    if known is not None:
+        return known
     factor = None
     if isinstance(op, ReduceOp):
         op, factor = op.op, op.factor
@@ -194,4 +252,7 @@ def reduction_of(name: str, op: Any, dtype: DType) -> Reduction:
     boolean = dtype.category == BOOL
     word = MPI_NAMES[op]
     wide = dtype.category == FLOAT and dtype.itemsize == 2
-    return Reduction(op, _OF_BOOLS.get(word, word) if boolean else word, factor, wide, boolean)
+    found = Reduction(op, _OF_BOOLS.get(word, word) if boolean else word, factor, wide, boolean)
+    if factor is None:
+        _known[op, dtype] = found
+    return found

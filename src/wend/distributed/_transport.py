@@ -1,14 +1,18 @@
-"""The moves of data that a group needs, on flat arrays: the interface of whatever carries them."""
+"""The moves of data that a group needs, on flat arrays: the interface of whatever carries them.
+
+Each collective begins with a number that ranks compare. Little data travels along: see `Greeting`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Request", "Transport"]
+__all__ = ["Gathered", "Greeting", "Request", "Signature", "Transport", "title_of"]
 
 Array = Any  # a flat, contiguous NumPy array
 
@@ -75,6 +79,13 @@ class Transport(ABC):
     def all_gather(self, x: Array, out: Array, counts: Sequence[int]) -> None:
         """out = all x, end to end."""
 
+    def meeting(self, x: Array, out: Array) -> Callable[[], None] | None:
+        """A function that gathers the bytes x of all ranks in out, as often as it is called.
+
+        None where a meeting takes longer than `agrees`.
+        """
+        return None
+
     @abstractmethod
     def gather(self, x: Array, out: Array | None, counts: Sequence[int], root: int) -> None:
         """out = all x, end to end, at the root alone."""
@@ -108,3 +119,123 @@ class Transport(ABC):
     @abstractmethod
     def free(self) -> None:
         """End this transport."""
+
+
+# -- the message that begins a collective ---------------------------------------------------
+
+#: A collective's name and all that must be equal in all ranks; a number stands for elements.
+Signature = tuple[str, *tuple[str | int, ...]]
+
+#: The most bytes of data in a rank's message, and in those of all ranks.
+MOST, MOST_OF_ALL = 1024, 8192
+#: The most ranks that send each other data with their greetings.
+MANY = 16
+#: Data lies behind the number, in whole words.
+_WORD = 8
+
+_numbers: dict[Signature, int] = {}
+
+
+def title_of(signature: Signature) -> str:
+    """A signature as a call: name(rest)."""
+    words = [f"{part} elements" if isinstance(part, int) else part for part in signature]
+    return f"{words[0]}({', '.join(words[1:])})"
+
+
+def number_of(signature: Signature) -> int:
+    """A number of 56 bits that stands for a signature."""
+    found = _numbers.get(signature)
+    if found is None:
+        if len(_numbers) > 10_000:
+            _numbers.clear()
+        digest = hashlib.blake2b(title_of(signature).encode(), digest_size=7).digest()
+        found = _numbers[signature] = int.from_bytes(digest, "little")
+    return found
+
+
+class Gathered:
+    """The data of all ranks, which has come with their greetings; moves as `Transport` has them.
+
+    rank: this rank's number   size: of the group
+    """
+
+    def __init__(self, rank: int, size: int, room: int) -> None:
+        self.rank, self.size = rank, size
+        self.mine = np.zeros(_WORD + room, np.uint8)
+        self.all = np.zeros((size, _WORD + room), np.uint8)
+        self._views: dict[tuple[Any, int], tuple[Array, list[Array]]] = {}
+
+    def _view(self, dtype: Any, count: int) -> tuple[Array, list[Array]]:
+        """This rank's message and those of all, as arrays of this type and size."""
+        found = self._views.get((dtype, count))
+        if found is None:
+            if len(self._views) > 1000:
+                self._views.clear()
+            part = slice(_WORD, _WORD + count * dtype.itemsize)
+            rows = [row[part].view(dtype) for row in self.all]
+            found = self._views[dtype, count] = self.mine[part].view(dtype), rows
+        return found
+
+    def fill(self, x: Array) -> None:
+        """Put a flat array into this rank's next message."""
+        self._view(x.dtype, x.size)[0][...] = x
+
+    def rows(self, x: Array) -> list[Array]:
+        """The data of all ranks, of the size of this rank's x; must be copied at once."""
+        return self._view(x.dtype, x.size)[1]
+
+    def broadcast(self, x: Array, root: int) -> None:
+        """x = the root's x."""
+        if root != self.rank:
+            x[...] = self.rows(x)[root]
+
+    def all_gather(self, x: Array, out: Array, counts: Sequence[int]) -> None:
+        """out = all x, end to end."""
+        rows = [self._view(out.dtype, n)[1][rank] for rank, n in enumerate(counts)]
+        np.concatenate(rows, out=out)
+
+    def gather(self, x: Array, out: Array | None, counts: Sequence[int], root: int) -> None:
+        """out = all x, end to end, at the root alone."""
+        if out is not None:
+            self.all_gather(x, out, counts)
+
+    def scatter(self, x: Array | None, out: Array, counts: Sequence[int], root: int) -> None:
+        """out = this rank's part of the root's x."""
+        begin = sum(counts[: self.rank]) * out.itemsize + _WORD
+        out[...] = self.all[root, begin : begin + out.nbytes].view(out.dtype)
+
+
+class Greeting:
+    """Compares the calls of a group's ranks, before each collective.
+
+    room: bytes that a rank may send along, the same in all ranks; 0 in large groups, where
+        messages of all to all would take longer than `Transport.agrees`
+    data: what has come along
+    """
+
+    def __init__(self, line: Transport) -> None:
+        room = min(MOST, MOST_OF_ALL // line.size) // _WORD * _WORD if line.size <= MANY else 0
+        self.line = line
+        self.data = data = Gathered(line.rank, line.size, room)
+        self._number = data.mine.data[:_WORD].cast("q")
+        self._numbers = data.all.reshape(-1).data.cast("q")
+        self._places = range(0, len(self._numbers), (_WORD + room) // _WORD)
+        self._meet = line.meeting(data.mine, data.all.reshape(-1)) if room else None
+        self.room = room if self._meet is not None else 0
+        self._pair = np.empty(2, np.int64)
+
+    def agrees(self, signature: Signature, x: Array | None) -> bool:
+        """Whether all ranks have called with this signature. x: a flat array to be sent along"""
+        number = number_of(signature)
+        if self._meet is None:
+            self._pair[:] = number, -number
+            return self.line.agrees(self._pair)
+        if x is not None:
+            self.data.fill(x)
+        self._number[0] = number
+        self._meet()
+        numbers = self._numbers
+        for place in self._places:  # noqa: SIM110  a generator takes longer
+            if numbers[place] != number:
+                return False
+        return True

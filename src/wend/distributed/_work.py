@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wend.base.errors import WendError
 from wend.core.provenance import Site
 from wend.distributed._faults import DistBackendError
+from wend.distributed._transport import Signature, title_of
 
 if TYPE_CHECKING:
     from wend.distributed._engine import Channel
@@ -34,10 +35,19 @@ class Work:
     The tensors have their results once `wait` has returned, or `is_completed` has said yes.
     """
 
+    number = took_part = 0
+    here = done = _told = False
+    found: Any = None
+    error: BaseException | None = None
+    request: Request | None = None
+    #: See `Channel.run`.
+    little: tuple[Any] | None = None
+    _future: Future[Any] | None = None
+
     def __init__(
         self,
         channel: Channel,
-        signature: tuple[str, ...],
+        signature: Signature,
         call: Callable[..., Any] | None,
         finish: Callable[[Any], Any] | None,
         site: tuple[Any, int],
@@ -46,19 +56,12 @@ class Work:
         self.channel, self.signature = channel, signature
         self.call, self.finish, self.site = call, finish, site
         self.outcome = result
-        self.number = self.took_part = 0
         self.since = time.monotonic()
-        self.here = self.done = False
-        self.found: Any = None
-        self.error: BaseException | None = None
-        self.request: Request | None = None
         self._writing = threading.RLock()
-        self._future: Future[Any] | None = None
-        self._told = False
 
     def title(self) -> str:
         """The call: name(types and sizes)."""
-        return f"{self.signature[0]}({', '.join(self.signature[1:])})"
+        return title_of(self.signature)
 
     def wait(self, timeout: Any = None) -> bool:
         """Return True when the results are there.
@@ -73,13 +76,17 @@ class Work:
             with self.channel.changed:
                 if not self.channel.changed.wait_for(lambda: self.done, limit):
                     raise self._late(limit)
-        if self.error is not None:
-            error = self.error
+        self.settle()
+        return True
+
+    def settle(self) -> None:
+        """Write the results into tensors, or raise the error, of a work that is done."""
+        error = self.error
+        if error is not None:
             if isinstance(error, WendError) and error.site is None:
                 error.site = Site(*self.site)
             raise error
         self._write()
-        return True
 
     def _late(self, limit: float | None) -> DistBackendError:
         error = DistBackendError(
@@ -171,6 +178,8 @@ class Work:
 
     def tell(self) -> None:
         """Set the future's result, if somebody has asked for the future; the work is done."""
+        if self._future is None:  # whoever asks from now on finds the work done
+            return
         with self._writing:
             future = self._future
             if future is None or self._told:
@@ -201,10 +210,9 @@ class Done(Work):
     """A work that is done: that of a lone rank."""
 
     def __init__(self, result: Any) -> None:
-        self.outcome, self.error, self.finish, self.request = result, None, None, None
+        self.outcome, self.finish = result, None
         self.done = True
         self._writing = threading.RLock()
-        self._future, self._told = None, False
 
     def source_rank(self) -> int:
         """The only rank."""

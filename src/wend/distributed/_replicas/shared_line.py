@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from wend.distributed._mpi import MpiTransport, guarded
+from wend.distributed._reduction import FUNCTIONS, fold
 from wend.distributed._transport import Array, Transport
 
 __all__ = ["SharedLine", "shared"]
@@ -32,10 +33,6 @@ SMALL = 1 << 13
 LOOKS, LEAST_SLEEP, MOST_SLEEP, ALIVE = 20, 2e-5, 1e-3, 0.2
 #: Processors on which each core sees the writes of another in their order.
 ORDERED = ("x86_64", "AMD64")
-_FUNCTIONS: dict[str, Any] = {
-    "sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum,
-    "band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor,
-}  # fmt: skip
 
 
 class SharedLine(MpiTransport):
@@ -54,6 +51,9 @@ class SharedLine(MpiTransport):
         self.areas = [[part[HEAD + k * piece :][:piece] for part in parts] for k in (0, 1)]
         self.met = self.pieces = self.compared = 0
 
+    def meeting(self, x: Array, out: Array) -> None:
+        return None
+
     @guarded
     def agrees(self, number: Array) -> bool:
         mine = int(number[0])
@@ -66,10 +66,9 @@ class SharedLine(MpiTransport):
     @guarded
     def all_reduce(self, x: Array, out: Array, op: str) -> None:
         most = self.piece // x.itemsize
-        function = _FUNCTIONS[op]
-        with np.errstate(all="ignore"):
-            for k in range(0, x.size, most):
-                self._reduce(x[k : k + most], out[k : k + most], function)
+        function = FUNCTIONS[op]
+        for k in range(0, x.size, most):
+            self._reduce(x[k : k + most], out[k : k + most], function)
 
     def _reduce(self, x: Array, out: Array, function: Any) -> None:
         """out = the reduction of a piece."""
@@ -112,13 +111,6 @@ class SharedLine(MpiTransport):
             if now > asked:
                 asked = now + ALIVE
                 self.comm.Iprobe()
-
-
-def fold(areas: list[Array], out: Array, function: Any) -> None:
-    """out = the reduction of arrays, in their order."""
-    function(areas[0], areas[1], out=out)
-    for area in areas[2:]:
-        function(out, area, out=out)
 
 
 def shared(line: Transport) -> Transport:

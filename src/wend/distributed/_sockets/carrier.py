@@ -15,15 +15,12 @@ from typing import Any, Final
 import numpy as np
 
 from wend.distributed._faults import DistBackendError
+from wend.distributed._reduction import FUNCTIONS, fold
 from wend.distributed._sockets.mesh import Mesh, PeerLost
 from wend.distributed._transport import Array, Request, Transport
 
 __all__ = ["WORLD", "SocketTransport"]
 
-_OPS: Final[dict[str, Any]] = {
-    "sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum,
-    "band": np.bitwise_and, "bor": np.bitwise_or, "bxor": np.bitwise_xor,
-}  # fmt: skip
 #: Bytes up to which each rank sends all to all ranks, instead of parts.
 _SMALL: Final = 1 << 15
 #: The name of the line of all processes.
@@ -198,13 +195,13 @@ class SocketTransport(Transport):
     def all_reduce(self, x: Array, out: Array, op: str) -> None:
         small = x.nbytes <= _SMALL or self.size == 2
         body = self._all_reduce_small if small else self._all_reduce_parts
-        self._run("all_reduce", lambda: body(x, out, _OPS[op]), out)
+        self._run("all_reduce", lambda: body(x, out, FUNCTIONS[op]), out)
 
     def _all_reduce_small(self, x: Array, out: Array, op: Any) -> None:
         for rank in self._others():
             self._send(rank, 0, x)
         found = [x if r == self.rank else self._take(r, 0, x) for r in range(self.size)]
-        _fold(found, out, op)
+        fold(found, out, op)
 
     def _all_reduce_parts(self, x: Array, out: Array, op: Any) -> None:
         ends = [x.size * k // self.size for k in range(self.size + 1)]
@@ -213,7 +210,7 @@ class SocketTransport(Transport):
         for rank in self._others():
             self._send(rank, 0, x[slices[rank]])
         found = [x[mine] if r == self.rank else self._take(r, 0, x) for r in range(self.size)]
-        _fold(found, out[mine], op)
+        fold(found, out[mine], op)
         for rank in self._others():
             self._send(rank, 1, out[mine])
         for rank in self._others():
@@ -226,7 +223,7 @@ class SocketTransport(Transport):
                 return
             assert out is not None
             found = [x if r == root else self._take(r, 0, x) for r in range(self.size)]
-            _fold(found, out, _OPS[op])
+            fold(found, out, FUNCTIONS[op])
 
         self._run("reduce", body, None)
 
@@ -238,7 +235,7 @@ class SocketTransport(Transport):
                 self._send(rank, 0, x[slices[rank]])
             mine = x[slices[self.rank]]
             found = [mine if r == self.rank else self._take(r, 0, x) for r in range(self.size)]
-            _fold(found, out, _OPS[op])
+            fold(found, out, FUNCTIONS[op])
 
         self._run("reduce_scatter", body, None)
 
@@ -452,11 +449,3 @@ def parts_of(counts: Sequence[int]) -> list[slice]:
         found.append(slice(place, place + count))
         place += count
     return found
-
-
-def _fold(arrays: list[Array], out: Array, op: Any) -> None:
-    """out = the reduction of arrays, from left to right; out is none of them."""
-    out[:] = arrays[0]
-    with np.errstate(all="ignore"):
-        for x in arrays[1:]:
-            op(out, x, out=out)
