@@ -103,7 +103,10 @@ TITLES = {
     "wend.distributed": "processes that communicate",
     "wend.distributed.checkpoint": "states of all ranks in a folder",
     "wend.distributed.device_mesh": "ranks in a grid",
+    "wend.distributed.elastic.multiprocessing": "output of processes",
+    "wend.distributed.elastic.multiprocessing.errors": "errors of processes",
     "wend.distributed.fsdp": "parameters shared out among ranks",
+    "wend.distributed.launcher.api": "functions in several processes",
     "wend.distributed.nn.functional": "communication with gradients",
     "wend.distributed.optim": "optimizers shared out among ranks",
 }

@@ -148,7 +148,12 @@ def test_auto_is_the_number_of_cores():
         (["--redirects", "a:1"], "--redirects 'a:1': 0, 1, 2, 3 or RANK:NUMBER"),
         (["--local-ranks-filter", "a"], "--local-ranks-filter 'a': numbers with commas"),
         (["--max-restarts", "-1"], "a number from 0 on is needed"),
-        (["--node-rank", "1"], "--node-rank 1: run `wend launch` once, on one machine"),
+        (["--node-rank", "1"], "--node-rank 1: numbers from 0 to 0 are needed"),
+        (["--nnodes", "2", "--node-rank", "0"], "--node-rank needs --master-addr"),
+        (
+            ["--nnodes", "1:2", "--node-rank", "0", "--master-addr", "a"],
+            "--hostfile and --srun need a single launcher",
+        ),
         (["--nnodes", "2"], "--nnodes 2: name the machines by --host or --hostfile"),
         (["--fly"], "unrecognized arguments: --fly"),
     ],

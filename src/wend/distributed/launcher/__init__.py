@@ -7,8 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-__all__ = ["main"]
+__all__ = ["LaunchConfig", "elastic_launch", "launch_agent", "main"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("LaunchConfig", "elastic_launch", "launch_agent"):
+        from wend.distributed.launcher import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -147,17 +147,18 @@ class Attempt:
 
     @contextmanager
     def _listening(self) -> Iterator[tuple[socket.socket, selectors.BaseSelector]]:
-        wide = self.orders.nodes > 1 or self.orders.settings.host or self.orders.settings.hostfile
+        nodes = 1 if self.orders.by_node else self.orders.nodes
+        wide = nodes > 1 or self.orders.settings.host or self.orders.settings.hostfile
         with selectors.DefaultSelector() as selector, socket.socket() as server:
             server.bind(("" if wide or self.starter.kind == "slurm" else "127.0.0.1", 0))
-            server.listen(self.orders.ranks)
+            server.listen(self.orders.ranks_here)
             selector.register(server, selectors.EVENT_READ, "server")
             yield server, selector
             for rank in self.ranks.values():
                 rank.link.end.close()
 
     def _addresses(self) -> list[str]:
-        if self.orders.nodes == 1 and not self.orders.settings.host:
+        if self.orders.by_node or (self.orders.nodes == 1 and not self.orders.settings.host):
             return ["127.0.0.1"]
         return own_addresses()
 
@@ -208,7 +209,7 @@ class Attempt:
             link.end.close()
             return
         self.ranks[message["rank"]] = Rank(link, message)
-        if len(self.ranks) == self.orders.ranks:
+        if len(self.ranks) == self.orders.ranks_here:
             self._release()
 
     def _release(self) -> None:
@@ -220,7 +221,7 @@ class Attempt:
         common = {
             "MASTER_ADDR": settings.master_addr or first["address"],
             "MASTER_PORT": str(settings.master_port or first["port"]),
-            "GROUP_WORLD_SIZE": str(len(hosts)),
+            "GROUP_WORLD_SIZE": str(self.orders.nodes if self.orders.by_node else len(hosts)),
             "ROLE_NAME": settings.role,
             "TORCHELASTIC_RESTART_COUNT": str(self.number),
             "TORCHELASTIC_MAX_RESTARTS": str(settings.max_restarts),
@@ -230,7 +231,8 @@ class Attempt:
             name, _, value = given.partition("=")
             common[name] = value if "=" in given else os.environ.get(name, "")
         for rank in in_order:
-            group = {"GROUP_RANK": str(hosts.index(rank.hello["host"]))}
+            number = settings.node_rank if self.orders.by_node else hosts.index(rank.hello["host"])
+            group = {"GROUP_RANK": str(number)}
             rank.link.send(say="go", variables=common | group)
 
     def _heard(self, rank: Rank, message: dict[str, Any]) -> None:

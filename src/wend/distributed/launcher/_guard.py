@@ -78,6 +78,8 @@ class Guard:
         self.command = command
         self.rank, self.local_rank, sizes = _place(os.environ)
         self.size, self.local_size = sizes
+        if order.get("total"):  # of all machines; each has a launcher
+            self.rank, self.size = self.rank + order["first"], order["total"]
         self.agent: Link | None = None
         self.program: Link | None = None
         self.pid = 0

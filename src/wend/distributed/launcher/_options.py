@@ -18,7 +18,6 @@ IDLE: Final = {
     "event_log_handler": "no events are recorded",
     "logs_specs": "--log-dir, --redirects and --tee say where output goes",
     "rdzv_endpoint": "the ranks meet over MPI; --master-addr is told to the program",
-    "node_rank": "a single launcher starts the ranks of all machines",
     "local_addr": "MPI finds the addresses of a machine itself",
 }
 
@@ -36,9 +35,24 @@ class Orders:
     notices: list[str] = field(default_factory=list)
 
     @property
+    def by_node(self) -> bool:
+        """Whether this launcher starts the ranks of its own machine alone, as torchrun does."""
+        return self.settings.node_rank is not None and self.nodes > 1
+
+    @property
     def ranks(self) -> int:
         """The number of ranks at the start."""
         return self.nodes * self.ranks_per_node
+
+    @property
+    def ranks_here(self) -> int:
+        """The number of ranks that this launcher starts."""
+        return self.ranks_per_node if self.by_node else self.ranks
+
+    @property
+    def first_rank(self) -> int:
+        """The first of the ranks that this launcher starts."""
+        return self.settings.node_rank * self.ranks_per_node if self.by_node else 0
 
     @property
     def fewest_ranks(self) -> int:
@@ -74,6 +88,7 @@ def parser() -> argparse.ArgumentParser:
     add("--nproc-per-node", default="1", help="ranks on each machine: a number, auto or cpu")
     add("--max-restarts", type=int, default=0, help="starts again after a failure (0)")
     add("--standalone", action="store_true", help="this machine alone")
+    add("--node-rank", type=int, default=None, help="this machine's number: a launcher on each")
     add("--master-addr", default=None, help="address of machine 0; told to the program")
     add("--master-port", type=int, default=None, help="a port of machine 0; told to the program")
     add("--rdzv-id", default="", help="name of the run; told to the program")
@@ -89,8 +104,7 @@ def parser() -> argparse.ArgumentParser:
     add("--numa-binding", default=None, help="bind ranks: node, socket, core-complex or exclusive")
     add("--signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", help="passed to ranks")
     for name in IDLE:
-        kind = int if name == "node_rank" else str
-        add("--" + name.replace("_", "-"), type=kind, default=None, help=argparse.SUPPRESS)
+        add("--" + name.replace("_", "-"), default=None, help=argparse.SUPPRESS)
     ours = made.add_argument_group("of Wend's own")
     ours.add_argument("--mpirun", default=None, help="the mpirun to start ranks with")
     ours.add_argument("--srun", action="store_true", help="start ranks with srun, not mpirun")
@@ -135,16 +149,31 @@ def read(arguments: Sequence[str]) -> Orders:
         ranks_per_node=_ranks(reader, str(given.nproc_per_node)),
         settings=given,
     )
-    if given.node_rank:
-        reader.error(
-            f"--node-rank {given.node_rank}: run `wend launch` once, on one machine; mpirun or "
-            "srun starts the ranks on all machines (--host, --hostfile, or an allocation of Slurm)"
-        )
+    if given.node_rank is not None and not 0 <= given.node_rank < most:
+        reader.error(f"--node-rank {given.node_rank}: numbers from 0 to {most - 1} are needed")
+    if orders.by_node:
+        _read_master(reader, given)
+        if orders.is_elastic or given.host or given.hostfile or given.srun:
+            reader.error(
+                "--node-rank starts a launcher on each machine; --elastic, FEWEST:MOST, --host, "
+                "--hostfile and --srun need a single launcher"
+            )
     for name, reason in IDLE.items():
         if getattr(given, name) is not None:
             flag = "--" + name.replace("_", "-")
             orders.notices.append(f"{flag} does nothing here: {reason}")
     return orders
+
+
+def _read_master(reader: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    """Where the ranks of all machines meet: --master-addr and --master-port, or --rdzv-endpoint."""
+    host, _, port = str(given.rdzv_endpoint or "").rpartition(":")
+    if given.master_addr is None and host and port.isdigit():
+        given.master_addr, given.master_port = host, int(port)
+        given.rdzv_endpoint = None
+    if given.master_addr is None:
+        reader.error("--node-rank needs --master-addr, the address of machine 0")
+    given.master_port = given.master_port or 29500
 
 
 def _nodes(reader: argparse.ArgumentParser, text: str) -> tuple[int, int]:

@@ -53,11 +53,12 @@ def find_starter(orders: Orders, variables: Mapping[str, str]) -> Starter:
             raise StartError(f"wend launch: --mpirun {named!r}: there is no such program")
         return _asked(path)
     srun = shutil.which("srun")
-    if orders.settings.srun or (srun and "SLURM_JOB_ID" in variables):
+    in_slurm = srun and "SLURM_JOB_ID" in variables and not orders.by_node
+    if orders.settings.srun or in_slurm:
         if srun is None:
             raise StartError("wend launch: --srun: there is no srun on the PATH")
         return Starter(srun, "slurm")
-    if orders.nodes > 1 and not _are_machines_named(orders, variables):
+    if orders.nodes > 1 and not orders.by_node and not _are_machines_named(orders, variables):
         raise StartError(
             f"wend launch: --nnodes {orders.nodes}: name the machines by --host or --hostfile, or "
             "run in an allocation of Slurm"
@@ -121,13 +122,15 @@ def guard_command(orders: Orders, agent: list[tuple[str, int]], log: str | None)
         "virtual": settings.virtual_local_rank,
         "channel": orders.is_python,
     }
+    if orders.by_node:
+        order |= {"first": orders.first_rank, "total": orders.ranks}
     python = [sys.executable, "-E", "-S", "-s", _GUARD]
     return [*python, json.dumps(order), *program_command(orders)]
 
 
 def start_command(orders: Orders, starter: Starter, guard: list[str]) -> list[str]:
     """The whole command line that starts all guards."""
-    count, here = str(orders.ranks), str(orders.ranks_per_node)
+    count, here = str(orders.ranks_here), str(orders.ranks_per_node)
     settings = orders.settings
     if starter.kind == "slurm":
         spread = [f"--nodes={orders.nodes}", f"--ntasks-per-node={here}"]
@@ -147,7 +150,7 @@ def start_command(orders: Orders, starter: Starter, guard: list[str]) -> list[st
         words.append("--allow-run-as-root")
     if orders.is_elastic:
         words += ["--with-ft", "ulfm"]
-    if orders.nodes > 1:
+    if orders.nodes > 1 and not orders.by_node:
         for name in sorted(os.environ):
             if _EXPORTED.fullmatch(name):
                 words += ["-x", name]
@@ -171,8 +174,9 @@ def start_variables(orders: Orders, starter: Starter, token: str) -> dict[str, s
         if has_value:
             found[name] = value
     found["WEND_LAUNCH_TOKEN"] = token
-    if orders.is_elastic:  # MPI cannot take data from ranks while one is lost
+    if orders.is_elastic or orders.by_node:  # MPI ends with a rank, and knows its own ranks alone
         found.setdefault("WEND_DISTRIBUTED_CARRIER", "sockets")
+    if orders.is_elastic:
         found["WEND_LAUNCH_ELASTIC"] = "1"
     if orders.settings.timeout is not None:
         found["WEND_DISTRIBUTED_TIMEOUT"] = str(orders.settings.timeout)

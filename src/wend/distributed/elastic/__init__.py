@@ -1,0 +1,1 @@
+"""torch.distributed.elastic: names for programs and starters that know torchrun."""
