@@ -250,7 +250,7 @@ class _Children:
             process.wait() if isinstance(process, subprocess.Popen) else process.join()
 
     def results(self) -> dict[int, Any]:
-        """What each process has returned, by rank."""
+        """The results of the processes, by rank."""
         found = {}
         for k in range(len(self.processes)):
             path = self._file(k, "result")
