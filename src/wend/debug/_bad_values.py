@@ -9,6 +9,7 @@ from wend.base import config
 from wend.base.errors import ArgumentError, ArgumentTypeError, BadValueError
 from wend.core import _hot
 from wend.core._hot import Segment, Tensor, Value
+from wend.frontend.autograd.watching import watch as watch_passes
 from wend.nn.modules.module import Module
 from wend.runtime.verify.bad_values import INFINITY, NAN, BadValue, Replay, facts_of, is_bad
 from wend.runtime.verify.guard import WATCH
@@ -78,6 +79,14 @@ class Names:
                 for handle in own:
                     self.paths.setdefault(id(handle), path or type(part).__name__)
 
+    def of_gradient(self, array: Any) -> str:
+        """The path of the module that owns the parameter with this gradient, or ""."""
+        for handle in self.kept:
+            grad = handle.grad
+            if grad is not None and grad.value.buffer is array:
+                return self.paths[id(handle)]
+        return ""
+
     def of_values(self, values: Iterable[Value]) -> str:
         """The path of the first of these values that a module owns, or ""."""
         handles: dict[int, Tensor] | None = None
@@ -111,6 +120,8 @@ def find_nan(
     _hot.synchronize()
     if rerun is not None:
         with nan_guard(model, action="raise") as guard:
+            watcher = _Flusher()
+            watch_passes(watcher)
             try:
                 result = rerun()  # held, and so wanted
                 _hot.synchronize()
@@ -130,6 +141,17 @@ def find_nan(
     return None
 
 
+class _Flusher:
+    """Computes gradients after each backward pass, before the program drops them."""
+
+    def begin_pass(self) -> None:
+        """Nothing is to be done before a pass."""
+
+    def end_pass(self) -> None:
+        """Compute all that is pending."""
+        _hot.synchronize()
+
+
 _RERUN = (
     "run the step again under wend.debug.nan_guard(), or give find_nan(rerun=...) a function that "
     "does"
@@ -143,36 +165,71 @@ def _of_value(value: Value, array: Any, names: Names) -> BadValue:
         facts = facts_of(array, "the tensor")
         found = BadValue(NAN if facts.nans else INFINITY, "", direction="operand", exact=False)
         found.result = facts
-        found.note = f"the tensor has no history, so the op is not known: {_RERUN}"
+        owner = names.of_gradient(array)
+        if owner:
+            found.module = owner
+            found.note = f"a gradient of {owner} has no history, so the op is not known: {_RERUN}"
+        else:
+            found.note = f"the tensor has no history, so the op is not known: {_RERUN}"
         return found
     replay, leaves = _replay_of(segment)
     replay.env.setdefault(value.seg_index, array)
-    found = replay.find([value.seg_index]) or BadValue(NAN, "", direction="operand", exact=False)
-    if found.op == "" and found.leaves:
-        earlier = leaves.get(found.leaves[0])
+    told = replay.find([value.seg_index], outside=True)
+    if told is not None and told.op == "" and told.leaves:
+        earlier = leaves.get(told.leaves[0])
         if earlier is not None and earlier.segment is not None:
-            return _of_value(earlier, replay.env[found.leaves[0]], names)
+            first = _of_value(earlier, replay.env[told.leaves[0]], names)
+            if first.op:
+                first.later = first.later or told.later
+                return first
+        told = replay.find([value.seg_index])  # an infinity that the program has put there
+    found = told or BadValue(NAN, "", direction="operand", exact=False)
     if not found.exact:
         found.note = f"operands of the op are gone, so an earlier op may be at fault: {_RERUN}"
     found.module = names.of_values([leaves[i] for i in found.leaves if i in leaves])
     return found
 
 
-def _replay_of(segment: Segment) -> tuple[Replay, dict[int, Value]]:
-    """A replay with all that a segment still holds, and the values of its leaves."""
+#: Flushes before a value's that are replayed to know the value.
+_MOST_BEFORE = 20
+
+
+def _replay_of(
+    segment: Segment, depth: int = 0, known: dict[int, Replay] | None = None
+) -> tuple[Replay, dict[int, Value]]:
+    """A replay with all that a segment still holds, and the values of its leaves.
+
+    depth: number of segments for which this is done already     known: replays, by id of a segment
+    """
+    known = {} if known is None else known
     path = segment.structure
     if path.later is not None:  # computed by groups or lanes: as a later backward pass would ask
         path.later.resolve(segment)
         path = segment.structure
     leaves = dict(segment.inputs or {})
     held = {i: row[1] for i, row in (segment.saved or {}).items() if row[1] is not None}
+    saved, written = dict(held), {}
     for i, leaf_value in leaves.items():
         array = leaf_value.buffer
         if array is None and leaf_value.leaf is not None:
             handle = leaf_value.leaf.ref()
-            # A parameter that an update has replaced since is another operand.
             if handle is not None and handle._version == 0:
                 array = _hot.ensure(handle.value)
+            elif handle is not None and i not in held:
+                written[i] = _hot.ensure(handle.value)
+        if array is None and leaf_value.segment is not None and depth < _MOST_BEFORE:
+            before = known.get(id(leaf_value.segment))
+            if before is None:
+                before, _ = _replay_of(leaf_value.segment, depth + 1, known)
+                known[id(leaf_value.segment)] = before
+            before.compute([leaf_value.seg_index])
+            array = before.env.get(leaf_value.seg_index)
         if array is not None:
             held.setdefault(i, array)
-    return Replay(path, held, segment.types, segment.args, segment.sites), leaves
+    args = (segment.types, segment.args, segment.sites)
+    if written:  # a parameter that an update has replaced since is another operand
+        found = Replay(path, {**held, **written}, *args)
+        found.compute(range(len(segment.types)))
+        if found.agrees(saved):
+            return found, leaves
+    return Replay(path, held, *args), leaves

@@ -20,6 +20,7 @@ import numpy as np
 from wend.core import _types
 from wend.core.graph import PathGraph, Source, live_nodes, source_of
 from wend.core.provenance import Site
+from wend.ops.contract import Contract
 from wend.ops.elementwise.family import Elementwise
 from wend.runtime.numpy_executor.runners import run_plainly
 
@@ -68,6 +69,7 @@ class BadValue:
     later: the op that made a NaN of an infinity, with its line
     module: the path of the module, if a model was given
     exact: whether all operands were held, so that the op is known and not only likely
+    suspects: if not exact, the ops before that may have made the bad value, with lines
     note: further facts, and remedies
     """
 
@@ -81,6 +83,7 @@ class BadValue:
     later: tuple[str, Site] | None = None
     module: str = ""
     exact: bool = True
+    suspects: list[tuple[str, Site]] = field(default_factory=list)
     note: str = ""
     leaves: list[Any] = field(default_factory=list, repr=False)
 
@@ -106,6 +109,7 @@ class BadValue:
             lines.append(f"  result {self.result}")
         if self.later is not None:
             lines.append(f"  {self.later[0]} made NaN of it, at {self.later[1]}")
+        lines += [f"  or made by {name}, at {site}" for name, site in self.suspects]
         if self.note:
             lines.append(f"  {self.note}")
         return "\n".join(lines)
@@ -156,6 +160,43 @@ def lines_of(rows: list[tuple[str, Any]]) -> str:
     return "".join(f"\n  {facts_of(array, label)}" for label, array in rows)
 
 
+def hands_on(prim: Any) -> bool:
+    """Whether each bad element of the operands makes some result of an op bad."""
+    if isinstance(prim, Elementwise):
+        return prim.name not in _CHOOSING and not prim.name.startswith(("nan", "is"))
+    return isinstance(prim, Contract) or prim.name in _SUMS
+
+
+def _site_in(sites: Any, path: PathGraph, source: Source) -> Any:
+    """(code, instruction) of the op of a segment that a node of a backward pass belongs to."""
+    if source.at in sites:
+        return sites[source.at]
+    if source.at < path.n_states:
+        state = path.states[source.at]
+        if state.prim.name == source.name and state.code is not None:
+            return state.code, state.lasti
+    return source.code, source.lasti
+
+
+#: Ops that a finding names besides the likely op.
+MOST_SUSPECTS = 6
+#: Elementwise ops that may leave a bad element out, and further ops that never do.
+_CHOOSING = {"where", "fmax", "fmin", "sign", "sgn", "xlogy", "copysign", "nextafter"}
+_SUMS = {
+    "sum", "mean", "cumsum", "clone", "reshape", "flatten", "transpose", "permute", "unsqueeze",
+    "squeeze", "expand", "cat", "stack", "pad",
+}  # fmt: skip
+
+
+def _is_like(made: Any, held: Any) -> bool:
+    """Whether an array is another one but for rounding."""
+    if made.shape != held.shape:
+        return False
+    if made.dtype.kind not in "fc":
+        return bool(np.array_equal(made, held))
+    return bool(np.allclose(made, held, rtol=1e-3, atol=1e-5, equal_nan=True))
+
+
 class Replay:
     """The values of a path by the reference rules, as far as operands are held.
 
@@ -178,6 +219,9 @@ class Replay:
         self.sites = sites or {}
         self.env: dict[int, Any] = dict(leaves)
         self.fault = ""
+        #: By position of a step: (the user's lines, the path) of the segment that it belongs to.
+        self.passes: dict[int, tuple[Any, Any]] = {}
+        self.passed: set[int] = set()  # positions of ops whose results are not known, but followed
         self._bad: dict[int, tuple[Any, Any]] = {}
 
     def compute(self, wanted: Iterable[int]) -> None:
@@ -220,10 +264,12 @@ class Replay:
         """Forget whether a value is bad: the array has been replaced."""
         self._bad.pop(i, None)
 
-    def find(self, wanted: Iterable[int]) -> BadValue | None:
+    def find(self, wanted: Iterable[int], outside: bool = False) -> BadValue | None:
         """Return the op that made the first bad value among those that lead to `wanted`.
 
         None if none of them is bad, or if the program has put all infinities there itself.
+
+        outside: whether infinities from outside of the path are told, as an operand is
         """
         wanted = list(wanted)
         self.compute(wanted)
@@ -232,22 +278,27 @@ class Replay:
             makers, ends = self._back(nans, 0)
             makers = [k for k in makers if not self._given(k, np.isnan)]
             if makers:
-                return self._of_nan(makers[0])
+                return self._of_nan(makers[0], outside)
             return self._entered(ends, NAN) if ends else None
         infinite = [i for i in wanted if self.bad(i)[1] is not None]
-        makers, _ = self._back(infinite, 1)
+        makers, ends = self._back(infinite, 1)
         makers = [k for k in makers if not self._given(k, np.isinf)]
-        return self._told(makers[0], INFINITY) if makers else None
+        if makers:
+            return self._told(makers[0], INFINITY)
+        return self._entered(ends, INFINITY) if ends and outside else None
 
-    def _of_nan(self, k: int) -> BadValue:
+    def _of_nan(self, k: int, outside: bool = False) -> BadValue:
         """The finding for the node at position `k`, which made a NaN of operands without."""
         node = self.path.nodes[k]
         start = self._operands(k, node.outputs[0], 1)
-        makers, _ = self._back(start, 1) if start else ([], [])
+        makers, ends = self._back(start, 1) if start else ([], [])
         makers = [m for m in makers if not self._given(m, np.isinf)]
-        if not makers:
+        if makers:
+            found = self._told(makers[0], INFINITY)
+        elif ends and outside:
+            found = self._entered(ends, INFINITY)
+        else:
             return self._told(k, NAN)
-        found = self._told(makers[0], INFINITY)
         name, _, site, _ = self._name(k)
         found.later = (name, site)
         return found
@@ -268,7 +319,7 @@ class Replay:
             if k is None:
                 ends.add(i)
                 continue
-            more = self._operands(k, i, kind)
+            more = self._operands(k, i, kind) or self._behind_unknown(k, kind)
             if not more:
                 makers.add(k)
             for j in more:
@@ -276,6 +327,30 @@ class Replay:
                     seen.add(j)
                     stack.append(j)
         return sorted(makers), sorted(ends)
+
+    def _behind_unknown(self, k: int, kind: int) -> list[int]:
+        """The nearest bad values behind operands of a node that are not known any more.
+
+        Ops that hand on each bad element lie between, as far as `exact` is to hold.
+        """
+        producer, nodes = self.path.producer, self.path.nodes
+        stack = [i for i in nodes[k].inputs if i not in self.env]
+        seen, found, between = set(stack), [], set()
+        while stack:
+            at = producer.get(stack.pop())
+            if at is None:
+                continue
+            between.add(at)
+            for i in nodes[at].inputs:
+                if i in self.env:
+                    if self.bad(i)[kind] is not None:
+                        found.append(i)
+                elif i not in seen:
+                    seen.add(i)
+                    stack.append(i)
+        if found:
+            self.passed |= {k, *between}
+        return found
 
     def _operands(self, k: int, i: int, kind: int) -> list[int]:
         """The bad operands of a node that can have made the result `i` bad."""
@@ -296,6 +371,33 @@ class Replay:
             found.append(j)
         return found
 
+    def _is_proven(self) -> bool:
+        """Whether the ops that were followed without values hand on each bad element."""
+        return all(hands_on(self.path.nodes[k].prim) for k in self.passed)
+
+    def agrees(self, held: dict[int, Any]) -> bool:
+        """Whether some held results are those that the known operands give, and none is not.
+
+        held: results by id; bad elements must be the same
+        """
+        agreed = False
+        with np.errstate(all="ignore"):
+            for node in self.path.nodes[: self.path.n_nodes]:
+                if not any(o in held for o in node.outputs):
+                    continue
+                if node.prim.random or any(i not in self.env for i in node.inputs):
+                    continue
+                arrays = [self.env[i] for i in node.inputs]
+                try:
+                    made = run_plainly(node.program, arrays, self.numbers(node))
+                except Exception:  # the op's own refusal of these operands
+                    return False
+                for o, array in zip(node.outputs, made, strict=True):
+                    if o in held and not _is_like(np.asarray(array), np.asarray(held[o])):
+                        return False
+                    agreed = agreed or o in held
+        return agreed
+
     def _given(self, k: int, test: Any) -> bool:
         """Whether a number of a node is bad: a bad number is the program's own."""
         numbers = self.numbers(self.path.nodes[k])
@@ -310,8 +412,10 @@ class Replay:
             code, lasti = self.sites.get(source.at, (source.code, source.lasti))
             return source.name, node.prim.name, Site(code, lasti), "forward"
         site = (source.code, source.lasti)
-        if source.code is None:  # then the line that has called for the backward pass
-            at = path.state_at(k)
+        at = path.state_at(k)
+        if at in self.passes and source.at >= 0:
+            site = _site_in(*self.passes[at], source)
+        elif source.code is None:  # then the line that has called for the backward pass
             site = self.sites.get(at, (path.states[at].code, path.states[at].lasti))
         elif source.at < path.n_states and path.states[source.at].code is source.code:
             site = self.sites.get(source.at, site)
@@ -321,12 +425,14 @@ class Replay:
         node = self.path.nodes[k]
         name, inner, site, direction = self._name(k)
         found = BadValue(kind, name, inner, direction, site)
-        found.exact = all(i in self.env for i in node.inputs)
+        found.exact = all(i in self.env for i in node.inputs) and self._is_proven()
         found.operands = [
             facts_of(self.env[i], self._label(j, i))
             for j, i in enumerate(node.inputs)
             if i in self.env
         ]
+        if not found.exact:
+            found.suspects = self._suspects(k)
         column = 0 if kind == NAN else 1
         out = next((o for o in node.outputs if self.bad(o)[column] is not None), node.outputs[0])
         if out in self.env:
@@ -334,6 +440,19 @@ class Replay:
         found.leaves = self._leaves_near(k)
         found.note = self.fault
         return found
+
+    def _suspects(self, k: int) -> list[tuple[str, Site]]:
+        """(name, line) of the ops before a node whose results are not known, nearest first."""
+        rows: dict[tuple[str, int], tuple[str, Site]] = {}
+        level, seen = [k], {k}
+        while level and len(rows) < MOST_SUSPECTS:
+            ids = [i for at in level for i in self.path.nodes[at].inputs if i not in self.env]
+            level = sorted({self.path.producer[i] for i in ids if i in self.path.producer} - seen)
+            seen.update(level)
+            for at in reversed(level):
+                name, _, site, _ = self._name(at)
+                rows.setdefault((name, site.line), (name, site))
+        return list(rows.values())[:MOST_SUSPECTS]
 
     def _entered(self, ends: list[int], kind: str) -> BadValue:
         """The finding for a bad value that no op of this path made."""

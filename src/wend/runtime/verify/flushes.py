@@ -41,7 +41,7 @@ from wend.runtime.verify.plans import (
     verify,
 )
 from wend.transforms.differentiate import segment_step
-from wend.transforms.quick import NOTHING, WholePass
+from wend.transforms.quick import NOTHING, WATCHERS, WholePass
 
 #: Gradients by the index of the value that each belongs to.
 Gradients = dict[int, Any]
@@ -298,6 +298,8 @@ def follow_settings() -> None:
     """Fill the slots with the watching, guarding, verifying functions, or with the plain ones."""
     for name in _plain:
         _hot.set_slot(name, _watching.get(name) or unwatched(name))
+    if config.settings.nan_guard != (note_pass in WATCHERS):
+        (WATCHERS.append if config.settings.nan_guard else WATCHERS.remove)(note_pass)
 
 
 #: Functions that see a flush before it is computed, by the name of the slot.
@@ -320,6 +322,13 @@ def unwatched(name: str) -> Any:
     """The function of a slot that computes flushes, verified or guarded as the settings say."""
     chosen = _VERIFYING[name] if config.settings.verify else _plain[name]
     return guarded(name, chosen) if config.settings.nan_guard else chosen
+
+
+def note_pass(serial: int, position: int, segment: Segment) -> None:
+    """Let the guard know whose gradients a step computes."""
+    from wend.runtime.verify import guard
+
+    guard.note_pass(serial, position, segment)
 
 
 def guarded(name: str, function: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend.base.errors import BadValueError
-from wend.core._hot import FlushJob, Storage
+from wend.core._hot import FlushJob, Segment, Storage
 from wend.core.graph import PathGraph
 from wend.core.provenance import user_level
 from wend.runtime.verify.bad_values import BadValue, Replay, is_bad
@@ -45,6 +45,11 @@ class Findings:
             warnings.warn(str(found), stacklevel=user_level())
 
 
+#: By the serial of a trace and the position of a step: the user's lines of the segment whose
+#: gradients the step computes, and the path of the segment. Programs of equal structure share
+#: the ops of such a step, and with these the lines of the first program.
+PASSES: dict[int, dict[int, tuple[Any, Any]]] = {}
+MOST_PASSES = 100
 #: Findings that are kept.
 MOST_FOUND = 100
 WATCH = Findings()
@@ -111,6 +116,13 @@ def execute_many(plain: Any, batches: list[FlushJob], lives: list[list[int]]) ->
         told(found, touched)
 
 
+def note_pass(serial: int, position: int, segment: Segment) -> None:
+    """Note whose gradients a step computes that has just been recorded."""
+    if serial not in PASSES and len(PASSES) >= MOST_PASSES:  # of traces that were dropped
+        del PASSES[next(iter(PASSES))]
+    PASSES.setdefault(serial, {})[position] = (segment.sites or {}, segment.structure)
+
+
 def hold(batch: FlushJob) -> list[tuple[int, Any, Any]]:
     """(index, value, array) of the operands of a flush: held arrays are not written over."""
     return [(i, v, v.buffer) for i, v in enumerate(batch.values) if v.buffer is not None]
@@ -119,12 +131,14 @@ def hold(batch: FlushJob) -> list[tuple[int, Any, Any]]:
 def look(batch: FlushJob, live: list[int], held: list[tuple[int, Any, Any]]) -> BadValue | None:
     """Return the maker of a bad value among the results of a flush, or None."""
     values = batch.values
+    passes = PASSES.pop(batch.serial, {})
     bad = [i for i in live if values[i].buffer is not None and is_bad(values[i].buffer)]
     if not bad:
         return None
     path = PathGraph(batch.states, values, batch.args)
     leaves = {i: array for i, _, array in held}
     replay = Replay(path, leaves, [v.type for v in values], list(batch.args), batch.sites)
+    replay.passes = passes
     found = replay.find(bad)
     if found is None:
         return differing(replay, bad, values)
