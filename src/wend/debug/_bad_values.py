@@ -147,9 +147,12 @@ class _Flusher:
     def begin_pass(self) -> None:
         """Nothing is to be done before a pass."""
 
-    def end_pass(self) -> None:
-        """Compute all that is pending."""
+    def end_pass(self, kept: bool) -> None:
+        """Compute all that is pending.  kept: whether the graph was kept"""
         _hot.synchronize()
+
+    def cancel_pass(self) -> None:
+        """Nothing is to be done where a pass has failed."""
 
 
 _RERUN = (
