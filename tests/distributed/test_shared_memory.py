@@ -11,14 +11,15 @@ from wend.distributed._replicas.counters import Counters, Round
 
 needs_ranks = pytest.mark.skipif(bool(ranks.missing()), reason=ranks.missing() or "can run")
 
-TYPES = ("float32", "float64", "int64", "int32", "complex64")
+TYPES = ("float32", "float64", "int64", "uint8", "int16", "complex64")
 SIZES = (1, 7, 300, 4096, 10_001)
 
 
 def part(rank, kind, size):
-    """The numbers of a rank."""
+    """The numbers of a rank; sums of small integers leave the type's range."""
     rng = np.random.default_rng([rank, size, TYPES.index(kind)])
-    return (10 * rng.standard_normal(size)).astype(np.int64).astype(kind)
+    scale = 10_000 if kind == "int16" else 10
+    return (scale * rng.standard_normal(size)).astype(np.int64).astype(kind)
 
 
 # -- run by ranks ---------------------------------------------------------------------------
