@@ -53,6 +53,26 @@ def expected(name):
     return found, optimizer
 
 
+def uneven(shared):
+    """Train with 2 * rank + 1 batches, in a `Join` block."""
+    import wend.distributed as dist
+    from wend.distributed.algorithms.join import Join
+    from wend.nn.parallel import DistributedDataParallel
+
+    model = DistributedDataParallel(made()[0])
+    settings = {"lr": 0.1, "momentum": 0.9}
+    optimizer = torch.optim.SGD(model.parameters(), **settings)
+    if shared:
+        optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, **settings)
+    rank = dist.get_rank()
+    with Join([model, optimizer] if shared else [model]):
+        for k in range(2 * rank + 1):
+            optimizer.zero_grad()
+            model(batch(10 * k + rank)).pow(2).mean().backward()
+            optimizer.step()
+    return [p.detach().numpy().copy() for p in model.parameters()]
+
+
 def in_ranks(folder):
     """Train by all ranks, with states gathered, loaded, and in checkpoints."""
     import wend.distributed as dist
@@ -84,6 +104,7 @@ def in_ranks(folder):
             whole = optimizer.state_dict()
             row["state"] = whole["state"]
             row["groups"] = [[g["lr"], g["params"]] for g in whole["param_groups"]]
+    found["uneven"] = [uneven(shared) for shared in (False, True)]
     return found
 
 
@@ -91,6 +112,10 @@ def in_ranks(folder):
 @pytest.mark.parametrize("n", [2, 3])
 def test_equal_to_one_process(n, tmp_path):
     results = ranks.run(__file__, "in_ranks", n, str(tmp_path), timeout=120.0)
+    plain, _ = results[-1]["uneven"]  # of the rank with most data
+    for row in results:
+        for a, b in zip(row["uneven"][1], plain, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
     for name in ("SGD", "AdamW"):
         parameters, optimizer = expected(name)
         rows = [row[name] for row in results]

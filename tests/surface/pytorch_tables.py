@@ -35,6 +35,10 @@ torch.amp torch.sparse torch.nested torch.masked torch.library torch.overrides t
 torch.serialization torch.hub torch.testing torch.compiler torch.onnx torch.fx
 torch.multiprocessing torch.profiler torch.cuda torch.cpu torch.mps torch.xpu
 torch.accelerator torch.types torch.quasirandom
+torch.distributed torch.distributed.algorithms.join torch.distributed.checkpoint
+torch.distributed.checkpoint.state_dict torch.distributed.device_mesh
+torch.distributed.elastic.multiprocessing.errors torch.distributed.fsdp
+torch.distributed.nn.functional torch.distributed.optim
 """.split()
 #: Modules of numbers and words, which programs ask for.
 _FACTS = frozenset(

@@ -26,7 +26,7 @@ from wend.distributed._faults import (
     DistStoreError,
     QueueEmptyError,
 )
-from wend.distributed._group import Backend, GroupMember, ProcessGroup, group
+from wend.distributed._group import Backend, BackendConfig, GroupMember, ProcessGroup, group
 from wend.distributed._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from wend.distributed._objects import (
     all_gather_object,
@@ -43,7 +43,12 @@ from wend.distributed._setup import *  # noqa: F403
 from wend.distributed._several import (
     CoalescingManager as _CoalescingManager,
 )
-from wend.distributed._several import all_gather_coalesced, all_reduce_coalesced, monitored_barrier
+from wend.distributed._several import (
+    all_gather_coalesced,
+    all_reduce_coalesced,
+    breakpoint,  # noqa: A004
+    monitored_barrier,
+)
 from wend.distributed._several import coalescing as _coalescing_manager
 from wend.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from wend.distributed._subgroups import (
@@ -54,7 +59,13 @@ from wend.distributed._subgroups import (
     split_group,
 )
 from wend.distributed._work import Work
-from wend.distributed.constants import default_pg_timeout
+from wend.distributed.constants import (
+    DebugLevel,
+    default_pg_timeout,
+    get_debug_level,
+    set_debug_level,
+    set_debug_level_from_env,
+)
 from wend.distributed.device_mesh import DeviceMesh, init_device_mesh
 from wend.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
@@ -70,6 +81,8 @@ reduce_op = ReduceOp
 
 __all__ = [
     "Backend",
+    "BackendConfig",
+    "DebugLevel",
     "DeviceMesh",
     "DistBackendError",
     "DistError",
@@ -103,11 +116,13 @@ __all__ = [
     "allow_pickle",
     "barrier",
     "batch_isend_irecv",
+    "breakpoint",
     "broadcast",
     "broadcast_object_list",
     "default_pg_timeout",
     "gather",
     "gather_object",
+    "get_debug_level",
     "group",
     "init_device_mesh",
     "irecv",
@@ -129,6 +144,8 @@ __all__ = [
     "scatter_object_list",
     "send",
     "send_object_list",
+    "set_debug_level",
+    "set_debug_level_from_env",
     "shrink_group",
     "split_group",
     "supports_complex",

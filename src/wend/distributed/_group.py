@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from wend.base.errors import ArgumentError, ArgumentTypeError
 from wend.distributed._engine import Channel
 from wend.distributed._faults import NoProcessGroup
 from wend.distributed._transport import Transport
 
-__all__ = ["Backend", "GroupMember", "ProcessGroup", "World", "resolve", "state"]
+__all__ = ["Backend", "BackendConfig", "GroupMember", "ProcessGroup", "World", "resolve", "state"]
 
 DEFAULT_TIMEOUT = timedelta(seconds=1800)
 
@@ -27,6 +27,11 @@ class Backend(str):
     UCC = "ucc"
     MPI = "mpi"
     backend_list: tuple[str, ...] = (UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI)
+    #: The name for a kind of device where nobody says, and the kinds that a name serves.
+    default_device_backend_map: ClassVar[dict[str, str]] = {"cpu": MPI}
+    backend_capability: ClassVar[dict[str, list[str]]] = {
+        name: ["cpu"] for name in (GLOO, NCCL, XCCL, UCC, MPI)
+    }
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):
@@ -41,6 +46,37 @@ class Backend(str):
         raise ArgumentError(
             f"Backend.register_backend: {name!r} cannot be added: data is carried by MPI"
         )
+
+
+class BackendConfig:
+    """The name of the carrier for each kind of device.
+
+    backend: 'mpi', or pairs as in 'cpu:gloo,cuda:nccl'
+    Raises ArgumentError (a ValueError) for pairs that are no pairs, or a kind named twice.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.device_backend_map: dict[str, Backend] = {}
+        words = str(backend).lower().split(",")
+        if ":" not in str(backend):
+            self.device_backend_map["cpu"] = Backend(
+                Backend.MPI if backend == Backend.UNDEFINED else backend
+            )
+            return
+        for word in words:
+            kind, colon, name = word.partition(":")
+            if not colon or ":" in name:
+                raise ArgumentError(f"Invalid device:backend pairing: {word} in {backend!r}")
+            if kind in self.device_backend_map:
+                raise ArgumentError(f"Duplicate device type {kind} in backend string: {backend}")
+            self.device_backend_map[kind] = Backend(name)
+
+    def __repr__(self) -> str:
+        return ",".join(f"{kind}:{name}" for kind, name in self.device_backend_map.items())
+
+    def get_device_backend_map(self) -> dict[str, Backend]:
+        """The names by kind of device."""
+        return self.device_backend_map
 
 
 class ProcessGroup:

@@ -1,8 +1,10 @@
-"""Collectives that are begun together, and a barrier that tells who is missing."""
+"""Collectives that are begun together, and barriers: with the missing ranks, for a debugger."""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,13 +16,19 @@ from wend.base.errors import ArgumentError, ShapeError
 from wend.core._hot import Tensor
 from wend.distributed import _collectives
 from wend.distributed._arrays import check_list
-from wend.distributed._collectives import all_gather, all_reduce, alone, member
+from wend.distributed._collectives import all_gather, all_reduce, alone, barrier, member
 from wend.distributed._faults import DistBackendError
 from wend.distributed._group import resolve
 from wend.distributed._reduction import ReduceOp
 from wend.distributed._work import Work, seconds_of
 
-__all__ = ["all_gather_coalesced", "all_reduce_coalesced", "coalescing", "monitored_barrier"]
+__all__ = [
+    "all_gather_coalesced",
+    "all_reduce_coalesced",
+    "breakpoint",
+    "coalescing",
+    "monitored_barrier",
+]
 
 #: Tags of the messages of `monitored_barrier`, which users' messages do not have.
 _HERE, _GO_ON = 32766, 32767
@@ -198,3 +206,31 @@ def await_until(end: float, request: Any) -> bool:
         looks += 1
         time.sleep(min(looks * 1e-5, 1e-3))
     return True
+
+
+#: How often a line has called `breakpoint`.
+_calls: Counter[tuple[str, int]] = Counter()
+
+
+def breakpoint(rank: int = 0, skip: int = 0, timeout_s: float | None = 3600) -> None:
+    """Open Python's debugger in a rank; the others wait until the debugger goes on. All ranks call.
+
+    rank: the launcher gives the terminal to rank 0 alone
+    skip: the first calls from a line that go on at once
+    timeout_s: seconds that messages of the default group wait from now on; None for no change
+    """
+    import pdb  # noqa: T100
+
+    caller = sys._getframe(1)
+    place = caller.f_code.co_filename, caller.f_lineno
+    _calls[place] += 1
+    if _calls[place] <= skip:
+        return
+    group = resolve(None)
+    if timeout_s is not None:
+        group.timeout = timedelta(seconds=timeout_s)
+    if group.own == rank:
+        debugger = pdb.Pdb()
+        debugger.message(f"Type 'up' to get to the frame that called dist.breakpoint(rank={rank})")
+        debugger.set_trace()
+    barrier()

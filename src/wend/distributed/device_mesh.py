@@ -44,10 +44,10 @@ class DeviceMesh:
         usable(device(device_type), "DeviceMesh")
         if mesh is None:
             raise ArgumentTypeError("DeviceMesh: mesh must be a tensor or a list of ranks")
-        self.device_type = device_type
+        self._device_type = device_type
         grid = mesh if isinstance(mesh, Tensor) else creation.tensor(mesh)
-        self.mesh = grid.detach().long()
-        self.mesh_dim_names = None if mesh_dim_names is None else tuple(mesh_dim_names)
+        self._mesh = grid.detach().long()
+        self._names = None if mesh_dim_names is None else tuple(mesh_dim_names)
         if self.mesh_dim_names is not None and len(self.mesh_dim_names) != self.mesh.dim():
             raise ArgumentError(
                 f"DeviceMesh: {len(self.mesh_dim_names)} names ({self.mesh_dim_names}) for a mesh "
@@ -62,6 +62,21 @@ class DeviceMesh:
                 init_process_group()
             self._check()
             self._groups = [self._groups_along(dim) for dim in range(self.mesh.dim())]
+
+    @property
+    def device_type(self) -> str:
+        """'cpu'."""
+        return self._device_type
+
+    @property
+    def mesh(self) -> Tensor:
+        """The numbers of ranks in the world."""
+        return self._mesh
+
+    @property
+    def mesh_dim_names(self) -> tuple[str, ...] | None:
+        """A name for each dim."""
+        return self._names
 
     def _check(self) -> None:
         ranks = sorted(self.mesh.reshape(-1).tolist())

@@ -36,7 +36,10 @@ class ModuleJoinHook(JoinHook):
         module._divides_by_all = whole
 
     def main_hook(self) -> None:
-        """A call of the module, and the backward pass, in the same order as `_before_call`."""
+        """A call of the module, and the backward pass, in the same order as `_before_call`.
+
+        The gradients are then those of the ranks with data, for optimizers that ranks share.
+        """
         module = self.module
         reducer = module.reducer
         if module.will_sync_module_buffers():
@@ -45,6 +48,8 @@ class ModuleJoinHook(JoinHook):
         syncs = bool(most(module._channel, 0))
         module.require_forward_param_sync = syncs
         if syncs:
+            for parameter in reducer.parameters:
+                parameter._grad = None
             reducer.run_round(idle=True)
 
     def post_hook(self, is_last_joiner: bool) -> None:

@@ -101,7 +101,7 @@ class Reducer:
     def run_round(self, idle: bool = False) -> None:
         """Average the gradients that any rank has changed.
 
-        idle: this rank has no more data: zeros stand for gradients here, which are left alone
+        idle: this rank has no more data: zeros stand for its own gradients
         """
         exchange = Exchange(self, idle)
         exchange.run()
@@ -424,8 +424,6 @@ class Exchange:
                 work.wait()
             while self._begin_again():
                 pass
-        if self.idle:
-            return
         for bucket, work in self.works:
             self.write(bucket, work.found)
 
@@ -494,9 +492,8 @@ class Exchange:
             reducer.counters.n_bytes += bucket.n_bytes
         with self.clock.waiting():
             results = [(bucket, result_of(future)) for bucket, future in futures]
-        if not self.idle:
-            for bucket, array in results:
-                self.write(bucket, array)
+        for bucket, array in results:
+            self.write(bucket, array)
 
     def reduce_sparse(self, number: int) -> None:
         """Average a sparse gradient: the elements of all ranks in a row."""
@@ -506,8 +503,7 @@ class Exchange:
         parameter = reducer.parameters[number]
         with self.clock.waiting(moves=True):
             found = average(reducer.channel, parameter, self.gradients[number], reducer.divisor)
-        if not self.idle:
-            parameter._grad = found
+        parameter._grad = found
 
 
 def result_of(future: Any) -> np.ndarray:

@@ -210,7 +210,7 @@ def _overlap(
 
 def metadata_of(index: dict[str, Any]) -> Metadata:
     """An index in PyTorch's classes."""
-    made = Metadata({})
+    made = Metadata({}, planner_data={}, storage_data={})
     for name, row in index["tensors"].items():
         chunks = [
             ChunkStorageMetadata(Size(piece["begin"]), Size(piece["shape"]))

@@ -12,6 +12,7 @@ __all__ = [
     "BytesStorageMetadata",
     "ChunkStorageMetadata",
     "Metadata",
+    "StorageMeta",
     "TensorProperties",
     "TensorStorageMetadata",
 ]
@@ -47,13 +48,25 @@ class BytesStorageMetadata:
 
 
 @dataclass
+class StorageMeta:
+    """Where a checkpoint lies, and marks of a save and a load."""
+
+    checkpoint_id: Any = None
+    save_id: str | None = None
+    load_id: str | None = None
+    modules: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Metadata:
     """The content of a checkpoint, by name.
 
-    planner_data: the keys that lead to a name in the nested dict
-    storage_data: the files of the pieces of a tensor
+    planner_data: by name, the keys that lead there in the nested dict
+    storage_data: by name, the files of the pieces of a tensor
     """
 
     state_dict_metadata: dict[str, TensorStorageMetadata | BytesStorageMetadata]
-    planner_data: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    storage_data: dict[str, list[str]] = field(default_factory=dict)
+    planner_data: Any = None
+    storage_data: Any = None
+    storage_meta: StorageMeta | None = None
+    version: str | None = None

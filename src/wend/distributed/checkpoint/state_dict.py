@@ -23,7 +23,13 @@ from wend.distributed._sharding.shards import (
 from wend.frontend.autograd.grad_modes import no_grad
 
 __all__ = [
+    "FQNS_T",
+    "DictValueType",
+    "ListDictValueType",
+    "OptimizerStateType",
+    "PrimitiveType",
     "StateDictOptions",
+    "ValueType",
     "get_model_state_dict",
     "get_optimizer_state_dict",
     "get_state_dict",
@@ -31,6 +37,15 @@ __all__ = [
     "set_optimizer_state_dict",
     "set_state_dict",
 ]
+
+
+#: Values, and states by name, as annotations of programs say these.
+PrimitiveType = Tensor | int | float | str
+ValueType = PrimitiveType | list[PrimitiveType] | tuple[PrimitiveType, ...] | dict[str, "ValueType"]
+DictValueType = dict[str, ValueType]
+ListDictValueType = list[DictValueType]
+OptimizerStateType = dict[str, DictValueType | ListDictValueType]
+FQNS_T = set[str]
 
 
 @dataclass

@@ -10,14 +10,27 @@ import numpy as np
 import wend
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.core._hot import Tensor
+from wend.distributed._group import resolve
 from wend.distributed._replicas.same_state import hand_out
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import array_of, tensor_of
+from wend.distributed.algorithms.join import Join, Joinable, JoinHook
 
 __all__ = ["ZeroRedundancyOptimizer"]
 
 
-class ZeroRedundancyOptimizer(wend.optim.Optimizer):
+class OptimizerJoinHook(JoinHook):
+    """Updates this rank's parameters by the gradients of ranks that still have data."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = optimizer
+
+    def main_hook(self) -> None:
+        """A step."""
+        self.optimizer.step()
+
+
+class ZeroRedundancyOptimizer(wend.optim.Optimizer, Joinable):
     """An optimizer whose ranks update a part of the parameters each, and send these to all ranks.
 
     The gradients are the same in all ranks, as `DistributedDataParallel` leaves them. A parameter
@@ -27,6 +40,7 @@ class ZeroRedundancyOptimizer(wend.optim.Optimizer):
     params: as of other optimizers; the same in all ranks, in the same order
     optimizer_class: the class of the optimizer of each part; **defaults: its settings
     process_group: the ranks; all by default
+    In `Join([model, optimizer])`, ranks without data go on to update their parameters.
     `parameters_as_bucket_view` is accepted and changes nothing: updates travel in flat arrays.
     Raises ArgumentError (a ValueError) for overlap_with_ddp.
     """
@@ -99,6 +113,7 @@ class ZeroRedundancyOptimizer(wend.optim.Optimizer):
 
         closure: computes the loss and the gradients anew; its result is returned
         """
+        Join.notify_join_context(self)
         for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
             _copy_settings(group, own)
         loss = self.optim.step(**kwargs) if closure is None else self.optim.step(closure, **kwargs)
@@ -126,6 +141,20 @@ class ZeroRedundancyOptimizer(wend.optim.Optimizer):
                 if other != rank:
                     hand_out(row, [int(p.numel()) for p in row], flat[end : end + count])
                 end += count
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """The hook of this optimizer for ranks without data: see `Join`."""
+        return OptimizerJoinHook(self)
+
+    @property
+    def join_device(self) -> Any:
+        """The device of the parameters: the CPU."""
+        return wend.device("cpu")
+
+    @property
+    def join_process_group(self) -> Any:
+        """The ranks."""
+        return resolve(self.process_group)
 
     # -- state ------------------------------------------------------------------------------
 

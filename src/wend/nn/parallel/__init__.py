@@ -2,5 +2,16 @@
 
 from wend.nn.parallel.data_parallel import DataParallel, data_parallel
 from wend.nn.parallel.distributed import DistributedDataParallel
+from wend.nn.parallel.parallel_apply import parallel_apply
+from wend.nn.parallel.replicate import replicate
+from wend.nn.parallel.scatter_gather import gather, scatter
 
-__all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
+__all__ = [
+    "DataParallel",
+    "DistributedDataParallel",
+    "data_parallel",
+    "gather",
+    "parallel_apply",
+    "replicate",
+    "scatter",
+]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from wend.nn.modules.module import Module
+from wend.nn.parallel.parallel_apply import parallel_apply
+from wend.nn.parallel.replicate import replicate
+from wend.nn.parallel.scatter_gather import gather, scatter_kwargs
 
 __all__ = ["DataParallel", "data_parallel"]
 
@@ -23,6 +26,22 @@ class DataParallel(Module):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         return self.module(*inputs, **kwargs)
+
+    def replicate(self, module: Module, device_ids: Any) -> list[Module]:
+        """Copies of a module on devices: see `nn.parallel.replicate`."""
+        return replicate(module, device_ids)
+
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
+        """The arguments for each device: see `nn.parallel.scatter`."""
+        return scatter_kwargs(inputs, kwargs, device_ids, self.dim)
+
+    def parallel_apply(self, replicas: Any, inputs: Any, kwargs: Any) -> list[Any]:
+        """The results of copies: see `nn.parallel.parallel_apply`."""
+        return parallel_apply(replicas, inputs, kwargs)
+
+    def gather(self, outputs: Any, output_device: Any) -> Any:
+        """The result of all devices: see `nn.parallel.gather`."""
+        return gather(outputs, output_device, self.dim)
 
 
 def data_parallel(

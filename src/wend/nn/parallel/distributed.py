@@ -12,6 +12,7 @@ from wend.frontend.autograd.watching import watch
 from wend.nn.modules.module import Module
 from wend.nn.parallel._precision import MixedTypes as _MixedPrecision
 from wend.nn.parallel._precision import cast_buffers, cast_inputs, cast_parameters, check_types
+from wend.nn.parallel.scatter_gather import gather, scatter_kwargs
 from wend.nn.parameter import is_lazy
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class DistributedDataParallel(Module):
         self.dim = dim
         self.device = next(module.parameters()).device
         sync_buffers = broadcast_buffers if forward_sync_buffers is None else forward_sync_buffers
-        self.broadcast_buffers = True if sync_buffers is None else bool(sync_buffers)
+        self._sends_buffers = True if sync_buffers is None else bool(sync_buffers)
         self.find_unused_parameters = find_unused_parameters
         self.gradient_as_bucket_view = gradient_as_bucket_view
         self.static_graph = static_graph
@@ -137,6 +138,11 @@ class DistributedDataParallel(Module):
         if self.mixed_precision is not None and self.mixed_precision.buffer_dtype is not None:
             cast_buffers(module, self.mixed_precision.buffer_dtype, self.parameters_to_ignore)
         self._begin(group, first, init_sync)
+
+    @property
+    def broadcast_buffers(self) -> bool:
+        """Whether calls begin by giving all processes the buffers of the first."""
+        return self._sends_buffers
 
     def _begin(self, group: Any, first_bytes: int, init_sync: bool) -> None:
         """Connect the processes."""
@@ -186,6 +192,18 @@ class DistributedDataParallel(Module):
         inputs, kwargs = cast_inputs((inputs, kwargs), types.param_dtype)
         with cast_parameters(self.module, types.param_dtype, self.parameters_to_ignore):
             return self.module(*inputs, **kwargs)
+
+    def to_kwargs(self, inputs: Any, kwargs: Any, device_id: Any) -> Any:
+        """The arguments for a device: those for the CPU, in tuples with a single entry."""
+        return scatter_kwargs(inputs, kwargs, [device_id], self.dim)
+
+    def scatter(self, inputs: Any, kwargs: Any, device_ids: Any) -> Any:
+        """The arguments for each device: see `nn.parallel.scatter`."""
+        return scatter_kwargs(inputs, kwargs, device_ids, self.dim)
+
+    def gather(self, outputs: Any, output_device: Any) -> Any:
+        """The result of all devices: see `nn.parallel.gather`."""
+        return gather(outputs, output_device, self.dim)
 
     def _before_call(self) -> None:
         """Do all that the processes do together before a call of the module."""

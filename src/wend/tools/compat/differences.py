@@ -104,10 +104,55 @@ OUT_OF_SCOPE: list[tuple[str, str, str]] = [
         "PyTorch has deprecated these",
     ),
     (
-        "many processes",
-        r"torch\.distributed(\.|$)|torch\.nn\.parallel\.(DistributedDataParallel\.|scatter|gather|replicate|parallel_apply"
-        r"|comm|distributed|scatter_gather)|torch\.nn\.DataParallel\.",
-        "programs run in one process; process groups are planned for later",
+        "calls into other processes",
+        r"torch\.distributed\.(rpc|autograd|remote_device|nn\.(api|jit))(\.|$)|torch\.distributed\.optim\."
+        r"(DistributedOptimizer|as_functional_optim|functional_|named_optimizer|optimizer|utils|apply_opt)\w*",
+        "MPI carries collectives and messages, not calls; so far there is no RPC",
+    ),
+    (
+        "parts of layers in ranks",
+        r"torch\.distributed\.(pipelining|tensor\.(parallel|debug|experimental|device_mesh|placement_types))(\.|$)",
+        "pipelines and tensor parallelism are left out; `fully_shard` shares parameters out",
+    ),
+    (
+        "the first FSDP",
+        r"torch\.distributed\.fsdp\.(FullySharded\w+|BackwardPrefetch|CPUOffload|MixedPrecision|Sharding\w+"
+        r"|\w*StateDict(Config|Settings|Type)|OptimStateKeyType|api|fully_sharded_data_parallel|wrap"
+        r"|sharded_grad_scaler)(\.|$)",
+        "PyTorch has deprecated it; `fully_shard` has its place, and `GradScaler` asks all ranks",
+    ),
+    (
+        "grids and streams of FSDP",
+        r"torch\.distributed\.fsdp\.(DataParallelMeshDims|FSDPModule\.set_(all_reduce_hook|custom_\w+"
+        r"|post_optim_event|symm_mem_for_comm))",
+        "rows have no replicas, and there are no streams",
+    ),
+    (
+        "planners of checkpoints",
+        r"torch\.distributed\.checkpoint\.(\w*Plan\w*|(Read|Write)Item|Storage(Reader|Writer)|load_sharded_\w+"
+        r"|FileSystem(Reader\.(prepare|read_data|set_up)|Writer\.stage)\w*|(Quantized)?HuggingFace\w+"
+        r"|default_planner|planner\w*|resharding|staging|storage|utils|optimizer|(quantized_)?hf_storage"
+        r"|format_utils|logg\w+)(\.|$)",
+        "a checkpoint is an index beside files of safetensors; ranks agree who writes each piece",
+    ),
+    (
+        "inside of process groups",
+        r"torch\.distributed\.(\w+Options|ProcessGroupGloo|GroupName|record_comm|Backend\.(FAKE|backend_type_map)"
+        r"|c10d_logger|logging_handlers|argparse_util|collective_utils|config|debug|utils|flight_recorder"
+        r"|optim\.(PostLocalSGD|post_local)\w*"
+        r"|algorithms\.(model_averaging|ddp_comm_hooks\.(ddp_zero|mixed_prec|optimizer_over|post_local|quantiz)))",
+        "parts of NCCL's and gloo's carriers, and experiments on these",
+    ),
+    (
+        "inside of torchrun",
+        r"torch\.distributed\.(launcher\.api|elastic\.(agent|control_plane|events|metrics|rendezvous|timer|utils"
+        r"|multiprocessing\.(api|redirects|subprocess_handler|tail_log|errors\.(error_handler|handlers))))(\.|$)",
+        "`wend launch` starts ranks by MPI, and has parts of its own",
+    ),
+    (
+        "copies on devices",
+        r"torch\.nn\.parallel\.comm",
+        "the CPU is the only device",
     ),
 ]
 
@@ -153,6 +198,7 @@ ON_PURPOSE: dict[str, Difference] = {
     "torch.random.fork_rng": Difference(
         "private parameters are left out", ("_caller", "_devices_kw")
     ),
+    "torch.distributed.set_debug_level": Difference("the parameter has a name: `level`"),
     "torch.cdist": Difference(
         "`compute_mode` makes no difference: None stands for all of them", ("compute_mode",), 4
     ),
