@@ -1,5 +1,6 @@
 """PyTorch's names and their call forms on Wend: no name is lost, and the page says the truth."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -52,6 +53,52 @@ def test_the_reasons_are_needed(found):
     """A form that binds by now needs no reason why it does not."""
     states = {v.name: v.state for v in found.verdicts}
     assert [name for name in ON_PURPOSE if states.get(name) != "differs"] == []
+
+
+#: Defaults of other objects: (name, parameter) -> reason.
+OTHER_DEFAULTS = {
+    ("checkpoint.CheckpointException", "failures"): "may be left out",
+    ("checkpoint.FileSystemWriter", "serialization_format"): "None: files of safetensors",
+    ("checkpoint.async_save", "async_checkpointer_type"): "None: a thread",
+}
+SPACES = r"torch\.(distributed|nn\.parallel)\."
+
+
+@pytest.mark.filterwarnings("ignore:`torch.distributed.reduce_op`")
+def test_parameters_of_processes_have_pytorchs_order_and_defaults():
+    """Parameters of PyTorch's come first and in order, keywords are there, defaults are equal."""
+    pytest.importorskip("torch")
+    import pytorch_tables as tables
+    from binding import wend_object
+
+    rows = {n: v for n, v in tables.all_names().items() if re.match(SPACES, n)}
+    compared, unlike, defaults = 0, {}, set()
+    for name, theirs in rows.items():
+        pair = [parameters(theirs), parameters(wend_object(name))]
+        if None in pair:
+            continue
+        compared += 1
+        (first, keywords, default), (own_first, own_keywords, own_default) = pair
+        if own_first[: len(first)] != first or not keywords <= own_keywords:
+            unlike[name] = pair
+        short = re.sub(SPACES, "", name)
+        for key, value in default.items():
+            if own_default.get(key, "").replace("wend", "torch") != value:
+                defaults.add((short, key))
+    assert compared > 150 and unlike == {}
+    assert defaults == set(OTHER_DEFAULTS)
+
+
+def parameters(value):
+    """(by position, by keyword, texts of defaults) of a function; None where nobody can say."""
+    try:
+        found = inspect.signature(getattr(value, "__func__", value)).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    first = [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    keywords = {p.name for p in found if p.kind == p.KEYWORD_ONLY}
+    loose = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return first, keywords, {p.name: repr(p.default) for p in found if p.kind not in loose}
 
 
 def test_a_wrong_form_is_seen():
