@@ -240,11 +240,18 @@ def all_forms(names: dict[str, Any]) -> dict[str, list[Form]]:
     exact = (stub_forms(), (f for f in python_forms(names) if f.source == "inspect"))
     for maker in (*exact, schema_forms(), python_forms(names), override_forms(names)):
         before = set(found) if maker not in exact else set()
-        for form in maker:
+        for form in _in_silence(maker):
             if form.name not in before:
                 key = tuple((p.name, p.required, p.keyword_only, p.kind) for p in form.parameters)
                 found.setdefault(form.name, {}).setdefault(key, form)
     return {name: list(forms.values()) for name, forms in found.items()}
+
+
+def _in_silence(forms: Iterator[Form]) -> list[Form]:
+    """All forms, without the warnings of former names that are looked at."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return list(forms)
 
 
 # -- modules --------------------------------------------------------------------------------
