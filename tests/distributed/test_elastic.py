@@ -5,6 +5,7 @@ import pytest
 from ranks import missing
 from test_launch import launch
 
+from wend.distributed._faults import DistBackendError
 from wend.distributed._sockets import carrier, mesh, rescue
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "MPI is there")
@@ -17,6 +18,10 @@ TRAINING = """
 
     if os.environ["RANK"] == "3":
         os.kill(os.getpid(), signal.SIGKILL)  # before the ranks have met
+    if os.environ["RANK"] == "4":  # between the meeting and the connections
+        from wend.distributed._sockets import meeting
+
+        meeting.connect = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
     dist.init_process_group("gloo")
     first = int(os.environ["RANK"])
     torch.manual_seed(0)
@@ -51,10 +56,10 @@ TRAINING = """
 
 def test_training_goes_on_from_the_living_replicas(tmp_path):
     done = launch(
-        tmp_path, "--nproc-per-node", 4, "--elastic", "program.py", program=TRAINING, timeout=120
+        tmp_path, "--nproc-per-node", 5, "--elastic", "program.py", program=TRAINING, timeout=120
     )
     assert done.status == 0, done.err
-    # 3 ranks: 2 steps in epoch 0, and 2 in epoch 1; then 2 ranks share the data out: 3 steps
+    # 3 ranks begin: 2 steps in epoch 0, and 2 in epoch 1; then 2 ranks share the data out: 3 steps
     assert sorted(done.out.splitlines()) == ["1 0 2 3 {7}", "2 1 2 3 {7}"]
     assert "3 ranks go on" in done.err and "2 ranks go on" in done.err
 
@@ -89,8 +94,8 @@ class Agreed:
     def meet(self, epoch, row):
         return {"epoch": epoch, "rows": self.rows}
 
-    def give_up(self):
-        self.gave_up = True
+    def give_up(self, text):
+        return DistBackendError(text)
 
 
 def alone(done_there, before=(0, 1, 2)):
@@ -141,3 +146,21 @@ def test_a_rank_that_is_ahead_hands_its_result_over():
     (peer, context, tag, data) = sent[-1]
     assert (peer, context) == (1, line.context(1))
     assert tag == carrier._STEPS + carrier._LAST and data[8:] == np.full(2, 7.0).tobytes()
+
+
+def test_loss_before_all_have_connections():
+    _, line, _, _ = alone(0)
+    line.rescue.meeting.rows = {"0": {"done": {"w": 0}}, "1": {"place": ["127.0.0.1", 1]}}
+    with pytest.raises(DistBackendError, match="before all had connections"):
+        line.all_reduce(np.ones(2), np.zeros(2), "sum")
+
+
+def test_collectives_that_need_the_lost_rank_are_refused():
+    for call, fault in (
+        (lambda line: line.broadcast(np.ones(2), 2), "the rank that has the values is lost"),
+        (lambda line: line.all_gather(np.ones(1), np.ones(3), [1, 1, 1]), "2 ranks are left"),
+        (lambda line: line.gather(np.ones(1), np.ones(3), [1, 1, 1], 0), "a rank is lost"),
+    ):
+        _, line, _, _ = alone(0)
+        with pytest.raises(DistBackendError, match=fault):
+            call(line)

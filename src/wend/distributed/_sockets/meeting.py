@@ -11,9 +11,10 @@ import socket
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import count
 from typing import Any, Final
 
-from wend.distributed._faults import DistBackendError
+from wend.distributed._faults import DistBackendError, DistNetworkError
 from wend.distributed._sockets.carrier import WORLD, SocketTransport
 from wend.distributed._sockets.mesh import Mesh, connect
 from wend.distributed._sockets.rescue import Rescue
@@ -24,6 +25,7 @@ from wend.distributed.rendezvous import rendezvous
 __all__ = ["meet_by_launcher", "meet_by_store"]
 
 _BACKLOG: Final = 512
+_CONNECT_SECONDS: Final = 6.0  # for processes that have met a moment ago
 #: Stores by address, with the number of meetings: the first process keeps a store to its end.
 _known: dict[str, list[Any]] = {}
 
@@ -70,12 +72,22 @@ def meet_by_launcher(number: int, timeout: timedelta, shrunk: Any) -> SocketTran
     number: of this rank at the start
     """
     meeting = Meeting()
+    seconds = min(timeout.total_seconds(), _CONNECT_SECONDS)
+    mesh = None
     with _listener("") as listener:
-        answer = meeting.meet(0, {"place": _place_of(listener, meeting.reached)})
-        rows = {int(key): row for key, row in answer["rows"].items()}
-        places = {key: (row["place"][0], row["place"][1]) for key, row in rows.items()}
-        mesh = connect(number, listener, places, answer["token"], timeout.total_seconds())
-    rescue = Rescue(mesh, sorted(places), meeting, shrunk)
+        for epoch in count():
+            answer = meeting.meet(epoch, {"place": _place_of(listener, meeting.reached)})
+            rows = {int(key): row for key, row in answer["rows"].items()}
+            if not all("place" in row for row in rows.values()):
+                raise meeting.give_up("init_process_group: a rank was lost at the beginning")
+            places = {key: (row["place"][0], row["place"][1]) for key, row in rows.items()}
+            try:
+                mesh = connect(number, listener, places, f"{answer['token']} {epoch}", seconds)
+                break
+            except DistNetworkError:
+                continue  # a rank was lost meanwhile: those that live meet again
+    assert mesh is not None
+    rescue = Rescue(mesh, sorted(places), meeting, shrunk, epoch)
     line = SocketTransport(mesh, sorted(places), WORLD, rescue)
     _end_with_the_process(mesh, line)
     return line
@@ -106,9 +118,12 @@ class Meeting:
             if answer["epoch"] == epoch:
                 return answer
 
-    def give_up(self) -> None:
-        """Tell the launcher that the ranks that live cannot go on."""
+    def give_up(self, text: str) -> DistBackendError:
+        """The error where the living ranks cannot go on; the launcher ends all ranks."""
         self.channel.send(say="cannot")
+        error = DistBackendError(text)
+        error.from_another_rank = True  # type: ignore[attr-defined]
+        return error
 
 
 def _listener(reached: str) -> socket.socket:

@@ -184,6 +184,8 @@ def connect(
             else:
                 links[greeted] = link
     except OSError as error:
+        for link in links.values():
+            link.close()
         missing = sorted(set(places) - set(links) - {own})
         raise DistNetworkError(
             f"init_process_group: rank {own} has no connection with ranks {missing}: {error}"

@@ -31,10 +31,11 @@ class Rescue:
         members: Sequence[int],
         meeting: Any,
         shrunk: Callable[[Sequence[int], Sequence[int]], None],
+        epoch: int = 0,
     ) -> None:
         self.mesh, self.members = mesh, tuple(members)
         self.meeting, self.shrunk = meeting, shrunk
-        self.epoch = 0
+        self.epoch = epoch
         self.broken = False
         self.lines: list[Any] = []
         self.lock = threading.Lock()
@@ -82,6 +83,8 @@ class Rescue:
                 done = {line.name: line.done for line in self.lines}
                 self.mesh.changed.notify_all()
             answer = self.meeting.meet(epoch + 1, {"done": done})
+            if not all("done" in row for row in answer["rows"].values()):
+                raise self.give_up("a rank was lost at the beginning, before all had connections")
             rows = {int(member): row["done"] for member, row in answer["rows"].items()}
             before, now = self.members, tuple(sorted(rows))
             self.shrunk(before, now)
@@ -103,7 +106,5 @@ class Rescue:
 
     def give_up(self, text: str) -> DistBackendError:
         """The error of a collective that cannot be done again; the launcher ends all ranks."""
-        self.meeting.give_up()
-        error = DistBackendError(text)
-        error.from_another_rank = True  # type: ignore[attr-defined]
+        error: DistBackendError = self.meeting.give_up(text)
         return error
