@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import warnings
 from typing import Any
 
@@ -104,3 +105,10 @@ def test_storages():
         assert program(wend) == program(torch)
     with pytest.raises(NotImplementedError, match=r"UntypedStorage.resize_: .* 8 elements"):
         wend.ones(2).untyped_storage().resize_(0)
+
+
+@pytest.mark.parametrize("kind", ["untyped_storage", "storage"])
+def test_size_of_a_storage_counts_its_bytes(kind):
+    """Programs that sum up memory ask sys.getsizeof (torchinfo does)."""
+    few, many = (getattr(wend.ones(n), kind)() for n in (1, 1001))
+    assert sys.getsizeof(many) - sys.getsizeof(few) == 4000

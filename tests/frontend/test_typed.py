@@ -117,3 +117,25 @@ def test_subclasses_are_made_the_same_way():
 def test_bad_arguments(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+@pytest.mark.parametrize("name", ["FloatTensor", "ByteTensor", "BoolTensor", "LongStorage"])
+def test_types_of_cuda_are_there_and_have_no_instance(name):
+    kind = getattr(wend.cuda, name)
+    assert not isinstance(wend.ones(2), (kind, wend.cuda.HalfTensor))
+    assert kind.dtype is getattr(wend, name).dtype
+    assert repr(kind) == f"<class 'torch.cuda.{name}'>"
+    with pytest.raises(TypeError, match=f"cuda.{name} is not available.*use torch.{name}"):
+        kind(2)
+
+
+@pytest.mark.parametrize("given", ["torch.cuda.FloatTensor", wend.cuda.FloatTensor], ids=str)
+def test_no_tensor_becomes_one_of_cuda(given):
+    for convert in (
+        wend.ones(2).type,
+        wend.nn.Linear(2, 2).type,
+        wend.set_default_tensor_type,
+        wend.ones(2, device="meta").type,
+    ):
+        with pytest.raises(RuntimeError, match="'cuda' is not available"):
+            convert(given)

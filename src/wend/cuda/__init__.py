@@ -16,6 +16,7 @@ from wend.cuda.streams import (
     graph,
     stream,
 )
+from wend.cuda.tensors import CLASSES as _CLASSES
 from wend.frontend import platform as _platform
 from wend.frontend.platform import (
     AcceleratorError,
@@ -39,6 +40,7 @@ reset_accumulated_memory_stats = set_per_process_memory_fraction = _platform.not
 max_memory_cached = memory_cached = _platform.no_bytes
 default_generators: tuple[()] = ()
 has_half = has_magma = False
+globals().update(_CLASSES)
 
 
 def get_rng_state_all() -> list[Any]:

@@ -13,6 +13,7 @@ from wend.base.errors import ArgumentTypeError
 from wend.core import _hot, _types
 from wend.core._hot import Tensor
 from wend.frontend.interop.memory import is_array
+from wend.frontend.typed import type_name
 from wend.runtime.compiled import threads
 
 __all__ = [
@@ -119,9 +120,9 @@ def _renew_modes() -> None:
 
 def set_default_tensor_type(t: Any) -> None:
     """Old form of set_default_dtype: takes a typed constructor or the name of a constructor."""
-    name = t if isinstance(t, str) else t.__name__
+    name = type_name("set_default_tensor_type", t)
     words = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16"}
-    word = words.get(name.rsplit(".", 1)[-1])
+    word = words.get(name)
     if word is None:
         raise ArgumentTypeError(f"set_default_tensor_type: {name!r} is no floating-point type")
     set_default_dtype(dtypes.NAMES[word])

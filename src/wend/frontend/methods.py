@@ -32,6 +32,7 @@ from wend.frontend.aliasing.outside_memory import expose
 from wend.frontend.aliasing.versions import base_now, count_write, keep_count, leave_memory
 from wend.frontend.autograd.grad_modes import is_inference
 from wend.frontend.interop.shared import is_shared, share_memory_
+from wend.frontend.typed import type_name
 from wend.ops.indexing import subscript
 from wend.ops.sugar import spelled
 
@@ -153,8 +154,8 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         return f"torch.{_TYPE_NAMES[self.dtype.name]}Tensor"
     if isinstance(dtype, DType):
         return _converted(self, dtype, False)
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
-    word = name.rsplit(".", 1)[-1].removesuffix("Tensor")
+    name = type_name("type", dtype)
+    word = name.removesuffix("Tensor")
     for dtype_name, title in _TYPE_NAMES.items():
         if title == word or (word == "" and dtype_name == "float32"):
             return _converted(self, dtypes.NAMES[dtype_name], False)

@@ -340,14 +340,14 @@ def check_range(op: str, low: int, high: int, dtype: DType) -> None:
             )
 
 
-def randint_like(input: Tensor, *bounds: int, **keywords: Any) -> Tensor:
-    """Random integers with the shape and dtype of `input`."""
+def randint_like(input: Tensor, *bounds: Any, **keywords: Any) -> Tensor:
+    """randint_like(input, [low=0], high): as `randint`, with the shape and dtype of `input`."""
     keywords.pop("memory_format", None)
-    keywords.setdefault("dtype", input.dtype)
+    if keywords.get("dtype") is None:
+        keywords["dtype"] = input.dtype
     if keywords.get("device") is None and (AWAY or input.is_meta):
         keywords["device"] = input.device
-    low, high = (0, bounds[0]) if len(bounds) == 1 else bounds
-    return randint(low, high, tuple(input.shape), **keywords)
+    return randint(*bounds, size=tuple(input.shape), **keywords)
 
 
 def randperm(n: int, **keywords: Any) -> Tensor:

@@ -34,6 +34,9 @@ class UntypedStorage:
         """Number of bytes."""
         return int(self._base.nbytes)
 
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
+
     def size(self) -> int:
         """Number of elements: of bytes, if untyped."""
         return self.nbytes() // self.dtype.itemsize

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend.base import dtypes
-from wend.base.devices import META, MetaPackage, placement
+from wend.base.devices import META, MetaPackage, device, placement, usable
 from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
 from wend.base.shapes import Size
@@ -41,10 +41,10 @@ def legacy_tensor(name: str, dtype: DType | None, args: tuple[Any, ...], keyword
     name(tensor): an alias of the tensor. Raises ArgumentTypeError for anything else.
     """
     keywords = dict(keywords)
-    device, data, size = (keywords.pop(key, None) for key in ("device", "data", "size"))
+    place, data, size = (keywords.pop(key, None) for key in ("device", "data", "size"))
     if keywords:
         raise ArgumentTypeError(f"{name}: unexpected keyword argument {next(iter(keywords))!r}")
-    if device is not None and placement(device, name) is META:
+    if place is not None and placement(place, name) is META:
         return MetaPackage.load().placed(
             legacy_tensor(name, dtype, args, {"data": data, "size": size})
         )
@@ -111,6 +111,21 @@ class TypedConstructor(type):
 
     def __repr__(cls) -> str:
         return f"<class 'torch.{cls.__name__}'>"
+
+
+def type_name(op: str, given: Any) -> str:
+    """The bare name of a type: "FloatTensor" of torch.FloatTensor and of "torch.FloatTensor".
+
+    Raises DeviceError for a type of a device that is not there, such as torch.cuda.FloatTensor.
+    """
+    if isinstance(given, str):
+        *packages, name = given.split(".")
+    else:
+        name = getattr(given, "__name__", str(given))
+        packages = ["torch", *(["cuda"] if getattr(given, "is_cuda", False) is True else [])]
+    if len(packages) > 1 and packages[1] != "sparse":
+        usable(device(packages[1]), op)
+    return name
 
 
 def _constructor(name: str, dtype_name: str) -> Any:

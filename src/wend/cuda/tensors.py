@@ -1,0 +1,59 @@
+"""`torch.cuda.FloatTensor` and its siblings: classes that no tensor and no storage belongs to.
+
+Programs ask `isinstance(x, torch.cuda.FloatTensor)` and keep these classes in tables.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from wend.base.dtypes import NAMES, DType
+from wend.base.errors import ArgumentTypeError
+
+_DTYPES = {
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Byte": "uint8",
+    "Char": "int8",
+    "Short": "int16",
+    "Int": "int32",
+    "Long": "int64",
+    "Bool": "bool",
+}
+
+
+class AbsentType(type):
+    """The metaclass: calls raise ArgumentTypeError, and nothing is an instance."""
+
+    dtype: DType
+    is_cuda = True
+
+    def __call__(cls, *args: Any, **keywords: Any) -> NoReturn:
+        raise ArgumentTypeError(
+            f"torch.cuda.{cls.__name__} is not available: Wend computes on 'cpu' only so far; use "
+            f"torch.{cls.__name__}"
+        )
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return False
+
+    def __repr__(cls) -> str:
+        return f"<class 'torch.cuda.{cls.__name__}'>"
+
+
+def _made(name: str, dtype: str) -> AbsentType:
+    members = {
+        "__doc__": f"No tensor is a {name} of CUDA. Calls raise ArgumentTypeError.",
+        "__module__": "wend.cuda",
+        "dtype": NAMES[dtype],
+    }
+    return AbsentType(name, (), members)
+
+
+CLASSES = {
+    kind + suffix: _made(kind + suffix, dtype)
+    for suffix in ("Tensor", "Storage")
+    for kind, dtype in _DTYPES.items()
+}
