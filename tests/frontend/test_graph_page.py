@@ -9,7 +9,7 @@ import pytest
 from tests.frontend.graphs_to_see import HOSTILE, chain, digits, hostile, transformer, tree
 
 from wend.frontend.seeing.folding import fold
-from wend.frontend.seeing.op_graph import OpGraph
+from wend.frontend.seeing.op_graph import SHOWN, OpGraph
 from wend.frontend.seeing.page import data_of, page_of
 
 MOST_BYTES = 150_000  # of a page without its data
@@ -49,6 +49,8 @@ def test_a_page_of_many_ops_is_folded():
     assert data["count"] == 100_000
     assert len(json.dumps(data)) < 60 * 100_000
     assert len(data["folds"]["opened"]) < 60
+    lines = str(graph).splitlines()
+    assert len(lines) == SHOWN + 3 and any("more" in line for line in lines)
 
 
 def test_a_page_may_load_nothing():
