@@ -103,3 +103,20 @@ def test_nearest_sampling_has_second_gradients():
         found.append([d.detach().numpy() for d in (y, *first, *second)])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(b, a, atol=1e-12)
+
+
+def test_insert_keeps_names():
+    """As PyTorch: numbers move on, names stay, and a named module cannot be moved."""
+    torch = pytest.importorskip("torch")
+    for t in (torch, wend):
+        nn = t.nn
+        made = nn.Sequential()
+        made.add_module("first", nn.Identity())
+        made.append(nn.Tanh())
+        made.insert(1, nn.ReLU())
+        assert [n for n, _ in made.named_children()] == ["first", "1", "2"]
+        with pytest.raises(KeyError):
+            made.insert(0, nn.ReLU())
+        rows = nn.ModuleList([nn.Tanh()])
+        rows.insert(0, nn.ReLU())
+        assert [type(m).__name__ for m in rows] == ["ReLU", "Tanh"]

@@ -126,12 +126,52 @@ def test_a_run_that_fails(tmp_path):
     assert code == 2 and "exit status 3" in said
 
 
+DRAWING = """\
+import torch
+import torch.distributions as D
+from torch.utils.data import (DataLoader, SubsetRandomSampler, TensorDataset,
+                              WeightedRandomSampler, random_split)
+
+torch.manual_seed(0)
+x, y = torch.randn(12, 4, 3), torch.randint(0, 4, (12,))
+train, rest = random_split(TensorDataset(x, y), [0.75, 0.25])
+print(train.indices, rest.indices, list(SubsetRandomSampler(range(5))))
+lstm = torch.nn.LSTM(3, 4, 3, dropout=0.4, batch_first=True, bidirectional=True)
+gru = torch.nn.GRU(8, 4, 2, dropout=0.2)
+opt = torch.optim.Adam([*lstm.parameters(), *gru.parameters()], 1e-2)
+for again in (True, False):
+    for a, b in DataLoader(train, 3, sampler=WeightedRandomSampler(torch.ones(9), 6, again)):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(a, [4, 3, 2], batch_first=True)
+        logits = gru(lstm(a)[0].transpose(0, 1))[0][-1] + lstm(packed)[1][0][0]
+        picked = D.Categorical(logits=logits).sample()
+        noise = D.Independent(D.Normal(logits, 1.0), 1).rsample((2,)) + torch.normal(0.0, 1.0, (4,))
+        noise = noise + D.LogNormal(logits, 0.1).rsample() + D.Uniform(logits, logits + 1).rsample()
+        noise = noise + D.Laplace(logits, 1.0).rsample() + D.Bernoulli(logits=logits).sample()
+        loss = torch.nn.functional.cross_entropy(logits, picked) + noise.mean() * 0.01
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        print(picked, torch.multinomial(logits.softmax(1), 2), torch.bernoulli(logits.sigmoid()))
+print(torch.empty(2).exponential_(), torch.empty(3).bernoulli_(0.4), torch.normal(x[0, 0], 2.0))
+print(D.MultivariateNormal(torch.zeros(2), torch.eye(2)).sample(), {fault!r})
+"""
+
+
+def test_draws_of_samplers_distributions_and_recurrent_layers_are_in_common(tmp_path):
+    pytest.importorskip("torch")
+    program = DRAWING.replace("{", "{{").replace("}", "}}").replace("{{fault!r}}", "{fault!r}")
+    code, said, _ = run(tmp_path, "--torch", program=program)
+    assert code == 0, said
+    assert said.count("equal") == 2
+    assert "not in common" not in said
+
+
 def test_what_is_not_in_common_is_said(tmp_path):
     pytest.importorskip("torch")
-    program = "{fault}import torch\nx = torch.ones(3)\ntorch.multinomial(x, 2)\n"
+    program = "{fault}import torch\nx = torch.ones(3)\ntorch.poisson(x)\n"
     code, said, _ = run(tmp_path, program=program)
     assert code == 0, said
-    assert "not in common, and so not to be compared behind it: multinomial at" in said
+    assert "not in common, and so not to be compared behind it: poisson at" in said
 
 
 @pytest.mark.parametrize(

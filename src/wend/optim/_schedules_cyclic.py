@@ -87,6 +87,7 @@ class CyclicLR(LRScheduler):
             raise ValueError(
                 "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
             )
+        self.use_beta1 = "betas" in self.optimizer.defaults
         self.base_momentums = _per_group("base_momentum", self.optimizer, low)
         self.max_momentums = _per_group("max_momentum", self.optimizer, high)
         if last_epoch == -1:

@@ -136,9 +136,7 @@ class Sequential(_Numbered):
         count = len(self)
         if not -count <= index <= count:
             raise IndexError(f"Index out of range: {index}")
-        modules = list(self)
-        modules.insert(index if index >= 0 else index + count, module)
-        self._rebuild(modules)
+        _put_before(self, index if index >= 0 else index + count, module)
         return self
 
     def pop(self, key: int | slice) -> Any:
@@ -146,6 +144,17 @@ class Sequential(_Numbered):
         found = self[key]
         del self[key]
         return found
+
+
+def _put_before(holder: Any, index: int, module: Module) -> None:
+    """Put a module at an index, and move the later ones on; modules with names keep theirs.
+
+    Raises KeyError if a module that would move has a name.
+    """
+    modules = holder._modules
+    for place in range(len(modules), index, -1):
+        modules[str(place)] = modules[str(place - 1)]
+    modules[str(index)] = module
 
 
 def _repeated(modules: Any, times: Any) -> list[Module]:
@@ -187,9 +196,8 @@ class ModuleList(_Numbered):
 
     def insert(self, index: int, module: Module) -> None:
         """Put a module before the module at `index`."""
-        modules = list(self)
-        modules.insert(index, module)
-        self._rebuild(modules)
+        count = len(self)
+        _put_before(self, min(max(index if index >= 0 else index + count, 0), count), module)
 
     def append(self, module: Module) -> Any:
         """Add a module at the end."""
