@@ -174,8 +174,8 @@ def one_point(folder: Path, given: argparse.Namespace, delay: float, dice: rando
         if killed:
             time.sleep(dice.uniform(0.05, 0.5))
         if run.poll() is None and rank in programs(run.pid):
-            os.kill(rank, signal.SIGKILL)
             killed = killed or time.monotonic()
+            os.kill(rank, signal.SIGKILL)
     _, told = run.communicate(timeout=given.limit)
     if not killed:
         return {}
