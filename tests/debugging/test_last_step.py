@@ -7,12 +7,21 @@ from tries import own_trie
 from wend import debug, nn
 from wend.base import config
 from wend.compiler.llvm_ir import jit
+from wend.runtime.batching import signatures
 
 #: Batching and machine code are settings that a whole run of the tests may turn off.
 plain = pytest.mark.skipif(
     config.settings.deterministic or not config.settings.autobatch or config.settings.nan_guard,
     reason="flushes do not run by groups under these settings",
 )
+
+
+@pytest.fixture(autouse=True)
+def _own_regions():
+    """Regions are looked for, although other tests may have had structure that never repeats."""
+    signatures.BOOK.clear()
+    signatures.BOOK.strikes = signatures.BOOK.pause = 0
+    signatures.BOOK.next_pause = signatures.PAUSE
 
 
 def tree(cell, depth, x):
