@@ -189,6 +189,17 @@ class MpiTransport(Transport):
         """The parts of an array that fit a call each."""
         return [slice(k, k + MOST) for k in range(0, x.size, MOST)]
 
+    def _told(self, x: Array) -> tuple[Array, Any]:
+        """An array with MPI's type of elements, or of elements of the same size.
+
+        To let mpi4py find the type takes as long as a small message.
+        """
+        kind = self.types.get(x.dtype)
+        if kind is not None:
+            return x, kind
+        x = plain(x)
+        return x, self.types[x.dtype]
+
     def _check(self, *arrays: Array | None) -> None:
         """Refuse arrays that do not fit a call, where the data cannot be cut into pieces."""
         for x in arrays:
@@ -225,6 +236,9 @@ class MpiTransport(Transport):
 
     @guarded
     def broadcast(self, x: Array, root: int) -> None:
+        if x.size <= MOST:
+            self.comm.Bcast(self._told(x), root)
+            return
         x = plain(x)
         for piece in self._pieces(x):
             self.comm.Bcast(x[piece], root)
@@ -232,10 +246,10 @@ class MpiTransport(Transport):
     @guarded
     def all_gather(self, x: Array, out: Array, counts: Sequence[int]) -> None:
         self._check(x, out)
-        x, out = plain(x), plain(out)
         if len(set(counts)) == 1:
-            self.comm.Allgather(x, out)
+            self.comm.Allgather(self._told(x), self._told(out))
         else:
+            x, out = plain(x), plain(out)
             self.comm.Allgatherv(x, [out, list(counts), starts(counts), self.types[out.dtype]])
 
     def meeting(self, x: Array, out: Array) -> Callable[[], None] | None:

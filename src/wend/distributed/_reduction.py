@@ -70,6 +70,8 @@ MPI_NAMES = {
 }  # fmt: skip
 #: The sum of bools is `or`, their product is `and`.
 _OF_BOOLS = {"sum": "max", "prod": "min", "band": "min", "bor": "max"}
+#: Functions whose results may be out of the range of floats.
+_ROUNDED = {np.add, np.multiply}
 #: The transport's reductions, on arrays.
 FUNCTIONS: dict[str, Any] = {
     "sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum,
@@ -200,7 +202,7 @@ def fold(rows: Sequence[Array], out: Array, function: Any) -> None:
 
     Sums overflow in silence, as those of MPI do. out: none of the arrays
     """
-    if out.dtype.kind in "fc" and function not in (np.minimum, np.maximum):
+    if function in _ROUNDED and out.dtype.kind in "fc":
         with np.errstate(all="ignore"):
             _fold_rows(rows, out, function)
     else:
