@@ -12,6 +12,7 @@ from tests.debugging.provenance import compare
 import wend
 from wend import nn
 from wend.core import _hot, _select
+from wend.core.provenance import Site
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"
@@ -55,6 +56,25 @@ def test_lines_are_those_of_tracebacks():
     found = compare(program)
     assert (found.wrong, found.unasked, found.uneven) == ([], set(), 0)
     assert len(found.lines) >= 10 and found.ops > 100
+
+
+def test_lines_in_a_users_forward_are_right_without_a_watch():
+    """Found in use: ops of the package's Python functions had the line of the module's call."""
+    model = nn.Sequential(Gate(), nn.ReLU())
+    _hot.synchronize()
+    model(wend.ones(3, 4))
+    trace = _hot.current_trace()
+    places = {}
+    for k, state in enumerate(trace.states):
+        code, lasti = (trace.sites or {}).get(k, (state.code, state.lasti))
+        if code is not None:  # leaves have none
+            places.setdefault(state.prim.name, []).append((code.co_name, Site(code, lasti).line))
+    first = Gate.forward.__code__.co_firstlineno
+    here = test_lines_in_a_users_forward_are_right_without_a_watch.__name__
+    assert places["pad"] == [("forward", first + 1)]
+    assert places["slice"] == [("forward", first + k) for k in (3, 4, 5)]
+    assert [name for name, _ in places["relu"]] == [here]
+    assert {name for rows in places.values() for name, _ in rows} == {"forward", "noise", here}
 
 
 def test_a_wrong_line_would_be_seen(monkeypatch):

@@ -8,6 +8,7 @@ from wend.core._hot cimport (
 
 cdef extern from "members.h":
     object call_forward "wend_call_forward" (object module, object args, object kwargs)
+    object forward_code "wend_forward_code" (object module)
     int mirrors "wend_mirrors" (object attributes, object members) except -1
     int quick_members "wend_quick_members" (object cls) except -1
     int quick_module "wend_quick_module" (object cls) except -1

@@ -103,6 +103,9 @@ def call_module(module, args, kwargs):
     if not is_internal(code):
         trace.site_code = code
         trace.site_lasti = current_lasti()
+    code = forward_code(module)
+    if code is not None and not is_internal(code):
+        trace.site_code = None  # the lines of its ops are further in
     push(trace.modules, module)
     try:
         if GLOBAL_HOOKS[0] == 0 and module.n_hooks == 0:

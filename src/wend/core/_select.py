@@ -86,6 +86,11 @@ def call_forward(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return module.forward(*args, **kwargs)
 
 
+def forward_code(module: Any) -> CodeType | None:
+    """Code object of the function that `forward` is in the module's class."""
+    return getattr(getattr(type(module), "forward", None), "__code__", None)
+
+
 _types: dict[int, tuple[int, Any]] = {}
 
 
@@ -213,6 +218,7 @@ _STAND_INS = {
     **dict.fromkeys(("as_type", "as_state", "as_handle"), lambda o: o),
     "drop_last": list.pop,
     "call_forward": call_forward,
+    "forward_code": forward_code,
     **dict.fromkeys(("quick_members", "quick_module"), lambda cls: 0),
     "type_tag": type_tag,
     "type_at": type_at,

@@ -144,6 +144,22 @@ static inline PyObject *wend_call_forward(PyObject *module, PyObject *args, PyOb
     return result;
 }
 
+/* Code object of the function that `forward` is in the module's class; None if that is no function
+ * of Python's. */
+static inline PyObject *wend_forward_code(PyObject *module)
+{
+    static PyObject *name = NULL;
+    if (name == NULL && (name = PyUnicode_InternFromString("forward")) == NULL)
+        return NULL;
+    PyObject *function = _PyType_Lookup(Py_TYPE(module), name);
+    if (function == NULL || !PyFunction_Check(function)) {
+        if (PyErr_Occurred())
+            return NULL;
+        Py_RETURN_NONE;
+    }
+    return Py_NewRef(PyFunction_GET_CODE(function));
+}
+
 /* Members of modules lie in their dicts.  Python's way there leads past `__getattribute__` and
  * `__getattr__` each time; it is left to what is not found at once. */
 static getattrofunc wend_slow_getattr = NULL;

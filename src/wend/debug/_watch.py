@@ -185,7 +185,6 @@ def watching(
 
     def enter(module: Module, _: Any) -> None:
         trace = _hot.current_trace()
-        _look_inside(trace, module)
         watch.module = _path_of(watch, trace.modules)
         if watch.module:
             watch.modules.setdefault(watch.module, type(module).__name__)
@@ -239,12 +238,6 @@ def _run(flush: WatchedFlush, batch: FlushJob, live: list[int]) -> None:
     flush.plan = _last_plan()
     for noted in records(begin, next_record()):
         flush.note_groups(noted)
-
-
-def _look_inside(trace: Any, module: Module) -> None:
-    """Forget the caller's line if `forward` is the user's: lines of its ops are further in."""
-    if not _hot.is_internal(getattr(type(module).forward, "__code__", None)):
-        trace.site_code = None
 
 
 def _watched(watch: Watch, batch: FlushJob) -> WatchedFlush:
