@@ -24,7 +24,8 @@ def test_no_bar_in_a_file(run_example):
 def test_a_bar_in_a_terminal():
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
-    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=theirs) as process:
+    each = {**os.environ, "TQDM_MININTERVAL": "0"}  # the bar is drawn at each step
+    with subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=theirs, env=each) as process:
         os.close(theirs)
         drawn = b""
         try:

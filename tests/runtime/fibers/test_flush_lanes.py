@@ -11,6 +11,7 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend.base import config, random_state
+from wend.core.step_log import BackwardRow
 from wend.runtime import flush_log
 from wend.runtime.fibers import _lanes_select, fibers, flush_lanes, lanes
 from wend.runtime.fibers.flush_lanes import LANE_EXECUTORS, LONE, MERGED, OWN_PLAN, TOGETHER
@@ -34,7 +35,8 @@ def ran(fn: Callable[[torch.Tensor], Any], given: list[Any], rounds: int = 1) ->
         calls = [lambda x=x: fn(x) for x in given]
         streams = [random_state.current().substream(5, k) for k in range(len(given))]
         fibers.run_together(calls, streams, apart=True)
-    return {row for flush in list(flush_log.ROWS) if len(flush) == 8 for row in flush[-1]}
+    kept = [row for row in flush_log.ROWS if not isinstance(row, BackwardRow) and len(row) > 7]
+    return {lane for row in kept for lane in flush_log.Flush(*row).lanes}
 
 
 def rows(n: int, width: int = 4) -> list[torch.Tensor]:

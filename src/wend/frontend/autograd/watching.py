@@ -88,9 +88,19 @@ def _between(run: Callable[[], T], passes: Passes) -> T:
             for watcher in watchers:
                 watcher.cancel_pass()
     if done:
-        for watcher in watchers:
-            watcher.end_pass(passes.kept)
+        _end(watchers, passes.kept)
     return result
+
+
+def _end(watchers: list[Any], kept: bool) -> None:
+    """Tell all watchers of the end; those behind a watcher that fails, that the pass has failed."""
+    left = list(watchers)
+    try:
+        while left:
+            left.pop(0).end_pass(kept)
+    finally:
+        for watcher in left:
+            watcher.cancel_pass()
 
 
 def watched(run: Callable[..., None], *given: Any, kept: bool = False) -> None:

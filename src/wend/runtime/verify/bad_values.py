@@ -21,6 +21,7 @@ from wend.core import _types
 from wend.core.graph import PathGraph, Source, live_nodes, source_of
 from wend.core.provenance import Site
 from wend.ops.contract import Contract
+from wend.ops.elementwise.comparison import Comparison, Predicate
 from wend.ops.elementwise.family import Elementwise
 from wend.runtime.numpy_executor.runners import run_plainly
 
@@ -160,11 +161,18 @@ def lines_of(rows: list[tuple[str, Any]]) -> str:
     return "".join(f"\n  {facts_of(array, label)}" for label, array in rows)
 
 
-def hands_on(prim: Any) -> bool:
-    """Whether each bad element of the operands makes some result of an op bad."""
+def hands_on(prim: Any, kind: int) -> bool:
+    """Whether each bad element of the operands makes some result of an op bad.
+
+    kind: 0 for NaN, 1 for an infinity, which most functions may turn into a finite number
+    """
+    if kind == 1:
+        return prim.name in _MOVES or prim.name in ("neg", "abs")
     if isinstance(prim, Elementwise):
+        if isinstance(prim, Comparison | Predicate):
+            return False
         return prim.name not in _CHOOSING and not prim.name.startswith(("nan", "is"))
-    return isinstance(prim, Contract) or prim.name in _SUMS
+    return isinstance(prim, Contract) or prim.name in _MOVES or prim.name in _SUMS
 
 
 def _site_in(sites: Any, path: PathGraph, source: Source) -> Any:
@@ -181,10 +189,13 @@ def _site_in(sites: Any, path: PathGraph, source: Source) -> Any:
 #: Ops that a finding names besides the likely op.
 MOST_SUSPECTS = 6
 #: Elementwise ops that may leave a bad element out, and further ops that never do.
-_CHOOSING = {"where", "fmax", "fmin", "sign", "sgn", "xlogy", "copysign", "nextafter"}
-_SUMS = {
-    "sum", "mean", "cumsum", "clone", "reshape", "flatten", "transpose", "permute", "unsqueeze",
-    "squeeze", "expand", "cat", "stack", "pad",
+_CHOOSING = {
+    "where", "fmax", "fmin", "sign", "sgn", "xlogy", "copysign", "nextafter", "pow", "hypot",
+}  # fmt: skip
+_SUMS = {"sum", "mean", "cumsum"}
+_MOVES = {
+    "clone", "reshape", "flatten", "transpose", "permute", "unsqueeze", "squeeze", "expand", "cat",
+    "stack",
 }  # fmt: skip
 
 
@@ -349,7 +360,7 @@ class Replay:
                     seen.add(i)
                     stack.append(i)
         if found:
-            self.passed |= {k, *between}
+            self.passed |= {(at, kind) for at in (k, *between)}
         return found
 
     def _operands(self, k: int, i: int, kind: int) -> list[int]:
@@ -373,7 +384,7 @@ class Replay:
 
     def _is_proven(self) -> bool:
         """Whether the ops that were followed without values hand on each bad element."""
-        return all(hands_on(self.path.nodes[k].prim) for k in self.passed)
+        return all(hands_on(self.path.nodes[k].prim, kind) for k, kind in self.passed)
 
     def agrees(self, held: dict[int, Any]) -> bool:
         """Whether some held results are those that the known operands give, and none is not.
