@@ -17,6 +17,8 @@ from tries import own_trie
 from wend.base import config
 from wend.base.errors import ArgumentError, ArgumentTypeError, BadValueError, GraphError
 from wend.core import _hot
+from wend.core.primitive import REGISTRY
+from wend.runtime.verify.bad_values import hands_on
 
 F = torch.nn.functional
 
@@ -521,3 +523,18 @@ def test_anomaly_mode_tells_operands():
     text = str(error.value)
     assert "Function 'SqrtBackward0' returned nan values in its 0th output." in text
     assert "gradient of result 0: float32[3] from 0 to 0" in text
+
+
+@pytest.mark.parametrize(
+    ("op", "nan", "infinity"),
+    [
+        *[("add", True, False), ("exp", True, False), ("sum", True, False)],
+        *[("neg", True, True), ("reshape", True, True)],
+        *[("lt", False, False), ("logical_not", False, False), ("signbit", False, False)],
+        *[("pow", False, False), ("where", False, False), ("relu", True, False)],
+    ],
+)
+def test_ops_that_hand_bad_elements_on(op, nan, infinity):
+    """Only these prove where a bad element of an unknown operand came from."""
+    prim = REGISTRY[op].__new__(REGISTRY[op])
+    assert (hands_on(prim, 0), hands_on(prim, 1)) == (nan, infinity)

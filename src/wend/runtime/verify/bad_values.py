@@ -232,7 +232,8 @@ class Replay:
         self.fault = ""
         #: By position of a step: (the user's lines, the path) of the segment that it belongs to.
         self.passes: dict[int, tuple[Any, Any]] = {}
-        self.passed: set[int] = set()  # positions of ops whose results are not known, but followed
+        #: (position, kind) of ops whose results are not known, but followed for bad values
+        self.passed: set[tuple[int, int]] = set()
         self._bad: dict[int, tuple[Any, Any]] = {}
 
     def compute(self, wanted: Iterable[int]) -> None:
