@@ -1,14 +1,18 @@
 """torch.distributed.elastic and launcher.api: names of programs and starters that know torchrun."""
 
+import contextlib
 import json
 import os
 import re
 import signal
 import socket
+import subprocess
 import sys
+import textwrap
+import threading
 
 import pytest
-from ranks import missing
+from ranks import environment, missing
 from test_launch import Run, launch
 
 import wend as torch
@@ -77,6 +81,46 @@ def test_a_program_in_all_processes():
         elastic_launch(config(max_restarts=0), sys.executable)("-c", "import sys; sys.exit(4)")
 
 
+ENDED = """
+    import sys
+    from wend.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(300)"
+    config = LaunchConfig(1, 1, 2, shutdown_timeout=2)
+    elastic_launch(config, sys.executable)("-c", code)
+"""
+
+
+def lives(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_signal_ends_the_processes_too():
+    program = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(ENDED)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment(),
+        start_new_session=True,
+    )
+    watch = threading.Timer(90, os.killpg, (program.pid, signal.SIGKILL))
+    watch.start()
+    try:
+        children = [int(program.stdout.readline()) for _ in range(2)]
+        program.terminate()
+        assert program.wait() == 128 + signal.SIGTERM
+        assert not any(map(lives, children))
+    finally:
+        watch.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.communicate()
+
+
 def test_record_writes_the_error(tmp_path, monkeypatch):
     @record
     def main(x):
@@ -102,6 +146,7 @@ def test_configurations():
         (lambda: config(nproc_per_node=0), "numbers from 1 on"),
         (lambda: config(max_nodes=2), "rdzv_backend='static'"),
         (lambda: elastic_launch(config(), None), "entrypoint is None"),
+        (lambda: config(signals_to_handle="SIGTERM, SIGNONE"), "there are no signals SIGNONE"),
     ):
         with pytest.raises(ValueError, match=fault):
             wrong()

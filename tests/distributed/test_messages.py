@@ -358,6 +358,8 @@ def test_a_store_over_a_network_waits_for_keys():
         first.close()
     with pytest.raises(dist.DistNetworkError, match="nobody listens"):
         dist.TCPStore("127.0.0.1", first.port, timeout=timedelta(seconds=0.2))
+    with pytest.raises(dist.DistNetworkError, match="cannot listen at ::1"):
+        dist.TCPStore("::1", 0, 1, True)
 
 
 def test_threads_share_a_store():

@@ -1,6 +1,7 @@
 """Small names of torch.distributed and torch.nn.parallel, in a process alone."""
 
 import pdb  # noqa: T100
+from collections import OrderedDict, defaultdict, namedtuple
 
 import pytest
 
@@ -8,6 +9,7 @@ import wend as torch
 import wend.distributed as dist
 from wend import nn
 from wend.distributed import constants
+from wend.nn.parallel._precision import cast_tensors
 
 
 def test_debug_levels(monkeypatch):
@@ -32,6 +34,22 @@ def test_backends_by_device():
         with pytest.raises(ValueError, match=fault):
             dist.BackendConfig(text)
     assert dist.Backend.backend_capability["mpi"] == ["cpu"]
+    assert dist.is_gloo_available() and dist.is_backend_available("gloo")
+
+
+def test_casts_keep_the_classes_of_containers():
+    class Answer(OrderedDict):
+        """A model's output, as libraries define such classes."""
+
+    pair = namedtuple("pair", "a b")
+    given = {"x": [torch.ones(1), pair(torch.ones(1), torch.ones(1, dtype=torch.int64))], "n": 3}
+    found = cast_tensors((Answer(given), defaultdict(list, y=torch.ones(2))), torch.float16)
+    answer, other = found
+    assert type(answer) is Answer and list(answer) == ["x", "n"] and answer["n"] == 3
+    assert answer["x"][0].dtype == torch.float16 and type(answer["x"][1]) is pair
+    assert [t.dtype for t in answer["x"][1]] == [torch.float16, torch.int64]
+    assert type(other) is defaultdict and other["y"].dtype == torch.float16 and other["z"] == []
+    assert given["x"][0].dtype == torch.float32  # the argument stays as it was
 
 
 def test_a_breakpoint_opens_the_debugger_in_its_rank(monkeypatch):

@@ -168,6 +168,44 @@ ADDRESSES = """
 """
 
 
+AGAIN = """
+    import os, sys, time
+    import torch, torch.distributed as dist, torch.multiprocessing as mp
+
+    def open_files():
+        return len(os.listdir("/proc/self/fd"))
+
+    def work(rank):
+        hook, before = sys.excepthook, None
+        for turn in range(5):
+            dist.init_process_group(
+                "gloo", init_method="tcp://127.0.0.1:@PORT@", rank=rank, world_size=2
+            )
+            x = torch.ones(1)
+            dist.all_reduce(x)
+            assert float(x) == 2
+            dist.destroy_process_group()
+            end = time.monotonic() + 20  # the other process ends its direction soon
+            while before is not None and open_files() > before and time.monotonic() < end:
+                time.sleep(0.01)
+            if turn == 1:
+                time.sleep(1)
+                before = open_files()
+        assert open_files() <= before, (open_files(), before)
+        assert sys.excepthook is hook
+
+    if __name__ == "__main__":
+        mp.spawn(work, nprocs=2)
+        print("done")
+"""
+
+
+def test_begin_and_end_again_leave_nothing_open(tmp_path):
+    status, out, err = program(tmp_path, AGAIN, "run")
+    assert status == 0, err
+    assert out == "done\n"
+
+
 def test_processes_meet_by_address_file_and_store(tmp_path):
     status, out, err = program(tmp_path, ADDRESSES, "run")
     assert status == 0, err

@@ -1,4 +1,4 @@
-"""torch.distributed: processes that communicate, by MPI; a single process needs none."""
+"""torch.distributed: processes that communicate, by MPI or by sockets."""
 
 from wend.distributed import _setup
 from wend.distributed._collectives import (

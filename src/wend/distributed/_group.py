@@ -18,7 +18,7 @@ DEFAULT_TIMEOUT = timedelta(seconds=1800)
 
 
 class Backend(str):
-    """The name of a carrier of data: a lower-case word. All names mean MPI here."""
+    """A name for the carrier of data, MPI or sockets: a lower-case word."""
 
     UNDEFINED = "undefined"
     GLOO = "gloo"
@@ -42,9 +42,9 @@ class Backend(str):
     def register_backend(
         cls, name: Any, func: Any, extended_api: Any = False, devices: Any = None
     ) -> None:
-        """Raises ArgumentError (a ValueError): data is carried by MPI alone."""
+        """Raises ArgumentError (a ValueError): MPI or sockets carry the data."""
         raise ArgumentError(
-            f"Backend.register_backend: {name!r} cannot be added: data is carried by MPI"
+            f"Backend.register_backend: {name!r} cannot be added: MPI or sockets carry the data"
         )
 
 

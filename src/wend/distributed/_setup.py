@@ -70,12 +70,12 @@ def is_mpi_available() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """Whether the name 'gloo' is accepted and works: MPI carries the data."""
-    return is_mpi_available()
+    """True: sockets carry the data, or MPI between processes that MPI has started."""
+    return True
 
 
 def is_nccl_available() -> bool:
-    """False: there are no GPUs to communicate. The name is accepted, and means MPI."""
+    """False: there are no GPUs to communicate. The name is accepted."""
     return False
 
 
@@ -105,12 +105,15 @@ def is_backend_available(backend: str) -> bool:
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """The carrier for tensors on a device: MPI."""
+    """The name for tensors on a device: 'mpi', which processes without MPI accept, too."""
     return Backend.MPI
 
 
 def _backend_of(backend: str | None) -> Backend:
-    """The name that `get_backend` gives. Raises ArgumentError (a ValueError) for unknown names."""
+    """The name that `get_backend` gives, 'mpi' by default; how processes began decides the carrier.
+
+    Raises ArgumentError (a ValueError) for unknown names.
+    """
     if backend is None:
         return Backend(Backend.MPI)
     if not isinstance(backend, str):
@@ -121,14 +124,14 @@ def _backend_of(backend: str | None) -> Backend:
     for name in names:
         if name not in _KNOWN:
             raise ArgumentError(
-                f"init_process_group: unknown backend {backend!r}: use 'mpi'; 'gloo' and 'nccl' "
-                "are accepted, and mean MPI as well"
+                f"init_process_group: unknown backend {backend!r}: use 'mpi' or 'gloo'; "
+                "'nccl', 'ucc' and 'xccl' are accepted"
             )
     return Backend(backend)
 
 
 def _notice(backend: Backend, rank: int) -> None:
-    """Say once, in the first rank, that a carrier of another name is MPI."""
+    """Say once, in the first rank, that the data has a carrier of another name."""
     if backend in ("mpi", "undefined") or rank != 0 or _noticed:
         return
     by_sockets = state.root is not None and not hasattr(state.root, "comm")
@@ -233,7 +236,8 @@ def init_process_group(
 ) -> None:
     """Begin the default process group, of all processes of this run.
 
-    backend: 'mpi'; 'gloo', 'nccl' and None are accepted, and mean MPI too
+    backend: 'mpi', 'gloo', 'nccl' or None. MPI carries the data between processes that MPI has
+        started, sockets between all others
     init_method: env://, tcp://, file:// or mpi://. Processes that MPI has started read rank and
         world_size of an address alone. All else meet there, and sockets carry the data
     world_size, rank: where the launcher's variables (torchrun's, MPI's, Slurm's) are not to count
@@ -324,7 +328,7 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
 
 
 def get_backend(group: ProcessGroup | None = None) -> Backend:
-    """The name that the group was made with: that of a carrier, which is MPI whatever the name."""
+    """The name that the group was made with, which does not tell the carrier."""
     found = resolve(group)
     if found.own < 0:
         raise ArgumentError("Invalid process group specified: this process is no member")

@@ -332,7 +332,8 @@ class TCPStore(Store):
     host_name, port: where the first process listens; port 0 lets the system choose
     world_size: the number of processes, which the first waits for with `wait_for_workers`
     is_master: whether this process has the keys
-    Raises DistNetworkError (a RuntimeError) if nobody listens there in time.
+    Raises DistNetworkError (a RuntimeError) if nobody listens there in time, or if the process that
+    has the keys cannot listen there.
     """
 
     def __init__(
@@ -364,7 +365,13 @@ class TCPStore(Store):
         if descriptor is not None:
             listener = socket.socket(fileno=descriptor)
         else:
-            listener = socket.create_server((self.host, port), backlog=1024)
+            try:
+                listener = socket.create_server((self.host, port), backlog=1024)
+            except OSError as error:
+                raise DistNetworkError(
+                    f"TCPStore: cannot listen at {self.host}:{port}: {error}; pass a name or an "
+                    "IPv4 address of this machine, and a free port"
+                ) from error
         self._server = _Server(listener)
         self._server.start()
         return int(listener.getsockname()[1])

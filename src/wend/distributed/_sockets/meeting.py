@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from wend.distributed._faults import DistBackendError, DistNetworkError
 from wend.distributed._sockets.carrier import WORLD, SocketTransport
@@ -25,9 +26,11 @@ from wend.distributed.rendezvous import rendezvous
 __all__ = ["meet_by_launcher", "meet_by_store"]
 
 _BACKLOG: Final = 512
-_CONNECT_SECONDS: Final = 6.0  # for processes that have met a moment ago
+_CONNECT_SECONDS: Final = 10.0  # for all connections of processes that have met a moment ago
 #: Stores by address, with the number of meetings: the first process keeps a store to its end.
 _known: dict[str, list[Any]] = {}
+#: The number of meetings by stores that programs have made.
+_turns: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 def meet_by_store(
@@ -36,16 +39,16 @@ def meet_by_store(
     """All processes that use an address or a store. Raises DistNetworkError after the time."""
     address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
     place = address if url.startswith("env") else url
-    if store is not None:
-        place = f"store {id(store)}"  # kept by the entry, so the number is not used again
-        entry = _known.setdefault(place, [store, 0])
-    elif place in _known:
-        entry = _known[place]
+    given = store is not None
+    if given:
+        turn = _turns.get(store, 0)
+        _turns[store] = turn + 1
     else:
-        found, _, _ = next(iter(rendezvous(url, rank, size, timeout=timeout)))
-        entry = _known[place] = [found, 0]
-    store, turn = entry
-    entry[1] += 1
+        if place not in _known:
+            found, _, _ = next(iter(rendezvous(url, rank, size, timeout=timeout)))
+            _known[place] = [found, 0]
+        store, turn = _known[place]
+        _known[place][1] += 1
     inner = store
     while hasattr(inner, "underlying_store"):
         inner = inner.underlying_store
@@ -59,7 +62,7 @@ def meet_by_store(
         token, *rows = (store.get(key).decode() for key in keys)
         places = {k: (host, port) for k, (host, port) in enumerate(map(json.loads, rows))}
         mesh = connect(rank, listener, places, token, timeout.total_seconds())
-    if isinstance(store, FileStore) and not place.startswith("store "):
+    if isinstance(store, FileStore) and not given:
         store.close()  # the last process takes the file away
         del _known[place]
     _end_with_the_process(mesh)
@@ -74,7 +77,7 @@ def meet_by_launcher(number: int, timeout: timedelta, shrunk: Any) -> SocketTran
     meeting = Meeting()
     seconds = min(timeout.total_seconds(), _CONNECT_SECONDS)
     mesh = None
-    with _listener("") as listener:
+    with _listener(meeting.reached) as listener:
         for epoch in count():
             answer = meeting.meet(epoch, {"place": _place_of(listener, meeting.reached)})
             rows = {int(key): row for key, row in answer["rows"].items()}
@@ -90,6 +93,7 @@ def meet_by_launcher(number: int, timeout: timedelta, shrunk: Any) -> SocketTran
     rescue = Rescue(mesh, sorted(places), meeting, shrunk, epoch)
     line = SocketTransport(mesh, sorted(places), WORLD, rescue)
     _end_with_the_process(mesh, line)
+    mesh.at_end.append(meeting.end)
     return line
 
 
@@ -109,6 +113,11 @@ class Meeting:
     def _hear(self, message: dict[str, Any]) -> None:
         if message["say"] == "world":
             self.answers.put(message)
+
+    def end(self) -> None:
+        """Hear the launcher no more."""
+        if self._hear in self.channel.listeners:
+            self.channel.listeners.remove(self._hear)
 
     def meet(self, epoch: int, row: dict[str, Any]) -> dict[str, Any]:
         """Wait until all living ranks have said their row; returns the launcher's answer."""
@@ -133,9 +142,18 @@ def _listener(reached: str) -> socket.socket:
 
 
 def _place_of(listener: socket.socket, reached: str) -> Sequence[Any]:
-    """Where the listener is found: the own address on the way to a known machine."""
+    """Where the listener is found: the own address on the way to a known machine.
+
+    Raises DistNetworkError if the machine has no IPv4 address, or there is no way.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((reached or "127.0.0.1", 9))  # sends nothing
+        try:
+            probe.connect((reached or "127.0.0.1", 9))  # sends nothing
+        except OSError as error:
+            raise DistNetworkError(
+                f"init_process_group: no way to {reached}: {error}; let MASTER_ADDR be a name or "
+                "an IPv4 address of the first machine"
+            ) from error
         return [probe.getsockname()[0], listener.getsockname()[1]]
 
 
@@ -155,7 +173,17 @@ def _end_with_the_process(mesh: Mesh, line: SocketTransport | None = None) -> No
         shown(kind, error, traceback)
 
     sys.excepthook = note
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:
-        util.Finalize(None, end, exitpriority=20)  # processes of multiprocessing skip atexit
     atexit.register(end)
+    util = sys.modules.get("multiprocessing.util")
+    finalizer = None
+    if util is not None:  # processes of multiprocessing skip atexit
+        finalizer = util.Finalize(None, end, exitpriority=20)
+
+    def undo() -> None:
+        if sys.excepthook is note:
+            sys.excepthook = shown
+        if finalizer is not None:
+            finalizer.cancel()
+        atexit.unregister(end)
+
+    mesh.at_end.append(undo)

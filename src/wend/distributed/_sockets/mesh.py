@@ -11,7 +11,9 @@ import os
 import socket
 import struct
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from wend.distributed._faults import DistNetworkError
@@ -51,7 +53,11 @@ class Mesh:
         self.closed = False
         #: The line of all processes, which all wait at in the end.
         self.last: Any = None
+        #: Called when the mesh has been closed.
+        self.at_end: list[Callable[[], None]] = []
         self.owner = os.getpid()
+        #: Processes of which a direction of the connection has ended.
+        self._half_closed: set[int] = set()
         self._sending = {peer: threading.Lock() for peer in links}
         for peer, link in links.items():
             name = f"messages of process {peer}"
@@ -98,6 +104,8 @@ class Mesh:
             if peer not in self.ended and not self.closed:
                 self.lost.add(peer)
             self.changed.notify_all()
+        with self._sending[peer]:
+            self._end_direction(peer)
 
     def _keep(self, key: Key, data: bytearray) -> None:
         self.inbox.setdefault(key, deque()).append(data)
@@ -140,6 +148,17 @@ class Mesh:
                     link.shutdown(socket.SHUT_WR)
             except OSError:
                 continue  # gone before
+            finally:
+                with self._sending[peer]:
+                    self._end_direction(peer)
+        while self.at_end:
+            self.at_end.pop()()
+
+    def _end_direction(self, peer: int) -> None:
+        """Close the connection when both directions have ended; the lock of `send` is held."""
+        if peer in self._half_closed:
+            self.links[peer].close()
+        self._half_closed.add(peer)
 
 
 def _fill(link: socket.socket, data: bytearray) -> bool:
@@ -165,20 +184,31 @@ def connect(
 ) -> Mesh:
     """Connections with all processes of the run: made to lower numbers, taken from higher numbers.
 
-    places: address and port at which each process listens   token: a secret that all know
+    places: address and port at which each process listens
+    token: tells this run from others; whoever reads the store knows the token, too
+    seconds: for all connections together
     Raises DistNetworkError if a process does not answer in time.
     """
     links: dict[int, socket.socket] = {}
+    end = time.monotonic() + seconds
+
+    def left() -> float:
+        rest = end - time.monotonic()
+        if rest <= 0:
+            raise TimeoutError("timed out")
+        return rest
+
     try:
         for peer in sorted(places):
             if peer < own:
-                links[peer] = socket.create_connection(places[peer], seconds)
+                links[peer] = socket.create_connection(places[peer], left())
                 hello = json.dumps([own, token]).encode()
                 links[peer].sendall(_HELLO.pack(len(hello)) + hello)
-        listener.settimeout(seconds)
         while len(links) < len(places) - 1:
+            rest = left()
+            listener.settimeout(rest)
             link, _ = listener.accept()
-            greeted = _greeted(link, token, seconds)
+            greeted = _greeted(link, token, rest)
             if greeted is None or greeted in links or greeted not in places:
                 link.close()
             else:

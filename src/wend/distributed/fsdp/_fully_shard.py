@@ -11,6 +11,7 @@ from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import mark, shard_of
 from wend.distributed.fsdp._policies import MixedPrecisionPolicy, OffloadPolicy
 from wend.distributed.fsdp._units import Sharded, Unit
+from wend.nn.parallel._precision import cast_tensors
 
 __all__ = [
     "FSDPModule",
@@ -114,7 +115,7 @@ class FSDPModule:
         """Change nothing: gradients are always divided before sums."""
 
     def set_allocate_memory_from_process_group_for_comm(self, enable: bool) -> None:
-        """Change nothing: MPI takes any memory."""
+        """Change nothing: all memory can be sent."""
 
     def set_reduce_scatter_unused_params(
         self, reduce_scatter_unused_params: bool, *, recurse: bool = True
@@ -158,13 +159,13 @@ def _called(module: Any, function: Any, inputs: Any, kwargs: Any) -> Any:
         unit.become_root(_units_in(unit.modules))
     policy = unit.policy
     if policy.param_dtype is not None and policy.cast_forward_inputs:
-        inputs, kwargs = _cast((inputs, kwargs), policy.param_dtype)
+        inputs, kwargs = cast_tensors((inputs, kwargs), policy.param_dtype)
     unit.enter()
     try:
         result = function(*inputs, **kwargs)
     finally:
         unit.leave()
-    return result if policy.output_dtype is None else _cast(result, policy.output_dtype)
+    return result if policy.output_dtype is None else cast_tensors(result, policy.output_dtype)
 
 
 def register_fsdp_forward_method(module: Any, method_name: str) -> None:
@@ -212,18 +213,6 @@ def _units_in(modules: list[Any]) -> list[Unit]:
             if isinstance(inner, FSDPModule):
                 found.setdefault(id(inner._fsdp), inner._fsdp)
     return list(found.values())[::-1]
-
-
-def _cast(value: Any, dtype: Any) -> Any:
-    """Floating-point tensors in nested lists, tuples and dicts, in another type."""
-    if isinstance(value, wend.Tensor):
-        return value.to(dtype) if value.is_floating_point() else value
-    if isinstance(value, dict):
-        return {key: _cast(item, dtype) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        items = [_cast(item, dtype) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
 
 
 def fully_shard(

@@ -204,15 +204,21 @@ class Unit:
             rows = self.ranks.gather(mine, [mine.size] * size).reshape(size, mine.size)
             begin = 0
             for p in group:
-                whole = rows[:, begin : begin + p.padded].reshape(size * p.most, *p.shape[1:])
+                whole = np.empty(p.shape, dtype)
+                flat = whole.reshape(-1)
+                for rank, sent in enumerate(rows):
+                    part = flat[rank * p.padded : (rank + 1) * p.padded]
+                    part[:] = sent[begin : begin + part.size]
                 begin += p.padded
-                self.give(p, np.ascontiguousarray(whole[: p.shape[0]]))
+                self.give(p, whole)
 
     def give(self, p: Sharded, array: np.ndarray) -> None:
-        """Let an array be the whole of a parameter, with the gradient that a whole has so far."""
+        """Let an array be the whole of a parameter, with the gradient that a whole has so far.
+
+        array: owns its memory, and nobody else changes it
+        """
         p.seen, before = state_of(p.own), p.leaf
-        whole = tensor_of(array if array.base is None else array.copy())
-        p.leaf = wend.nn.parameter.Parameter(whole, requires_grad=p.own.requires_grad)
+        p.leaf = wend.nn.parameter.Parameter(tensor_of(array), requires_grad=p.own.requires_grad)
         if before is not None:
             p.leaf._grad = before._grad
 

@@ -104,9 +104,7 @@ def stack_text() -> str:
     stack = _main_stack()
     users = [k for k, f in enumerate(stack) if _rank.is_users(f.f_code.co_filename)]
     if not users:
-        return (
-            "  outside of the program: at its start, or at its end, where MPI waits for all ranks\n"
-        )
+        return "  outside of the program: at its start, or at its end, which waits for all ranks\n"
     lines = traceback.format_stack(stack[users[-1]])
     first, end = users[0], users[-1] + 1
     shown = [not _rank.is_wends(frame.f_code.co_filename) for frame in stack[first:end]]

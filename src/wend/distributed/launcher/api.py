@@ -14,8 +14,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -44,6 +46,9 @@ class LaunchConfig:
     nproc_per_node: processes on each machine
     max_restarts: how often all processes of this machine are started again after a failure
     start_method: spawn, fork or forkserver, for functions
+    signals_to_handle: names of signals that end the processes, and raise SystemExit(128 + n) here.
+        A signal that the program itself handles or ignores stays so: Ctrl-C remains a
+        KeyboardInterrupt, which ends the processes too. Only the main thread can set handlers
     rdzv_timeout, monitor_interval, log_line_prefix_template, metrics_cfg, local_addr,
     event_log_handler, numa_options and the filters of duplicates are accepted, and change nothing.
     Raises ArgumentError (a ValueError) for numbers that do not fit.
@@ -81,6 +86,11 @@ class LaunchConfig:
                 f"LaunchConfig: {self.min_nodes} to {self.max_nodes} machines of "
                 f"{self.nproc_per_node} processes: numbers from 1 on are needed"
             )
+        unknown = [name for name in self.signals() if name not in signal.Signals.__members__]
+        if unknown:
+            raise ArgumentError(
+                f"LaunchConfig: signals_to_handle: there are no signals {', '.join(unknown)}"
+            )
         static = self.rdzv_backend == "static" and "rank" in self.rdzv_configs
         if self.max_nodes > 1 and not (static and ":" in self.rdzv_endpoint):
             raise ArgumentError(
@@ -88,6 +98,10 @@ class LaunchConfig:
                 "'host:port' of machine 0 and rdzv_configs={'rank': number of this machine}; or "
                 "use `wend launch --nnodes`"
             )
+
+    def signals(self) -> list[str]:
+        """The names of the signals that end the processes."""
+        return [name.strip() for name in self.signals_to_handle.split(",") if name.strip()]
 
     @property
     def first(self) -> int:
@@ -138,11 +152,41 @@ def launch_agent(
     for attempt in range(config.max_restarts + 1):
         with tempfile.TemporaryDirectory(prefix="wend-elastic-") as folder:
             children = _Children(config, entrypoint, args, Path(folder))
-            failures = children.run(run_id, attempt)
+            with _ended_by(config.signals()):
+                failures = children.run(run_id, attempt)
             if not failures:
                 return children.results()
     name = entrypoint if isinstance(entrypoint, str) else entrypoint.__qualname__
     raise ChildFailedError(name, failures)
+
+
+@contextmanager
+def _ended_by(names: Sequence[str]) -> Iterator[None]:
+    """Context: the first of these signals raises SystemExit, so that processes are ended.
+
+    Signals that have a handler already, or are ignored, stay so. Only the main thread can set any.
+    """
+    owner = os.getpid()
+    come: list[int] = []
+
+    def end(number: int, frame: Any) -> None:
+        if os.getpid() != owner:  # a process made by fork, which dies of the signal as before
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        elif not come:
+            come.append(number)
+            raise SystemExit(128 + number)
+
+    is_first = threading.current_thread() is threading.main_thread()
+    numbers = [signal.Signals[name] for name in names] if is_first else []
+    numbers = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in numbers:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class _Children:
@@ -178,7 +222,10 @@ class _Children:
                     break
                 time.sleep(_LOOK_SECONDS)
         finally:
-            self._end()
+            try:
+                self._end()
+            finally:
+                self._end()  # where a signal has cut the first call short
         failures = {}
         for k in failed:
             code = codes[k]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from wend.core import _hot
 from wend.frontend.toolkit import Tensor
 from wend.nn.modules.module import Module
 
-__all__ = ["MixedTypes", "cast_buffers", "cast_inputs", "cast_parameters", "check_types"]
+__all__ = ["MixedTypes", "cast_buffers", "cast_parameters", "cast_tensors", "check_types"]
 
 
 @dataclass
@@ -57,14 +58,20 @@ def cast_buffers(module: Module, dtype: Any, left_out: Any) -> None:
                 inner._buffers[name] = buffer.to(dtype)
 
 
-def cast_inputs(value: Any, dtype: Any) -> Any:
-    """Floating-point tensors in nested lists, tuples and dicts, in another type."""
+def cast_tensors(value: Any, dtype: Any) -> Any:
+    """Floating-point tensors in nested lists, tuples and dicts, in another type.
+
+    Lists, tuples and dicts keep their classes: an OrderedDict stays so, and a defaultdict.
+    """
     if isinstance(value, Tensor):
         return value.to(dtype) if value.is_floating_point() else value
     if isinstance(value, dict):
-        return {key: cast_inputs(item, dtype) for key, item in value.items()}
+        made = copy(value)
+        for key, item in value.items():
+            made[key] = cast_tensors(item, dtype)
+        return made
     if isinstance(value, (list, tuple)):
-        items = [cast_inputs(item, dtype) for item in value]
+        items = [cast_tensors(item, dtype) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     return value
 
