@@ -9,7 +9,7 @@ import wend as torch
 import wend.distributed as dist
 from wend import nn
 from wend.distributed import constants
-from wend.nn.parallel._precision import cast_tensors
+from wend.distributed._replicas.casts import cast_tensors
 
 
 def test_debug_levels(monkeypatch):

@@ -7,11 +7,11 @@ from typing import Any
 
 import wend
 from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend.distributed._replicas.casts import cast_tensors
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import mark, shard_of
 from wend.distributed.fsdp._policies import MixedPrecisionPolicy, OffloadPolicy
 from wend.distributed.fsdp._units import Sharded, Unit
-from wend.nn.parallel._precision import cast_tensors
 
 __all__ = [
     "FSDPModule",

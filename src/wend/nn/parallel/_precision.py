@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 from wend.base.errors import ArgumentTypeError, GraphError
 from wend.core import _hot
-from wend.frontend.toolkit import Tensor
 from wend.nn.modules.module import Module
 
-__all__ = ["MixedTypes", "cast_buffers", "cast_parameters", "cast_tensors", "check_types"]
+__all__ = ["MixedTypes", "cast_buffers", "cast_parameters", "check_types"]
 
 
 @dataclass
@@ -56,24 +54,6 @@ def cast_buffers(module: Module, dtype: Any, left_out: Any) -> None:
             full = f"{path}.{name}" if path else name
             if buffer is not None and buffer.is_floating_point() and full not in left_out:
                 inner._buffers[name] = buffer.to(dtype)
-
-
-def cast_tensors(value: Any, dtype: Any) -> Any:
-    """Floating-point tensors in nested lists, tuples and dicts, in another type.
-
-    Lists, tuples and dicts keep their classes: an OrderedDict stays so, and a defaultdict.
-    """
-    if isinstance(value, Tensor):
-        return value.to(dtype) if value.is_floating_point() else value
-    if isinstance(value, dict):
-        made = copy(value)
-        for key, item in value.items():
-            made[key] = cast_tensors(item, dtype)
-        return made
-    if isinstance(value, (list, tuple)):
-        items = [cast_tensors(item, dtype) for item in value]
-        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    return value
 
 
 @contextmanager

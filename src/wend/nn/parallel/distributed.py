@@ -11,7 +11,7 @@ from wend.frontend.autograd.grad_modes import is_grad_enabled
 from wend.frontend.autograd.watching import watch
 from wend.nn.modules.module import Module
 from wend.nn.parallel._precision import MixedTypes as _MixedPrecision
-from wend.nn.parallel._precision import cast_buffers, cast_parameters, cast_tensors, check_types
+from wend.nn.parallel._precision import cast_buffers, cast_parameters, check_types
 from wend.nn.parallel.scatter_gather import gather, scatter_kwargs
 from wend.nn.parameter import is_lazy
 
@@ -189,6 +189,8 @@ class DistributedDataParallel(Module):
         types = self.mixed_precision
         if types is None or types.param_dtype is None:
             return self.module(*inputs, **kwargs)
+        from wend.distributed._replicas.casts import cast_tensors
+
         inputs, kwargs = cast_tensors((inputs, kwargs), types.param_dtype)
         with cast_parameters(self.module, types.param_dtype, self.parameters_to_ignore):
             return self.module(*inputs, **kwargs)

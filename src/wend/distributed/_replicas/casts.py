@@ -1,0 +1,28 @@
+"""Casts of a call's inputs and results."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+from wend.frontend.toolkit import Tensor
+
+__all__ = ["cast_tensors"]
+
+
+def cast_tensors(value: Any, dtype: Any) -> Any:
+    """Floating-point tensors in nested lists, tuples and dicts, in another type.
+
+    Lists, tuples and dicts keep their classes: an OrderedDict stays so, and a defaultdict.
+    """
+    if isinstance(value, Tensor):
+        return value.to(dtype) if value.is_floating_point() else value
+    if isinstance(value, dict):
+        made = copy(value)
+        for key, item in value.items():
+            made[key] = cast_tensors(item, dtype)
+        return made
+    if isinstance(value, (list, tuple)):
+        items = [cast_tensors(item, dtype) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    return value
