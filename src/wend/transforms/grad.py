@@ -8,6 +8,7 @@ gradients, never the chain of segments.  Hooks and user-defined functions split 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -195,8 +196,20 @@ class BackwardPass:
         if self._reach is None:
             if self._start[0] is not None:
                 self._start[0].follow()
-            self._reach = Reach(*self._start)
+            walk, seeds, held = self._start
+            self._reach = Reach(walk, seeds, held, self._floor())
         return self._reach
+
+    def _floor(self) -> float:
+        """The serial of the first segment that an input of the pass lies in.
+
+        A pass through all that a program has ever computed asks every region: done for each step
+        of a solver, say, this would take time that grows with the square of the number of steps.
+        """
+        if self.inputs is None or self.wanted:  # leaves may be used anywhere
+            return 0
+        held = [goal.segment.serial for goal in self.goals if goal.segment is not None]
+        return min(held, default=math.inf)
 
     def last_use(self, key: int) -> int:
         """Number of the last region that the leaf with this id() gets gradients from."""

@@ -12,13 +12,22 @@ from wend.transforms.quick import differentiable_leaves
 
 
 class Reach:
-    """The regions that gradients can come to from some seeds, latest first."""
+    """The regions that gradients can come to from some seeds, latest first.
+
+    floor: the serial of the first segment that matters. Values come from earlier segments only, so
+    that earlier ones lead to no input of the pass.
+    """
 
     def __init__(
-        self, walk: Any, seeds: tuple[int, ...], segments: list[tuple[Segment, set[int]]]
+        self,
+        walk: Any,
+        seeds: tuple[int, ...],
+        segments: list[tuple[Segment, set[int]]],
+        floor: float,
     ) -> None:
+        self.floor = floor
         self.rows: list[tuple[Segment | None, PathGraph, tuple[int, ...]]] = []
-        self.waiting = {segment.serial: (segment, ids) for segment, ids in segments}
+        self.waiting = {s.serial: (s, ids) for s, ids in segments if s.serial >= floor}
         # by id of a leaf: number of the last region that it is in
         self.last_use: dict[int, int] = {}
         self.number: dict[int, int] = {}  # by id of a segment
@@ -39,7 +48,7 @@ class Reach:
             value = value_at(i)
             if role == 1:
                 self.last_use[id(value.leaf)] = number
-            elif value.segment is not None:
+            elif value.segment is not None and value.segment.serial >= self.floor:
                 entry = self.waiting.setdefault(value.segment.serial, (value.segment, set()))
                 entry[1].add(value.seg_index)
 
