@@ -5,8 +5,10 @@ import pytest
 from ranks import missing
 from test_launch import launch
 
+from wend.distributed._engine import Channel
 from wend.distributed._faults import DistBackendError
 from wend.distributed._sockets import carrier, mesh, rescue
+from wend.distributed._transport import number_of
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "MPI is there")
 
@@ -83,6 +85,33 @@ def test_what_needs_the_lost_rank_starts_again(tmp_path):
     assert done.status == 0, done.err
     assert done.out.splitlines() == ["1 [3.0, 3.0]"] * 3
     assert "start 2 of 2" in done.err
+
+
+IN_THE_GREETING = """
+    import os, signal, torch, torch.distributed as dist
+    from wend.distributed._transport import Greeting
+
+    dist.init_process_group("gloo")
+    rank, start = dist.get_rank(), os.environ["TORCHELASTIC_RESTART_COUNT"]
+
+    def killed(greeting, *args):  # when the others have called, and wait for this rank
+        for other in (1, 2):
+            greeting.line._take(other, 0)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if start == "0" and rank == 0:
+        Greeting.agrees = killed
+    x = torch.full((3,), 5.0 + rank)
+    dist.broadcast(x, src=1)
+    print(start, x.tolist(), flush=True)
+"""
+
+
+def test_loss_while_the_calls_are_compared_gives_no_other_values(tmp_path):
+    flags = ["--nproc-per-node", 3, "--elastic", "--max-restarts", 1]
+    done = launch(tmp_path, *flags, "program.py", program=IN_THE_GREETING, timeout=120)
+    assert done.status == 0, done.err
+    assert done.out.splitlines() == ["1 [6.0, 6.0, 6.0]"] * 3
 
 
 class Agreed:
@@ -164,3 +193,52 @@ def test_collectives_that_need_the_lost_rank_are_refused():
         _, line, _, _ = alone(0)
         with pytest.raises(DistBackendError, match=fault):
             call(line)
+
+
+def test_root_is_not_counted_anew():
+    own, line, _, _ = alone(0)
+    channel = Channel(line, "w")
+    signature = ("broadcast", "from 1")
+    number = number_of(signature)
+    pair = np.array([number, -number], np.int64)
+    arrive(own, (line.context(1), carrier._STEPS, 1), bytearray(pair.tobytes()))
+    with pytest.raises(DistBackendError, match="a rank was lost since the call"):
+        channel.now(signature, lambda moving: moving.broadcast(np.ones(2), 1), None)
+    assert line.members == (0, 1) and line.called_among is None
+
+
+def test_group_without_the_lost_rank_takes_part_in_the_agreement():
+    own, line, told, _ = alone(0)
+    part = line.part([0, 1], 5)
+    arrive(own, (part.context(1), carrier._STEPS, 1), bytearray(np.full(2, 2.0).tobytes()))
+    out = np.zeros(2)
+    part.all_reduce(np.ones(2), out, "sum")
+    assert out.tolist() == [3.0, 3.0] and told == [((0, 1, 2), (0, 1))] and line.size == 2
+
+
+@pytest.mark.parametrize("source", [1, None])
+def test_rank_that_waits_for_a_message_takes_part_in_the_agreement(source):
+    own, line, told, _ = alone(0)
+    agree = line.rescue.meeting.meet
+
+    def meet(epoch, row):
+        arrive(own, (line._messages, 4, 1), bytearray(np.full(2, 8.0).tobytes()))
+        return agree(epoch, row)
+
+    line.rescue.meeting.meet = meet
+    x = np.zeros(2)
+    request = line.receive(x, 1, 4) if source == 1 else None
+    if request is None:
+        assert line._next_source(4) == 1
+    else:
+        request.wait()
+        assert x.tolist() == [8.0, 8.0]
+    assert told == [((0, 1, 2), (0, 1))]
+
+
+def test_message_of_a_lost_rank_is_refused():
+    _, line, _, _ = alone(0)
+    request = line.receive(np.zeros(2), 2, 4)
+    with pytest.raises(DistBackendError, match="rank 2 has ended"):
+        request.wait()
+    assert line.size == 2

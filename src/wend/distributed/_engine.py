@@ -157,6 +157,7 @@ class Channel:
 
     def submit(self, work: Work, background: bool) -> Work:
         """Have a work done; returns when done, or at once with `background`."""
+        work.among = None if self.line.rescue is None else self.line.members
         with self.lock:
             self.number += 1
             work.number = self.number
@@ -179,6 +180,7 @@ class Channel:
     ) -> Any:
         """As `run` without `background`, but returns what `call` has returned."""
         self.check(signature[0])
+        among = None if self.line.rescue is None else self.line.members
         works, site = self.works, user_site()
         with self.lock:
             first = not works
@@ -188,7 +190,7 @@ class Channel:
         if not first:
             return self.run(signature, call, little=little).found
         try:
-            return self._move(signature, call, little)
+            return self._move(signature, call, little, among)
         except WendError as error:
             if error.site is None:
                 error.site = Site(*site)
@@ -234,7 +236,7 @@ class Channel:
     def _do(self, work: Work) -> None:
         """Do a work whose turn has come; an error is kept in the work."""
         try:
-            work.found = self._move(work.signature, work.call, work.little)
+            work.found = self._move(work.signature, work.call, work.little, work.among)
         except BaseException as error:
             work.error = error
         with self.lock:
@@ -250,12 +252,22 @@ class Channel:
         signature: Signature,
         call: Callable[[Any], Any] | None,
         little: tuple[Array | None] | None,
+        among: tuple[int, ...] | None,
     ) -> Any:
-        """Compare the calls of all ranks, and move the data; the collective's turn has come."""
+        """Compare the calls of all ranks, and move the data; the collective's turn has come.
+
+        among: the processes at the time of the call, if some may be lost; None if not
+        """
         greeting = self.greeting
         if not greeting.agrees(signature, None if little is None else little[0]):
             raise self.disagreement(signature[0], title_of(signature))
-        return None if call is None else call(self.line if little is None else greeting.data)
+        if call is None or among is None:
+            return None if call is None else call(self.line if little is None else greeting.data)
+        self.line.called_among = among
+        try:
+            return call(self.line if little is None else greeting.data)
+        finally:
+            self.line.called_among = None
 
     def disagreement(self, name: str, here: str) -> CollectiveMismatch:
         """The error that tells the calls of all ranks; made by all ranks at once.

@@ -48,6 +48,10 @@ class Transport(ABC):
     threads: bool
     #: Agrees with the living ranks after a loss; None where a loss is an error.
     rescue: Any = None
+    #: The processes of the ranks; of interest with `rescue` alone.
+    members: tuple[int, ...] = ()
+    #: Those at the time of the call that is under way; None where nobody has told.
+    called_among: tuple[int, ...] | None = None
 
     def took_part(self) -> int:
         """The number of ranks whose values are in the last result."""

@@ -42,6 +42,8 @@ class Work:
     request: Request | None = None
     #: See `Channel.run`.
     little: tuple[Any] | None = None
+    #: The processes at the time of the call, if some may be lost.
+    among: tuple[int, ...] | None = None
     _future: Future[Any] | None = None
 
     def __init__(

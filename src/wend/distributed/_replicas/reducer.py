@@ -175,7 +175,7 @@ class Reducer:
             kind = Reduction(RedOpType.SUM, "sum", None, True, False)
 
         if self.channel.line.rescue is not None:
-            return self._reduce_in_spite(bucket, arrays)
+            return self._reduce_in_spite(bucket, arrays, wire)
 
         def call(line: Any) -> np.ndarray:
             begin = time.perf_counter()
@@ -199,10 +199,11 @@ class Reducer:
         what = ("gradients", f"{bucket.dtype}", f"[{bucket.size}]", f"bucket {bucket.index}")
         return self.channel.run(what, call, background=True)
 
-    def _reduce_in_spite(self, bucket: Bucket, arrays: list[Any]) -> Work:
+    def _reduce_in_spite(self, bucket: Bucket, arrays: list[Any], wire: np.dtype | None) -> Work:
         """As `reduce`, where ranks may be lost: divided by the ranks that have taken part.
 
-        The work's `took_part` is their number.
+        wire: gradients and averages are rounded to this type; they travel in their own
+        The work's `took_part` is the number of these ranks.
         """
         divisor = None if self.divisor == self.ranks_at_start else self.divisor
         kind = np.promote_types(bucket.dtype, np.float32) if bucket.dtype.itemsize == 2 else None
@@ -211,11 +212,17 @@ class Reducer:
             shape = (bucket.size,)
             mine: np.ndarray = np.empty(shape, bucket.dtype if kind is None else kind)
             self.fill(bucket, arrays, mine, 1)
+            if wire is not None:
+                with np.errstate(all="ignore"):
+                    mine[:] = mine.astype(wire)
             total = np.empty_like(mine)
             line.all_reduce(mine, total, "sum")
             work.took_part = line.took_part()
             out: np.ndarray = maker(shape, bucket.dtype)(shape, bucket.dtype)
             np.divide(total, divisor or work.took_part, out=out, casting="unsafe")
+            if wire is not None:
+                with np.errstate(all="ignore"):
+                    out[:] = out.astype(wire)
             return out
 
         self.counters.buckets += 1
@@ -480,6 +487,7 @@ class Exchange:
         reducer = self.reducer
         hook = reducer.hook
         assert hook is not None
+        self._check_all_live()
         buckets = reducer.layout(flags)
         futures = []
         for bucket in buckets:
@@ -492,8 +500,18 @@ class Exchange:
             reducer.counters.n_bytes += bucket.n_bytes
         with self.clock.waiting():
             results = [(bucket, result_of(future)) for bucket, future in futures]
+        self._check_all_live()
         for bucket, array in results:
             self.write(bucket, array)
+
+    def _check_all_live(self) -> None:
+        """Have all ranks start again if one is lost: a hook divides by a number of its own."""
+        reducer, line = self.reducer, self.reducer.channel.line
+        if line.rescue is not None and line.size != reducer.ranks_at_start:
+            raise line.rescue.give_up(
+                "DistributedDataParallel: a rank is lost, and the user's communication hook may "
+                f"count on {reducer.ranks_at_start} ranks; start again from a checkpoint"
+            )
 
     def reduce_sparse(self, number: int) -> None:
         """Average a sparse gradient: the elements of all ranks in a row."""

@@ -56,7 +56,8 @@ def broadcast_all(channel: Channel, tensors: Sequence[Any], root: int) -> None:
     for dtype, some in by_dtype.items():
         sizes = [int(t.numel()) for t in some]
         flat = np.empty(sum(sizes), dtype.numpy)
-        if channel.line.rank == root:
+        is_root = channel.line.rank == root  # ranks have other numbers after a loss
+        if is_root:
             parts = [np.asarray(_hot.ensure(_hot.value_of(t.detach()))).reshape(-1) for t in some]
             if parts:
                 np.concatenate(parts, out=flat)
@@ -65,7 +66,7 @@ def broadcast_all(channel: Channel, tensors: Sequence[Any], root: int) -> None:
             line.broadcast(flat, root)
 
         channel.run(("broadcast of a module", str(dtype), f"[{flat.size}]"), call)
-        if channel.line.rank != root:
+        if not is_root:
             hand_out(some, sizes, flat)
 
 

@@ -53,10 +53,16 @@ class Ranks:
 
     def broadcast(self, array: np.ndarray, root: int) -> np.ndarray:
         """The root's flat array, written into that of each rank."""
-        if self.channel is not None:
-            self._check(self.channel)
+        channel = self.channel
+        if channel is not None:
+            self._check(channel)
             signature = ("broadcast of a part", str(array.dtype), f"[{array.size}]", f"from {root}")
-            self.channel.run(signature, lambda line: line.broadcast(array, root))
+
+            def call(line: Any) -> None:
+                self._check(channel)  # as ranks have other numbers after a loss
+                line.broadcast(array, root)
+
+            channel.run(signature, call)
         return array
 
     def add(self, value: float, kind: str = "sum") -> float:

@@ -27,6 +27,7 @@ _SMALL: Final = 1 << 15
 WORLD: Final = "world"
 _STEPS: Final = 8  # of a collective, at most
 _LAST: Final = _STEPS - 1  # the step in which a rank gets a result from a rank that has it
+_BEGIN: Final = _STEPS - 2  # the step of an empty message of all to all
 
 
 def context_of(*words: Any) -> int:
@@ -48,7 +49,7 @@ class SocketTransport(Transport):
         self, mesh: Mesh, members: Sequence[int], name: str, rescue: Any | None = None
     ) -> None:
         self.mesh, self.name, self.rescue = mesh, name, rescue
-        self.members = tuple(members)
+        self.members = self._at_start = tuple(members)
         self.rank, self.size = self.members.index(mesh.own), len(self.members)
         self._took_part = self.size
         self.done = 0
@@ -167,18 +168,28 @@ class SocketTransport(Transport):
             return []
         return [m for m in members if rows[m].get(self.name, 0) < self.done]
 
-    def hand_result(self, peer: int, epoch: int) -> None:
-        """Send the last result to a process that has not got it."""
-        count, data = self.result
-        tag = self.done * _STEPS + _LAST
+    def hand_result(
+        self, peer: int, epoch: int, number: int, result: tuple[int, bytes | None]
+    ) -> None:
+        """Send the result of a collective to a process that has not got it."""
+        count, data = result
+        tag = number * _STEPS + _LAST
         body = count.to_bytes(8, "little") + (data or b"")
         self.mesh.send(peer, self.context(epoch), tag, body)
 
     def _gone(self, name: str, member: int) -> DistBackendError:
-        rank = self.members.index(member)
-        error = DistBackendError(f"{name}: rank {rank} has ended, and others wait for that rank")
+        text = f"{name}: rank {self.place_of(member)} has ended, and others wait for that rank"
+        if self.rescue is not None:
+            lost: DistBackendError = self.rescue.give_up(text)
+            return lost
+        error = DistBackendError(text)
         error.from_another_rank = True  # type: ignore[attr-defined]
         return error
+
+    def place_of(self, member: int) -> int:
+        """The rank of a process; of a lost process the rank at the start."""
+        members = self.members
+        return (members if member in members else self._at_start).index(member)
 
     def _others(self) -> list[int]:
         """The ranks that follow, in a ring: each rank sends to a different rank first."""
@@ -190,12 +201,46 @@ class SocketTransport(Transport):
         text = f"{name}: there are parts for {len(counts)} ranks, and {self.size} ranks are left"
         raise DistBackendError(text) if self.rescue is None else self.rescue.give_up(text)
 
+    def _counted(self, name: str) -> tuple[int, ...]:
+        """The processes among which the caller's root is counted.
+
+        Raises DistBackendError if a rank was lost since the call: ranks that call now may mean
+        another root by the same number.
+        """
+        members = self.members
+        if self.called_among is not None and self.called_among != members:
+            raise self._renumbered(name)
+        return members
+
+    def _begin(self, name: str, counted: tuple[int, ...] | None) -> None:
+        """Wait for all ranks, so that no rank gets two collectives ahead; if a loss is no error.
+
+        counted: the processes among which the root is counted; None if any may be left
+        """
+        if self.rescue is None:
+            return
+        if counted is not None and self.members != counted:
+            raise self._renumbered(name)
+        for rank in self._others():
+            self._send(rank, _BEGIN)
+        for rank in self._others():
+            self._take(rank, _BEGIN)
+
+    def _renumbered(self, name: str) -> DistBackendError:
+        error: DistBackendError = self.rescue.give_up(
+            f"{name}: a rank was lost since the call, and other ranks have new numbers"
+        )
+        return error
+
     # -- collectives ------------------------------------------------------------------------
 
     def all_reduce(self, x: Array, out: Array, op: str) -> None:
-        small = x.nbytes <= _SMALL or self.size == 2
-        body = self._all_reduce_small if small else self._all_reduce_parts
-        self._run("all_reduce", lambda: body(x, out, FUNCTIONS[op]), out)
+        def body() -> None:
+            small = x.nbytes <= _SMALL or self.size == 2  # of the ranks that are left
+            way = self._all_reduce_small if small else self._all_reduce_parts
+            way(x, out, FUNCTIONS[op])
+
+        self._run("all_reduce", body, out)
 
     def _all_reduce_small(self, x: Array, out: Array, op: Any) -> None:
         for rank in self._others():
@@ -217,7 +262,10 @@ class SocketTransport(Transport):
             out[slices[rank]] = self._take(rank, 1, out)
 
     def reduce(self, x: Array, out: Array | None, op: str, root: int) -> None:
+        counted = self._counted("reduce")
+
         def body() -> None:
+            self._begin("reduce", counted)
             if self.rank != root:
                 self._send(root, 0, x)
                 return
@@ -241,11 +289,12 @@ class SocketTransport(Transport):
 
     def broadcast(self, x: Array, root: int) -> None:
         """x = the root's x; the root waits for all ranks, and so has no second call under way."""
-        source = self.members[root]
+        source = self._counted("broadcast")[root]
 
         def body() -> None:
             if source not in self.members:
                 raise self.rescue.give_up("broadcast: the rank that has the values is lost")
+            self._begin("broadcast", None)
             first = self.members.index(source)
             if self.rank != first:
                 plain(x)[:] = self._take(first, 0)
@@ -271,7 +320,10 @@ class SocketTransport(Transport):
         self._run("all_gather", body, out)
 
     def gather(self, x: Array, out: Array | None, counts: Sequence[int], root: int) -> None:
+        counted = self._counted("gather")
+
         def body() -> None:
+            self._begin("gather", counted)
             if self.rank != root:
                 self._send(root, 0, x)
                 return
@@ -282,7 +334,10 @@ class SocketTransport(Transport):
         self._run("gather", body, None)
 
     def scatter(self, x: Array | None, out: Array, counts: Sequence[int], root: int) -> None:
+        counted = self._counted("scatter")
+
         def body() -> None:
+            self._begin("scatter", counted)
             if self.rank != root:
                 out[:] = self._take(root, 0, out)
                 return
@@ -337,14 +392,36 @@ class SocketTransport(Transport):
 
     def _next_source(self, tag: int) -> int:
         """The process whose message comes next; waits for a message."""
-        mesh = self.mesh
-        with mesh.changed:
-            while True:
-                peer = mesh.source_of(self._messages, tag, self.members)
-                if peer is not None:
-                    return peer
-                self._check_living(self.members)
-                mesh.changed.wait()
+        peer: int = self._message(
+            lambda: self.mesh.source_of(self._messages, tag, self.members), None, True
+        )
+        return peer
+
+    def _message(self, find: Callable[[], Any], peer: int | None, waits: bool) -> Any:
+        """The finding of a function, when a message has come; None if not, and nobody waits.
+
+        find: called with the mesh's lock held   peer: whose message; None for any
+        After a loss, agrees with the living ranks first, as these wait for this rank too.
+        """
+        mesh, rescue = self.mesh, self.rescue
+        while True:
+            with mesh.changed:
+                found = find()
+                if found is not None:
+                    return found
+                if rescue is None or not rescue.is_due():
+                    if not waits:
+                        return None
+                    self._check_living(self._living() if peer is None else (peer,))
+                    mesh.changed.wait()
+                    continue
+                epoch = rescue.epoch
+            rescue.recover(epoch)
+
+    def _living(self) -> list[int]:
+        """The members that the ranks have not agreed to go on without."""
+        rescue = self.rescue
+        return [m for m in self.members if rescue is None or m in rescue.members]
 
     def _check_living(self, peers: Sequence[int]) -> None:
         """Raise DistBackendError if no message can come; the mesh's lock is held."""
@@ -358,26 +435,26 @@ class SocketTransport(Transport):
 
         Returns False if a message has not come, and nobody waits.
         """
-        mesh, queue = self.mesh, self._awaited[last.peer, last.tag]
+        queue = self._awaited[last.peer, last.tag]
+
+        def find() -> Any:
+            data = self.mesh.find(self._messages, last.tag, last.peer)
+            return None if data is None else (queue.popleft(), data)
+
         while last.array is not None:
-            with mesh.changed:
-                data = mesh.find(self._messages, last.tag, last.peer)
-                while data is None:
-                    if not waits:
-                        return False
-                    self._check_living((last.peer,))
-                    mesh.changed.wait()
-                    data = mesh.find(self._messages, last.tag, last.peer)
-                request = queue.popleft()
+            found = self._message(find, last.peer, waits)
+            if found is None:
+                return False
+            request, data = found
             request.fill(data)
         return True
 
     # -- parts ------------------------------------------------------------------------------
 
     def part(self, ranks: Sequence[int], tag: int) -> Transport:
-        key = (tuple(ranks), tag)
-        self._parts[key] += 1
         members = [self.members[rank] for rank in ranks]
+        key = (tuple(members), tag)
+        self._parts[key] += 1
         name = f"{self.name}/{members}/{tag}/{self._parts[key]}"
         return SocketTransport(self.mesh, members, name, self.rescue)
 
@@ -398,7 +475,7 @@ class SocketRequest(Request):
         self, line: SocketTransport, peer: int, array: Array | None = None, tag: int = 0
     ) -> None:
         self.line, self.peer, self.array, self.tag = line, peer, array, tag
-        self._source = line.members.index(peer)
+        self._source = line.place_of(peer)
         self.fault: DistBackendError | None = None
 
     def test(self) -> bool:

@@ -60,8 +60,15 @@ class Rescue:
 
     def look(self, line: Any) -> None:
         """Raise PeerLost if the ranks have to agree first; the mesh's lock is held."""
-        if self.broken or line.epoch != self.epoch:
+        if line.epoch != self.epoch or self.is_due():
             raise PeerLost(-1)
+
+    def is_due(self) -> bool:
+        """Whether a rank is lost, and the living ranks have to agree; the mesh's lock is held.
+
+        Also for a line without the lost rank: all living ranks have to meet.
+        """
+        return self.broken or not self.mesh.lost.isdisjoint(self.members)
 
     def complete(self, line: Any, shared: Array | None) -> bool:
         """Count a collective as done; False if the ranks have to agree first."""
@@ -95,12 +102,16 @@ class Rescue:
                 self.epoch += 1
                 for line in self.lines:
                     line.tell_news(rows)
-                served = [(line, peer) for line in self.lines for peer in line.behind(rows)]
+                served = [  # a line may go on meanwhile, and have a further result
+                    (line, peer, line.done, line.result)
+                    for line in self.lines
+                    for peer in line.behind(rows)
+                ]
                 self.broken = False
                 self.mesh.changed.notify_all()
-            for line, peer in served:
+            for line, peer, number, result in served:
                 try:
-                    line.hand_result(peer, self.epoch)
+                    line.hand_result(peer, self.epoch, number, result)
                 except PeerLost:
                     continue  # the next collective sees the loss
 
