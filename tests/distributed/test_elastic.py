@@ -5,10 +5,13 @@ import pytest
 from ranks import missing
 from test_launch import launch
 
+import wend as torch
 from wend.distributed._engine import Channel
 from wend.distributed._faults import DistBackendError
+from wend.distributed._replicas.reducer import Exchange, Reducer
 from wend.distributed._sockets import carrier, mesh, rescue
 from wend.distributed._transport import number_of
+from wend.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "MPI is there")
 
@@ -242,3 +245,27 @@ def test_message_of_a_lost_rank_is_refused():
     with pytest.raises(DistBackendError, match="rank 2 has ended"):
         request.wait()
     assert line.size == 2
+
+
+def test_gradients_are_rounded_to_the_type_of_travel():
+    own, line, _, _ = alone(0, (0,))
+    own.lost.clear()
+    reducer = Reducer([torch.nn.Parameter(torch.zeros(3))], Channel(line, "w"), 1000, 1000)
+    reducer.use_hook(None, default_hooks.fp16_compress_hook)
+    (bucket,) = reducer.layout(np.array([True]))
+    pair = np.array([1 / 3, 2.0001, 7.0], np.float32)
+    work = reducer.reduce(bucket, [pair], 1, None)
+    work.wait()
+    assert work.found[:3].tolist() == pair.astype(np.float16).astype(np.float32).tolist()
+    assert work.took_part == 1
+
+
+def test_own_hook_is_refused_after_a_loss():
+    _, line, _, _ = alone(0)
+    reducer = Reducer([torch.nn.Parameter(torch.zeros(3))], Channel(line, "w"), 1000, 1000)
+    reducer.use_hook(None, lambda state, bucket: bucket.buffer())
+    line.rescue.recover(0)
+    exchange = Exchange.__new__(Exchange)  # without a round, which asks all ranks
+    exchange.reducer = reducer
+    with pytest.raises(DistBackendError, match="communication hook may count on 3 ranks"):
+        exchange.by_hook(np.array([True]))
