@@ -85,7 +85,8 @@ ENDED = """
     import sys
     from wend.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    code = "import os, time; print(os.getpid(), flush=True); time.sleep(300)"
+    # Both write to a single pipe: a line is a single write.
+    code = "import os, time; os.write(1, b'%d\\\\n' % os.getpid()); time.sleep(300)"
     config = LaunchConfig(1, 1, 2, shutdown_timeout=2)
     elastic_launch(config, sys.executable)("-c", code)
 """
