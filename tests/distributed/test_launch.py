@@ -448,7 +448,7 @@ def test_without_the_launcher_each_rank_tells_of_itself(tmp_path):
         check=False,
         env={**os.environ, "WEND_DISTRIBUTED_TIMEOUT": "1", "OMP_NUM_THREADS": "1"},
     )
-    assert done.returncode == 1
+    assert done.returncode == 1, done.stderr
     assert "wend: rank 0: no progress for 1 s (timeout of 1 s)\n  collective 1 of" in done.stderr
     assert (
         "DistBackendError: no progress in collective 1 of group 'default': barrier" in done.stderr
@@ -541,6 +541,6 @@ def test_two_machines_over_tcp(tmp_path, two_machines):
         for group, host in enumerate(("first", "second"))
         for k in range(2)
     ], done.stderr
-    assert done.returncode == 1
+    assert done.returncode == 1, done.stderr
     assert re.search(r"rank 3 \(process \d+ on second\) failed at program.py:9", done.stderr)
     assert done.stderr.count("ValueError: a far fault") == 2

@@ -53,6 +53,12 @@ class Rank:
         return bool(((self.ended or {}).get("failure") or {}).get("follows"))
 
     @property
+    def is_without_error(self) -> bool:
+        """Whether the rank ended with a status only: so does MPI end a rank that loses another."""
+        end = self.ended or {}
+        return not end.get("failure") and (end.get("status") or 0) > 0
+
+    @property
     def has_failed(self) -> bool:
         return self.ended is not None and self.ended["status"] != 0
 
@@ -240,7 +246,7 @@ class Attempt:
             rank.pid = message["pid"]
         elif message["say"] == "end":
             rank.ended = message
-            if rank.has_failed and not message["stopped"]:
+            if rank.has_failed and (not message["stopped"] or self._explains(rank)):
                 self._failed(rank)
             self._let_meet()
         elif message["say"] == "stuck":
@@ -257,6 +263,14 @@ class Attempt:
             self.is_given_up = True
             if self.failed:
                 self._stop()
+
+    def _explains(self, rank: Rank) -> bool:
+        """Whether a rank that was told to stop has an error that explains the ends before.
+
+        MPI ends the ranks that lose a connection, and these may be heard of first.
+        """
+        has_error = bool((rank.ended or {}).get("failure")) and not rank.follows
+        return has_error and bool(self.failed) and all(r.is_without_error for r in self.failed)
 
     def _let_meet(self) -> None:
         """Tell all living ranks of each other, when the last of them asks."""
@@ -342,7 +356,7 @@ class Attempt:
             return 128 + self.interrupted
         if not self.failed:
             return of_mpirun if of_mpirun >= 0 else 128 - of_mpirun
-        self.failed.sort(key=lambda rank: rank.follows)
+        self.failed.sort(key=lambda rank: (rank.follows, rank.is_without_error))
         for rank in self.failed:
             self._tell(rank)
         if (
