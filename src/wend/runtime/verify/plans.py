@@ -10,7 +10,7 @@ from wend.base import defects
 from wend.base.errors import DefectError
 from wend.core._hot import FlushJob
 from wend.core.provenance import locate
-from wend.ops.elementwise.arithmetic import Div
+from wend.ops.elementwise.arithmetic import Add, Div, Sub
 from wend.ops.elementwise.selection import Cast
 from wend.ops.reduce import Sum
 from wend.runtime.numpy_executor.plan import ReferencePlan
@@ -92,8 +92,9 @@ def terms_of_sums(
     for step in reference.steps:
         if step.output is None:
             continue
-        if isinstance(step.node.prim, Sum):
-            terms[step.output] = magnitude(np.asarray(expected[step.inputs[0]]))
+        if isinstance(step.node.prim, (Sum, Add, Sub)):
+            parts = [max(magnitude(np.asarray(expected[i])), terms.get(i, 0)) for i in step.inputs]
+            terms[step.output] = max(parts)
         elif isinstance(step.node.prim, (Div, Cast)) and step.inputs[0] in terms:
             env = list(expected)
             i = step.inputs[0]
