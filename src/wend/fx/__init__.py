@@ -1,6 +1,6 @@
 """torch.fx: the calls of a module as a graph that can be read, interpreted and copied."""
 
-from wend.fx import passes
+from wend.fx import operator_schemas, passes
 from wend.fx._symbolic_trace import PH, Tracer, symbolic_trace, wrap
 from wend.fx.graph import Graph
 from wend.fx.graph_module import GraphModule
@@ -20,6 +20,7 @@ __all__ = [
     "Transformer",
     "has_side_effect",
     "map_arg",
+    "operator_schemas",
     "passes",
     "replace_pattern",
     "symbolic_trace",
