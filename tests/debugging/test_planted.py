@@ -8,7 +8,8 @@ import re
 
 import numpy as np
 import pytest
-from tests.debugging.planted import KINDS, MODES, PLANTS, written
+from tests.debugging.modes import MODES
+from tests.debugging.planted import KINDS, PLANTS, written
 
 import wend
 import wend as torch

@@ -7,21 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from wend.base.dtypes import NAMES, DType
+from wend.base.dtypes import DType
 from wend.base.errors import ArgumentTypeError
-
-_DTYPES = {
-    "Float": "float32",
-    "Double": "float64",
-    "Half": "float16",
-    "BFloat16": "bfloat16",
-    "Byte": "uint8",
-    "Char": "int8",
-    "Short": "int16",
-    "Int": "int32",
-    "Long": "int64",
-    "Bool": "bool",
-}
+from wend.frontend import typed
 
 
 class AbsentType(type):
@@ -43,17 +31,17 @@ class AbsentType(type):
         return f"<class 'torch.cuda.{cls.__name__}'>"
 
 
-def _made(name: str, dtype: str) -> AbsentType:
+def _made(name: str, dtype: DType) -> AbsentType:
     members = {
         "__doc__": f"No tensor is a {name} of CUDA. Calls raise ArgumentTypeError.",
         "__module__": "wend.cuda",
-        "dtype": NAMES[dtype],
+        "dtype": dtype,
     }
     return AbsentType(name, (), members)
 
 
 CLASSES = {
-    kind + suffix: _made(kind + suffix, dtype)
-    for suffix in ("Tensor", "Storage")
-    for kind, dtype in _DTYPES.items()
+    name: _made(name, getattr(typed, twin).dtype)
+    for twin in typed.__all__
+    for name in (twin, twin.replace("Tensor", "Storage"))
 }

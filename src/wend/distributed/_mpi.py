@@ -61,23 +61,18 @@ def _end_with_the_process(MPI: Any) -> None:
 
     A rank that fails would else wait for ranks that wait for the failed rank.
     """
-    failed: list[bool] = []
-    shown, owner = sys.excepthook, os.getpid()
-
-    def note(kind: Any, error: Any, traceback: Any) -> None:
-        failed.append(True)
-        shown(kind, error, traceback)
+    owner = os.getpid()
+    has_failed, _ = _rank.watch_failure()
 
     def end() -> None:
         if os.getpid() != owner or MPI.Is_finalized() or _rank.is_leaving():
             return
-        if failed and MPI.COMM_WORLD.Get_size() > 1:
+        if has_failed() and MPI.COMM_WORLD.Get_size() > 1:
             sys.stdout.flush()
             sys.stderr.flush()
             MPI.COMM_WORLD.Abort(1)
         MPI.Finalize()
 
-    sys.excepthook = note
     atexit.register(end)
 
 

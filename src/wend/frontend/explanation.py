@@ -10,7 +10,7 @@ from wend.base.errors import ArgumentTypeError
 from wend.core import _hot
 from wend.core.step_log import BackwardRow
 from wend.runtime.flush_log import last_passes, last_step
-from wend.runtime.report import FlushReport, PassText, StepReport, passes_of, report
+from wend.runtime.report import FlushReport, PassText, StepReport, counted, passes_of, report
 
 __all__ = ["Explanation", "explain"]
 
@@ -72,7 +72,7 @@ class Explanation:
             lines += [f"flush {k + 1} of {len(self.flushes)}: {flush.n_ops} ops", *_head(flush)]
             shown = self.steps(flush)
             if self.op is not None:
-                n = _counted(len(shown), "step") if flush.steps else "no kernel yet"
+                n = counted(len(shown), "step") if flush.steps else "no kernel yet"
                 lines.append(f"  {self.op}: {n}")
             for step in shown:
                 lines.append(f"  {step.number:3d} {step.kind:9s} {_amounts(step)}")
@@ -128,14 +128,9 @@ def _head(flush: FlushReport) -> Iterator[str]:
     for name, count, reason in flush.lanes:
         yield f"  {count} by {name}" + (f": not as one, because {reason}" if reason else "")
     if flush.steps:
-        kernels = _counted(len(flush.kernels), "kernel")
-        hosts = _counted(len(flush.host_steps), "host step")
+        kernels = counted(len(flush.kernels), "kernel")
+        hosts = counted(len(flush.host_steps), "host step")
         yield f"  {kernels}, {hosts}, {_number(flush.arena)}B of temporaries"
-
-
-def _counted(n: int, noun: str) -> str:
-    """A number and its noun."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _by_line(step: StepReport) -> list[tuple[str, str]]:

@@ -185,13 +185,18 @@ def site_text(state: Any) -> str:
 # -- the plan -----------------------------------------------------------------------------------
 
 
+def counted(n: int, noun: str, more: str = "s") -> str:
+    """A number and its noun; `more` makes the plural."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}{more}"
+
+
 def tier_of(plan: Any) -> str:
     """Say which tier runs a plan, and why."""
     if not isinstance(plan, TieredPlan):
         return "reference: compilation is off (WEND_COMPILE)"
     if plan.compiled is not None:
         n = len(plan.compiled.bound)
-        return f"machine code, bound to {n} {'set' if n == 1 else 'sets'} of sizes"
+        return f"machine code, bound to {counted(n, 'set')} of sizes"
     if plan.fault is not None:
         return f"reference: {plan.fault}"
     if plan.hopeless:

@@ -90,6 +90,11 @@ class Counters:
         self.busy = self.late = self.waited = self.visible = 0.0
         self.last = Round()
 
+    def add_bucket(self, n_bytes: int) -> None:
+        """Count a bucket that is handed over."""
+        self.buckets += 1
+        self.n_bytes += n_bytes
+
     def add(self, last: Round) -> None:
         """Add the times of a round that has ended."""
         self.last = last

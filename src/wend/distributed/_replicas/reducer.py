@@ -165,7 +165,7 @@ class Reducer:
 
     def reduce(self, bucket: Bucket, arrays: list[Any], divisor: int, clock: Round) -> Work:
         """Have the average of a bucket computed by the channel's thread; `found` is the result."""
-        kind, counters = _SUM, self.counters
+        kind = _SUM
         handed = time.perf_counter()
         wire = self.wire if self.wire is not None and bucket.dtype.itemsize > 2 else None
         if bucket.dtype.itemsize == 2:  # summed in float32, so the average is rounded once
@@ -194,10 +194,12 @@ class Reducer:
             clock.note_move(handed, begin, time.perf_counter())
             return out
 
-        counters.buckets += 1
-        counters.n_bytes += bucket.n_bytes
-        what = ("gradients", f"{bucket.dtype}", f"[{bucket.size}]", f"bucket {bucket.index}")
-        return self.channel.run(what, call, background=True)
+        return self.channel.run(self._counted(bucket), call, background=True)
+
+    def _counted(self, bucket: Bucket) -> tuple[str, str, str, str]:
+        """Count a bucket that is handed over; returns the parts by which ranks compare the call."""
+        self.counters.add_bucket(bucket.n_bytes)
+        return ("gradients", f"{bucket.dtype}", f"[{bucket.size}]", f"bucket {bucket.index}")
 
     def _reduce_in_spite(self, bucket: Bucket, arrays: list[Any], wire: np.dtype | None) -> Work:
         """As `reduce`, where ranks may be lost: divided by the ranks that have taken part.
@@ -225,10 +227,7 @@ class Reducer:
                     out[:] = out.astype(wire)
             return out
 
-        self.counters.buckets += 1
-        self.counters.n_bytes += bucket.n_bytes
-        what = ("gradients", f"{bucket.dtype}", f"[{bucket.size}]", f"bucket {bucket.index}")
-        work = Work(self.channel, what, call, None, user_site(), None)
+        work = Work(self.channel, self._counted(bucket), call, None, user_site(), None)
         return self.channel.submit(work, background=True)
 
     def write(self, number: int, array: np.ndarray) -> None:
@@ -496,8 +495,7 @@ class Exchange:
             reducer.fill(bucket, arrays, flat, 1)
             given = GradBucket(bucket, flat, reducer.parameters, bucket is buckets[-1])
             futures.append((bucket, hook(given)))
-            reducer.counters.buckets += 1
-            reducer.counters.n_bytes += bucket.n_bytes
+            reducer.counters.add_bucket(bucket.n_bytes)
         with self.clock.waiting():
             results = [(bucket, result_of(future)) for bucket, future in futures]
         self._check_all_live()

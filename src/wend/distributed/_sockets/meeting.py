@@ -160,19 +160,12 @@ def _place_of(listener: socket.socket, reached: str) -> Sequence[Any]:
 def _end_with_the_process(mesh: Mesh, line: SocketTransport | None = None) -> None:
     """Say goodbye when the process ends: without a goodbye, a process counts as lost."""
     mesh.last = line
+    has_failed, watch_no_more = _rank.watch_failure()
 
     def end() -> None:
-        if not _rank.is_leaving() and not failed:
+        if not _rank.is_leaving() and not has_failed():
             mesh.close()
 
-    failed: list[bool] = []
-    shown = sys.excepthook
-
-    def note(kind: Any, error: Any, traceback: Any) -> None:
-        failed.append(True)
-        shown(kind, error, traceback)
-
-    sys.excepthook = note
     atexit.register(end)
     util = sys.modules.get("multiprocessing.util")
     finalizer = None
@@ -180,8 +173,7 @@ def _end_with_the_process(mesh: Mesh, line: SocketTransport | None = None) -> No
         finalizer = util.Finalize(None, end, exitpriority=20)
 
     def undo() -> None:
-        if sys.excepthook is note:
-            sys.excepthook = shown
+        watch_no_more()
         if finalizer is not None:
             finalizer.cancel()
         atexit.unregister(end)

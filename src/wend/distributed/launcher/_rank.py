@@ -88,6 +88,23 @@ def is_leaving() -> bool:
     return _leaving
 
 
+def watch_failure() -> tuple[Callable[[], bool], Callable[[], None]]:
+    """Functions: whether an error has ended the program since now; and to watch no more."""
+    failed: list[bool] = []
+    shown = sys.excepthook
+
+    def note(kind: Any, error: Any, traceback: Any) -> None:
+        failed.append(True)
+        shown(kind, error, traceback)
+
+    def undo() -> None:
+        if sys.excepthook is note:
+            sys.excepthook = shown
+
+    sys.excepthook = note
+    return lambda: bool(failed), undo
+
+
 def begin() -> None:
     """Open the channel that the guard has left, and report uncaught errors through it."""
     global _channel

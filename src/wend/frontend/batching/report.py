@@ -7,6 +7,7 @@ from html import escape
 from wend.base.errors import ArgumentError
 from wend.core import _hot
 from wend.runtime.batching.report import NOTED, Flushed, Grouped, Noted, flushed
+from wend.runtime.report import counted
 
 __all__ = ["Batches", "batches"]
 
@@ -102,6 +103,5 @@ def _how(group: Grouped) -> str:
         more = "" if len(group.gathered) <= 4 else ", ..."
         text += f"; gathered {shapes}{more}: {sum(n for _, n in group.gathered)} bytes"
     if group.shared:
-        noun = "operand" if group.shared == 1 else "operands"
-        text += f"; {group.shared} {noun} read in place"
+        text += f"; {counted(group.shared, 'operand')} read in place"
     return f"{text}; {group.why}" if group.why else text

@@ -8,7 +8,7 @@ from typing import Any
 from wend.core import _hot
 from wend.core._types import LeafPrimitive
 from wend.core.provenance import Site
-from wend.runtime.report import name_of, tier_of
+from wend.runtime.report import counted, name_of, tier_of
 
 __all__ = ["PathMap", "PathStretch", "paths"]
 
@@ -58,15 +58,15 @@ class PathMap:
     def __str__(self) -> str:
         rows = [row for stretch in self.stretches for row in stretch.walk()]
         ends = sum(1 for _, x in rows if x.ended)
-        lines = [f"{_counted(ends, 'path')}, {_counted(len(rows), 'stretch', 'es')}"]
+        lines = [f"{counted(ends, 'path')}, {counted(len(rows), 'stretch', 'es')}"]
         for depth, x in rows[:SHOWN]:
             ops = f"{x.first} ... {x.last}" if x.ops > 1 else x.first
-            count = _counted(x.ops, "op") if x.ops else "operands"
+            count = counted(x.ops, "op") if x.ops else "operands"
             at = f" at {x.place}" if x.place else ""
             lines.append(f"{'  ' * depth}{_times(x.taken)}: {count}, {ops}{at}")
             lines += [f"{'  ' * depth}  ends here {_times(x.ended)}: {plan}" for plan in x.plans]
         if len(rows) > SHOWN:
-            lines.append(f"... {_counted(len(rows) - SHOWN, 'more stretch', 'es')}")
+            lines.append(f"... {counted(len(rows) - SHOWN, 'more stretch', 'es')}")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -81,10 +81,6 @@ def paths() -> PathMap:
     _hot.synchronize()
     found = [_stretch(state) for state in _hot.current_trace().root.offspring()]
     return PathMap(sorted(found, key=lambda x: -x.taken))
-
-
-def _counted(n: int, noun: str, more: str = "s") -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}{more}"
 
 
 def _times(n: int) -> str:

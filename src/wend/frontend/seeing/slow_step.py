@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from wend.core import _hot
 from wend.runtime.flush_log import last_passes, last_step
-from wend.runtime.report import FlushReport, report
+from wend.runtime.report import FlushReport, counted, report
 
 __all__ = ["SlowReason", "WhySlow", "why_slow"]
 
@@ -40,7 +40,7 @@ class WhySlow:
             return "nothing has been computed yet"
         if not self.reasons:
             return (
-                f"nothing slowed the last step: {_counted(self.flushes, 'computation')} ran by "
+                f"nothing slowed the last step: {counted(self.flushes, 'computation')} ran by "
                 "ready machine code. Its kernels take the time: see wend.debug.explain()"
             )
         lines = []
@@ -75,10 +75,6 @@ def why_slow() -> WhySlow:
                 )
             )
     return found
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
@@ -136,7 +132,7 @@ def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
         found.append(
             SlowReason(
                 "host",
-                f"{where} has {_counted(len(hosts), 'step')} that no kernel computes: {names}, "
+                f"{where} has {counted(len(hosts), 'step')} that no kernel computes: {names}, "
                 f"first at {first} ({reason})",
                 "Such steps cost a call of NumPy each; another op may do the same.",
             )
