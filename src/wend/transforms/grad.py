@@ -203,8 +203,8 @@ class BackwardPass:
     def _floor(self) -> float:
         """The serial of the first segment that an input of the pass lies in.
 
-        A pass through all that a program has ever computed asks every region: done for each step
-        of a solver, say, this would take time that grows with the square of the number of steps.
+        Without this floor, a solver that asks for a gradient at each step would go through all
+        earlier steps each time.
         """
         if self.inputs is None or self.wanted:  # leaves may be used anywhere
             return 0

@@ -14,8 +14,8 @@ from wend.transforms.quick import differentiable_leaves
 class Reach:
     """The regions that gradients can come to from some seeds, latest first.
 
-    floor: the serial of the first segment that matters. Values come from earlier segments only, so
-    that earlier ones lead to no input of the pass.
+    floor: the serial of the first segment that matters. A segment reads values of earlier segments
+    only, so those before the floor lead to no input of the pass.
     """
 
     def __init__(
