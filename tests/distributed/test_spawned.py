@@ -213,7 +213,7 @@ def test_processes_meet_by_address_file_and_store(tmp_path):
 
 
 FAILING = """
-    import os, torch, torch.distributed as dist, torch.multiprocessing as mp
+    import os, time, torch, torch.distributed as dist, torch.multiprocessing as mp
 
     def work(rank, way):
         os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "127.0.0.1", "@PORT@"
@@ -224,6 +224,11 @@ FAILING = """
             dist.all_reduce(torch.ones(2))
         except RuntimeError as error:
             os.write(1, f"{type(error).__name__} {error}\\n".encode())
+            # Who leaves first might be heard of as lost before rank 1 is.
+            open(f"told{rank}", "w").close()
+            end = time.monotonic() + 30
+            while not os.path.exists(f"told{2 - rank}") and time.monotonic() < end:
+                time.sleep(0.01)
             os._exit(0)
 
     if __name__ == "__main__":
