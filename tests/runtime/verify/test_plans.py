@@ -52,3 +52,27 @@ def test_a_mean_that_is_wrong_is_none_that_cancels(monkeypatch):
     )
     with pytest.raises(DefectError, match="differ"):
         torch.tensor([1.0, -1.0, 0.5, -0.5]).exp().log().mean().item()
+
+
+def test_later_ops_hand_on_the_rounding_of_terms_that_cancel(monkeypatch):
+    real = cpu.CompiledPlan.execute
+    off = 1e-16
+
+    def rounded(plan, values, args):
+        """All is off by the rounding of terms of size 1."""
+        return {i: a + off for i, a in real(plan, values, args).items()}
+
+    monkeypatch.setattr(cpu.CompiledPlan, "execute", rounded)
+    a = torch.tensor([0.7, -0.3], dtype=torch.float64)
+    for later in (
+        lambda x: torch.where(a > 0, x, a * 1e-300),
+        lambda x: torch.neg(x).unsqueeze(0),
+        lambda x: x * 1e-3,
+        lambda x: torch.cat([x, a * 0.0]),
+        lambda x: (x * 2).relu(),
+    ):
+        off = 1e-16
+        later((a + 1.0) - (a + 1.0)).numpy()
+        off = 1e-7
+        with pytest.raises(DefectError, match="differ"):
+            later((a + 1.5) - (a + 1.5)).numpy()

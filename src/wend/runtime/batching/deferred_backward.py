@@ -29,6 +29,7 @@ from wend.runtime.numpy_executor.plan import ReferencePlan
 from wend.runtime.verify.flushes import Account, Shadow
 from wend.transforms.differentiate import FREED
 from wend.transforms.hooks import has_hooks
+from wend.transforms.quick import release
 
 _slabs: Any = _slabs_select.select()
 
@@ -131,6 +132,8 @@ class DeferredBackward:
         """
         execution = self.execution
         arrays = {i: _hot.ensure(_hot.value_of(g)) for i, g in seeds.items()}
+        if segment.structure.later is not self:  # meanwhile another fiber's pass has needed nodes
+            return False
         way = None
         if owner.plain() and not segment.hooks and not self.is_hooked():
             way = execution.reach(list(seeds))
@@ -171,26 +174,26 @@ class DeferredBackward:
         return not self.spent and 8 * len(reached) < self.execution.n_reached
 
     def resolve(self, segment: Segment) -> None:
-        """Compute the path again, node by node, so that the segment keeps what its nodes read.
-
-        Raises GraphError if a pass has gone through a part of the flush.
-        """
-        if self.spent:
-            raise GraphError(FREED)
+        """Compute the path again, node by node, so that the segment keeps what its nodes read."""
         values = []
         for i, type_ in enumerate(segment.types):
             value = self.leaves.get(i)
             if value is None:
                 value = _hot.held(type_, None)
             values.append(value)
-        compute_again(segment, values, self.roots)
+        made_of = self.execution.sorter.made_of
+        spent = [i for region in self.spent for i in made_of(region)]
+        compute_again(segment, values, self.roots, spent)
 
 
-def compute_again(segment: Segment, values: list[Value], roots: list[int]) -> None:
+def compute_again(
+    segment: Segment, values: list[Value], roots: list[int], spent: list[int]
+) -> None:
     """Compute a segment's path node by node, so that the segment keeps what its nodes need.
 
     values: the values of the path, of which the leaves have data
     roots: the values that a pass may begin with
+    spent: results of the nodes that passes have used up, which no second pass may go through
     """
     path = segment.structure
     for i in roots:
@@ -199,6 +202,9 @@ def compute_again(segment: Segment, values: list[Value], roots: list[int]) -> No
     plan.run(FlushJob(path.states, values, path.args, None, segment.sites, 0, [], None))
     segment.saved = values[roots[0]].segment.saved
     path.later = None
+    if spent:
+        segment.spent = frozenset(spent)
+        release(segment)
 
 
 class ParameterGradients:

@@ -144,6 +144,7 @@ cdef class SavedLanes:
     cdef public dict spent_in
     cdef object block
     cdef object owner
+    cdef dict waiting
     cdef long long start
 
     @cython.locals(batch=FlushJob, v=Value, part=tuple, pattern=PatternFields, first=Py_ssize_t,
@@ -160,6 +161,8 @@ cdef class SavedLanes:
                    pattern=PatternFields, shown=tuple)
     cpdef tuple shown(self, Py_ssize_t i, Py_ssize_t r)
     cdef bytearray marks_of(self, Py_ssize_t i)
+    @cython.locals(known=tuple)
+    cpdef turn_to(self, object owner)
     @cython.locals(slot=tuple)
     cpdef object seed(self, Py_ssize_t i)
     @cython.locals(row=Py_ssize_t, source="long long", marks=bytearray, place=Py_ssize_t,
@@ -170,7 +173,7 @@ cdef class SavedLanes:
     @cython.locals(found=list, rows=list, r=Py_ssize_t, marks=bytearray)
     cpdef list reached(self)
     cpdef forget(self)
-    @cython.locals(handle=Tensor)
+    @cython.locals(handle=Tensor, given=list)
     cpdef bint pass_on(self, object owner, Segment segment, dict seeds) except -1
     @cython.locals(uneven=bint, marks=bytearray)
     cdef bint goes_on_alike(self, dict smooth) except -1

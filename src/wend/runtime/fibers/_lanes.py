@@ -651,7 +651,8 @@ class SavedLanes:
     block     the memory of all these gradients; `room` is its (make, shape, dtype)
     marks     by result: which rows have a gradient
     marked    as `marks`, with None for a result without gradients
-    owner     the pass that is going to reach these lanes
+    owner     the pass that is going to reach these lanes, which has brought these gradients
+    waiting   the gradients that other passes have brought, by pass; None if there are none
     spent     the nodes that passes through all lanes have used up
     spent_in  the nodes that passes through some lanes have used up, by lane
 
@@ -681,6 +682,7 @@ class SavedLanes:
         self.marked = None
         self.block = None
         self.owner = None
+        self.waiting = None
         self.start = 0
         self.stride = 0
         self.spent = NOTHING
@@ -780,8 +782,26 @@ class SavedLanes:
         add_bytes(self.start + place + r * row, source, row, slot[5])
         return True
 
+    def turn_to(self, owner):
+        """Show the gradients that a pass has brought here; those of other passes wait.
+
+        Fibers take turns within their passes.
+        """
+        if self.marks:
+            if self.waiting is None:
+                self.waiting = {}
+            self.waiting[self.owner] = self.marks, self.marked, self.block, self.start
+        known = None if self.waiting is None else self.waiting.pop(owner, None)
+        if known is None:
+            self.forget()
+        else:
+            self.marks, self.marked, self.block, self.start = known
+        self.owner = owner
+
     def accept(self, owner, number, g):
         """Add to the gradient of a value of a lane."""
+        if self.owner is not owner:
+            self.turn_to(owner)
         r = number // self.stride
         i = number - r * self.stride
         found = self.number_of(r, i)
@@ -818,13 +838,21 @@ class SavedLanes:
     def pass_on(self, owner, segment, seeds):
         """Push gradients of results back to the lanes' operands; False if nodes are needed."""
         lane_batch = self.lane_batch
+        given = []
+        for number, handle in seeds.items():
+            given.append((number, ensure(refreshed(handle))))  # other fibers may run meanwhile
+        if self.owner is not owner:
+            self.turn_to(owner)
+        if segment.structure.later is not self:  # the pass of another fiber has needed nodes
+            self.give_back(seeds)
+            return False
         if segment.hooks or is_hooked(self.sources, lane_batch.leafy) or not owner.plain():
             self.pass_by_nodes(segment, seeds)
             return False
         if owner.ledger is None:
             owner.ledger = self.new_ledger(owner, segment, seeds)
-        for number, handle in seeds.items():
-            self.accept(owner, number, ensure(refreshed(handle)))
+        for number, g in given:
+            self.accept(owner, number, g)
         if owner.ledger.account is not None:
             self.check_in(owner, segment)
         known = None
@@ -1014,7 +1042,7 @@ def scatter_rows(values, offsets, size, source, wide, owner):
                 saved = saved_lanes_of(segment)
                 if saved is not None and saved.owner is not owner:
                     owner.come_by(segment)
-                    saved.owner = owner
+                    saved.turn_to(owner)
             if saved is None:
                 rest.append((source - start, n, v, at))
                 break

@@ -339,23 +339,21 @@ class LaneBatchBackward(_lanes.SavedLanes):  # type: ignore[misc]
             owner.come_by(segment)
 
     def resolve(self, segment: Segment) -> None:
-        """Compute the path again, node by node, so that the segment keeps what its nodes read.
-
-        Raises GraphError if a pass has gone through a part of the lanes.
-        """
-        if self.spent or self.spent_in:
-            raise GraphError(FREED)
+        """Compute the path again, node by node, so that the segment keeps what its nodes read."""
         path = segment.structure
         stride = self.stride
         values = [_hot.held(t, None) for t in path.types]
         roots = []
+        spent = []
         for r, pattern, _, leaves in lanes_of(self.parts, self.leaves):
             for i, value in zip(pattern.leaves, leaves, strict=True):
                 values[r * stride + i] = value
             roots += [r * stride + i for i in pattern.open_from(self.lane_batch.given)]
+            own = self.spent | self.spent_in.get(r, set())
+            spent += [r * stride + pattern.ops[at].first for at in own]
         segment.types, segment.args = path.types, path.args
         segment.inputs = dict(segment.inputs.items())
-        compute_again(segment, values, roots)
+        compute_again(segment, values, roots, spent)
 
 
 class Paths(LazyPath):

@@ -32,12 +32,11 @@ from wend.core.provenance import last_site, locate
 from wend.runtime.numpy_executor.plan import ReferencePlan
 from wend.runtime.numpy_executor.runners import graph_runner
 from wend.runtime.verify.plans import (
+    Limits,
     agree,
     bytes_of_dtype,
     evaluate,
     magnitude,
-    narrowest,
-    terms_of_sums,
     verify,
 )
 from wend.transforms.differentiate import segment_step
@@ -149,10 +148,10 @@ def verify_plan(batch: FlushJob, live: list[int]) -> None:
 
 def compare(batch: FlushJob, live: list[int], shadow: Shadow, plan: Any, env: list[Any]) -> None:
     """Raise DefectError, with the user's line, for the first value that differs."""
-    terms, widths = terms_of_sums(plan, env, batch), narrowest(plan, env)
+    limits = Limits(plan, env, batch)
     for i in sorted(live):
         found = batch.values[i].buffer
-        if found is None or agree(found, env[i], terms.get(i, 0.0), widths.get(i, 8)):
+        if found is None or limits.allow(i, found):
             continue
         node = next((n for n in shadow.path.nodes if i in n.outputs), None)
         name = "a value from outside" if node is None else node.prim.name

@@ -10,8 +10,7 @@ from wend.base import defects
 from wend.base.errors import DefectError
 from wend.core._hot import FlushJob
 from wend.core.provenance import locate
-from wend.ops.elementwise.arithmetic import Add, Div, Sub
-from wend.ops.elementwise.selection import Cast
+from wend.ops.elementwise.arithmetic import Add, Sub
 from wend.ops.reduce import Sum
 from wend.runtime.numpy_executor.plan import ReferencePlan
 
@@ -26,17 +25,12 @@ def verify(compiled: Any, batch: FlushJob) -> None:
     if expected is None:
         return
     found = compiled.execute(batch.values, batch.args)
-    terms = terms_of_sums(reference, expected, batch)
-    widths = narrowest(reference, expected)
-
-    def same(i: int) -> bool:
-        return agree(found[i], expected[i], terms.get(i, 0.0), widths.get(i, 8))
-
-    if found is None or all(map(same, found)):
+    limits = Limits(reference, expected, batch)
+    if found is None or all(limits.allow(i, array) for i, array in found.items()):
         return
-    wrong = first_wrong(reference, batch, expected, terms)
+    wrong = first_wrong(reference, batch, limits)
     if wrong is None:
-        wrong = next(i for i in found if not same(i))
+        wrong = next(i for i, array in found.items() if not limits.allow(i, array))
     node = next(n for n in reference.path.nodes if wrong in n.outputs)
     fault = DefectError(
         f"{node.prim.name}: machine code and the reference differ; this is a defect of Wend"
@@ -79,29 +73,63 @@ def call(step: Any, env: list[Any], types: list[Any], args: list[Any]) -> None:
         step.frees, step.donates = frees, donates
 
 
-def terms_of_sums(
-    reference: ReferencePlan, expected: list[Any], batch: FlushJob
-) -> dict[int, float]:
-    """Return the largest term of each value that is a sum: terms that cancel leave its rounding.
+class Limits:
+    """How far the values of a flush may be from those of the reference: see `terms_of_sums`."""
 
-    A mean is a sum that is divided and rounded to its type.  Its largest term is the sum's largest
-    term, divided and rounded in the same way.
+    def __init__(self, reference: ReferencePlan, expected: list[Any], batch: FlushJob) -> None:
+        self.reference = reference
+        self.expected = expected
+        self.batch = batch
+        self.widths = narrowest(reference, expected)
+        self.terms: dict[int, float] | None = None  # found at the first need
+
+    def allow(self, i: int, found: Any) -> bool:
+        """Return whether an array may be the value i."""
+        expected, width = self.expected[i], self.widths.get(i, 8)
+        if agree(found, expected, 0.0, width):
+            return True
+        if self.terms is None:
+            self.terms = terms_of_sums(self.reference, self.expected, self.batch, self.widths)
+        return agree(found, expected, self.terms.get(i, 0.0), width)
+
+
+def terms_of_sums(
+    reference: ReferencePlan, expected: list[Any], batch: FlushJob, widths: dict[int, int]
+) -> dict[int, float]:
+    """Return the largest term of each value that is a sum, or was made from sums.
+
+    Terms that cancel leave their rounding, a multiple of the largest term, in the sum.  Each later
+    op hands this error on: the op is run with its operands moved by the tolerated error.
+
+    widths: see `narrowest`
     """
     terms: dict[int, float] = {}
     types = [v.type for v in batch.values]
     for step in reference.steps:
-        if step.output is None:
-            continue
         if isinstance(step.node.prim, (Sum, Add, Sub)):
             parts = [max(magnitude(np.asarray(expected[i])), terms.get(i, 0)) for i in step.inputs]
-            terms[step.output] = max(parts)
-        elif isinstance(step.node.prim, (Div, Cast)) and step.inputs[0] in terms:
-            env = list(expected)
-            i = step.inputs[0]
-            env[i] = np.full_like(expected[i], terms[i])
-            with np.errstate(all="ignore"):
-                call(step, env, types, batch.args)
-            terms[step.output] = magnitude(np.asarray(env[step.output]))
+            terms[step.outputs[0]] = max(parts)
+            continue
+        for i in dict.fromkeys(step.inputs):
+            was = np.asarray(expected[i])
+            if i not in terms or was.dtype.kind not in "fc":
+                continue
+            tolerance = tolerance_of(was.dtype, widths.get(i, 8))
+            for moved in (was + tolerance * terms[i], was - tolerance * terms[i]):
+                env = list(expected)
+                env[i] = moved.astype(was.dtype)
+                try:
+                    with np.errstate(all="ignore"):
+                        call(step, env, types, batch.args)
+                except Exception as error:  # the moved operand is refused: its error cannot be told
+                    if not defects.by_rule(error):
+                        raise
+                    continue
+                for o in step.outputs:
+                    if np.asarray(expected[o]).dtype.kind in "fc":
+                        with np.errstate(all="ignore"):
+                            change = np.asarray(env[o]) - np.asarray(expected[o])
+                        terms[o] = max(terms.get(o, 0), magnitude(change) / tolerance)
     return terms
 
 
@@ -110,9 +138,7 @@ def magnitude(a: Any) -> float:
     return float(np.max(np.abs(a[np.isfinite(a)]).astype(np.float64), initial=1e-30))
 
 
-def first_wrong(
-    reference: ReferencePlan, batch: FlushJob, expected: list[Any], terms: dict[int, float]
-) -> int | None:
+def first_wrong(reference: ReferencePlan, batch: FlushJob, limits: Limits) -> int | None:
     """Return the first value that machine code computes differently, if all values are stored.
 
     Returns None if there is none, or machine code cannot run.
@@ -124,11 +150,7 @@ def first_wrong(
     found = whole.execute(batch.values, batch.args)
     if found is None:
         return None
-    widths = narrowest(reference, expected)
-    for i in ids:
-        if i in found and not agree(found[i], expected[i], terms.get(i, 0.0), widths.get(i, 8)):
-            return i
-    return None
+    return next((i for i in ids if i in found and not limits.allow(i, found[i])), None)
 
 
 def narrowest(reference: ReferencePlan, expected: list[Any]) -> dict[int, int]:
@@ -160,6 +182,14 @@ def bytes_of_dtype(dtype: Any) -> int:
     return int(dtype.itemsize // 2 if dtype.kind == "c" else dtype.itemsize)
 
 
+def tolerance_of(dtype: Any, width: int) -> float:
+    """Return how far results may differ, relative to the largest element.
+
+    width: bytes of the narrowest float that the results were made from
+    """
+    return TOLERANCE[min(dtype.itemsize, width)] if dtype.kind != "c" else 2e-4
+
+
 def agree(a: Any, b: Any, largest: float, width: int = 8) -> bool:
     """Return whether two arrays are equal up to the rounding of sums in another order.
 
@@ -171,7 +201,7 @@ def agree(a: Any, b: Any, largest: float, width: int = 8) -> bool:
         return False
     if a.dtype.kind in "biu":
         return bool(np.array_equal(a, b))
-    tolerance = TOLERANCE[min(a.dtype.itemsize, width)] if a.dtype.kind != "c" else 2e-4
+    tolerance = tolerance_of(a.dtype, width)
     wide = np.complex128 if a.dtype.kind == "c" else np.float64
     a, b = a.astype(wide), b.astype(wide)
     scale = max(magnitude(b), largest)
