@@ -47,6 +47,10 @@ class Store:
         """Set a key's bytes."""
         self._do("set", key, _bytes(value))
 
+    def hold(self, key: str, value: Any) -> None:
+        """Set a key's bytes, for as long as this process uses a TCPStore; elsewhere as `set`."""
+        self._do("hold", key, _bytes(value))
+
     def get(self, key: str) -> bytes:
         """The bytes of a key, which may be set later. Raises DistStoreError after the time."""
         self.wait([key])
@@ -187,6 +191,7 @@ def _append(table: Table, key: str, value: bytes) -> None:
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "set": _set,
+    "hold": _set,
     "get": lambda table, key: table[key],
     "add": _add,
     "append": _append,
@@ -315,15 +320,22 @@ class _Server(threading.Thread):
             threading.Thread(target=self._answer, args=(link,), daemon=True).start()
 
     def _answer(self, link: socket.socket) -> None:
+        held: Table = {}
         with link:
             while True:
                 try:
                     operation, args = receive_frame(link)
                 except OSError:  # the process has gone
-                    return
+                    break
+                if operation == "hold":
+                    held[args[0]] = args[1]
                 with self.lock:
                     found = _OPERATIONS[operation](self.table, *args)
                 send_frame(link, found)
+        with self.lock:
+            for key, value in held.items():
+                if self.table.get(key) == value:  # else another process has set the key meanwhile
+                    del self.table[key]
 
 
 class TCPStore(Store):

@@ -9,6 +9,7 @@ import queue
 import secrets
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from itertools import count
@@ -27,10 +28,16 @@ __all__ = ["meet_by_launcher", "meet_by_store"]
 
 _BACKLOG: Final = 512
 _CONNECT_SECONDS: Final = 10.0  # for all connections of processes that have met a moment ago
+_MET_SECONDS: Final = 60.0  # as before, by a store: on machines whose clocks and loads differ
+_PAUSE: Final = 0.1  # seconds until a process looks for the next store at an address
 #: Stores by address, with the number of meetings: the first process keeps a store to its end.
 _known: dict[str, list[Any]] = {}
 #: The number of meetings by stores that programs have made.
 _turns: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+
+class OtherRunError(DistNetworkError):
+    """A store serves an earlier run, or has just ended."""
 
 
 def meet_by_store(
@@ -39,34 +46,99 @@ def meet_by_store(
     """All processes that use an address or a store. Raises DistNetworkError after the time."""
     address = f"{os.environ.get('MASTER_ADDR')}:{os.environ.get('MASTER_PORT')}"
     place = address if url.startswith("env") else url
-    given = store is not None
-    if given:
+    if store is None:
+        mesh = _meet_at(place, url, rank, size, timeout)
+    else:
         turn = _turns.get(store, 0)
         _turns[store] = turn + 1
-    else:
-        if place not in _known:
-            found, _, _ = next(iter(rendezvous(url, rank, size, timeout=timeout)))
-            _known[place] = [found, 0]
-        store, turn = _known[place]
-        _known[place][1] += 1
-    inner = store
-    while hasattr(inner, "underlying_store"):
-        inner = inner.underlying_store
-    reached = inner.host if isinstance(inner, TCPStore) else "127.0.0.1"
-    with _listener(reached) as listener:
-        if rank == 0:
-            store.set(f"wend/{turn}/token", secrets.token_hex())
-        store.set(f"wend/{turn}/{rank}", json.dumps(_place_of(listener, reached)))
-        keys = [f"wend/{turn}/{name}" for name in ("token", *range(size))]
-        store.wait(keys, timeout)
-        token, *rows = (store.get(key).decode() for key in keys)
-        places = {k: (host, port) for k, (host, port) in enumerate(map(json.loads, rows))}
-        mesh = connect(rank, listener, places, token, timeout.total_seconds())
-    if isinstance(store, FileStore) and not given:
-        store.close()  # the last process takes the file away
-        del _known[place]
+        mesh = _meet(store, turn, rank, size, timeout)
     _end_with_the_process(mesh)
     return SocketTransport(mesh, range(size), WORLD)
+
+
+def _meet_at(place: str, url: str, rank: int, size: int, timeout: timedelta) -> Mesh:
+    """Connections with all processes that use an address.
+
+    A process that is started again may find the store of the run before, until that run has ended.
+    Such a process looks for the next store at the same address.
+    """
+    end = time.monotonic() + timeout.total_seconds()
+    while True:
+        left = timedelta(seconds=max(end - time.monotonic(), 0.0))
+        store = None
+        try:
+            store, turn = _next_at(place, url, rank, size, left)
+            mesh = _meet(store, turn, rank, size, left)
+        except DistNetworkError as error:
+            again = isinstance(error, OtherRunError) or _may_start_again()
+            by_network = store is None or isinstance(_inner(store), TCPStore)
+            if rank == 0 or not (again and by_network) or time.monotonic() > end:
+                raise
+        else:
+            if isinstance(store, FileStore):
+                store.close()  # the last process takes the file away
+                del _known[place]
+            return mesh
+        if store is not None:
+            store.close()
+            del _known[place]
+        time.sleep(_PAUSE)
+
+
+def _next_at(place: str, url: str, rank: int, size: int, timeout: timedelta) -> tuple[Any, int]:
+    """The store of an address, and the number of the next meeting there."""
+    if place not in _known:
+        try:
+            store, _, _ = next(iter(rendezvous(url, rank, size, timeout=timeout)))
+        except DistNetworkError as error:
+            raise OtherRunError(str(error)) from error
+        _known[place] = [store, 0]
+    known = _known[place]
+    known[1] += 1
+    return known[0], known[1] - 1
+
+
+def _meet(store: Any, turn: int, rank: int, size: int, timeout: timedelta) -> Mesh:
+    """Connections with all processes of a meeting.
+
+    Each process says where it listens. Rank 0 tells all when all have said so.
+
+    Raises OtherRunError if rank 0 has told of another process as this rank.
+    """
+    inner = _inner(store)
+    reached = inner.host if isinstance(inner, TCPStore) else "127.0.0.1"
+    start = f"wend/{turn}"
+    with _listener(reached) as listener:
+        own = [*_place_of(listener, reached), secrets.token_hex(8)]
+        say = store.hold if isinstance(inner, TCPStore) else store.set
+        say(f"{start}/{rank}", json.dumps(own))
+        if rank == 0:
+            keys = [f"{start}/{k}" for k in range(size)]
+            store.wait(keys, timeout)
+            rows = [json.loads(store.get(key)) for key in keys]
+            store.set(f"{start}/world", json.dumps([secrets.token_hex(), rows]))
+        store.wait([f"{start}/world"], timeout)
+        token, rows = json.loads(store.get(f"{start}/world"))
+        if rows[rank] != own:
+            raise OtherRunError(
+                f"init_process_group: rank {rank}: the processes of another run have met here; "
+                "use a new file or store for each run, and let all processes of a run end"
+            )
+        places = {k: (host, port) for k, (host, port, _) in enumerate(rows)}
+        seconds = min(timeout.total_seconds(), _MET_SECONDS)
+        return connect(rank, listener, places, token, seconds)
+
+
+def _inner(store: Any) -> Any:
+    """The store below stores that add prefixes."""
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    return store
+
+
+def _may_start_again() -> bool:
+    """Whether the launcher starts processes that fail again: rank 0 may be about to come back."""
+    return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS") or 0) > 0
 
 
 def meet_by_launcher(number: int, timeout: timedelta, shrunk: Any) -> SocketTransport:

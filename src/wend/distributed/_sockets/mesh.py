@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import selectors
 import socket
 import struct
 import threading
@@ -23,6 +24,7 @@ __all__ = ["Mesh", "PeerLost", "connect"]
 _HEADER: Final = struct.Struct("!QqQ")  # context, tag, bytes that follow
 _HELLO: Final = struct.Struct("!Q")
 _LONGEST_HELLO: Final = 4096
+_PAUSE: Final = 0.001  # seconds until connections are looked at again
 _GOODBYE: Final = 0  # the context of a word that a process ends as planned
 Key = tuple[int, int, int]  # context, tag, process
 
@@ -187,7 +189,7 @@ def connect(
     places: address and port at which each process listens
     token: tells this run from others; whoever reads the store knows the token, too
     seconds: for all connections together
-    Raises DistNetworkError if a process does not answer in time.
+    Raises DistNetworkError if a process does not answer in time, or ends meanwhile.
     """
     links: dict[int, socket.socket] = {}
     end = time.monotonic() + seconds
@@ -206,7 +208,8 @@ def connect(
                 links[peer].sendall(_HELLO.pack(len(hello)) + hello)
         while len(links) < len(places) - 1:
             rest = left()
-            listener.settimeout(rest)
+            if not _calls(listener, links, rest):
+                continue
             link, _ = listener.accept()
             greeted = _greeted(link, token, rest)
             if greeted is None or greeted in links or greeted not in places:
@@ -224,6 +227,21 @@ def connect(
         link.settimeout(None)
         link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return Mesh(own, links)
+
+
+def _calls(listener: socket.socket, links: dict[int, socket.socket], seconds: float) -> bool:
+    """Wait until something comes; whether a process calls. Raises ConnectionError at an end."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        for peer, link in links.items():
+            selector.register(link, selectors.EVENT_READ, peer)
+        ready = [key.data for key, _ in selector.select(seconds)]
+    for peer in ready:
+        if peer is not None and not links[peer].recv(1, socket.MSG_PEEK):
+            raise ConnectionError(f"rank {peer} has ended")
+    if ready and None not in ready:
+        time.sleep(_PAUSE)  # a process that has all its connections sends already
+    return None in ready
 
 
 def _greeted(link: socket.socket, token: str, seconds: float) -> int | None:
