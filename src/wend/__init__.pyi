@@ -80,6 +80,7 @@ from wend.frontend.autograd.backward import set_grad_enabled as set_grad_enabled
 from wend.frontend.batching.batched import autobatch as autobatch
 from wend.frontend.batching.batched import batched as batched
 from wend.frontend.checks import _assert as _assert
+from wend.frontend.checks import _assert_async as _assert_async
 from wend.frontend.checks import _check as _check
 from wend.frontend.checks import _check_index as _check_index
 from wend.frontend.checks import _check_is_size as _check_is_size

@@ -1,6 +1,8 @@
 """Modules that libraries import: operators of their own, trees, hubs, profilers, processes."""
 
+import importlib
 import json
+import typing
 
 import numpy as np
 import pytest
@@ -16,6 +18,11 @@ from wend.nn.attention.flex_attention import (
     or_masks,
 )
 from wend.utils import _pytree as pytree
+
+try:
+    import torch as _TORCH
+except ImportError:
+    _TORCH = None
 
 
 def test_an_operator_with_a_gradient():
@@ -181,6 +188,36 @@ def test_checks():
             check(False, lambda: "why")
     with pytest.raises(RuntimeError):
         wend._check_tensor_all(wend.tensor([True, False]))
+
+
+def test_a_tensor_is_asserted():
+    """As PyTorch: a tensor with a single element that is zero is an error; see `_assert_async`."""
+    given = [[False], [True], [2.0], [0.0], [True, True], []]
+    for values in given:
+        found = _outcome(wend, values)
+        if _TORCH is not None:
+            assert found == _outcome(_TORCH, values)
+        assert (found is None) == (values in ([True], [2.0]))
+    with pytest.raises(RuntimeError, match="scale is not positive"):
+        wend._assert_async(wend.tensor(-1.0) > 0, "scale is not positive")
+    with pytest.raises(TypeError, match="must be Tensor, not bool"):
+        wend._assert_async(True)
+
+
+def _outcome(package, values):
+    """None, or RuntimeError."""
+    try:
+        return package._assert_async(package.tensor(values))
+    except RuntimeError:
+        return RuntimeError
+
+
+def test_names_of_typing_in_annotations():
+    annotations = importlib.import_module("wend.jit.annotations")
+
+    assert annotations.List[int] == typing.List[int]  # noqa: UP006
+    assert annotations.Optional[int] == typing.Optional[int]  # noqa: UP045
+    assert annotations.Dict[str, annotations.Any] == typing.Dict[str, typing.Any]  # noqa: UP006
 
 
 def test_types_that_can_be_named_only():

@@ -1,5 +1,7 @@
 """torch.onnx.export of whole functions and modules: onnxruntime computes what the program does."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -261,6 +263,20 @@ def test_names_sizes_opsets_and_files(tmp_path):
     )
     with pytest.raises(ValueError, match="18 to 24"):
         torch.onnx.export(model, (randn(2, 4),), opset_version=9)
+
+
+def test_a_model_is_written_to_a_buffer():
+    model, x = nn.Linear(4, 3), randn(2, 4)
+    buffer, second = io.BytesIO(), io.BytesIO()
+    program = torch.onnx.export(model, (x,), buffer, input_names=["rows"], dynamo=False)
+    program.save(second)
+    assert buffer.getvalue() == second.getvalue()
+    runs = onnxruntime.InferenceSession(buffer.getvalue())
+    found = runs.run(None, {"rows": x.numpy()})[0]
+    np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    for option in ({"external_data": True}, {"report": True}):
+        with pytest.raises(ValueError, match=f"{next(iter(option))} writes a second file"):
+            torch.onnx.export(model, (x,), io.BytesIO(), **option)
 
 
 def test_errors_of_branches_are_reported():

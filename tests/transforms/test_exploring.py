@@ -345,6 +345,21 @@ def test_values_that_python_needs_are_refused(function):
         explore(function, (torch.rand(3),))
 
 
+def test_a_size_is_an_int_to_the_users_checks():
+    """As in PyTorch, whose exported sizes pass `isinstance(n, int)`."""
+
+    def checks(x):
+        rows, columns = x.shape
+        for n in (rows, columns, rows * columns + 1, x.numel()):
+            if not isinstance(n, int) or isinstance(n, (bool, float)):
+                raise TypeError(type(n))
+        return x.reshape(columns, rows) * rows
+
+    graph = explore(checks, (torch.rand(2, 3),))
+    x = torch.rand(4, 5)
+    np.testing.assert_array_equal(run(graph, [x], {}), x.numpy().reshape(5, 4) * 4)
+
+
 def test_python_state_that_changes_is_refused():
     calls = []
 

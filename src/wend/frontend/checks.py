@@ -11,6 +11,7 @@ from wend.core.primitive import ops
 
 __all__ = [
     "_assert",
+    "_assert_async",
     "_check",
     "_check_index",
     "_check_is_size",
@@ -28,6 +29,20 @@ Message = Callable[[], object] | None
 def _assert(condition: Any, message: object) -> None:
     """Raises AssertionError unless the condition holds."""
     assert condition, message
+
+
+def _assert_async(input: Any, assert_msg: str | None = None) -> None:
+    """Raises RuntimeError if the single element of a tensor is zero.
+
+    The value is computed at once, so the error comes from this line.  Raises RuntimeError for a
+    tensor of another number of elements, and TypeError for anything but a tensor.
+    """
+    if not isinstance(input, Tensor):
+        raise ArgumentTypeError(
+            f"_assert_async(): argument 'input' must be Tensor, not {type(input).__name__}"
+        )
+    if not input:
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
 
 
 def _check_with(error_type: type[BaseException], cond: Any, message: Message = None) -> None:

@@ -1,10 +1,21 @@
-"""torch.jit.annotations: types of parameters that are a number or a list of numbers."""
+"""torch.jit.annotations: names of types for signatures of scripted functions."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+# Programs import the names of typing from here, which PyTorch's module has too.
+from typing import Any, Dict, List, Optional, Tuple, TypeVar, Union  # noqa: UP035
 
-__all__ = ["BroadcastingList1", "BroadcastingList2", "BroadcastingList3"]
+__all__ = [
+    "Any",
+    "BroadcastingList1",
+    "BroadcastingList2",
+    "BroadcastingList3",
+    "Dict",
+    "List",
+    "Optional",
+    "Tuple",
+    "Union",
+]
 
 _T = TypeVar("_T")
 

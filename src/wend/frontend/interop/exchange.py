@@ -104,7 +104,7 @@ def tolist(self: Tensor) -> Any:
     if explored is not None and explored(self):
         if self.dim() == 0:
             return self.item()
-        if isinstance(self.shape[0], int):
+        if type(self.shape[0]) is int:
             return [x.tolist() for x in self.unbind(0)]
     array = _hot.ensure(_hot.refreshed(self))
     if self.dtype is bfloat16:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class ONNXProgram:
 
     def save(
         self,
-        destination: str | os.PathLike[str],
+        destination: str | os.PathLike[str] | IO[bytes],
         *,
         include_initializers: bool = True,
         keep_initializers_as_inputs: bool = False,
@@ -63,7 +63,10 @@ class ONNXProgram:
     ) -> None:
         """Write the model to a file; external_data: weights in a second file, NAME.data.
 
-        Raises NotImplementedInWend for a model without its weights, or with weights as inputs.
+        destination: a path, or a file or buffer that is open for writing bytes
+
+        Raises NotImplementedInWend for a model without its weights, or with weights as inputs, and
+        ArgumentError for external_data without a path.
         """
         if not include_initializers or keep_initializers_as_inputs:
             raise NotImplementedInWend(
@@ -72,10 +75,10 @@ class ONNXProgram:
             )
         import onnx
 
-        path = os.fspath(destination)
         if not external_data:
-            onnx.save_model(self.model_proto, path)
+            onnx.save_model(self.model_proto, destination)
             return
+        path = _path(destination, "external_data")
         data = os.path.basename(path) + ".data"
         whole = os.path.join(os.path.dirname(path), data)
         if os.path.exists(whole):
@@ -124,7 +127,7 @@ class _Session:
 def export(
     model: Callable[..., Any] | ExportedProgram,
     args: Any = (),
-    f: str | os.PathLike[str] | None = None,
+    f: str | os.PathLike[str] | IO[bytes] | None = None,
     *,
     kwargs: dict[str, Any] | None = None,
     verbose: bool | None = None,
@@ -142,7 +145,7 @@ def export(
 ) -> ONNXProgram:
     """Write a module, function or ExportedProgram as an ONNX model.
 
-    f: the file, if there is to be a file
+    f: the path of the file, or an open file or buffer, if the model is to be written
     args, kwargs: example arguments (a tensor alone counts as a tuple)
     opset_version: 18 to 24, by default 21
     dynamic_shapes: as in `torch.export.export`     dynamic_axes: as in PyTorch, by names of inputs
@@ -158,13 +161,15 @@ def export(
 
     Raises ImportError without the `onnx` package, and ExploreError where there is no static graph.
     Raises UnsupportedOperatorError for an op that ONNX lacks, and OnnxExporterError where a
-    comparison finds a difference.
+    comparison finds a difference, and ArgumentError for report or external_data without a path.
     """
     import onnx
 
     opset = DEFAULT_OPSET if opset_version is None else opset_version
     if opset not in OPSETS:
         raise ArgumentError(f"onnx.export: opset_version is 18 to 24, not {opset_version}")
+    if f is not None and report:
+        _path(f, "report")
     given = (args,) if isinstance(args, Tensor) else tuple(args)
     kwargs = dict(kwargs or {})
     names = list(input_names or [])
@@ -186,9 +191,20 @@ def export(
     if f is not None:
         made.save(f, external_data=external_data)
         if report:
-            with open(os.path.splitext(os.fspath(f))[0] + ".md", "w", encoding="utf-8") as file:
+            name = os.path.splitext(_path(f, "report"))[0] + ".md"
+            with open(name, "w", encoding="utf-8") as file:
                 file.write(text)
     return made
+
+
+def _path(destination: str | os.PathLike[str] | IO[bytes], option: str) -> str:
+    """The path of the model's file, which an option needs for a file beside."""
+    if not isinstance(destination, (str, os.PathLike)):
+        raise ArgumentError(
+            f"onnx.export: {option} writes a second file beside the model, so the model's file is "
+            f"given as a path, not as a {type(destination).__name__}"
+        )
+    return os.fspath(destination)
 
 
 def _explored(model: Any, args: Any, kwargs: dict[str, Any], shapes: Any) -> ExportedProgram:

@@ -56,6 +56,11 @@ class Extent(SymInt):
     def __init__(self, expr: Expr, hint: int, guards: Any) -> None:
         super().__init__(expr, hint, guards)
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """`int`, so that `isinstance(x.shape[0], int)` holds in the user's checks."""
+        return int
+
     def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
         found = super()._binary(op, other, swap)
         if isinstance(found, SymInt) and not isinstance(found, Extent):
