@@ -51,6 +51,7 @@ class Recorder:
         self.shapes: Shapes = {}
         self.n = 0
         self.hints: list[TensorType] = []  # concrete types, by id
+        self.grad = True  # False while ops are recorded that gradients do not flow through
 
     def tensor(self, shape: tuple[Any, ...], hint: TensorType) -> Any:
         """A tensor that stands for the next input, or for the next result; `hint` is its type."""
@@ -97,7 +98,8 @@ class Recorder:
             outputs.append(self.n)
             results.append(self.tensor(tuple(shape), hint))
         numbers = tuple([expr_of(a) for a in args])
-        self.nodes.append(Node(prim, program, ids, tuple(outputs), numbers, program.differentiable))
+        grad = self.grad and program.differentiable
+        self.nodes.append(Node(prim, program, ids, tuple(outputs), numbers, grad))
         wrap = program.wrap
         return results[0] if wrap is None else wrap(results)
 

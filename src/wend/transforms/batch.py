@@ -7,7 +7,8 @@ same for a graph.  `vmap` (see levels.py) records `Batched` ops while the user's
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -32,7 +33,7 @@ from wend.core.symbolic import (
     sym_max,
     sym_min,
 )
-from wend.core.symtrace import flatten_outputs
+from wend.core.symtrace import Recorder, flatten_outputs
 
 __all__ = [
     "Batched",
@@ -182,7 +183,8 @@ def interpret(
         operands = [env[i] for i in node.inputs]
         node_flags = tuple([on[i] for i in node.inputs])
         values = [_evaluate(e, tensors, flags, args) for e in node.args]
-        results, is_batched = apply(node.prim, node_flags, operands, values)
+        with _nullcontext if node.grad else _without_gradients():
+            results, is_batched = apply(node.prim, node_flags, operands, values)
         for o, x in zip(node.outputs, results, strict=True):
             env[o], on[o] = x, is_batched
     out: list[tuple[Any, bool]] = []
@@ -191,6 +193,23 @@ def interpret(
             raise GraphError("a graph without one of its outputs cannot be run")
         out.append((env[i], on[i]))
     return out
+
+
+_nullcontext = nullcontext()
+
+
+@contextmanager
+def _without_gradients() -> Iterator[None]:
+    """Inside the block a rule's ops are recorded so that no gradients flow through them."""
+    recorder = _hot.current_trace().symbolic
+    if not isinstance(recorder, Recorder):  # a user's trace, whose mode tells
+        yield
+        return
+    before, recorder.grad = recorder.grad, False
+    try:
+        yield
+    finally:
+        recorder.grad = before
 
 
 def _apply(prim: Any, flags: Flags, tensors: list[Any], args: list[Any]) -> tuple[list[Any], bool]:

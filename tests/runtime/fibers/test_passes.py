@@ -174,3 +174,34 @@ def test_a_failed_pass_leaves_no_gradients_behind() -> None:
         return len(failed)
 
     Program(4, finish).check()
+
+
+def test_no_gradients_through_what_a_part_without_gradients_computes() -> None:
+    def finish(loss: torch.Tensor, x: torch.Tensor, k: int) -> Any:
+        with torch.no_grad():
+            scale = x.abs().max() + loss
+        y = (x / (1 + scale)).sum() + loss
+        if y.item() > 0:
+            y = y * 0.9
+        with torch.no_grad():
+            scale = y.exp()
+        y = y / scale + (y * y.detach())
+        assert y.item() == y.item()
+        y.backward()
+        return y.detach()
+
+    Program(4, finish).check()
+
+
+def test_a_pass_of_some_examples_counts_these_anew() -> None:
+    """Members of a group are indexed by their numbers among those that run."""
+
+    def finish(loss: torch.Tensor, x: torch.Tensor, k: int) -> Any:
+        y = x[torch.tensor([k % WIDTH, 0])] * loss
+        y = y * float(y.detach().abs().mean())
+        z = torch.gather(y, 0, torch.tensor([1, 0, k % 2]))
+        assert z.sum().item() == z.sum().item()
+        z.index_select(0, torch.tensor([2, k % 3])).sum().backward()
+        return z.detach()
+
+    Program(5, finish).check()

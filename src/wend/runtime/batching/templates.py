@@ -15,6 +15,7 @@ from typing import Any
 from wend.base import defects
 from wend.base.collecting import CollectionPaused
 from wend.base.devices import CPU
+from wend.base.dtypes import INT
 from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Value
 from wend.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents, live_nodes
@@ -188,6 +189,20 @@ def region_path(nodes: list[Any], types: list[Any]) -> tuple[PathGraph, list[int
     return path, values
 
 
+def places_of(path: PathGraph) -> set[int]:
+    """Return the integers that may tell the members of a group apart.
+
+    Batching rules index members by `arange`.  A backward function that runs for some members only
+    has to number these anew, so it computes such integers again.
+    """
+    found: set[int] = set()
+    for node in path.nodes:
+        if node.prim.random or (node.inputs and found.isdisjoint(node.inputs)):
+            continue
+        found.update(o for o in node.outputs if dtype_of(path.shapes[o]).category == INT)
+    return found
+
+
 def guards_of(
     program: Any, ins: tuple[int, ...], args: Any, expander: Expander, n: int
 ) -> tuple[Any, ...]:
@@ -351,7 +366,10 @@ class Template:
         seeds = [i for i, on in zip(results, self.given, strict=True) if on]
         active = [i for i, on in enumerate(self.needs) if on]
         if seeds and active:
-            results += sorted(read_later(path, seeds, active) - set(results), reverse=True)
+            later = read_later(path, seeds, active) - set(results)
+            if lift:
+                later -= places_of(path)
+            results += sorted(later, reverse=True)
         self.n_results = len(results)
         self.forward = TemplateFunction(path, results, self.types, self.numbers)
         self.body: Any = None
