@@ -137,7 +137,7 @@ _LAZY = frozenset(
     "random special masked testing distributed distributions multiprocessing amp serialization "
     "types version overrides hub sparse accelerator mps mtia xpu return_types debug aot fx "
     "_dynamo _inductor _higher_order_ops ao _C __config__ _custom_ops _tensor_str futures "
-    "library profiler quasirandom storage _utils functional xp".split()
+    "library profiler quasirandom storage torch_version _utils functional xp".split()
 )
 
 

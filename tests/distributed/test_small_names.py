@@ -91,3 +91,20 @@ def test_copies_on_a_single_device():
     assert args == ((x,),) and kwargs == ({"a": 1},)
     (y,) = wrapped.parallel_apply(wrapped.replicate(layer, ["cpu"]), args, None)
     assert torch.equal(wrapped.gather([y], "cpu"), layer(x))
+
+
+def test_membership_and_names_of_groups():
+    real = pytest.importorskip("torch").distributed
+    for made in (dist, real):
+        made.init_process_group("gloo", store=made.HashStore(), rank=0, world_size=1)
+        try:
+            world, part = made.group.WORLD, made.new_group([0])
+            assert not any(made._rank_not_in_group(group) for group in (None, world, part))
+            assert made._rank_not_in_group(made.GroupMember.NON_GROUP_MEMBER)
+            names = [made._get_process_group_name(group) for group in (world, part)]
+            assert len(set(names)) == 2 and "None" not in names
+            made.destroy_process_group(part)
+            assert made._get_process_group_name(part) == "None"
+            assert made.distributed_c10d._rank_not_in_group is made._rank_not_in_group
+        finally:
+            made.destroy_process_group()

@@ -13,6 +13,7 @@ from wend.autograd.grad_mode import (
 )
 from wend.autograd.gradcheck import gradcheck, gradgradcheck
 from wend.autograd.variable import Variable
+from wend.base.lazy_modules import load_when_named
 from wend.frontend.autograd.backward import backward, grad
 from wend.frontend.autograd.grad_modes import (
     is_anomaly_check_nan_enabled,
@@ -45,3 +46,5 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+load_when_named(__name__, "profiler_util")

@@ -1,5 +1,6 @@
 """torch.distributed: processes that communicate, by MPI or by sockets."""
 
+from wend.base.lazy_modules import load_when_named
 from wend.distributed import _setup
 from wend.distributed._collectives import (
     _all_gather_base,
@@ -27,6 +28,8 @@ from wend.distributed._faults import (
     QueueEmptyError,
 )
 from wend.distributed._group import Backend, BackendConfig, GroupMember, ProcessGroup, group
+from wend.distributed._group import process_group_name as _get_process_group_name
+from wend.distributed._group import rank_not_in_group as _rank_not_in_group
 from wend.distributed._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from wend.distributed._objects import (
     all_gather_object,
@@ -103,6 +106,8 @@ __all__ = [
     "_CoalescingManager",
     "_all_gather_base",
     "_coalescing_manager",
+    "_get_process_group_name",
+    "_rank_not_in_group",
     "_reduce_scatter_base",
     "all_gather",
     "all_gather_coalesced",
@@ -151,3 +156,5 @@ __all__ = [
     "supports_complex",
 ]
 __all__ += _setup.__all__
+
+load_when_named(__name__, "algorithms distributed_c10d rpc")

@@ -232,3 +232,13 @@ def resolve(given: Any) -> ProcessGroup:
             f"group: expected a ProcessGroup or None, got {type(given).__name__}"
         )
     return given
+
+
+def rank_not_in_group(group: ProcessGroup | None) -> bool:
+    """Whether this process is no member of a group; None is the group of all ranks."""
+    return group is not None and resolve(group).own < 0
+
+
+def process_group_name(pg: ProcessGroup) -> str:
+    """The name of a group of this process; "None" of a group that has ended, or of no group."""
+    return pg.group_name if pg in state.groups else "None"

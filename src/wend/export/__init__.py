@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from wend.base.lazy_modules import load_when_named
 from wend.export._dims import Dim, dims
 from wend.export._examples import AdditionalInputs, ShapesCollection
 from wend.export._program import (
@@ -39,3 +40,6 @@ def register_dataclass(cls: type[Any], *, serialized_type_name: str | None = Non
     from wend.utils import _pytree
 
     _pytree.register_dataclass(cls, serialized_type_name=serialized_type_name)
+
+
+load_when_named(__name__, "dynamic_shapes exported_program")
