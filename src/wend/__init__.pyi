@@ -332,6 +332,7 @@ from wend import sparse as sparse
 from wend import special as special
 from wend import storage as storage
 from wend import testing as testing
+from wend import torch_version as torch_version
 from wend import types as types
 from wend import utils as utils
 from wend import version as version
