@@ -86,10 +86,20 @@ _STORAGES = (
     "BoolStorage ByteStorage CharStorage DoubleStorage FloatStorage IntStorage LongStorage "
     "ShortStorage HalfStorage BFloat16Storage"
 ).split()
+_FOREACH_PAIRS = (  # each with a twin that writes to its operands
+    "abs acos add addcdiv addcmul asin atan ceil clamp_max clamp_min cos cosh div erf erfc exp "
+    "expm1 floor frac lerp lgamma log log10 log1p log2 maximum minimum mul neg pow reciprocal "
+    "round rsqrt sigmoid sign sin sinh sqrt sub tan tanh trunc"
+).split()
+_FOREACH = [
+    *(f"_foreach_{name}{end}" for name in _FOREACH_PAIRS for end in ("", "_")),
+    *(f"_foreach_{name}" for name in "clone copy_ max mm norm powsum zero_".split()),
+]
 
 #: Names that load with their module, when first used.
 _ELSEWHERE = {
     **dict.fromkeys(_AS_SCHEMAS, "wend.nn.functional._as_schemas"),
+    **dict.fromkeys(_FOREACH, "wend.frontend.rare.foreach"),
     **dict.fromkeys(_SWITCHES, "wend.frontend.rare.switches"),
     **dict.fromkeys(_STORAGES, "wend.frontend.rare.typed_storage"),
     "AcceleratorError": "wend.frontend.platform",
