@@ -1,5 +1,8 @@
 """Settings: the environment, overriding, threads."""
 
+import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -30,8 +33,26 @@ def test_environment_sets_the_settings():
     assert "WEND_CPU" in config.ENVIRONMENT  # which is no flag
     for name in set(config.ENVIRONMENT) - {"WEND_CPU"}:
         made = Settings({name: "1"})
-        fields = ("eager", "verify", "pure")
+        fields = ("eager", "verify", "pure", "strict", "nan_guard", "deterministic")
         assert [getattr(made, f) for f in fields] == [f"WEND_{f.upper()}" == name for f in fields]
+
+
+def test_equal_calls_have_equal_bits_where_the_environment_asks():
+    """A program that compares two calls bit for bit needs no change: no call runs other code."""
+    program = (
+        "import wend as torch\n"
+        "assert torch.are_deterministic_algorithms_enabled()\n"
+        "x, w = torch.rand(64, 37), torch.rand(37, 33)\n"
+        "def step():\n"
+        "    return torch.softmax(torch.tanh(x @ w), 1).mean(0).sin().sum().item()\n"
+        "assert len({step() for _ in range(30)}) == 1\n"
+        "torch.use_deterministic_algorithms(False)\n"
+        "assert not torch.are_deterministic_algorithms_enabled()\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"WEND_DETERMINISTIC": "1"}, check=True, timeout=120,
+    )  # fmt: skip
 
 
 def test_levels_of_processors():

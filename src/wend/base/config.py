@@ -3,6 +3,8 @@
     WEND_EAGER=1    compute after each op (as `with wend.eager():` everywhere)
     WEND_VERIFY=1   check every flush and backward pass against the reference executor
     WEND_STRICT=1   raise a failure inside Wend, although it was repaired
+    WEND_NAN_GUARD=1  look through the results of each flush for NaN and infinity
+    WEND_DETERMINISTIC=1  equal bits for equal calls (as `use_deterministic_algorithms(True)`)
     WEND_PURE=1     use the uncompiled hot core (read once, when the core is imported)
     WEND_COMPILE=0  never run machine code (unset: once the code is ready); force: wait for the code
     WEND_CPU=avx2   make machine code for this level of x86-64 processors, at most the machine's:
@@ -38,6 +40,8 @@ ENVIRONMENT: Final = (
     "WEND_EAGER",
     "WEND_VERIFY",
     "WEND_STRICT",
+    "WEND_NAN_GUARD",
+    "WEND_DETERMINISTIC",
     "WEND_PURE",
     "WEND_COMPILE",
     "WEND_CPU",
@@ -108,7 +112,7 @@ class Settings:
         self.strict = flag("WEND_STRICT", environment)
         self.pure = flag("WEND_PURE", environment)
         processor_level(environment)  # a wrong name is told now
-        self.deterministic = False
+        self.deterministic = flag("WEND_DETERMINISTIC", environment)
         self.autobatch = True
         self.weigh = True
         asked = (os.environ if environment is None else environment).get("WEND_COMPILE", "").strip()
