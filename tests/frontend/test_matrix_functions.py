@@ -373,3 +373,31 @@ def test_factors_of_low_rank():
         wend.symeig(symmetric)
     with pytest.raises(ValueError, match="not greater than"):
         wend.pca_lowrank(wend.tensor(low), q=9)
+
+
+# -- nearly singular matrices ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_pivot_of_rounding_errors_is_seldom_zero(dtype, count):
+    """The null vector of a matrix of rank 8, by way of LU, as libraries find homographies."""
+    rows = np.random.default_rng(3).normal(size=(count, 8, 9)).astype(dtype)
+    given = rows.swapaxes(-1, -2) @ rows
+    factors, pivots, info = wend.linalg.lu_factor_ex(wend.tensor(given))
+    theirs = torch.linalg.lu_factor_ex(torch.tensor(given)).info
+    assert info.shape == (count,) and int((info != 0).sum()) <= int((theirs != 0).sum())
+    product = wend.lu_unpack(factors, pivots)
+    again = (product[0] @ product[1] @ product[2]).numpy()
+    np.testing.assert_allclose(again, given, rtol=0, atol=1e-4 if dtype == "float32" else 1e-12)
+    found = wend.linalg.lu_solve(factors, pivots, wend.ones(count, 9, 1, dtype=factors.dtype))
+    unit = (found / found.abs().amax(1, keepdim=True)).numpy()
+    assert np.abs(rows @ unit).max() < 1e-2
+
+
+def test_a_singular_matrix_of_whole_numbers_has_a_zero_pivot():
+    for given in (np.ones((3, 3)), np.arange(9.0).reshape(3, 3), np.zeros((2, 3, 2)), np.eye(4)):
+        ours = wend.linalg.lu_factor_ex(wend.tensor(given))
+        theirs = torch.linalg.lu_factor_ex(torch.tensor(given))
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(a.numpy(), b.numpy())

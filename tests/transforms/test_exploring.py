@@ -360,6 +360,18 @@ def test_a_size_is_an_int_to_the_users_checks():
     np.testing.assert_array_equal(run(graph, [x], {}), x.numpy().reshape(5, 4) * 4)
 
 
+def test_a_single_example_whose_size_is_fixed_keeps_its_size():
+    """A batch of 1 stands for all sizes, but for those functions that fix the number."""
+
+    def fixes(x):
+        return x.repeat(range(1, 9)[len(x)], 1)  # an index of Python's, so a plain int
+
+    x = torch.arange(3.0).reshape(1, 3)
+    np.testing.assert_array_equal(run(explore(fixes, (x,)), [x], {}), fixes(x))
+    free = explore(lambda x: x * len(x), (x,))
+    np.testing.assert_array_equal(run(free, [torch.ones(4, 3)], {}), np.full((4, 3), 4.0))
+
+
 def test_python_state_that_changes_is_refused():
     calls = []
 

@@ -114,6 +114,11 @@ class LuFactorEx(OfMatrices):
             for place, one in each(full):
                 found[place], pivots[place], info[place] = getrf(one)
             pivots += 1
+            if max(a.shape[-2:]) <= _SMALL and info.any():
+                again = info > 0
+                parts = full[again], pivots[again], np.zeros_like(info[again])
+                _eliminate(*parts)
+                found[again], pivots[again], info[again] = parts
         return narrow(found, a), pivots, info
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
@@ -151,6 +156,13 @@ class LuFactorEx(OfMatrices):
         yield Sample(a[:, :3] + 2 * np.eye(3))
         yield Sample(a[:, :1, :1])
         yield Sample(a[:, :0])
+
+
+#: The rows up to which a matrix that LAPACK calls singular is factored again, by `_eliminate`.
+#: LAPACK's code of OpenBLAS adds up the products of a row and a column, rounds the sum, and then
+#: subtracts this from the element: so a last pivot of rounding errors is 0 in a case of four.  Step
+#: by step, and in PyTorch's library, it is seldom 0, and the division goes on.
+_SMALL = 64
 
 
 def _eliminate(a: Array, pivots: Array, info: Array) -> None:

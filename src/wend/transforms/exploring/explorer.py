@@ -32,6 +32,7 @@ from wend.transforms.exploring.recording import (
     Run,
     Unroll,
 )
+from wend.transforms.exploring.running import holds
 from wend.transforms.exploring.simplify import simplify
 from wend.transforms.exploring.snapshot import hidden_iterators
 
@@ -138,16 +139,20 @@ def explore(
     _hot.synchronize()
     given = Arguments(args, kwargs or {}, free)
     title = name or getattr(function, "__name__", type(function).__name__)
+    single = free is None and any(BATCH in row for row in given.free)
     try:
-        return _explored(function, given, names or {}, title, keeps_loops)
+        program = _explored(function, given, names or {}, title, keeps_loops)
+        if not single or holds(program, [tuple(x.shape) for x in given.tensors]):
+            return program
     except ExploreError:
         raise
     except Exception:
-        if free is not None or all(BATCH not in row for row in given.free):
+        if not single:
             raise
-        fixed = [tuple([n if n > 1 else None for n in x.shape]) for x in given.tensors]
-        again = Arguments(args, kwargs or {}, fixed)
-        return _explored(function, again, names or {}, title, keeps_loops)
+    # The function fails for batches of another size than that of the example, or fixes the size.
+    fixed = [tuple([n if n > 1 else None for n in x.shape]) for x in given.tensors]
+    again = Arguments(args, kwargs or {}, fixed)
+    return _explored(function, again, names or {}, title, keeps_loops)
 
 
 def _explored(
