@@ -7,7 +7,7 @@ tensor costs no more than a call for the list.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wend.base.errors import ArgumentTypeError, ValueRefused
 from wend.core._hot import Tensor
@@ -17,6 +17,11 @@ from wend.core.primitive import ops
 Rows = list[tuple[tuple[Any, ...], dict[str, Any]]]
 
 __all__: list[str] = []  # filled below, from the tables
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Callable[..., Any]: ...
+
 
 #: Functions of a tensor alone; each has a twin that writes to its operands.
 UNARY = (
