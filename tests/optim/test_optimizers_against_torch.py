@@ -413,3 +413,69 @@ def test_lbfgs_goes_on_as_torch_does_after_a_closure_that_raised(failing):
     (w, steps, calls), (v, torchs_steps, torchs_calls) = run(wend), run(torch)
     np.testing.assert_allclose(w, v, rtol=1e-10)
     assert (steps, calls) == (torchs_steps, torchs_calls)
+
+
+# -- optimizers of libraries -----------------------------------------------------------------------
+
+
+def _counting(package, step):
+    """An optimizer of a library, whose state has a step: a tensor or an int."""
+
+    class Counting(package.optim.Optimizer):
+        def __init__(self, params, lr=0.5):
+            super().__init__(params, {"lr": lr})
+
+        @package.no_grad()
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    state = self.state[p]
+                    state.setdefault("step", step(package))
+                    state["step"] += 1
+                    p.sub_(p.grad, alpha=group["lr"] / int(state["step"]))
+
+    return Counting
+
+
+@pytest.mark.parametrize(
+    "step", [lambda t: 0, lambda t: t.tensor(0.0), lambda t: t.tensor(0)], ids=["int", "f", "i"]
+)
+def test_a_step_of_any_kind_is_kept(step):
+    found = []
+    for package in (wend, torch):
+        p = package.ones(2, dtype=package.float64, requires_grad=True)
+        first, second = (_counting(package, step)([p]) for _ in range(2))
+        for optimizer in (first, second, second):
+            p.grad = package.ones(2, dtype=package.float64)
+            optimizer.step()
+            if optimizer is first:
+                second.load_state_dict(first.state_dict())
+        kept = second.state[p]["step"]
+        kind = str(kept.dtype).split(".")[-1] if hasattr(kept, "dtype") else type(kept).__name__
+        found.append((kind, int(kept), p.tolist()))
+    assert found[0] == found[1]
+
+
+def test_a_wrapper_need_not_call_init():
+    """As wrappers of libraries do, which have the groups and the state of another optimizer."""
+
+    def call(package):
+        class Wrapper(package.optim.Optimizer):
+            def __init__(self, inner):
+                self._optimizer_step_pre_hooks = {}
+                self._optimizer_step_post_hooks = {}
+                self.inner, self.param_groups = inner, inner.param_groups
+                self.defaults, self.state = inner.defaults, inner.state
+
+            def step(self, closure=None):
+                return self.inner.step(closure)
+
+        p = package.ones(3, requires_grad=True)
+        wrapper = Wrapper(package.optim.SGD([p], lr=0.25, momentum=0.5))
+        for _ in range(3):
+            wrapper.zero_grad()
+            (p * p).sum().backward()
+            wrapper.step()
+        return p.tolist()
+
+    np.testing.assert_allclose(call(wend), call(torch), rtol=1e-6)

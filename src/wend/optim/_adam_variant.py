@@ -20,6 +20,8 @@ from wend.optim.optimizer import Optimizer
 class AdamVariant(Optimizer):
     """A method whose step is an op over a parameter, a gradient and two running means."""
 
+    _counters = ("step",)
+
     _means = ("exp_avg", "exp_avg_sq")
     _op: Any
 

@@ -19,6 +19,8 @@ class Adadelta(Optimizer):
     Zeiler, 2012.
     """
 
+    _counters = ("step",)
+
     def __init__(
         self,
         params: Any,

@@ -25,6 +25,8 @@ class Adafactor(Optimizer):
     d: a larger root of the mean square of an update is scaled down to it
     """
 
+    _counters = ("step",)
+
     _needs_wholes = True
 
     def __init__(

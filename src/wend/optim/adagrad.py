@@ -17,6 +17,8 @@ _adagrad_step = ops.adagrad_step
 class Adagrad(Optimizer):
     """Steps divided by the root of the sum of all squared gradients (Duchi et al., 2011)."""
 
+    _counters = ("step",)
+
     def __init__(
         self,
         params: Any,

@@ -30,6 +30,8 @@ class Adam(Optimizer):
     decoupled_weight_decay: as in `AdamW`     foreach, fused, capturable: accepted, no difference
     """
 
+    _counters = ("step",)
+
     def __init__(
         self,
         params: Any,

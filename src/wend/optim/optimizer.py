@@ -85,8 +85,12 @@ class Optimizer:
     OptimizerPreHook = Callable[..., Any]
     OptimizerPostHook = Callable[..., Any]
 
-    #: Entries of a parameter's state that are numbers here and 0-d tensors in state dicts.
-    _counters: tuple[str, ...] = ("step",)
+    #: Entries of a parameter's state that are numbers here and 0-d tensors in state dicts.  A class
+    #: of the user's has none: a `step` of any kind is kept as it is.
+    _counters: tuple[str, ...] = ()
+    #: While a step is taken, where the step began: see `whole.position`, and the states then.
+    #: A value of the class, for wrappers that do not call `__init__`.
+    _begun: tuple[int, dict[Any, dict[str, Any]]] | None = None
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
         if isinstance(params, Tensor):
@@ -114,8 +118,7 @@ class Optimizer:
         #: How many steps there have been of sets of parameters, by ids: those met last.
         self._sets: dict[tuple[int, ...], int] = {}
         self._varies = False  # whether there have been more
-        #: While a step is taken, where the step began: see `whole.position`, and the states then.
-        self._begun: tuple[int, dict[Any, dict[str, Any]]] | None = None
+        self._begun = None
         self._optimizer_step_pre_hooks = HookTable()
         self._optimizer_step_post_hooks = HookTable()
         self._optimizer_state_dict_pre_hooks = HookTable()
@@ -386,7 +389,7 @@ class Optimizer:
         if isinstance(value, Tensor):
             if name in self._counters:
                 return float(value)
-            if not parameter.is_floating_point():
+            if name == "step" or not parameter.is_floating_point():
                 return value.clone()
             return value.to(dtype=parameter.dtype, copy=True)
         if isinstance(value, dict):

@@ -19,6 +19,8 @@ class RMSprop(Optimizer):
     centered: by the root of an estimate of the variance (Graves, 2013)
     """
 
+    _counters = ("step",)
+
     def __init__(
         self,
         params: Any,

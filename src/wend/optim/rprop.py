@@ -25,6 +25,8 @@ class Rprop(Optimizer):
     etas: factors where the sign turned, and where it stayed     step_sizes: bounds of the sizes
     """
 
+    _counters = ("step",)
+
     def __init__(
         self,
         params: Any,
