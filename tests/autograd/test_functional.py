@@ -222,3 +222,16 @@ def test_matrices():
     for a, n in zip(analytical, numerical, strict=True):
         assert a.shape == n.shape
         assert torch.allclose(a, n, atol=1e-6)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_gradcheck_leaves_results_without_a_history_out(fast):
+    """As PyTorch: a constant beside a result with a gradient is not compared; alone it is."""
+    x = torch.tensor([0.5, 1.5, -2.0], dtype=torch.float64, requires_grad=True)
+    both = (lambda x: (x.detach() * 3, x * 2), lambda x: (x.sin(), x.detach().max()))
+    for function in both:
+        assert gradcheck(function, (x,), fast_mode=fast)
+    wrong = (lambda x: x.detach() * 3, lambda x: (x.detach() * 3, x.detach() + x.detach() * x))
+    for function in wrong:
+        with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+            gradcheck(function, (x,), fast_mode=fast)

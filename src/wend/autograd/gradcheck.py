@@ -120,7 +120,12 @@ class _Checker:
                     stacklevel=4,
                 )
         with enable_grad():
-            self.outs = _outputs(self.func(*self.inputs))
+            outs = _outputs(self.func(*self.inputs))
+        # Results without a history are constants, as in PyTorch: others are compared.  If all are
+        # constants, the function must not change along any direction.
+        tracked = [k for k, out in enumerate(outs) if out.requires_grad]
+        self.places = tracked or list(range(len(outs)))
+        self.outs = [outs[k] for k in self.places]
 
     # -- numbers ----------------------------------------------------------------------------
 
@@ -130,7 +135,8 @@ class _Checker:
             changed if a is x else (a.detach() if isinstance(a, Tensor) else a) for a in self.inputs
         ]
         with no_grad():
-            return tuple(o.detach().clone() for o in _outputs(self.func(*args)))
+            outs = _outputs(self.func(*args))
+            return tuple(outs[k].detach().clone() for k in self.places)
 
     def slopes(self, x: Tensor, direction: Tensor) -> list[Tensor]:
         """Central differences of all results along a direction of x."""
