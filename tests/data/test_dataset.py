@@ -1,5 +1,8 @@
 """Data sets: by index, streams, and their combinations."""
 
+import importlib.util
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -150,3 +153,23 @@ def test_random_split_by_fractions():
         random_split(range(10), [2, 3])
     with pytest.raises(ValueError, match="must lie in"):
         random_split(range(10), [-0.5, 1.5])
+
+
+def test_loaders_of_streams_have_a_sampler_without_end():
+    """Libraries ask for the class of such a loader's sampler, to leave the sampler as it is."""
+    from wend.utils.data import DataLoader, IterableDataset
+    from wend.utils.data.dataloader import _InfiniteConstantSampler
+
+    packages = [(DataLoader, IterableDataset, _InfiniteConstantSampler)]
+    if importlib.util.find_spec("torch") is not None:
+        from torch.utils.data import dataloader, dataset
+
+        packages.append(
+            (dataloader.DataLoader, dataset.IterableDataset, dataloader._InfiniteConstantSampler)
+        )
+    for loader, stream, sampler in packages:
+        found = loader(
+            type("Stream", (stream,), {"__iter__": lambda self: iter(range(3))})()
+        ).sampler
+        assert type(found) is sampler
+        assert list(itertools.islice(found, 3)) == [None] * 3

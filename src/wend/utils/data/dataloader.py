@@ -24,7 +24,7 @@ T_co = TypeVar("T_co", covariant=True)
 FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}
 
 
-class _Endless(Sampler[None]):
+class _InfiniteConstantSampler(Sampler[None]):
     """Requests for a stream, which needs no indices."""
 
     def __iter__(self) -> Iterator[None]:
@@ -139,7 +139,7 @@ class DataLoader(Generic[T_co]):
 
     def _default_sampler(self, shuffle: bool) -> Any:
         if self._stream:
-            return _Endless()
+            return _InfiniteConstantSampler()
         if shuffle:
             return RandomSampler(self.dataset, generator=self.generator)
         return SequentialSampler(self.dataset)
