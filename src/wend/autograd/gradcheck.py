@@ -121,8 +121,8 @@ class _Checker:
                 )
         with enable_grad():
             outs = _outputs(self.func(*self.inputs))
-        # Results without a history are constants, as in PyTorch: others are compared.  If all are
-        # constants, the function must not change along any direction.
+        # Results with a history are compared, as in PyTorch.  If all are constants, the function
+        # must not change along any direction.
         tracked = [k for k, out in enumerate(outs) if out.requires_grad]
         self.places = tracked or list(range(len(outs)))
         self.outs = [outs[k] for k in self.places]
