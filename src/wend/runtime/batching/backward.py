@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from wend.base import defects
+from wend.core import _hot
+from wend.core._hot import Value
 from wend.core.provenance import current_site
 from wend.runtime.batching import _grouper_select, _slabs_select
 from wend.runtime.batching.deferred_backward import ParameterGradients, apart_from, run_tail
@@ -142,6 +144,8 @@ class Execution(Forward):
             defects.note(fault, site=current_site())
             return None
         self.passed = True
+        if _hot.current_trace().fiber is not None:
+            self.keep_tails()
         ledger.put_off(self, ends)
         found = []
         for i, g in self.sums():
@@ -153,6 +157,15 @@ class Execution(Forward):
             else:
                 ledger.add(value, g)
         return found
+
+    def keep_tails(self) -> None:
+        """Copy what the gradients of parameters read.
+
+        Fibers take turns within their passes, and the next pass writes to the same memory.
+        """
+        for _, slabs, *_ in self.tails.values():
+            for rows in slabs:
+                rows[:] = [x if type(x) is Value else x.copy() for x in rows]
 
     def covers(self, roots: list[int]) -> bool:
         """Whether the backward pass reaches the regions that make these values."""
