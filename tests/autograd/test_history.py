@@ -1,4 +1,4 @@
-"""Histories: a graph is freed with its last tensor; one that grows without end is warned of."""
+"""Histories: a graph is freed with its last tensor; a chain that grows without end is warned of."""
 
 import resource
 import warnings

@@ -1,4 +1,4 @@
-"""One graph grows along a trace, however many backward passes are recorded before it is read."""
+"""A graph grows along a trace, however many backward passes are recorded before it is read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("own_trie")
 
 
 def step(weight: Any, size: int) -> Any:
-    """Record one training step that reads nothing; returns its loss."""
+    """Record a training step that reads nothing; returns its loss."""
     x = wend.full((size, 4), 0.5)
     loss = wend.tanh(x @ weight).mean()
     loss.backward()
