@@ -1,6 +1,6 @@
 """Random programs of an example: `wend.batched` over many examples gives what a loop gives.
 
-    python tests/fuzz/examples.py --seed 3 --first 0 --programs 200
+    python tests/fuzz/turns.py --seed 3 --first 0 --programs 200
 
 A program trains for some rounds. It computes h, of `WIDTH` numbers, for each example by drawn
 statements; some branch, loop and index on values. It ends in a loss, whose gradients are found in

@@ -2,8 +2,7 @@
 
 import pytest
 from test_fuzz import THIS_WEEK
-
-from examples import Program, run_ways
+from turns import Program, run_ways
 
 SHARE = 8
 
@@ -17,7 +16,7 @@ def test_in_turns_as_in_a_loop(seed, share):
         program = Program(seed, number)
         found = run_ways(program)
         assert found in ("", "undecided"), (
-            f"python tests/fuzz/examples.py --seed {seed} --first {number} --programs 1\n"
+            f"python tests/fuzz/turns.py --seed {seed} --first {number} --programs 1\n"
             f"{found}\n{program}"
         )
         decided += not found
