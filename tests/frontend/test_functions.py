@@ -96,3 +96,15 @@ def test_parts_of_utils_are_there_without_an_import():
         "assert not hasattr(wend.utils, 'nothing')"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_function_as_an_attribute_of_a_class_gets_no_self():
+    class Loss(wend.nn.Module):
+        product = wend.mul
+
+    class Plain:
+        total = wend.sum
+
+    x = wend.tensor([1.0, 2.0])
+    assert Loss().product(x, x).tolist() == [1.0, 4.0] and Plain().total(x).item() == 3.0
+    assert x.mul(x).tolist() == [1.0, 4.0]

@@ -2363,7 +2363,7 @@ class OpFunction:
         return self.call(args + tuple(kwargs.values()), len(args), tuple(kwargs) or None)
 
     def __get__(self, obj, cls):
-        if obj is None:
+        if not isinstance(obj, Tensor):  # as PyTorch's built-in functions
             return self
         return bound_method(self, obj)
 
