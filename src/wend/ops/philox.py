@@ -102,17 +102,25 @@ def normal(seed: int, offset: int, count: int, double: bool) -> Array:
     offset %= 2**64
     first, skip = offset // 2, offset % 2
     pairs = (skip + count + 1) // 2
-    if double:
-        words = words64(seed, 2 * first, 2 * pairs, NORMAL64).reshape(-1, 2)
-        radius = 1.0 - unit64(words[:, 0])
-        turn = unit64(words[:, 1])
-    else:
-        words = words32(seed, 2 * first, 2 * pairs, NORMAL32).reshape(-1, 2)
-        radius = (words[:, 0].astype(np.float64) + 1.0) * 2.0**-32
-        turn = words[:, 1].astype(np.float64) * 2.0**-32
-    length = np.sqrt(-2.0 * np.log(radius))
-    angle = (2.0 * np.pi) * turn
+    draw, kind = (words64, NORMAL64) if double else (words32, NORMAL32)
+    words = draw(seed, 2 * first, 2 * pairs, kind).reshape(-1, 2)
     out = np.empty((pairs, 2))
-    out[:, 0] = length * np.cos(angle)
-    out[:, 1] = length * np.sin(angle)
+    for start in range(0, pairs, _CHUNK):
+        part = words[start : start + _CHUNK]
+        if double:
+            length = 1.0 - unit64(part[:, 0])
+            angle = unit64(part[:, 1])
+        else:
+            length = part[:, 0].astype(np.float64)
+            length += 1.0
+            length *= 2.0**-32
+            angle = part[:, 1].astype(np.float64)
+            angle *= 2.0**-32
+        np.log(length, out=length)
+        length *= -2.0
+        np.sqrt(length, out=length)
+        angle *= 2.0 * np.pi
+        to = out[start : start + _CHUNK]
+        np.multiply(length, np.cos(angle), out=to[:, 0])
+        np.multiply(length, np.sin(angle), out=to[:, 1])
     return out.reshape(-1)[skip : skip + count]
