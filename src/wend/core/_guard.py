@@ -8,8 +8,8 @@ that an interrupt ends half-way is undone, and threads record in turns.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any
 
@@ -37,16 +37,10 @@ def guard(core: Any, part: Any) -> None:
         core.refreshed = _refreshed(core.refreshed)
 
 
-class _Renewals(threading.local):
-    """Values that the step in progress has derived anew, and all that they replace.
-
-    rows: (handle, its value, its alias, the alias's versions) before; None outside of a step
-    """
-
-    rows: list[tuple[Any, ...]] | None = None
-
-
-_RENEWALS = _Renewals()
+#: Handles whose values the step in progress has derived anew: (handle, its value, its alias, the
+#: alias's versions) before; None outside of a step. Each thread and fiber has its own, as a fiber
+#: may wait in a step.
+_RENEWED: ContextVar[list[tuple[Any, ...]] | None] = ContextVar("renewed", default=None)
 
 
 def _refreshed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -58,7 +52,7 @@ def _refreshed(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     @wraps(function)
     def run(handle: Any) -> Any:
-        rows = _RENEWALS.rows
+        rows = _RENEWED.get()
         if rows is not None:
             alias = handle.derived
             versions = None if alias is None else (alias.version, alias.storage_version)
@@ -90,10 +84,10 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         serial, n, state, symbolic = trace.serial, trace.n, trace.state, trace.symbolic
         counts = trace.nbytes, trace.held_bytes, trace.ops
         lengths = len(trace.states), len(trace.args), len(trace.touched)
-        outer = _RENEWALS.rows
+        outer = _RENEWED.get()
         renewed: list[tuple[Any, ...]] = []
         try:
-            _RENEWALS.rows = renewed
+            _RENEWED.set(renewed)
             return function(*given)
         except BaseException as error:
             trace.symbolic = symbolic  # a rule's tracing may have been cut at its end
@@ -108,7 +102,7 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
                 sys.setrecursionlimit(sys.getrecursionlimit() - ROOM)
             raise
         finally:
-            _RENEWALS.rows = outer
+            _RENEWED.set(outer)
             if outer is not None:
                 outer += renewed
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -205,3 +207,16 @@ def test_a_pass_of_some_examples_counts_these_anew() -> None:
         return z.detach()
 
     Program(5, finish).check()
+
+
+def test_fibers_that_wait_in_a_step_keep_no_handles_of_later_steps() -> None:
+    Program(4, backward).check()
+    x = torch.ones(3, requires_grad=True)
+    view = x.view(3)
+    with torch.no_grad():
+        x[0] = 3  # the view derives its value anew
+    assert view.sum().item() == 5
+    seen = weakref.ref(view)
+    del view
+    gc.collect()
+    assert seen() is None

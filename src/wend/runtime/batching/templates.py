@@ -20,6 +20,7 @@ from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Value
 from wend.core.graph import Expander, Graph, Node, PathGraph, dtype_of, extents, live_nodes
 from wend.core.symbolic import ARG, DIM, Expr, args_in, substitute
+from wend.ops.creation import Arange
 from wend.runtime.batching.calls import run_at_once
 from wend.runtime.batching.flat_rows import KEPT, Kept, flat_type, flattened
 from wend.runtime.batching.signatures import GRAD, PARAMETER, ops_of, role_of
@@ -197,7 +198,8 @@ def places_of(path: PathGraph) -> set[int]:
     """
     found: set[int] = set()
     for node in path.nodes:
-        if node.prim.random or (node.inputs and found.isdisjoint(node.inputs)):
+        counts = isinstance(node.prim, Arange) or not found.isdisjoint(node.inputs)
+        if node.prim.random or not counts:
             continue
         found.update(o for o in node.outputs if dtype_of(path.shapes[o]).category == INT)
     return found
