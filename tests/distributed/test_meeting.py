@@ -123,6 +123,7 @@ PROGRAM = """
 def begin(rank, port, *arguments):
     code = textwrap.dedent(PROGRAM)
     place = {"RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    place["TORCHELASTIC_MAX_RESTARTS"] = 1  # as of a launcher that starts processes again
     env = environment(**{name: str(value) for name, value in place.items()})
     return subprocess.Popen(
         [sys.executable, "-c", code, *arguments], env=env, text=True, stdout=subprocess.PIPE
