@@ -28,7 +28,7 @@ __all__ = ["meet_by_launcher", "meet_by_store"]
 
 _BACKLOG: Final = 512
 _CONNECT_SECONDS: Final = 10.0  # for all connections of processes that have met a moment ago
-_MET_SECONDS: Final = 60.0  # as before, by a store: on machines whose clocks and loads differ
+_MET_SECONDS: Final = 60.0  # the same after a meeting by a store, of many machines perhaps
 _PAUSE: Final = 0.1  # seconds until a process looks for the next store at an address
 #: Stores by address, with the number of meetings: the first process keeps a store to its end.
 _known: dict[str, list[Any]] = {}
