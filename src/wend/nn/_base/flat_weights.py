@@ -107,12 +107,7 @@ def _run(op: str, mode: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> t
         raise ShapeError(f"{op}: Expected sequence length to be larger than 0 in RNN")
     _check(op, given, input, state, batch)
     weights = _weights(op, given, projected)
-    if getattr(steps, "is_extent", False):  # a function is being explored
-        output, last = layers(mode, sequence, state, None, weights, dropout)
-    else:
-        flat = sequence.flatten(0, 1)
-        output, last = layers(mode, flat, state, [batch] * steps, weights, dropout)
-        output = output.unflatten(0, (steps, batch))
+    output, last = layers(mode, sequence, state, None, weights, dropout)
     return output.transpose(0, 1) if given["batch_first"] else output, last
 
 

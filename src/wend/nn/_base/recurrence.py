@@ -71,7 +71,7 @@ def layers(
 ) -> tuple[Tensor, State]:
     """All layers over (sum of sizes, features), step after step; see `walk`.
 
-    sizes: None for data of (steps, batch, features); see `walk_in_loop`
+    sizes: None for data of (steps, batch, features); see `walk_steps`
     weights: of each layer in each direction   dropout: between layers, 0 outside of training
     """
     lasts: list[State] = []
@@ -80,7 +80,7 @@ def layers(
         for direction, found in enumerate(directions):
             state = tuple(part[len(lasts)] for part in start)
             if sizes is None:
-                output, last = walk_in_loop(mode, data, state, found, direction == 1)
+                output, last = walk_steps(mode, data, state, found, direction == 1)
             else:
                 output, last = walk(mode, data, sizes, state, found, direction == 1)
             outputs.append(output)
@@ -91,22 +91,31 @@ def layers(
     return data, tuple(ops.stack([last[i] for last in lasts], 0) for i in range(len(start)))
 
 
-def walk_in_loop(
+def walk_steps(
     mode: str, sequence: Tensor, state: State, weights: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
-    """As `walk`, for a sequence (steps, batch, features) whose length is a symbol.
+    """As `walk`, for a sequence (steps, batch, features), of which each step has all sequences.
 
-    The loop stays a loop of the graph of the function that is being explored.
+    The batch is a dim of its own: no size of a part has to be proven equal to another. Where the
+    number of steps is a symbol, the loop stays a loop of the graph of the explored function.
     """
     step = STEPS[mode]
     gates = ops.linear(sequence, weights[0], weights[2])
     steps = gates.shape[0]
     outputs = []
-    for t in range(steps):
-        state = step(ops.select(gates, 0, steps - 1 - t if reverse else t), state, weights)
+    if getattr(steps, "is_extent", False):  # a function is being explored
+        for t in range(steps):
+            state = step(ops.select(gates, 0, steps - 1 - t if reverse else t), state, weights)
+            outputs.append(state[0])
+        joined = ops.stack(outputs, 0)
+        return ops.flip(joined, (0,)) if reverse else joined, state
+    parts = ops.unbind(gates, 0)
+    for part in reversed(parts) if reverse else parts:
+        state = step(part, state, weights)
         outputs.append(state[0])
-    joined = ops.stack(outputs, 0)
-    return ops.flip(joined, (0,)) if reverse else joined, state
+    if reverse:
+        outputs.reverse()
+    return ops.stack(outputs, 0), state
 
 
 def _forward(

@@ -456,14 +456,10 @@ class RNNBase(Module):
         sequence = input.transpose(0, 1) if self.batch_first else input
         if sequence.shape[0] == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        steps, batch = sequence.shape[0], sequence.shape[1]
+        batch = sequence.shape[1]
         start = self._zeros(sequence, batch) if hx is None else self._given_state(hx, batched)
         self._check_state(start, batch)
-        if getattr(steps, "is_extent", False):  # a function is being explored
-            output, last = self._layers(sequence, start, None)
-        else:
-            output, last = self._layers(sequence.flatten(0, 1), start, [batch] * steps)
-            output = output.unflatten(0, (steps, batch))
+        output, last = self._layers(sequence, start, None)
         if self.batch_first:
             output = output.transpose(0, 1)
         if not batched:
@@ -501,7 +497,7 @@ class RNNBase(Module):
         return weights if self.proj_size > 0 else [*weights, None]
 
     def _layers(self, data: Tensor, start: State, sizes: list[int] | None) -> tuple[Tensor, State]:
-        """All layers over (sum of sizes, features), step after step; see `layers`."""
+        """All layers over a sequence; see `recurrence.layers`."""
         directions = 2 if self.bidirectional else 1
         weights = [
             [self._weights(layer * directions + direction) for direction in range(directions)]

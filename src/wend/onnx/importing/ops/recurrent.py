@@ -6,8 +6,7 @@ from typing import Any
 
 import wend
 import wend.nn.functional as F
-from wend.core.symbolic import SymInt
-from wend.nn._base.recurrence import walk, walk_in_loop
+from wend.nn._base.recurrence import walk_steps
 from wend.onnx.importing.registry import op
 
 ACTIVATIONS = {
@@ -112,7 +111,7 @@ def as_layer(
     if node.get("layout"):
         x = x.transpose(0, 1)
         states = [None if s is None else s.transpose(0, 1) for s in states]
-    time, batch, hidden = x.shape[0], x.shape[1], weights[1].shape[-1]
+    batch, hidden = x.shape[1], weights[1].shape[-1]
     outputs, lasts = [], []
     for d in range(weights[0].shape[0]):
         w, r, b = [None if a is None else a[d] for a in weights]
@@ -122,12 +121,7 @@ def as_layer(
             wend.zeros((batch, hidden), dtype=x.dtype) if s is None else s[d] for s in states
         )
         back = node.get("direction") == "reverse" or d == 1
-        if isinstance(time, SymInt):  # a function is being explored
-            output, last = walk_in_loop(mode, x, start, [*parts, None], back)
-        else:
-            rows = x.flatten(0, 1)
-            output, last = walk(mode, rows, [batch] * time, start, [*parts, None], back)
-            output = output.unflatten(0, (time, batch))
+        output, last = walk_steps(mode, x, start, [*parts, None], back)
         outputs.append(output)
         lasts.append(last)
     y = wend.stack(outputs, 1)
