@@ -158,6 +158,7 @@ class Recipe:
         self.homes, self.lifetimes = shared_places(self.steps, self.find_lifetimes())
         self.last_read = self.find_last_reads()
         self.donations, self.barrier = self.find_donations()
+        self.find_spent()
         self.find_streamed()
 
     # -- steps ------------------------------------------------------------------------------
@@ -294,6 +295,21 @@ class Recipe:
                 used = [self.function.base(r.value) for r in step.reads]
             last.update(dict.fromkeys(used, k))
         return last
+
+    def find_spent(self) -> None:
+        """Find the host steps that may write over their first operand.
+
+        These are the last to read the operand, which no result shows. Memory of leaves is not
+        written to, because a later step may fail: `Lowering.host` bounds the copies instead.
+        """
+        f = self.function
+        kept = {r.base for r in self.results}
+        for k, step in enumerate(self.steps):
+            if isinstance(step, Kernel) or not step.node.prim.donates:
+                continue
+            base = f.base(step.reads[0].value)
+            if base not in kept and base not in f.inputs and self.last_read[base] == k:
+                step.spent = base
 
     def find_streamed(self) -> None:
         """Fill in the "streamed" slots.

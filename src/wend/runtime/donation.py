@@ -59,7 +59,7 @@ class Lending(list[Any]):
         self.written.clear()
 
 
-def may_write(env: list[Any], prim: Any, arrays: list[Any], args: Any) -> bool:
+def may_write(env: list[Any] | None, prim: Any, arrays: list[Any], args: Any) -> bool:
     """Return whether a step may write over the first of its arrays, which the step frees.
 
     A write to the buffer of a leaf is noted, with the data that is overwritten.

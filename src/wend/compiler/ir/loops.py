@@ -93,6 +93,7 @@ class Op:
         "reads",
         "row_dim",
         "space",
+        "spent",
         "within",
         "wraps",
     )
@@ -126,6 +127,9 @@ class Op:
         self.wraps = False  # whether indices below 0 count from the end
         self.within = False  # whether the indexed value may be larger than its loops
         self.row_dim = 0  # of a scatter: the dim of the result along which operand 1 says the place
+        self.spent = (
+            -1
+        )  # of a host step: the operand, read by no later step, that it may write over
         self.product: Any = None  # of a contraction: see `lower.contraction`
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ops
+from wend.frontend.toolkit import Tensor, ops, tensor
 
 Weights = list[Any]  # weight_ih, weight_hh, bias_ih, bias_hh (or None), weight_hr (or None)
 State = tuple[Tensor, ...]
@@ -45,20 +45,21 @@ STEPS: dict[str, Step] = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _tanh, "RNN_RE
 
 
 def walk(
-    mode: str, data: Tensor, sizes: list[int], state: State, weights: Weights, reverse: bool
+    mode: str, data: Tensor, sizes: list[int], start: State, weights: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
     """A layer in one direction: (outputs (sum of sizes, hidden), last state).
 
     data: (sum of sizes, features), step after step; sizes[t] sequences reach step t, never more
     than before: the sequences are sorted by length, longest first
+
+    The ops depend on the number of steps alone, so lengths of all kinds share a path.
     """
     step = STEPS[mode]
     parts = ops.split_rows(ops.linear(data, weights[0], weights[2]), sizes)
-    if reverse:
-        outputs, last = _backward(step, parts, sizes, state, weights)
-    else:
-        outputs, last = _forward(step, parts, sizes, state, weights)
-    return ops.cat(outputs, 0), last
+    advance = _backward if reverse else _forward
+    states = advance(step, parts, sizes, start, weights)
+    last = states[0] if reverse else _ends(states, sizes)
+    return ops.cat([state[0] for state in states], 0), last
 
 
 def layers(
@@ -120,37 +121,46 @@ def walk_steps(
 
 def _forward(
     step: Step, parts: Any, sizes: list[int], state: State, weights: Weights
-) -> tuple[list[Tensor], State]:
-    outputs: list[Tensor] = []
-    ended: list[State] = []  # states of sequences that are over, the shortest first
-    running = sizes[0]
-    for part, size in zip(parts, sizes, strict=True):
-        if size < running:
-            ended.append(tuple(s[size:] for s in state))
-            state = tuple(s[:size] for s in state)
-            running = size
+) -> list[State]:
+    """The state of the running sequences after each step."""
+    states: list[State] = []
+    for t, part in enumerate(parts):
+        if t > 0:
+            state = tuple(ops.narrow(s, 0, 0, sizes[t]) for s in state)
         state = step(part, state, weights)
-        outputs.append(state[0])
-    if ended:
-        groups = [state, *reversed(ended)]
-        state = tuple(ops.cat([g[i] for g in groups], 0) for i in range(len(state)))
-    return outputs, state
+        states.append(state)
+    return states
+
+
+def _ends(states: list[State], sizes: list[int]) -> State:
+    """The last state of each sequence: a row of the step that is the sequence's last."""
+    if len(states) == 1:
+        return states[0]
+    rows: list[int] = []
+    ended, first = 0, sum(sizes)
+    for size in reversed(sizes):  # the longest sequences come first, and end last
+        first -= size
+        rows.extend(range(first + ended, first + size))
+        ended = size
+    index = tensor(rows)
+    return tuple(
+        ops.index_select(ops.cat([state[i] for state in states], 0), 0, index)
+        for i in range(len(states[0]))
+    )
 
 
 def _backward(
     step: Step, parts: Any, sizes: list[int], start: State, weights: Weights
-) -> tuple[list[Tensor], State]:
-    """From the last step to the first: sequences join in at their ends."""
-    outputs: list[Tensor] = []
-    running = sizes[-1]
-    state = start if running == sizes[0] else tuple(s[:running] for s in start)
-    for part, size in zip(reversed(parts), reversed(sizes), strict=True):
-        if size > running:
+) -> list[State]:
+    """As `_forward`, from the last step to the first: sequences join in at their ends."""
+    states: list[State] = []
+    for t in reversed(range(len(sizes))):
+        state = tuple(ops.narrow(s, 0, 0, sizes[t]) for s in start)
+        if states:
             state = tuple(
-                ops.cat([s, first[running:size]], 0) for s, first in zip(state, start, strict=True)
+                ops.slice_scatter(s, before, 0, 0, sizes[t + 1], 1)
+                for s, before in zip(state, states[-1], strict=True)
             )
-            running = size
-        state = step(part, state, weights)
-        outputs.append(state[0])
-    outputs.reverse()
-    return outputs, state
+        states.append(step(parts[t], state, weights))
+    states.reverse()
+    return states

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any
@@ -99,21 +98,11 @@ def place_by_size(rows: list[Any]) -> tuple[dict[Any, int], int]:
 
     Takes time with the square of the number of blocks.  Returns (places by name, bytes in all).
     """
-    places: dict[Any, int] = {}
-    taken: list[tuple[int, int, int, int]] = []  # (from, to, first, last), by place
-    total = 0
-    for name, size, first, last in sorted(rows, key=lambda row: -row[1]):
-        at = 0
-        for start, end, begin, finish in taken:
-            if begin > last or finish < first:
-                continue
-            if start - at >= size:
-                break
-            at = max(at, end)
-        places[name] = at
-        insort(taken, (at, at + size, first, last))
-        total = max(total, at + size)
-    return places, total
+    rows = sorted(rows, key=lambda row: -row[1])
+    words = np.array([(0, *row[1:]) for row in rows], np.int64).reshape(-1, 4)
+    taken = np.empty_like(words)
+    total = _bind.fill_gaps(len(rows), _launch.address_of(words), _launch.address_of(taken))
+    return {row[0]: place for row, place in zip(rows, words[:, 0].tolist(), strict=True)}, total
 
 
 class Placing:

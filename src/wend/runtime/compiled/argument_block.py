@@ -16,6 +16,7 @@ from wend.core import _types
 from wend.runtime.compiled import packed_weights
 from wend.runtime.compiled.argument_layout import CALL_WORDS, START, ArgumentLayout
 from wend.runtime.compiled.handover import Handover
+from wend.runtime.donation import may_write
 from wend.runtime.native.launcher import launcher as _launch
 from wend.runtime.numpy_executor.runners import runner_of
 
@@ -271,8 +272,14 @@ class BlockOwner(Visit):
         arrays = [self.array(frame, read.value, values, made) for read in op.reads]
         program = op.node.program
         numbers = [_types.evaluate(e, types, args) for e in op.node.args]
+        if op.spent in frame.found:
+            del frame.found[op.spent]
         with np.errstate(all="ignore"):
-            result = runner_of(program)(arrays, numbers)
+            if op.spent >= 0 and may_write(None, op.node.prim, arrays, numbers):
+                prim = op.node.prim
+                result = prim.reference_inplace(*prim.arrange(arrays, numbers))
+            else:
+                result = runner_of(program)(arrays, numbers)
         results = [result] if op.node.prim.result_wrap() is None else list(result)
         for out, item in zip(op.outputs, results, strict=True):
             array = np.asarray(item)

@@ -24,7 +24,7 @@ import numpy as np
 
 from wend.base import config
 from wend.base.collecting import CollectionPaused
-from wend.base.errors import CompileDeclined, CompileError
+from wend.base.errors import CompileError
 from wend.compiler.ir.dynamic_offsets import DynamicOffsets
 from wend.compiler.ir.extent_program import NONE
 from wend.compiler.ir.kernel import Kernel
@@ -553,7 +553,6 @@ class Compilation:
             self.recipe = begin_recipe(self.reference, None, sliced=True)
             return
         self.planned = True
-        check_recipe(self.recipe)
         texts = kernel_texts(self.recipe)
         self.left.update(texts)
         for text, names in texts.items():
@@ -600,13 +599,6 @@ def begin_recipe(
     return Recipe(reference.path, needed or reference.wanted | reference.saved, watch, sliced)
 
 
-def check_recipe(recipe: Recipe) -> None:
-    """Raise CompileDeclined if the recipe would take more memory than the reference."""
-    if any(not isinstance(step, Kernel) and step.node.prim.donates for step in recipe.steps):
-        # The reference writes in place where it may; host steps do not.
-        raise CompileDeclined("an op that writes into its operand has no kernel")
-
-
 def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:
     """Return the texts of the modules that a recipe needs, each with the functions called."""
     texts: dict[str, list[str]] = {}
@@ -627,7 +619,6 @@ def compile_plan(reference: ReferencePlan, needed: frozenset[int] | None = None)
     needed: the values to compute, if not the wanted and saved ones
     """
     recipe = begin_recipe(reference, needed)
-    check_recipe(recipe)
     libraries = {
         text: jit.compile_module(text, names) for text, names in kernel_texts(recipe).items()
     }

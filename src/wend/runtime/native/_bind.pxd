@@ -52,6 +52,11 @@ cpdef long long lay_in_order(long long order, Py_ssize_t n, long long places, lo
 cpdef long long lay(list orders, Py_ssize_t n, long long places, long long sizes,
                     long long ends) except? -1
 
+@cython.locals(total="long long", k=Py_ssize_t, block="long long", size="long long",
+               first="long long", last="long long", place="long long", above="long long",
+               end_of_taken="long long", word="long long")
+cpdef long long fill_gaps(Py_ssize_t n, long long blocks, long long taken) except -1
+
 @cython.locals(outs=list, row=tuple, size="long long", shape=tuple, most="long long")
 cpdef tuple outs_of(list layouts, tuple results)
 

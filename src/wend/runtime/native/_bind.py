@@ -233,6 +233,43 @@ def lay(orders, n, places, sizes, ends):
     return 0
 
 
+def fill_gaps(n, blocks, taken):
+    """Give each of n blocks the lowest gap that fits while the block lives; return bytes in all.
+
+    blocks: address of rows of 4 words: place (written here), bytes, first step, last step
+    taken: address of room for as many rows of 4 words: from, to, first step, last step, by place
+
+    Takes time with the square of the number of blocks.
+    """
+    total = 0
+    for k in range(n):
+        block = blocks + 32 * k
+        size, first, last = get(block + 8), get(block + 16), get(block + 24)
+        place = 0
+        above = taken
+        end_of_taken = taken + 32 * k
+        while above < end_of_taken:
+            if get(above + 16) <= last and get(above + 24) >= first:
+                if get(above) - place >= size:
+                    break
+                if get(above + 8) > place:
+                    place = get(above + 8)
+            above += 32
+        put(block, place)
+        if place + size > total:
+            total = place + size
+        above = end_of_taken
+        while above > taken and get(above - 32) > place:
+            for word in range(0, 32, 8):
+                put(above + word, get(above - 32 + word))
+            above -= 32
+        put(above, place)
+        put(above + 8, place + size)
+        put(above + 16, first)
+        put(above + 24, last)
+    return total
+
+
 def outs_of(layouts, results):
     """Return the `outs` of a `_launch.ArgumentBlock`: the arrays that a run makes.
 
