@@ -112,3 +112,25 @@ def test_what_is_held_does_not_change_the_path(keep):
         before = _hot.count("states")
         outputs_kept_at_random(20, seed=keep)
         assert _hot.count("states") == before
+
+
+# -- a plan that computes more is found natively ---------------------------------------------
+
+
+def test_a_path_that_kept_one_value_more_at_first_is_not_slow_for_ever():
+    """The launcher runs a visit by itself only if the plan is known for exactly its values."""
+    x = torch.ones(4, 8)
+
+    def once():
+        return (x * 2).sum().item()
+
+    with own_trie():
+        for _ in range(2):
+            y = x * 2
+            y.sum().item()
+        del y
+        once()
+        hits = flush.COUNTS["hits"]
+        for _ in range(5):
+            once()
+        assert flush.COUNTS["hits"] == hits + 5

@@ -41,3 +41,5 @@ class Executor(Protocol):
 #: The number of plans that a state keeps; the next miss plans the union of all values that
 #: these plans compute.
 MAX_PLANS = 4
+#: The number of sets of wanted values for which a state knows its plan at once.
+MAX_KEYS = 64

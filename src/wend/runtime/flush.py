@@ -13,7 +13,7 @@ from wend.core import _hot
 from wend.core._hot import FlushJob, State
 from wend.core.graph import PathGraph, forget, path_at
 from wend.core.provenance import last_site
-from wend.runtime.backend import MAX_PLANS, Executor, Plan
+from wend.runtime.backend import MAX_KEYS, MAX_PLANS, Executor, Plan
 from wend.runtime.batching.executor import await_code, run_regions
 from wend.runtime.batching.levels import GroupedPlan
 from wend.runtime.batching.report import next_record
@@ -206,6 +206,9 @@ def find_plan(batch: FlushJob, live: list[int]) -> Plan:
     kept: list[Plan] = plans.setdefault("plans", [])
     for plan in kept:
         if wanted <= plan.wanted:
+            # The launcher finds a ready plan by exactly the values that are wanted.
+            if len(plans) < MAX_KEYS:
+                plans[key] = plan
             return plan
     if len(kept) >= MAX_PLANS:
         for plan in kept:

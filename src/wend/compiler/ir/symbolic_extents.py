@@ -113,6 +113,7 @@ class Extents:
         self.atoms: list[Any] = []  # ("dim", leaf, axis), ("arg", k), (op, Poly, Poly), ("free",)
         self.row = Row(self.atoms)
         self._ids: dict[Any, int] = {}
+        self._parts: list[int] = []  # by atom: the atoms of which it is an expression, as bits
         self._meaning: dict[int, Poly] = {}  # atom -> the polynomial that it equals
         self._canonical: dict[Poly, Poly] = {}
         self._products: dict[tuple[Poly, Poly], Poly] = {}
@@ -130,7 +131,18 @@ class Extents:
         if found is None:
             found = self._ids[key] = len(self.atoms)
             self.atoms.append(key)
+            self._parts.append(self._bits_of(key))
         return (((found,), 1),)
+
+    def _bits_of(self, key: Any) -> int:
+        """Return the atoms inside an atom's expression, at any depth, as a set of bits."""
+        bits = 0
+        if type(key[0]) is int:  # (op, Poly, Poly)
+            for part in key[1:]:
+                for m, _ in part:
+                    for atom in m:
+                        bits |= 1 << atom | self._parts[atom]
+        return bits
 
     def quotient(self, whole: Poly, parts: Poly) -> Poly:
         """Return whole / parts, rounded down."""
@@ -273,14 +285,7 @@ class Extents:
         return count == 1
 
     def _inside(self, atom: int, other: int) -> bool:
-        key = self.atoms[other]
-        if type(key[0]) is not int:
-            return False
-        for part in key[1:]:
-            for m, _ in part:
-                if any(a == atom or self._inside(atom, a) for a in m):
-                    return True
-        return False
+        return bool(self._parts[other] >> atom & 1)
 
     # -- paths ------------------------------------------------------------------------------
 

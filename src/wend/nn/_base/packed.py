@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from wend.frontend.toolkit import Tensor, arange, ops
+from wend.frontend.toolkit import Tensor, ops
 
 
 class _Fields(NamedTuple):
@@ -109,5 +109,4 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes another."""
     if permutation is None:
         return None
-    places = arange(permutation.numel(), dtype=permutation.dtype, device=permutation.device)
-    return ops.zeros_like(permutation).scatter(0, permutation, places)
+    return ops.argsort(permutation, 0)  # no op that writes into an operand: groups run it

@@ -6,6 +6,7 @@ part. A step is an op.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -45,7 +46,7 @@ STEPS: dict[str, Step] = {"LSTM": _lstm, "GRU": _gru, "RNN_TANH": _tanh, "RNN_RE
 
 
 def walk(
-    mode: str, data: Tensor, sizes: list[int], start: State, weights: Weights, reverse: bool
+    mode: str, data: Tensor, sizes: list[int], state: State, weights: Weights, reverse: bool
 ) -> tuple[Tensor, State]:
     """A layer in one direction: (outputs (sum of sizes, hidden), last state).
 
@@ -55,11 +56,42 @@ def walk(
     The ops depend on the number of steps alone, so lengths of all kinds share a path.
     """
     step = STEPS[mode]
-    parts = ops.split_rows(ops.linear(data, weights[0], weights[2]), sizes)
-    advance = _backward if reverse else _forward
-    states = advance(step, parts, sizes, start, weights)
-    last = states[0] if reverse else _ends(states, sizes)
-    return ops.cat([state[0] for state in states], 0), last
+    gates = ops.linear(data, weights[0], weights[2])
+    order = tensor(_turned(sizes)) if reverse and len(sizes) > 1 else None
+    if order is not None:  # each sequence from its last step to its first: all begin together
+        gates = ops.index_select(gates, 0, order)
+    states: list[State] = []
+    for t, part in enumerate(ops.split_with_sizes(gates, sizes, 0)):
+        if t > 0:
+            state = tuple(ops.narrow(s, 0, 0, sizes[t]) for s in state)
+        state = step(part, state, weights)
+        states.append(state)
+    columns = [ops.cat(column, 0) for column in zip(*states, strict=True)]
+    if len(states) > 1:
+        ends = tensor(_ends(sizes))
+        state = tuple(ops.index_select(column, 0, ends) for column in columns)
+    output = columns[0]
+    return output if order is None else ops.index_select(output, 0, order), state
+
+
+def _turned(sizes: list[int]) -> list[int]:
+    """The row of each sequence's steps in the opposite order; an order that undoes itself."""
+    firsts = [0, *itertools.accumulate(sizes)]
+    lengths = [0] * sizes[0]
+    for t, size in enumerate(sizes):
+        lengths[:size] = [t + 1] * size
+    return [firsts[lengths[k] - 1 - t] + k for t, size in enumerate(sizes) for k in range(size)]
+
+
+def _ends(sizes: list[int]) -> list[int]:
+    """The row of each sequence's last step."""
+    rows: list[int] = []
+    ended, first = 0, sum(sizes)
+    for size in reversed(sizes):  # the longest sequences come first, and end last
+        first -= size
+        rows.extend(range(first + ended, first + size))
+        ended = size
+    return rows
 
 
 def layers(
@@ -117,50 +149,3 @@ def walk_steps(
     if reverse:
         outputs.reverse()
     return ops.stack(outputs, 0), state
-
-
-def _forward(
-    step: Step, parts: Any, sizes: list[int], state: State, weights: Weights
-) -> list[State]:
-    """The state of the running sequences after each step."""
-    states: list[State] = []
-    for t, part in enumerate(parts):
-        if t > 0:
-            state = tuple(ops.narrow(s, 0, 0, sizes[t]) for s in state)
-        state = step(part, state, weights)
-        states.append(state)
-    return states
-
-
-def _ends(states: list[State], sizes: list[int]) -> State:
-    """The last state of each sequence: a row of the step that is the sequence's last."""
-    if len(states) == 1:
-        return states[0]
-    rows: list[int] = []
-    ended, first = 0, sum(sizes)
-    for size in reversed(sizes):  # the longest sequences come first, and end last
-        first -= size
-        rows.extend(range(first + ended, first + size))
-        ended = size
-    index = tensor(rows)
-    return tuple(
-        ops.index_select(ops.cat([state[i] for state in states], 0), 0, index)
-        for i in range(len(states[0]))
-    )
-
-
-def _backward(
-    step: Step, parts: Any, sizes: list[int], start: State, weights: Weights
-) -> list[State]:
-    """As `_forward`, from the last step to the first: sequences join in at their ends."""
-    states: list[State] = []
-    for t in reversed(range(len(sizes))):
-        state = tuple(ops.narrow(s, 0, 0, sizes[t]) for s in start)
-        if states:
-            state = tuple(
-                ops.slice_scatter(s, before, 0, 0, sizes[t + 1], 1)
-                for s, before in zip(state, states[-1], strict=True)
-            )
-        states.append(step(parts[t], state, weights))
-    states.reverse()
-    return states

@@ -47,7 +47,7 @@ LEADING_, STARTER_, JOIN_ = LEADING, STARTER, JOIN
 GRAD_, ANYWHERE_, HOW_, ROLE_SHIFT_, NEW_ = GRAD, ANYWHERE, HOW, ROLE_SHIFT, NEW
 
 MOST_OPS = 48  # of a region
-MOST_VALUES = 60
+MOST_VALUES = 60  # of a region, and of an op
 MOST_OPERANDS = 4096  # of an op; if there are more, another executor takes the flush
 
 RANKS = 1 << 16  # places in an order of kinds: see `Schedule`
@@ -217,8 +217,8 @@ class Grouper:
             if code < 0:
                 code = ASK_["code"](prim, state)
                 prim.region_code = code + 1
-            if code == UNSUITED_ or n_in > MOST_OPERANDS:
-                return False
+            if code == UNSUITED_ or n_in > MOST_OPERANDS or state.n_out > MOST_VALUES:
+                return False  # the values of a region are bits of a word
             newest = self.read_operands(state, n_in)
             if code == LEADING_ and self.place_view(state, prim, values, args):
                 continue
