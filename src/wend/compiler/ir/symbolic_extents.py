@@ -11,7 +11,7 @@ A polynomial is a sorted tuple of (monomial, coefficient).  A monomial is a sort
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -515,9 +515,11 @@ def is_real(expr: Expr) -> bool:
     return expr[0] in (symbolic.DIV, symbolic.POW) or any(is_real(e) for e in expr[1:])
 
 
-def extents_of(path: PathGraph) -> Extents:
-    """Return the extents of all values of a path, with all equalities that its guards prove."""
-    extents = Extents()
+def find_extents(path: PathGraph, extents: Extents) -> Iterator[None]:
+    """Add the extents of all values of a path, with all equalities that its guards prove.
+
+    Each slice adds a node.
+    """
     for i, _ in path.leaves:
         if i not in path.producer:
             extents.add_leaf(i, len(path.types[i].shape))
@@ -529,13 +531,14 @@ def extents_of(path: PathGraph) -> Extents:
             extents.add_node(node)
         else:  # one program serves for all ranks
             extents.add_results(node, path)
-    _add_composites(path, extents)
+        yield
+    yield from _add_composites(path, extents)
     _add_known(path, extents)
+    yield
     extents.settle()
-    return extents
 
 
-def _add_composites(path: PathGraph, extents: Extents) -> None:
+def _add_composites(path: PathGraph, extents: Extents) -> Iterator[None]:
     """Add the guards of the bodies of composites, besides those of the ops in the bodies."""
     for state in path.states[: path.n_states]:
         program = state.program
@@ -551,6 +554,7 @@ def _add_composites(path: PathGraph, extents: Extents) -> None:
             return extents.atom(("arg", first + k))
 
         extents.add_guards(program.guards, dim_of, arg_of)
+        yield
 
 
 def _add_known(path: PathGraph, extents: Extents) -> None:

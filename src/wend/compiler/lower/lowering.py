@@ -18,7 +18,7 @@ from wend.compiler.ir.symbolic_extents import (
     ZERO,
     Extents,
     FirstSizes,
-    extents_of,
+    find_extents,
     known,
     product,
 )
@@ -48,7 +48,7 @@ class Lowering:
 
     def __init__(self, path: PathGraph, needed: frozenset[int]) -> None:
         self.path = path
-        self.extents: Extents = extents_of(path)
+        self.extents = Extents()
         self.function = Function(self.extents)
         self.sizes = FirstSizes(self.extents, path)
         self.known: dict[Any, Node] = {}
@@ -69,6 +69,7 @@ class Lowering:
 
     def work(self) -> Iterator[None]:
         """Lower all nodes, a node in each slice; the result is `function`."""
+        yield from find_extents(self.path, self.extents)
         f = self.function
         made = {o for node in self.nodes for o in node.outputs}
         used = {i for node in self.nodes for i in node.inputs} | self.needed

@@ -55,8 +55,10 @@ class Fusion:
                 region.ops.append(op)
             self.settle(region, op)
         regions = [r for r in self.regions if r is not None]
-        Repetition(self).run(regions)
+        yield from Repetition(self).run(regions)
+        yield
         ordered = in_order(regions)
+        yield
         self.mark_outputs(ordered)
         self.ordered = ordered
 

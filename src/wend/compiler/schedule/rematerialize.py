@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from wend.compiler.ir.loops import MAP, Function, Op, Read
@@ -22,8 +23,8 @@ class Repetition:
         self.fusion = fusion
         self.function = fusion.function
 
-    def run(self, regions: list[Region]) -> None:
-        """Repeat ops in all nests where that pays."""
+    def run(self, regions: list[Region]) -> Iterator[None]:
+        """Repeat ops in all nests where that pays, a nest in each slice."""
         function = self.function
         producers = function.producers()
         kept = {function.base(function.resolve(i)) for i in function.outputs}
@@ -34,6 +35,7 @@ class Repetition:
         for region in regions:
             if region.kind != "nest":
                 continue
+            yield
             for value in self.outside(region):
                 chain = self.chain(value, producers, kept)
                 if chain is not None:

@@ -1,0 +1,76 @@
+"""Planning takes work in proportion to the ops of a path. The work is counted, not timed."""
+
+import sys
+
+import pytest
+
+import wend as torch
+from tries import own_trie
+from wend.base import config
+from wend.base.errors import CompileDeclined
+from wend.nn.utils import rnn
+from wend.runtime.compiled import plan
+
+
+def calls_of_planning(step, monkeypatch):
+    """(calls of Python functions while the longest path of a training step is planned, its nodes).
+
+    No machine code is made.
+    """
+    found = []
+    begin = plan.begin_recipe
+
+    def counted(*args, **options):
+        calls = 0
+
+        def count(frame, event, arg):
+            nonlocal calls
+            calls += event == "call"
+
+        sys.setprofile(count)
+        try:
+            recipe = begin(*args, **options)
+        finally:
+            sys.setprofile(None)
+        found.append((recipe.path.n_nodes, calls))
+        raise CompileDeclined("the plan was counted")
+
+    monkeypatch.setattr(plan, "begin_recipe", counted)
+    with own_trie(), config.override(compile=True, wait=True), torch.autobatch(False):
+        step()
+    monkeypatch.undo()
+    nodes, calls = max(found)
+    return calls, nodes
+
+
+def padded(kind, both, steps):
+    """A training step of a recurrent layer over sequences of equal length."""
+    layer = getattr(torch.nn, kind)(3, 4, bidirectional=both)
+
+    def step():
+        layer(torch.ones(steps, 2, 3))[0].square().mean().backward()
+        layer.weight_hh_l0.grad.tolist()
+
+    return step
+
+
+def packed(kind, both, steps):
+    """A training step of a recurrent layer over packed sequences of all lengths."""
+    layer = getattr(torch.nn, kind)(3, 4, bidirectional=both)
+
+    def step():
+        x = rnn.pack_sequence([torch.ones(n, 3) for n in range(steps, 0, -2)])
+        layer(x)[0].data.square().mean().backward()
+        layer.weight_hh_l0.grad.tolist()
+
+    return step
+
+
+@pytest.mark.parametrize("made", [padded, packed])
+@pytest.mark.parametrize(("kind", "both"), [("LSTM", True), ("GRU", True), ("RNN", False)])
+def test_planning_a_recurrent_layer_takes_work_in_proportion(monkeypatch, made, kind, both):
+    """Twice the time steps take about twice the work, in each direction and packed."""
+    few, few_nodes = calls_of_planning(made(kind, both, 8), monkeypatch)
+    many, many_nodes = calls_of_planning(made(kind, both, 16), monkeypatch)
+    assert many_nodes > 1.5 * few_nodes > 0
+    assert many / many_nodes < 1.3 * few / few_nodes
