@@ -20,7 +20,7 @@ MOST_WHOLE = 1 << 31  # of ids, positions and counts
 
 def damaged(what: str) -> FormatError:
     """The error of a file that cannot have been written by Wend."""
-    return FormatError(f"export.load: the graph is damaged: {what}")
+    return FormatError(f"export.load: the file is damaged: {what}")
 
 
 def parsed(given: str) -> dict[str, Any]:

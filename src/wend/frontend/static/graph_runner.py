@@ -128,9 +128,12 @@ class GraphRunner:
     Calls of a graph that writes to captured tensors take turns.
     """
 
-    def __init__(self, graph: StaticGraph) -> None:
+    def __init__(self, graph: StaticGraph, offer: Any = None) -> None:
+        """offer: machine code that a file has brought along for this graph"""
         self.graph = graph
         self.parts = parts_of(graph)
+        for part in self.all_parts():
+            part.offer = offer
         self.ways = [
             [Way(graph, s, parts) for s, parts in zip(point.answers, row, strict=True)]
             for point, row in zip(graph.points, self.parts, strict=True)
