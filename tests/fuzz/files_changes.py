@@ -119,6 +119,35 @@ def changed(tree: Any, draw: random.Random) -> None:
             part[draw.choice((str(draw.choice(INTS)), draw.choice(TEXTS)))] = part[key]
 
 
+def alike(tree: Any, draw: random.Random) -> None:
+    """Put things of the same kind in place of others: such a graph may well be a valid one."""
+    for _ in range(draw.choice((1, 1, 2, 3))):
+        pool = places(tree)
+        part, key = draw.choice(pool)
+        old = part[key]
+        if isinstance(part, list) and part[:1] == ["apply"] and draw.random() < 0.5:
+            part[1] = draw.choice(_twins(part[1]))
+        elif type(old) is int:
+            part[key] = draw.choice((old + 1, max(0, old - 1), 0, 1, draw.randrange(30)))
+        elif type(old) is bool:
+            part[key] = not old
+        else:
+            same = [p[k] for p, k in pool if type(p[k]) is type(old) and p[k] != old]
+            part[key] = copy.deepcopy(draw.choice(same or [old]))
+
+
+def _twins(name: str) -> list[str]:
+    """The ops with parameters of the same kinds and names."""
+    if name not in REGISTRY:
+        return [name]
+
+    def kinds(op: str) -> list[Any]:
+        return [(p.kind, p.name if p.is_attr else "") for p in REGISTRY[op].params]
+
+    wanted = kinds(name)
+    return [op for op in REGISTRY if kinds(op) == wanted]
+
+
 def opened(data: bytes) -> tuple[dict[str, Any], bytes]:
     """The header and the tensors' bytes of a safetensors file."""
     (length,) = struct.unpack("<Q", data[:8])
@@ -140,7 +169,7 @@ def graph(data: bytes, draw: random.Random) -> bytes:
         return table(data, draw)
     name = names[0] if draw.random() < 0.85 else draw.choice(names)
     tree = json.loads(texts[name])
-    changed(tree, draw)
+    (alike if draw.random() < 0.5 else changed)(tree, draw)
     texts[name] = json.dumps(tree, separators=(",", ":"))
     return closed(header, rest)
 
