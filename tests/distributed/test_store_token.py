@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 
 import wend.distributed as dist
-from wend.distributed import _network_store as stores
 from wend.distributed._faults import DistNetworkError, DistStoreError, StoreRefused
+from wend.distributed._sockets import store as stores
 
 SOON = timedelta(seconds=10)
 

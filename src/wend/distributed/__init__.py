@@ -31,7 +31,6 @@ from wend.distributed._group import Backend, BackendConfig, GroupMember, Process
 from wend.distributed._group import process_group_name as _get_process_group_name
 from wend.distributed._group import rank_not_in_group as _rank_not_in_group
 from wend.distributed._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
-from wend.distributed._network_store import TCPStore
 from wend.distributed._objects import (
     all_gather_object,
     allow_pickle,
@@ -54,6 +53,7 @@ from wend.distributed._several import (
     monitored_barrier,
 )
 from wend.distributed._several import coalescing as _coalescing_manager
+from wend.distributed._sockets.store import TCPStore
 from wend.distributed._stores import FileStore, HashStore, PrefixStore, Store
 from wend.distributed._subgroups import (
     new_group,

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlparse
 
 from wend.base.errors import ArgumentError
-from wend.distributed._network_store import TCPStore
 from wend.distributed._rendezvous import asked_for
+from wend.distributed._sockets.store import TCPStore
 from wend.distributed._stores import FileStore, Store
 
 __all__ = ["register_rendezvous_handler", "rendezvous"]

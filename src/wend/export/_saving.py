@@ -263,4 +263,7 @@ def read(
         tensors = safetensors.load(data.read())
     else:
         tensors = safetensors.load_file(data)
-    return program_of(text, tensors), metadata, tensors
+    try:
+        return program_of(text, tensors), metadata, tensors
+    except MemoryError as error:
+        raise FormatError("export.load: the graph takes more memory than there is") from error
