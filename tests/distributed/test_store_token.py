@@ -12,7 +12,7 @@ import pytest
 
 import wend.distributed as dist
 from wend.distributed._faults import DistNetworkError, DistStoreError, StoreRefused
-from wend.distributed._sockets import store as stores
+from wend.distributed._stores import network as stores
 
 SOON = timedelta(seconds=10)
 

