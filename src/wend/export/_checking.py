@@ -1,6 +1,6 @@
 """How the parts of a program from a file fit together: ids, ways, types.
 
-`check_graph` follows what a run would do.  Each id is made once, and before its use on all ways;
+`check_graph` follows all runs.  Each id is made once, and before its use on all ways;
 tensors are used as tensors, and numbers as numbers; axes, counts and places of arguments exist.
 Then the type rules of all ops run, for the sizes while exploring.
 """
@@ -82,7 +82,7 @@ def _check_arguments(graph: StaticGraph) -> None:
 
 
 def _check_captured(graph: StaticGraph) -> None:
-    """Names become attributes of modules inside each other: none may be both."""
+    """Names become attributes and modules: none may be both."""
     modules: set[tuple[str, ...]] = set()
     names: set[tuple[str, ...]] = set()
     for c in graph.captured:
@@ -147,7 +147,7 @@ class _Checker:
         self.made: dict[int, tuple[Place, int]] = {}
 
     def check(self) -> None:
-        """Raise FormatError for what does not fit."""
+        """Raise FormatError for parts that do not fit."""
         graph = self.graph
         for i in (*graph.inputs, *[c.id for c in graph.captured]):
             self.make(i, None, 0)
@@ -203,7 +203,7 @@ class _Checker:
             self.use(leaf[1], place, k)
 
     def question(self, question: tuple[Any, ...], place: Place) -> None:
-        """Check what a point asks."""
+        """Check the question of a point."""
         if question[0] == "value":
             info = self.tensor(question[1], place, 0)
             if any(n != 1 for n in info.hint):

@@ -1,4 +1,4 @@
-"""What an op of a file may be: its attributes and operands are those of the op's signature."""
+"""Ops of a file: attributes and operands are those of the op's signature."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_attributes(cls: Any, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fits(p: Param, x: Any) -> bool:
-    """Whether an attribute is what the signature makes of an argument."""
+    """Whether the signature makes such an attribute of an argument."""
     if x is None and (p.kind in ("dim", "dims", "dtype") or p.default is None):
         return True
     if p.kind in ("dim", "int"):
@@ -61,7 +61,7 @@ def _is_plain(x: Any) -> bool:
 
 
 def check_form(cls: Any, form: Any) -> None:
-    """Raise FormatError unless each entry is one that the signature makes of an argument."""
+    """Raise FormatError unless the signature makes such entries of arguments."""
     params = [p for p in cls.params if not p.is_attr]
     if type(form) is not tuple or len(form) != len(params):
         raise damaged(f"{cls.name}: the form of the operands is {strict.short(form)}")

@@ -1,6 +1,6 @@
 """Programs from files: JSON as a graph, every part of which is checked before any rule runs.
 
-docs/internals/program-files.md describes the format, and what is checked.  This reader makes the
+docs/internals/program-files.md describes the format and the checks.  This reader makes the
 parts and checks each by itself; `_checking` then checks how they fit together.
 """
 

@@ -80,9 +80,7 @@ def _results(item: Apply, types: Types, told: Types, numbers: dict[int, Any]) ->
         try:
             args = [evaluate(e, _Shapes(given), numbers) for e in item.args]
             return list(item.prim.typed([given[i] for i in item.inputs], args)[1])
-        except (
-            Exception
-        ) as error:  # of what a rule raises for operands and attributes that do not fit
+        except Exception as error:  # a rule raises many kinds for operands that do not fit
             fault = fault or error
     text = str(fault).partition("\n")[0][:200]
     raise damaged(f"{item.prim.name} refuses what it gets: {text}") from fault

@@ -13,7 +13,7 @@ from wend.base.errors import FormatError
 __all__ = ["check_depth", "damaged", "flag", "parsed", "row", "rows", "table", "text", "whole"]
 
 MOST_TEXT = 64_000_000  # characters of JSON
-MOST_NESTED = 400  # lists inside each other: what walks through trees recurses
+MOST_NESTED = 400  # lists in lists: readers of trees recurse
 MOST_WHOLE = 1 << 31  # of ids, positions and counts
 
 
@@ -25,8 +25,8 @@ def damaged(what: str) -> FormatError:
 def parsed(given: str) -> dict[str, Any]:
     """The table that a text of JSON holds.
 
-    Raises FormatError for names that stand twice, and for what is no JSON. The reader of the file
-    has counted brackets, which may take far more memory than their size.
+    Raises FormatError for names that stand twice, and texts that are no JSON. The file's reader has
+    counted brackets, which may take far more memory than their size.
     """
     if len(given) > MOST_TEXT:
         raise FormatError(f"export.load: the graph takes more than {MOST_TEXT // 10**6} MB of text")
@@ -51,7 +51,7 @@ def parsed(given: str) -> dict[str, Any]:
 
 
 def check_depth(x: Any) -> None:
-    """Raise FormatError where containers lie more than MOST_NESTED deep inside each other."""
+    """Raise FormatError where containers nest more than MOST_NESTED deep."""
     level = [x]
     for _ in range(MOST_NESTED):
         inner: list[Any] = []

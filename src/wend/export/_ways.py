@@ -94,7 +94,7 @@ class Ways:
         return enter, leave
 
     def leads(self, first: Place, then: Place) -> bool:
-        """Whether a place lies on all ways to another one."""
+        """Whether a place lies on all ways to a further place."""
         return self.enter[first] <= self.enter[then] < self.leave[first]
 
 

@@ -259,8 +259,8 @@ def _entries(directory: bytes, count: int) -> Iterator[tuple[str, int, int, int]
         yield name, offset, size, crc
 
 
-#: Archives that PyTorch writes otherwise than by `torch.save`: a record that only these have, what
-#: they are, and what to do instead.
+#: Archives that PyTorch writes otherwise than by `torch.save`: a record that only these have, their
+#: kind, and the remedy.
 _OTHER_KINDS = (
     (
         b"/constants.pkl",
@@ -278,7 +278,7 @@ _OTHER_KINDS = (
 
 
 def check_kind(directory: bytes) -> None:
-    """Raise CheckpointError for an archive that `torch.save` has not written, and say what it is.
+    """Raise CheckpointError, with the kind, for an archive that `torch.save` has not written.
 
     directory: the names of all records
     """

@@ -30,7 +30,7 @@ _MAGIC: Final = b"WENDSTO1"
 _NONCE: Final = 16  # bytes
 _DIGEST: Final = 32
 _GREETING_SECONDS: Final = 10.0
-#: How a connection ends, and what requests raise that no store of Wend's makes.
+#: How a connection ends, and how requests fail that no store of Wend's makes.
 _NO_REQUEST: Final = (
     OSError, DistStoreError, ValueError, TypeError, LookupError, AttributeError,
 )  # fmt: skip
@@ -42,7 +42,7 @@ def own_token() -> bytes:
 
 
 def _proof(token: bytes, side: bytes, first: bytes, second: bytes) -> bytes:
-    """What only a process with the token can say."""
+    """The bytes that only a process with the token can say."""
     return hmac.digest(token, side + first + second, "sha256") if token else bytes(_DIGEST)
 
 
@@ -113,7 +113,7 @@ def receive_exactly(link: socket.socket, count: int) -> bytes:
 def receive_frame(link: socket.socket) -> Any:
     """The value of `send_frame`.
 
-    Raises ConnectionError for what is no frame, before memory is taken for it.
+    Raises ConnectionError for anything else, before memory is taken.
     """
     (count,) = struct.unpack("!Q", receive_exactly(link, 8))
     if count > MOST_FRAME:

@@ -32,7 +32,7 @@ from wend.onnx.importing.types import (
 )
 
 _SPECIAL = frozenset((Carried, Text))  # values that are no tensors
-#: What a handler raises, unaware, for a node that the schema allows and no rule of Wend's refuses.
+#: Errors that handlers raise, unaware, for nodes that the schema allows and no rule refuses.
 _NOT_TOLD = (TypeError, ValueError, LookupError, AttributeError, AssertionError)
 MOST_NESTED = 64  # graphs in graphs and functions in functions: far above those of models
 
