@@ -58,6 +58,8 @@ class Watch:
         """Called by Python for each event."""
         if not self.on or not event.startswith(FORBIDDEN) or event == "os.putenv":
             return
+        if event == "ctypes.dlopen" and args[0] is None:  # the process itself, to give memory back
+            return
         stack = traceback.extract_stack()
         files = "".join(frame.filename for frame in stack)
         # Named tuples are made of names that were checked; modules are imported when needed.
