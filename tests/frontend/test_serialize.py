@@ -687,7 +687,16 @@ def zip_file(**records) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         for name, content in records.items():
-            file.writestr(f"a/{name.replace('_', '.')}", content)
+            name = name if name == "archive_format" else name.replace("_", ".")
+            file.writestr(f"a/{name}", content)
+    return buffer.getvalue()
+
+
+def compressed(**records):
+    """An archive whose last record is compressed, as sources of TorchScript are."""
+    buffer = io.BytesIO(zip_file(**records))
+    with zipfile.ZipFile(buffer, "a") as file:
+        file.writestr("a/code/net.py", b"x" * 100, zipfile.ZIP_DEFLATED)
     return buffer.getvalue()
 
 
@@ -699,6 +708,9 @@ def zip_file(**records) -> bytes:
         (pickle.dumps({"a": 1}), "bare pickle"),
         (tar_file(), "tar archive"),
         (zip_file(constants_pkl=b"", data_pkl=b""), "TorchScript"),
+        (compressed(constants_pkl=b"", data_pkl=b""), "TorchScript.*state_dict.*ONNX"),
+        (zip_file(archive_format=b"pt2"), "torch.export .*ONNX"),
+        (compressed(data_pkl=b"\x80\x02N."), "compressed"),
         (zip_file(readme=b"hello"), "no data.pkl"),
         (zip_file(data_pkl=b""), "without a STOP"),
         (zip_file(data_pkl=b"\x80\x02N.", byteorder=b"middle"), "byte order"),

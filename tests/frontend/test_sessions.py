@@ -1,10 +1,12 @@
 """wend.session: fed by name, for all sizes and many threads; saved with kernels and reopened."""
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import threading
+import zlib
 
 import numpy as np
 import pytest
@@ -357,7 +359,8 @@ def test_a_saved_session_is_reopened_without_tracing_or_compiling(saved, tmp_pat
     np.testing.assert_allclose(scores, model(x).detach().numpy(), rtol=1e-5, atol=1e-6)
     assert not early
     if kernels_are_made():
-        assert compiled == 0 and offered > 1
+        # What is compiled is the function that tries whether machine code runs here.
+        assert compiled <= 1 and offered > 1
         assert "came with the file for this processor" in report[-1]
 
 
@@ -418,15 +421,15 @@ def rewritten(path, change):
     safetensors.save_file(tensors, path, metadata)
 
 
-@pytest.mark.skipif(not kernels_are_made(), reason="no kernels are made")
+needs_kernels = pytest.mark.skipif(not kernels_are_made(), reason="no kernels are made")
+
+
+@needs_kernels
 def test_damaged_kernels_are_refused_and_those_of_others_are_told(saved):
     model, path = saved
 
     def of_another_processor(document, tensors):
         document["kernels"]["made_for"]["features"] += ",+strange"
-        document["kernels"]["objects"] = [
-            [key[::-1], *row] for key, *row in document["kernels"]["objects"]
-        ]
 
     rewritten(path, of_another_processor)
     session = wend.load_session(path)
@@ -439,6 +442,82 @@ def test_damaged_kernels_are_refused_and_those_of_others_are_told(saved):
     with pytest.raises(FormatError, match="machine code in the file is damaged; kernels=False"):
         wend.load_session(path)
     same(wend.load_session(path, kernels=False)(x), model(x))
+
+
+def another_object(document, tensors):
+    """Machine code that nobody has signed, with digests that are right."""
+    packed = zlib.compress(b"no object of LLVM's")
+    row = [document["kernels"]["objects"][0][0], len(packed), hashlib.sha256(packed).hexdigest()]
+    document["kernels"]["objects"] = [row]
+    document["kernels"]["signatures"] = document["kernels"]["signatures"][:1]
+    tensors["wend.kernels"] = wend.tensor(list(packed), dtype=wend.uint8)
+
+
+def swapped_names(document, tensors):
+    """The code of a kernel under the name of another one."""
+    rows = document["kernels"]["objects"]
+    names = [row[0] for row in rows]
+    for row, name in zip(rows, [*names[1:], names[0]], strict=True):
+        row[0] = name
+
+
+@needs_kernels
+@pytest.mark.parametrize(
+    "change",
+    [
+        another_object,
+        swapped_names,
+        lambda document, tensors: document["kernels"].pop("signatures"),
+        lambda document, tensors: document["kernels"]["signatures"].pop(),
+        lambda document, tensors: document["kernels"]["signatures"].reverse(),
+    ],
+    ids=["another object", "swapped names", "unsigned", "one unsigned", "reversed"],
+)
+def test_kernels_that_the_users_key_has_not_signed_are_made_anew(saved, change):
+    model, path = saved
+    rewritten(path, change)
+    session = wend.load_session(path)
+    assert "not signed by this user's key: kernels are made here" in session.report
+    session.prepare()
+    x = wend.randn(6, 4)
+    same(session(x), model(x))
+
+
+@needs_kernels
+def test_kernels_of_another_users_key_are_made_anew(saved, tmp_path, monkeypatch):
+    _, path = saved
+    monkeypatch.setenv("WEND_KEY_FILE", str(tmp_path / "another.key"))
+    session = wend.load_session(path)
+    assert "not signed by this user's key" in session.report
+    session.save(path)
+    assert "came with the file" in wend.load_session(path).report
+    monkeypatch.delenv("WEND_KEY_FILE")
+    assert "not signed by this user's key" in wend.load_session(path).report
+
+
+ANOTHER_MODEL = """
+import sys
+import wend
+from wend.compiler.llvm_ir import jit
+
+session = wend.load_session(sys.argv[1])
+session.prepare()
+offered, compiled = jit.counters.offered, jit.counters.compiled
+assert offered > 1 and session._kernels.offer.taken
+assert not set(jit._libraries) & set(session._kernels.offer.objects)
+another = wend.session(wend.export.load(sys.argv[1]))
+another.prepare()
+assert jit.counters.offered == offered and jit.counters.compiled > compiled
+"""
+
+
+@needs_kernels
+def test_the_kernels_of_a_file_serve_its_session_alone(saved):
+    """A session of equal kernels gets none from the file, while the first session lives."""
+    environment = {**os.environ, "WEND_CACHE_DIR": ""}
+    command = [sys.executable, "-c", ANOTHER_MODEL, str(saved[1])]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_later_versions_and_damage_are_refused(saved):

@@ -15,13 +15,23 @@ import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from wend.base.errors import ArgumentTypeError, ShapeError
+from wend.base.errors import ArgumentError, ArgumentTypeError, ShapeError
 
 # fmt: off
 DIM, ARG, ADD, SUB, MUL, FLOORDIV, MOD, NEG, MIN, MAX, DIV, POW = range(12)
 EQ, NE, LT, LE, GT, GE = range(20, 26)
 # fmt: on
 Expr = Any  # int | float | tuple[int, ...]
+
+
+MOST_BITS = 1 << 16  # of a power of whole numbers: more are no size, and would take for ever
+
+
+def power(a: Any, b: Any) -> Any:
+    """a ** b.  Raises ArgumentError for whole numbers beyond all sizes."""
+    if isinstance(a, int) and isinstance(b, int) and b > 1 and a.bit_length() * b > MOST_BITS:
+        raise ArgumentError(f"a size or number is to be {a} to the power of {b}")
+    return a**b
 
 
 class Operator(NamedTuple):
@@ -51,7 +61,7 @@ OPERATORS = (
     Operator(MIN, "MIN", min, native=True),
     Operator(MAX, "MAX", max, native=True),
     Operator(DIV, "DIV", operator.truediv, native=False),
-    Operator(POW, "POW", operator.pow, native=False),
+    Operator(POW, "POW", power, native=False),
     Operator(EQ, "EQ", operator.eq, native=True),
     Operator(NE, "NE", operator.ne, native=True),
     Operator(LT, "LT", operator.lt, native=True),

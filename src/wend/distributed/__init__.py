@@ -53,7 +53,8 @@ from wend.distributed._several import (
     monitored_barrier,
 )
 from wend.distributed._several import coalescing as _coalescing_manager
-from wend.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
+from wend.distributed._stores.network import TCPStore
+from wend.distributed._stores.tables import FileStore, HashStore, PrefixStore, Store
 from wend.distributed._subgroups import (
     new_group,
     new_subgroups,

@@ -12,6 +12,7 @@ __all__ = [
     "DistStoreError",
     "NoProcessGroup",
     "QueueEmptyError",
+    "StoreRefused",
 ]
 
 
@@ -25,6 +26,10 @@ class DistBackendError(DistError):
 
 class DistNetworkError(DistError):
     """Processes cannot be reached."""
+
+
+class StoreRefused(DistNetworkError):
+    """The process that has a store's keys has another token, or is something else."""
 
 
 class DistStoreError(DistError):

@@ -10,7 +10,8 @@ from urllib.parse import urlparse
 
 from wend.base.errors import ArgumentError
 from wend.distributed._rendezvous import asked_for
-from wend.distributed._stores import FileStore, Store, TCPStore
+from wend.distributed._stores.network import TCPStore
+from wend.distributed._stores.tables import FileStore, Store
 
 __all__ = ["register_rendezvous_handler", "rendezvous"]
 

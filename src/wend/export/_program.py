@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wend.base import tree
-from wend.base.errors import ArgumentError
+from wend.base.errors import ArgumentError, FormatError
 from wend.core._hot import Tensor
 from wend.core.symbolic import DIM, EQ
 from wend.export._dims import Dim, free_extents, named_dims
@@ -174,7 +174,13 @@ class ProgramModule(Module):
         self._exported = exported
         self._places: dict[int, tuple[Module, str]] = {}
         for c in exported.program.captured:
-            self._place(c.id, c.name, c.kind, c.tensor)
+            try:
+                self._place(c.id, c.name, c.kind, c.tensor)
+            except KeyError as error:
+                raise FormatError(
+                    f"{exported.program.name}: a module cannot have a tensor of the name "
+                    f"{c.name!r}: {error.args[0]}"
+                ) from error
 
     def _static_graph(self) -> StaticGraph:
         return self._exported.program

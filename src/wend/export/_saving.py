@@ -5,32 +5,26 @@ docs/internals/program-files.md describes the format.  Nothing is unpickled, and
 
 from __future__ import annotations
 
-import builtins
 import io
 import json
 import os
-from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 from typing import IO, Any
 
-from wend.base.dtypes import NAMES, DType
+from wend.base.dtypes import DType
 from wend.base.errors import FormatError
-from wend.base.tree import LEAF, Structure
+from wend.base.tree import Structure
 from wend.core._hot import Tensor
-from wend.core.primitive import REGISTRY
-from wend.core.provenance import Site
-from wend.core.symbolic import ARG, DIM, NEG, OPERATORS, Expr
+from wend.core.symbolic import ARG, DIM, NEG, Expr
 from wend.export._dims import Dim
 from wend.export._program import ExportedProgram
-from wend.nn.parameter import Parameter
+from wend.export._reading import KINDS, NAMES_OF_OPCODES, VERSION, program_of
 from wend.serialization import CheckpointError, safetensors
 from wend.transforms.exploring.program import (
     Apply,
-    Captured,
     Compute,
     Draw,
     Fail,
-    Give,
     Go,
     Info,
     Point,
@@ -41,26 +35,10 @@ from wend.transforms.exploring.program import (
 
 __all__ = ["load", "save"]
 
-KEY, VERSION = "wend.program", 1
+KEY = "wend.program"
 EXTRA = "extra."  # begins the keys of further texts
-MOST_TEXT = 100_000_000  # bytes of JSON
-_NAMES = {DIM: "dim", ARG: "number", NEG: "neg", **{r.opcode: r.name.lower() for r in OPERATORS}}
-_OPCODES = {name: opcode for opcode, name in _NAMES.items()}
-_KINDS: dict[str, type] = {"list": list, "tuple": tuple, "dict": dict, "ordered": OrderedDict}
-_KIND_NAMES = {kind: name for name, kind in _KINDS.items()}
-
-
-class SavedSite(Site):
-    """A line of the program that was saved, as text."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        super().__init__(None, 0)
-        self.text = text
-
-    def __str__(self) -> str:
-        return self.text
+_NAMES = NAMES_OF_OPCODES
+_KIND_NAMES = {kind: name for name, kind in KINDS.items()}
 
 
 # -- writing --------------------------------------------------------------------------------
@@ -280,203 +258,12 @@ def read(
             "export.load: the file holds no program of Wend's; TorchScript archives and .pt2 files "
             "of PyTorch's cannot be read"
         )
-    if len(text) > MOST_TEXT:
-        raise FormatError("export.load: the graph takes more than 100 MB of text")
     if not isinstance(data, (str, os.PathLike)):
         data.seek(0)
         tensors = safetensors.load(data.read())
     else:
         tensors = safetensors.load_file(data)
     try:
-        document = json.loads(text)
-        if document["version"] != VERSION:
-            raise FormatError(f"export.load: version {document['version']} of the format")
-        return _Reader(document, tensors).program(), metadata, tensors
-    except FormatError:
-        raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise FormatError(f"export.load: the graph is damaged: {error!r}") from error
-
-
-class _Reader:
-    """Reads a document; each id must have been made before use."""
-
-    def __init__(self, document: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        self.document = document
-        self.tensors = tensors
-
-    def program(self) -> ExportedProgram:
-        """The whole program."""
-        d = self.document
-        info = {int(i): self.info(x) for i, x in d["info"].items()}
-        captured = [self.captured(*row) for row in d["captured"]]
-        points = [self.point(p) for p in d["points"]]
-        graph = StaticGraph(
-            str(d["name"]),
-            [int(i) for i in d["inputs"]],
-            self.structure(d["structure"]),
-            {int(i): self.constant(x) for i, x in d["constants"].items()},
-            captured,
-            points,
-            info,
-            {
-                (_OPCODES[op], self.expr(a), self.expr(b)): (bool(outcome), SavedSite(site))
-                for op, a, b, outcome, site in d["guards"]
-            },
-        )
-        self.check(graph)
-        dims = [{int(a): self.dim(x) for a, x in row.items()} for row in d["dims"]]
-        return ExportedProgram(graph, dims)
-
-    @staticmethod
-    def check(graph: StaticGraph) -> None:
-        """Raise FormatError for ids and points that do not exist."""
-        known = set(graph.info)
-        for c in graph.captured:
-            extents = graph.info[c.id].extents
-            if tuple(c.tensor.shape) != extents or c.tensor.dtype is not graph.info[c.id].dtype:
-                raise FormatError(f"export.load: the tensor {c.name} is not of the graph's type")
-        for number, answer, stretch in graph.stretches():
-            end = stretch.end
-            ids = [i for item in stretch.items if isinstance(item, Apply) for i in item.inputs]
-            if isinstance(end, Go):
-                ids += end.args
-                if not 0 < end.point < len(graph.points):
-                    raise FormatError(f"export.load: there is no point {end.point}")
-                if len(end.args) != len(graph.points[end.point].params):
-                    raise FormatError(f"export.load: point {number} and answer {answer}: params")
-            if not known.issuperset(ids):
-                raise FormatError("export.load: the graph uses values that it does not make")
-
-    def captured(self, number: int, name: str, kind: str) -> Captured:
-        """A tensor of the file."""
-        if kind not in ("parameter", "buffer", "constant"):
-            raise FormatError(f"export.load: a tensor of kind {kind!r}")
-        tensor = self.tensors[name]
-        return Captured(
-            int(number), Parameter(tensor) if kind == "parameter" else tensor, name, kind
-        )
-
-    def info(self, row: Any) -> Info:
-        """The facts of a value."""
-        extents, dtype, hint = row
-        if extents is None:
-            return Info(None, int(dtype), tuple([self.constant(h) for h in hint]))
-        shape = tuple([self.expr(e) for e in extents])
-        return Info(shape, NAMES[dtype], tuple([int(n) for n in hint]))
-
-    def expr(self, x: Any) -> Expr:
-        """An expression."""
-        if not isinstance(x, list):
-            return self.constant(x)
-        opcode = _OPCODES[x[0]]
-        if opcode == DIM:
-            return DIM, int(x[1]), int(x[2])
-        if opcode == ARG:
-            return ARG, int(x[1])
-        parts = [self.expr(part) for part in x[1:]]
-        if len(parts) != (1 if opcode == NEG else 2):
-            raise FormatError(f"export.load: {x[0]} of {len(parts)} operands")
-        return (opcode, *parts)
-
-    def constant(self, x: Any) -> Any:
-        """A constant."""
-        if not isinstance(x, dict):
-            return x
-        ((kind, content),) = x.items()
-        if kind == "float":
-            return float(content)
-        if kind == "dtype":
-            return NAMES[content]
-        parts = [self.constant(part) for part in content]
-        return tuple(parts) if kind == "tuple" else parts
-
-    def structure(self, x: Any) -> Structure:
-        """A tree of arguments or results."""
-        if x is None:
-            return LEAF
-        if x[0] == "named":
-            _, name, fields, rows = x
-            make: Any = namedtuple
-            kind: Any = make(str(name), [str(f) for f in fields])
-            context: Any = kind
-        else:
-            name, given, rows = x
-            kind, context = _KINDS[name], self.constant(given)
-        children = tuple([self.structure(row) for row in rows])
-        return Structure(kind, context, children, sum(c.leaves for c in children))
-
-    @staticmethod
-    def dim(x: Any) -> Any:
-        """A dim that may differ."""
-        if x is None:
-            return Dim.AUTO
-        if isinstance(x, str):
-            return x
-        name, least, most = x
-        return Dim(name, min=least, max=most)
-
-    def point(self, row: Any) -> Point:
-        """A point."""
-        question = row["question"]
-        if question is not None:
-            question = (
-                ("value", int(question[1]))
-                if question[0] == "value"
-                else ("compare", _OPCODES[question[1]], *map(self.expr, question[2:]))
-            )
-        answers = [
-            Stretch([self.item(i) for i in items], self.end(end)) for items, end in row["answers"]
-        ]
-        if len(answers) != (1 if question is None else 2):
-            raise FormatError("export.load: a question has two answers")
-        site = SavedSite(row["place"]) if row["place"] else None
-        return Point(tuple(map(int, row["params"])), question, answers, site)
-
-    def item(self, row: Any) -> Any:
-        """An item of a stretch."""
-        kind = row[0]
-        if kind == "apply":
-            _, name, attrs, form, inputs, outputs, args, grad, place = row
-            cls = REGISTRY.get(name)
-            if cls is None or cls.calls_user:
-                raise FormatError(f"export.load: there is no op {name!r}")
-            given = {key: self.constant(x) for key, x in attrs.items()}
-            prim = cls.intern(given, self.constant(form))
-            args = tuple([self.expr(e) for e in args])
-            site = SavedSite(place)
-            ids = tuple(map(int, inputs)), tuple(map(int, outputs))
-            return Apply(prim, None, *ids, args, bool(grad), site)
-        if kind == "read":
-            return ReadNumber(int(row[1]), int(row[2]), SavedSite(row[3]))
-        if kind == "compute":
-            return Compute(int(row[1]), self.expr(row[2]))
-        if kind == "draw":
-            return Draw(int(row[1]), int(row[2]), self.expr(row[3]))
-        raise FormatError(f"export.load: an item of kind {kind!r}")
-
-    def end(self, row: Any) -> Go | Give | Fail:
-        """The end of a stretch."""
-        kind = row[0]
-        if kind == "go":
-            return Go(int(row[1]), tuple(map(int, row[2])))
-        if kind == "fail":
-            found = getattr(builtins, row[1], RuntimeError)
-            is_error = isinstance(found, type) and issubclass(found, Exception)
-            make: Any = found if is_error else RuntimeError
-            try:
-                error = make(row[2])
-            except TypeError:
-                error = RuntimeError(row[2])
-            return Fail(error, SavedSite(row[3]))
-        _, leaves, structure, writes = row
-        found = []
-        for how, x in leaves:
-            value = (
-                int(x) if how == "value" else self.expr(x) if how == "number" else self.constant(x)
-            )
-            if how not in ("value", "number", "constant"):
-                raise FormatError(f"export.load: a result of kind {how!r}")
-            found.append((how, value))
-        pairs = tuple([(int(a), int(b)) for a, b in writes])
-        return Give(tuple(found), self.structure(structure), pairs)
+        return program_of(text, tensors), metadata, tensors
+    except MemoryError as error:
+        raise FormatError("export.load: the graph takes more memory than there is") from error

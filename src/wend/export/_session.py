@@ -48,7 +48,7 @@ class Session:
         self._inputs = _input_names(self._op, graph, self._arguments, input_names)
         self._outputs = _output_names(self._op, graph, output_names)
         self._kernels = kernels or files.SavedKernels("The kernels are made here.")
-        self._runner: GraphRunner | None = GraphRunner(graph)
+        self._runner: GraphRunner | None = GraphRunner(graph, self._kernels.offer)
         #: Whether the function's arguments are the inputs, in order.
         self._plain = len(self._arguments) == len(self._inputs) and not graph.constants
 
@@ -243,7 +243,7 @@ class Session:
             "outputs": self._outputs,
             "arguments": [name for name, _, _ in self._arguments],
         }
-        files.write(path, exported, names, runner)
+        files.write(path, exported, names, runner, self._kernels.offer)
 
     def close(self) -> None:
         """Let go of state and kernels; further calls raise GraphError."""
@@ -299,8 +299,8 @@ def load_session(path: str | os.PathLike[str], *, kernels: bool = True) -> Sessi
     """The session in a file: nothing is traced, and where the kernels fit, nothing is compiled.
 
     path: a file of `Session.save`, or of `torch.export.save`, which has no kernels
-    kernels: whether to use the machine code in the file. Machine code can do anything: open a file
-    from an untrusted source with False
+    kernels: whether to use the machine code in the file, which is done only where this user's key
+    has signed it; else kernels are made here, from the graph
 
     Raises FormatError for files that are damaged, or of a later version.
     """

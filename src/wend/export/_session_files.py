@@ -6,6 +6,7 @@ docs/internals/program-files.md describes the format.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import os
 import zlib
@@ -14,10 +15,12 @@ from typing import Any
 
 from wend.base.dtypes import uint8
 from wend.base.errors import FormatError
-from wend.compiler.llvm_ir.offered_objects import Offer
+from wend.compiler.llvm_ir.offered_objects import Offer, signatures_of
+from wend.compiler.llvm_ir.user_key import user_key
 from wend.core import _hot
 from wend.core._hot import Tensor
 from wend.export import _saving
+from wend.export import _strict as strict
 from wend.export._program import ExportedProgram
 from wend.frontend.creation import frombuffer
 from wend.frontend.static.graph_runner import GraphRunner
@@ -78,26 +81,29 @@ def write(
     exported: ExportedProgram,
     names: Mapping[str, list[str]],
     runner: GraphRunner,
+    offer: Offer | None = None,
 ) -> None:
     """Write a session to a file.
 
     names: of inputs, outputs and arguments     runner: whose kernels are saved
+    offer: the kernels that the session's own file has brought along
     """
     plans = compiled_parts(runner)
     document: dict[str, Any] = {"version": VERSION, **names}
     more: dict[str, Tensor] = {}
-    if plans:
+    secret = user_key() if plans else None
+    if secret is not None:
         from wend.compiler.llvm_ir import jit
         from wend.runtime.compiled.plan import kernel_texts
 
         texts = {t: n for plan in plans for t, n in kernel_texts(plan.recipe).items()}
-        rows, blob = [], b""
-        for key, found in jit.objects_of(texts).items():
-            packed = zlib.compress(found)
-            rows.append([key, len(packed), hashlib.sha256(packed).hexdigest()])
-            blob += packed
-        document["kernels"] = {"made_for": jit.description(), "objects": rows}
-        more[OBJECTS] = frombuffer(bytearray(blob), dtype=uint8)
+        packed = {k: zlib.compress(x) for k, x in jit.objects_of(texts, offer).items()}
+        document["kernels"] = {
+            "made_for": jit.description(),
+            "objects": [[k, len(x), hashlib.sha256(x).hexdigest()] for k, x in packed.items()],
+            "signatures": signatures_of(packed, secret),
+        }
+        more[OBJECTS] = frombuffer(bytearray(b"".join(packed.values())), dtype=uint8)
     text = json.dumps(document, separators=(",", ":"))
     _saving.write(exported, path, {KEY: text}, more)
 
@@ -108,46 +114,64 @@ def read(
     """Return the program, the names, and the kernels in a file.
 
     kernels: whether to look at the machine code
+
+    Raises FormatError.
     """
     exported, metadata, tensors = _saving.read(path)
-    try:
-        document = json.loads(metadata.get(KEY, f'{{"version": {VERSION}}}'))
-        if document["version"] != VERSION:
-            raise FormatError(
-                f"load_session: the file is of version {document['version']} of the format, and "
-                f"this is a Wend that reads version {VERSION}"
-            )
-        names = {
-            key: [str(name) for name in document[key]]
-            for key in ("inputs", "outputs", "arguments")
-            if key in document
-        }
-        if not kernels:
-            found = SavedKernels("The file's kernels were left aside: kernels=False.")
-        elif "kernels" not in document:
-            found = SavedKernels("There are no kernels in the file: they are made here.")
-        else:
-            found = _kernels(document["kernels"], tensors[OBJECTS])
-    except FormatError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise FormatError(f"load_session: the file is damaged: {error!r}") from error
+    document = strict.parsed(metadata.get(KEY, f'{{"version": {VERSION}}}'))
+    version = document.get("version")
+    if type(version) is not int or version != VERSION:
+        raise FormatError(
+            f"load_session: the file is of version {strict.short(version)} of the format, and "
+            f"this is a Wend that reads version {VERSION}"
+        )
+    names: dict[str, list[str]] = {
+        key: [strict.text(name, f"one of the {key}") for name in strict.rows(document[key], key)]
+        for key in ("inputs", "outputs", "arguments")
+        if key in document
+    }
+    if not kernels:
+        found = SavedKernels("The file's kernels were left aside: kernels=False.")
+    elif "kernels" not in document:
+        found = SavedKernels("There are no kernels in the file: they are made here.")
+    else:
+        found = _kernels(strict.table(document["kernels"], "the kernels"), tensors.get(OBJECTS))
     return exported, names, found
 
 
-def _kernels(rows: Mapping[str, Any], tensor: Tensor) -> SavedKernels:
-    """Return the kernels of a file, compared with the digests."""
+def _kernels(told: Mapping[str, Any], tensor: Tensor | None) -> SavedKernels:
+    """Return the kernels of a file, compared with the digests and the user's signatures."""
+    if tensor is None or tensor.dtype is not uint8 or tensor.dim() != 1:
+        raise strict.damaged("the machine code is no tensor of bytes")
     blob = _hot.ensure(_hot.refreshed(tensor)).tobytes()
     objects: dict[str, bytes] = {}
     at = 0
-    for key, size, digest in rows["objects"]:
-        packed = blob[at : at + int(size)]
-        at += int(size)
+    for row in strict.rows(told.get("objects"), "the objects"):
+        key, size, digest = strict.row(row, "an object", 3)
+        packed = blob[at : at + strict.whole(size, "the size of an object")]
+        at += size
         if hashlib.sha256(packed).hexdigest() != digest:
             raise FormatError(
                 "load_session: the machine code in the file is damaged; kernels=False opens the "
                 "file without it"
             )
-        objects[str(key)] = packed
-    made_for = {str(key): str(x) for key, x in rows["made_for"].items()}
+        objects[strict.text(key, "the key of an object")] = packed
+    made_for = {
+        key: strict.text(x, "what kernels are made for")
+        for key, x in strict.table(told.get("made_for"), "what kernels are made for").items()
+    }
+    if not _are_signed(objects, strict.rows(told.get("signatures", []), "the signatures")):
+        return SavedKernels(
+            "The kernels in the file are not signed by this user's key: kernels are made here."
+        )
     return SavedKernels("", Offer(objects), made_for)
+
+
+def _are_signed(objects: Mapping[str, bytes], signatures: list[Any]) -> bool:
+    """Return whether each object has a signature by the key of this user."""
+    secret = user_key() if signatures else None
+    if secret is None or len(signatures) != len(objects):
+        return False
+    wanted = "".join(signatures_of(objects, secret))
+    given = "".join([strict.text(x, "a signature") for x in signatures])
+    return given.isascii() and hmac.compare_digest(wanted, given)

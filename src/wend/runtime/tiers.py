@@ -83,6 +83,7 @@ class TieredPlan:
         self.compiled: Any = None
         self.native_plan: Any = None  # the native half, which the launcher looks for
         self.compilation: Any = None
+        self.offer: Any = None  # machine code that a file has brought along for this plan
         self.fault: BaseException | None = None  # why there is no machine code
         self.structure = structure_of(path, wanted)
         self.visits = 0
@@ -229,9 +230,9 @@ class TieredPlan:
                 do_without(obstacle)
                 raise CompileDeclined(obstacle)
             if config.settings.wait:
-                self.compiled = compile_plan(self.reference)
+                self.compiled = compile_plan(self.reference, offer=self.offer)
             elif self.compilation is None:
-                self.compilation = Compilation(self.reference)
+                self.compilation = Compilation(self.reference, self.offer)
                 _under_way.add(self)
             if self.compilation is not None:
                 share = share_of(self)

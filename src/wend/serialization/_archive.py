@@ -249,6 +249,7 @@ def _entries(directory: bytes, count: int) -> Iterator[tuple[str, int, int, int]
         extra = directory[start + name_length : start + name_length + extra_length]
         size, packed, offset = _wide_fields(name, extra, size, packed, offset)
         if method != 0 or packed != size:
+            check_kind(directory)
             raise CheckpointError(
                 f"load: record {short(name)} is compressed; Wend reads stored records only, "
                 "so that a small file cannot grow in memory. Pack the archive without compression"
@@ -256,6 +257,34 @@ def _entries(directory: bytes, count: int) -> Iterator[tuple[str, int, int, int]
         if flags & 1:
             raise CheckpointError(f"load: record {short(name)} is encrypted")
         yield name, offset, size, crc
+
+
+#: Archives that PyTorch writes otherwise than by `torch.save`: a record that only these have, their
+#: kind, and the remedy.
+_OTHER_KINDS = (
+    (
+        b"/constants.pkl",
+        "a TorchScript archive (torch.jit.save), which Wend does not read; in PyTorch save "
+        "torch.jit.load(path).state_dict() with torch.save, and load that into the model; or "
+        "export the model as ONNX, and load that with torch.onnx.load",
+    ),
+    (
+        b"/archive_format",
+        "a program of PyTorch's torch.export (.pt2), which Wend does not read; in PyTorch save its "
+        "state_dict with torch.save, or export the model as ONNX, and load that with "
+        "torch.onnx.load",
+    ),
+)
+
+
+def check_kind(directory: bytes) -> None:
+    """Raise CheckpointError, with the kind, for an archive that `torch.save` has not written.
+
+    directory: the names of all records
+    """
+    for record, what in _OTHER_KINDS:
+        if record in directory:
+            raise CheckpointError(f"load: the file is {what}")
 
 
 def _decoded(name: bytes) -> str:

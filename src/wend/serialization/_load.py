@@ -15,6 +15,7 @@ from wend.serialization._archive import (
     FileSource,
     MappedSource,
     Source,
+    check_kind,
     looks_like_zip,
 )
 from wend.serialization._errors import CheckpointError
@@ -135,10 +136,7 @@ def _source(f: Any, file: IO[bytes], mmap: bool) -> Source:
 
 
 def _check_kind(archive: ArchiveReader) -> None:
-    if "constants.pkl" in archive:
-        raise CheckpointError(
-            "load: the file is a TorchScript archive (torch.jit.save), which Wend does not read"
-        )
+    check_kind("".join(f"/{name}" for name in archive.names()).encode())
     if "data.pkl" not in archive:
         listed = ", ".join(archive.names()[:5]) or "none"
         raise CheckpointError(

@@ -313,6 +313,8 @@ def _read(source: FileSource) -> dict[str, Tensor]:
 
 def _tensor(source: FileSource, start: int, entry: Entry) -> Tensor:
     memory = source.array(start + entry.begin, entry.end - entry.begin)
+    if entry.dtype.category == 0:
+        np.not_equal(memory, 0, out=memory, casting="unsafe")  # a bool is 0 or 1 to machine code
     return tensor_from_array(memory.view(entry.dtype.numpy).reshape(entry.shape))
 
 

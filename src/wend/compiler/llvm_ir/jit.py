@@ -5,9 +5,10 @@
     address = library.address("kernel")             # valid as long as `library` lives
 
 Objects are kept on disk (`llvm_ir.object_cache`), keyed by the text, LLVM's version, the passes and
-the target. Some come with the installation (`llvm_ir.ready_objects`), or with a session's file
-(`llvm_ir.offered_objects`). In the background thread only LLVM itself runs, without the interpreter
-lock. LLVM runs in one thread at a time, under `_lock`; callers of this module hold no other lock.
+the target. Some come with the installation (`llvm_ir.ready_objects`), or with a session's file, for
+that session alone (`llvm_ir.offered_objects`). In the background thread only LLVM itself runs,
+without the interpreter lock. LLVM runs in one thread at a time, under `_lock`; callers of this
+module hold no other lock.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from wend.base.config import LEVELS, processor_level
 from wend.base.errors import ArgumentError, CompileError
 from wend.base.forking import at_fork
 from wend.base.records import Record
-from wend.compiler.llvm_ir import offered_objects, ready_objects
+from wend.compiler.llvm_ir import ready_objects
 from wend.compiler.llvm_ir.object_cache import ObjectCache, default_directory, default_secret
+from wend.compiler.llvm_ir.offered_objects import Offer
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
 #: list for its level 2 takes six times as long for the same loops.
@@ -300,34 +302,40 @@ def obstacle() -> str | None:
 # -- compiling ----------------------------------------------------------------------------------
 
 
-def compile_module(text: str, names: Iterable[str], target: Target | None = None) -> Library:
+def compile_module(
+    text: str, names: Iterable[str], target: Target | None = None, offer: Offer | None = None
+) -> Library:
     """Return the machine code of a module in LLVM's textual language.
 
     names: the functions to be called from outside
     target: `host()` unless given; code for another target must still run here
+    offer: machine code that only this caller may use
 
     Raises CompileError if LLVM refuses the text.
     """
     with _lock:
-        library = _find_or_make(text, list(names), host() if target is None else target)
+        library = _find_or_make(text, list(names), host() if target is None else target, offer)
     assert library is not None
     return library
 
 
-def find_module(text: str, names: Iterable[str]) -> Library | None:
+def find_module(text: str, names: Iterable[str], offer: Offer | None = None) -> Library | None:
     """Return machine code that need not be made: in memory, brought along, or kept on disk.
 
+    offer: machine code that only this caller may use
     The result is None too while another thread is compiling, because nobody waits here.
     """
     if not _lock.acquire(blocking=False):
         return None
     try:
-        return _find_or_make(text, list(names), host(), make=False)
+        return _find_or_make(text, list(names), host(), offer, make=False)
     finally:
         _lock.release()
 
 
-def _find_or_make(text: str, names: list[str], target: Target, make: bool = True) -> Library | None:
+def _find_or_make(
+    text: str, names: list[str], target: Target, offer: Offer | None, make: bool = True
+) -> Library | None:
     """Return a module's library; None if the machine code is nowhere, and not to be made."""
     key = _key_of(text, names, target)
     _retired.clear()
@@ -335,12 +343,26 @@ def _find_or_make(text: str, names: list[str], target: Target, make: bool = True
     if library is not None:
         counters.shared += 1
         return library
+    offered = None if offer is None else _find_offered(key, names, offer)
+    if offered is not None:
+        return offered
     found = _find_object(key, text, target)
     if found is None:
         if not make:
             return None
         found = _make_object(key, text, target)
     library = _libraries[key] = _link(found, names)
+    return library
+
+
+def _find_offered(key: str, names: list[str], offer: Offer) -> Library | None:
+    """Return a library of an offer, or None; nobody else finds the library."""
+    library: Library | None = offer.libraries.get(key)
+    if library is None:
+        found = offer.find(key)
+        if found is not None:
+            counters.offered += 1
+            library = offer.libraries[key] = _link(found, names)
     return library
 
 
@@ -356,19 +378,21 @@ def _make_object(key: str, text: str, target: Target) -> bytes:
     return found
 
 
-def objects_of(texts: Mapping[str, Iterable[str]]) -> dict[str, bytes]:
+def objects_of(texts: Mapping[str, Iterable[str]], offer: Offer | None = None) -> dict[str, bytes]:
     """Return the objects of modules for this processor, by the keys of offers.
 
-    texts: the modules, each with the functions to be called from outside. The module that
-    `obstacle` tries is added.
+    texts: the modules, each with the functions to be called from outside
+    offer: machine code that only this caller may use
 
     Raises CompileError.
     """
     made: dict[str, bytes] = {}
     with _lock:
-        for text, names in {_PROBE: ["probe"], **texts}.items():
+        for text, names in texts.items():
             key = _key_of(text, list(names), host())
-            found = _find_object(key, text, host())
+            found = None if offer is None else offer.find(key)
+            if found is None:
+                found = _find_object(key, text, host())
             made[key] = _make_object(key, text, host()) if found is None else found
     return made
 
@@ -385,10 +409,6 @@ def _find_object(key: str, text: str, target: Target) -> bytes | None:
     found = ready_objects.find(text, target.triple, target.names)
     if found is not None:
         counters.ready += 1
-        return found
-    found = offered_objects.offered(key)
-    if found is not None:
-        counters.offered += 1
         return found
     found = _object_cache().get(key)
     if found is not None:
@@ -521,13 +541,13 @@ class _Background:
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
-        self.queue: deque[tuple[str, list[str], Callback]] = deque()
+        self.queue: deque[tuple[str, list[str], Callback, Offer | None]] = deque()
         self.running = 0
         self.thread: threading.Thread | None = None
 
-    def add(self, text: str, names: list[str], callback: Callback) -> None:
+    def add(self, text: str, names: list[str], callback: Callback, offer: Offer | None) -> None:
         with self.changed:
-            self.queue.append((text, names, callback))
+            self.queue.append((text, names, callback, offer))
             self._wake()
 
     def _wake(self) -> None:
@@ -547,10 +567,10 @@ class _Background:
                 with self.changed:
                     if not self.queue:
                         continue
-                    text, names, callback = self.queue.popleft()
+                    text, names, callback, offer = self.queue.popleft()
                     self.running += 1
                 try:
-                    callback(_compiled(text, names))
+                    callback(_compiled(text, names, offer))
                 finally:
                     with self.changed:
                         self.running -= 1
@@ -563,9 +583,9 @@ class _Background:
             return self.changed.wait_for(lambda: not self.queue and not self.running, timeout)
 
 
-def _compiled(text: str, names: list[str]) -> Library | CompileError:
+def _compiled(text: str, names: list[str], offer: Offer | None) -> Library | CompileError:
     try:
-        return compile_module(text, names)
+        return compile_module(text, names, offer=offer)
     except CompileError as fault:
         return fault
     except Exception as fault:  # the exception would end the thread, unseen by anybody
@@ -577,14 +597,16 @@ _background = _Background()
 before_rest: list[Callable[[], None]] = []
 
 
-def compile_later(text: str, names: Iterable[str], callback: Callback) -> None:
+def compile_later(
+    text: str, names: Iterable[str], callback: Callback, offer: Offer | None = None
+) -> None:
     """Compile in the background thread, which calls `callback` with the Library or a CompileError.
 
     The callback must be short, because the interpreter lock is held in another thread than the
     user's. The callback must take no lock that is ever held while calling in here, and not raise.
     Modules are compiled in the order of the calls.
     """
-    _background.add(text, list(names), callback)
+    _background.add(text, list(names), callback, offer)
 
 
 def pending() -> int:

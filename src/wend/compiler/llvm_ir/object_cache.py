@@ -19,27 +19,21 @@ from __future__ import annotations
 
 import hmac
 import os
-import stat
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from wend.compiler.llvm_ir.user_key import default_secret, key_at, owned, read_own
+
+__all__ = ["LIMIT", "ObjectCache", "default_directory", "default_secret"]
+
 _MAGIC: Final = b"wendobj2"
 _DIGEST: Final = "sha256"
 _HEADER: Final = len(_MAGIC) + 32
-_KEY_BYTES: Final = 32
 #: Writes between two looks at how much the folder holds.
 _LOOK_EVERY: Final = 64
-_OPEN: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)  # a pipe must not be waited for
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
-
 LIMIT: Final = 256 << 20  # bytes
 
 
@@ -60,22 +54,6 @@ def default_directory(environment: Mapping[str, str] | None = None) -> Path | No
     else:
         base = Path(env.get("XDG_CACHE_HOME") or home / ".cache")
     return base / "wend" / "objects"
-
-
-def default_secret(environment: Mapping[str, str] | None = None) -> Path | None:
-    """The file of this user's key, or None where the user has no folder."""
-    env = os.environ if environment is None else environment
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    if sys.platform == "darwin":
-        base = home / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        base = Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    else:
-        base = Path(env.get("XDG_STATE_HOME") or home / ".local" / "state")
-    return base / "wend" / "objects.key"
 
 
 class ObjectCache:
@@ -104,7 +82,7 @@ class ObjectCache:
             return None
         path = self.directory / key
         try:
-            data = _read_own(path, 0o022)
+            data = read_own(path, 0o022)
         except FileNotFoundError:
             return None
         except OSError:
@@ -156,7 +134,7 @@ class ObjectCache:
             return False
         beside = directory.with_name(directory.name + ".key")
         for path in [beside] if self.secret is None else [self.secret, beside]:
-            key = _key_at(path)
+            key = key_at(path)
             if key is not None:
                 self._key = key
                 return True
@@ -193,68 +171,4 @@ def _private(directory: Path) -> bool:
         status = directory.stat()
     except OSError:
         return False
-    return _own(status, 0o022)
-
-
-def _own(status: os.stat_result, others: int) -> bool:
-    """Whether a file or folder is this user's and gives other users none of these rights."""
-    if not hasattr(os, "getuid"):
-        return True
-    return status.st_uid == os.getuid() and not status.st_mode & others
-
-
-def _read_own(path: Path, others: int) -> bytes:
-    """Return a file's contents. Raises PermissionError if foreign, a link or open to others."""
-    descriptor = os.open(path, _OPEN)
-    with open(descriptor, "rb", buffering=0) as file:
-        # The status is that of the open file: a rename could have put another file in its place.
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or not _own(status, others):
-            raise PermissionError(f"{path} is not this user's own")
-        return file.readall()
-
-
-def _key_at(path: Path) -> bytes | None:
-    """Return the key in a file, made if missing; None if the key can neither be read nor made.
-
-    A key that other users could read is replaced: files signed with that key are made anew.
-    """
-    for _ in range(2):
-        try:
-            key = _read_own(path, 0o077)
-        except FileNotFoundError:
-            key = b""
-        except PermissionError:
-            key = b"open"
-        except OSError:
-            return None
-        if len(key) == _KEY_BYTES:
-            return key
-        try:
-            _make_key(path, replace=bool(key))
-        except OSError:
-            return None
-    return None
-
-
-def _make_key(path: Path, replace: bool) -> None:
-    """Put a new key there, whole or not at all; a key just put by another process stays."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix="tmp-", dir=path.parent)  # of mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(os.urandom(_KEY_BYTES))
-        if replace:
-            os.replace(temporary, path)
-            return
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            pass
-        except OSError:  # a file system without links: the last of several processes wins
-            os.replace(temporary, path)
-            return
-        os.unlink(temporary)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    return owned(status, 0o022)

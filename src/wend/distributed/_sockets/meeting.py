@@ -16,11 +16,12 @@ from itertools import count
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from wend.distributed._faults import DistBackendError, DistNetworkError
+from wend.distributed._faults import DistBackendError, DistNetworkError, StoreRefused
 from wend.distributed._sockets.carrier import WORLD, SocketTransport
 from wend.distributed._sockets.mesh import Mesh, connect
 from wend.distributed._sockets.rescue import Rescue
-from wend.distributed._stores import FileStore, TCPStore
+from wend.distributed._stores.network import TCPStore
+from wend.distributed._stores.tables import FileStore
 from wend.distributed.launcher import _rank
 from wend.distributed.rendezvous import rendezvous
 
@@ -90,6 +91,8 @@ def _next_at(place: str, url: str, rank: int, size: int, timeout: timedelta) -> 
     if place not in _known:
         try:
             store, _, _ = next(iter(rendezvous(url, rank, size, timeout=timeout)))
+        except StoreRefused:
+            raise
         except DistNetworkError as error:
             raise OtherRunError(str(error)) from error
         _known[place] = [store, 0]

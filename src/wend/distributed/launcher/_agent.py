@@ -88,6 +88,7 @@ class Attempt:
     is_given_up: bool = False  # the living ranks cannot go on
     secret: str = field(default_factory=secrets.token_hex)  # by which ranks know each other
     token: str = field(default_factory=secrets.token_hex)
+    store_token: str = field(default_factory=secrets.token_hex)  # of the store of all ranks
 
     # --- the run -------------------------------------------------------------------------
 
@@ -233,6 +234,8 @@ class Attempt:
             "TORCHELASTIC_MAX_RESTARTS": str(settings.max_restarts),
             "TORCHELASTIC_RUN_ID": settings.rdzv_id or "none",
         }
+        if not self.orders.by_node:  # else each machine has a launcher, and the user names a token
+            common["WEND_STORE_TOKEN"] = os.environ.get("WEND_STORE_TOKEN") or self.store_token
         for given in settings.env:
             name, _, value = given.partition("=")
             common[name] = value if "=" in given else os.environ.get(name, "")

@@ -209,6 +209,8 @@ class _Children:
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
             "TORCHELASTIC_MAX_RESTARTS": str(self.config.max_restarts),
         }
+        if self.config.max_nodes == 1 and not os.environ.get("WEND_STORE_TOKEN"):
+            common["WEND_STORE_TOKEN"] = secrets.token_hex()
         try:
             for local_rank in range(self.config.nproc_per_node):
                 variables = common | self._variables(local_rank)

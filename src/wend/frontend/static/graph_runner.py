@@ -12,7 +12,7 @@ import numpy as np
 from wend.base import defects, tree
 from wend.base.devices import CPU
 from wend.base.dtypes import from_numpy
-from wend.base.errors import WendError
+from wend.base.errors import GraphError, WendError
 from wend.base.interrupts import is_interrupt
 from wend.core import _hot, _types
 from wend.core._hot import Tensor, Value
@@ -128,9 +128,12 @@ class GraphRunner:
     Calls of a graph that writes to captured tensors take turns.
     """
 
-    def __init__(self, graph: StaticGraph) -> None:
+    def __init__(self, graph: StaticGraph, offer: Any = None) -> None:
+        """offer: machine code that a file has brought along for this graph"""
         self.graph = graph
         self.parts = parts_of(graph)
+        for part in self.all_parts():
+            part.offer = offer
         self.ways = [
             [Way(graph, s, parts) for s, parts in zip(point.answers, row, strict=True)]
             for point, row in zip(graph.points, self.parts, strict=True)
@@ -273,6 +276,11 @@ class GraphRunner:
         """Put the new values into the state, and into tensors among the inputs."""
         given = dict(zip(self.graph.inputs, targets, strict=True))
         new = {target: self.parted(env[i], env) for target, i in end.writes}
+        for target, value in new.items():
+            if value.type != env[target].type and repr(value.type) != repr(env[target].type):
+                raise GraphError(
+                    f"{self.graph.name}: writes {value.type} into a tensor of {env[target].type}"
+                )
         kept = {i: copied(value) for i, value in new.items() if i in self.state}
         if kept:
             self.state = {**self.state, **kept}

@@ -173,6 +173,7 @@ class StraightPart:
         self.varying = tuple([i for i in self.operands if i not in captured])
         self.sized: dict[Any, SizedPart] = {}
         self.functions: dict[Any, PartFunction] = {}
+        self.offer: Any = None  # machine code that a file has brought along
 
     def run(self, env: dict[int, Any], lock: Any) -> None:
         """Compute the results in an environment: values and numbers by id."""
@@ -259,6 +260,8 @@ class StraightPart:
             outputs = [values[refs[i]] for i in self.results]
             function = PartFunction(path, outputs, given, flat)
             function.programs = tuple(programs)
+            if hasattr(function.plan, "offer"):
+                function.plan.offer = self.offer
             self.functions[pattern] = function
         found = SizedPart(function, given, flat, drawn, made, draws, results)
         self.sized[key] = found

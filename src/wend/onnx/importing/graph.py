@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from wend.base.errors import FormatError, NotImplementedInWend
+from wend.base.errors import FormatError, NotImplementedInWend, WendError
 from wend.onnx.importing.bodies import Body, TypedBody
 from wend.onnx.importing.carried import call_with_carried
 from wend.onnx.importing.protos import (
@@ -20,6 +20,7 @@ from wend.onnx.importing.protos import (
     with_given,
 )
 from wend.onnx.importing.registry import SCOPED, TEXT_HANDLERS, Handler, find_handler
+from wend.onnx.importing.schemas import check_node
 from wend.onnx.importing.sizes import MOST_KNOWN, RULES, follow, remember
 from wend.onnx.importing.types import (
     Carried,
@@ -31,6 +32,8 @@ from wend.onnx.importing.types import (
 )
 
 _SPECIAL = frozenset((Carried, Text))  # values that are no tensors
+#: Errors that handlers raise, unaware, for nodes that the schema allows and no rule refuses.
+_NOT_TOLD = (TypeError, ValueError, LookupError, AttributeError, AssertionError)
 MOST_NESTED = 64  # graphs in graphs and functions in functions: far above those of models
 
 
@@ -89,6 +92,13 @@ class Node:
                 result = self.run_on_text(arguments)
             else:
                 result = call_with_carried(self, arguments)
+        except _NOT_TOLD as error:
+            if isinstance(error, WendError):
+                error.add_note(f"in {self}")
+                raise
+            raise FormatError(
+                f"onnx: {self}: the attributes, or the values that come in, do not fit the op"
+            ) from error
         except Exception as error:
             error.add_note(f"in {self}")
             raise
@@ -295,6 +305,8 @@ class Importer:
         domain = own_domain(proto.domain)
         version = context.opsets.get(domain, 0)
         proto = with_given(proto, context.given)
+        if (domain, proto.op_type, proto.overload) not in self.functions:
+            check_node(proto, domain, version)
         attributes = {}
         used = {name for name in proto.input if name}
         for attribute in proto.attribute:

@@ -525,8 +525,9 @@ class BoundPlan(Sized):
 class Compilation:
     """A plan in the making: planned in slices, its kernels compiled in the background."""
 
-    def __init__(self, reference: ReferencePlan) -> None:
-        self.reference = reference
+    def __init__(self, reference: ReferencePlan, offer: Any = None) -> None:
+        """offer: machine code that a file has brought along for this plan"""
+        self.reference, self.offer = reference, offer
         self.recipe = begin_recipe(reference, None, sliced=True)
         self.libraries: dict[str, Any] = {}
         self.failure: CompileError | None = None
@@ -557,9 +558,10 @@ class Compilation:
         self.left.update(texts)
         for text, names in texts.items():
             receive = self.receiver(text)
-            found = jit.find_module(text, names) if time.perf_counter() < stop else None
+            late = time.perf_counter() >= stop
+            found = None if late else jit.find_module(text, names, self.offer)
             if found is None:
-                jit.compile_later(text, names, receive)
+                jit.compile_later(text, names, receive, self.offer)
             else:
                 receive(found)
 
@@ -613,14 +615,18 @@ def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:
     return texts
 
 
-def compile_plan(reference: ReferencePlan, needed: frozenset[int] | None = None) -> CompiledPlan:
+def compile_plan(
+    reference: ReferencePlan, needed: frozenset[int] | None = None, offer: Any = None
+) -> CompiledPlan:
     """Return the plan for the values of a reference plan, compiled now.  Raises CompileError.
 
     needed: the values to compute, if not the wanted and saved ones
+    offer: machine code that a file has brought along for this plan
     """
     recipe = begin_recipe(reference, needed)
     libraries = {
-        text: jit.compile_module(text, names) for text, names in kernel_texts(recipe).items()
+        text: jit.compile_module(text, names, offer=offer)
+        for text, names in kernel_texts(recipe).items()
     }
     return CompiledPlan(reference, recipe, libraries)
 

@@ -43,7 +43,9 @@ def constant(node: Any) -> Any:
     strings = node.get("value_strings")
     if strings is not None:
         return Text(list(strings), (len(strings),))
-    return Text([node.get("value_string", "")], ())
+    if node.get("value_string") is None:
+        raise FormatError(f"onnx.load: {node} has no value")
+    return Text([node.get("value_string")], ())
 
 
 @op("ConstantOfShape")

@@ -1,21 +1,19 @@
-"""Stores: keys and bytes that processes share, in a process, a file, or over a network."""
+"""Stores: keys and bytes that processes share, in a process or a file."""
 
 from __future__ import annotations
 
 import fcntl
 import json
 import os
-import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from wend.distributed._faults import DistNetworkError, DistStoreError, QueueEmptyError
+from wend.distributed._faults import DistStoreError, QueueEmptyError
 
-__all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
+__all__ = ["DEFAULT", "OPERATIONS", "FileStore", "HashStore", "PrefixStore", "Store", "Table"]
 
 DEFAULT = timedelta(seconds=300)
 Table = dict[str, bytes]
@@ -28,7 +26,7 @@ def _bytes(value: Any) -> bytes:
 class Store:
     """Keys and bytes that processes share. `get` and `wait` wait for keys that are not there yet.
 
-    Subclasses define `_do`, which changes the table by one of `_OPERATIONS` as a whole.
+    Subclasses define `_do`, which changes the table by one of `OPERATIONS` as a whole.
     """
 
     def __init__(self) -> None:
@@ -189,7 +187,7 @@ def _append(table: Table, key: str, value: bytes) -> None:
     table[key] = table.get(key, b"") + value
 
 
-_OPERATIONS: dict[str, Callable[..., Any]] = {
+OPERATIONS: dict[str, Callable[..., Any]] = {
     "set": _set,
     "hold": _set,
     "get": lambda table, key: table[key],
@@ -216,7 +214,7 @@ class HashStore(Store):
 
     def _do(self, operation: str, *args: Any) -> Any:
         with self._lock:
-            return _OPERATIONS[operation](self._table, *args)
+            return OPERATIONS[operation](self._table, *args)
 
 
 class PrefixStore(Store):
@@ -257,7 +255,7 @@ class FileStore(Store):
             if operation in ("num_keys", "list_keys"):
                 table.pop("processes", None)
             before = dict(table)
-            found = _OPERATIONS[operation](table, *args)
+            found = OPERATIONS[operation](table, *args)
             if table != before:
                 file.seek(0)
                 file.truncate()
@@ -269,166 +267,3 @@ class FileStore(Store):
         """End the use of the store by this process."""
         if os.path.exists(self.path) and self._do("add", "processes", -1) <= 0:
             os.unlink(self.path)
-
-
-# -- over a network -----------------------------------------------------------------------------
-
-
-def send_frame(link: socket.socket, value: Any) -> None:
-    """Send JSON with its length before; bytes are told as {"$": text}."""
-    data = json.dumps(value, default=lambda b: {"$": b.decode("latin1")}).encode()
-    link.sendall(struct.pack("!Q", len(data)) + data)
-
-
-def receive_exactly(link: socket.socket, count: int) -> bytes:
-    """So many bytes. Raises ConnectionError at the end of the connection."""
-    parts, left = [], count
-    while left:
-        part = link.recv(min(left, 1 << 20))
-        if not part:
-            raise ConnectionError("the connection has ended")
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
-
-
-def receive_frame(link: socket.socket) -> Any:
-    """The value of `send_frame`."""
-    (count,) = struct.unpack("!Q", receive_exactly(link, 8))
-    return json.loads(
-        receive_exactly(link, count),
-        object_hook=lambda d: d["$"].encode("latin1") if set(d) == {"$"} else d,
-    )
-
-
-class _Server(threading.Thread):
-    """Answers the processes that use a TCPStore, a thread for each."""
-
-    def __init__(self, listener: socket.socket) -> None:
-        super().__init__(daemon=True, name="TCPStore")
-        self.listener = listener
-        self.table: Table = {}
-        self.lock = threading.Lock()
-
-    def run(self) -> None:
-        while True:
-            try:
-                link, _ = self.listener.accept()
-            except OSError:  # closed: the store has ended
-                return
-            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=self._answer, args=(link,), daemon=True).start()
-
-    def _answer(self, link: socket.socket) -> None:
-        held: Table = {}
-        with link:
-            while True:
-                try:
-                    operation, args = receive_frame(link)
-                except OSError:  # the process has gone
-                    break
-                if operation == "hold":
-                    held[args[0]] = args[1]
-                with self.lock:
-                    found = _OPERATIONS[operation](self.table, *args)
-                send_frame(link, found)
-        with self.lock:
-            for key, value in held.items():
-                if self.table.get(key) == value:  # else another process has set the key meanwhile
-                    del self.table[key]
-
-
-class TCPStore(Store):
-    """A store over a network: a process has the keys, and answers all.
-
-    host_name, port: where the first process listens; port 0 lets the system choose
-    world_size: the number of processes, which the first waits for with `wait_for_workers`
-    is_master: whether this process has the keys
-    Raises DistNetworkError (a RuntimeError) if nobody listens there in time, or if the process that
-    has the keys cannot listen there.
-    """
-
-    def __init__(
-        self,
-        host_name: str,
-        port: int,
-        world_size: int | None = None,
-        is_master: bool = False,
-        timeout: timedelta = DEFAULT,
-        wait_for_workers: bool = True,
-        multi_tenant: bool = False,
-        master_listen_fd: int | None = None,
-        use_libuv: bool = True,
-    ) -> None:
-        super().__init__()
-        self.host, self.timeout, self.world_size = host_name, timeout, world_size
-        self._lock = threading.Lock()
-        self._server: _Server | None = None
-        if is_master:
-            port = self._listen(port, master_listen_fd)
-        self.port = port
-        self._link = self._connect()
-        if world_size is not None and world_size > 0:
-            self._do("add", "workers", 1)
-            if wait_for_workers and is_master:
-                self._await_workers(world_size)
-
-    def _listen(self, port: int, descriptor: int | None) -> int:
-        if descriptor is not None:
-            listener = socket.socket(fileno=descriptor)
-        else:
-            try:
-                listener = socket.create_server((self.host, port), backlog=1024)
-            except OSError as error:
-                raise DistNetworkError(
-                    f"TCPStore: cannot listen at {self.host}:{port}: {error}; pass a name or an "
-                    "IPv4 address of this machine, and a free port"
-                ) from error
-        self._server = _Server(listener)
-        self._server.start()
-        return int(listener.getsockname()[1])
-
-    def _connect(self) -> socket.socket:
-        end = time.monotonic() + self.timeout.total_seconds()
-        while True:
-            try:
-                link = socket.create_connection((self.host, self.port), timeout=5)
-            except OSError as error:
-                if time.monotonic() > end:
-                    raise DistNetworkError(
-                        f"TCPStore: nobody listens at {self.host}:{self.port} after "
-                        f"{self.timeout.total_seconds()} s: {error}"
-                    ) from error
-                time.sleep(0.05)
-                continue
-            link.settimeout(None)
-            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return link
-
-    def _await_workers(self, count: int) -> None:
-        end = time.monotonic() + self.timeout.total_seconds()
-        while int(self._do("get", "workers")) < count:
-            if time.monotonic() > end:
-                raise DistStoreError(f"TCPStore: not all {count} workers have come in time")
-            time.sleep(0.01)
-
-    def _do(self, operation: str, *args: Any) -> Any:
-        with self._lock:
-            try:
-                send_frame(self._link, [operation, args])
-                return receive_frame(self._link)
-            except OSError as error:
-                raise DistNetworkError(
-                    f"TCPStore: the process at {self.host}:{self.port} does not answer: {error}"
-                ) from error
-
-    def num_keys(self) -> int:
-        """The number of keys, those of the store itself included."""
-        return super().num_keys()
-
-    def close(self) -> None:
-        """End the connection, and the answers to all if this process has the keys."""
-        self._link.close()
-        if self._server is not None:
-            self._server.listener.shutdown(socket.SHUT_RDWR)  # ends `accept`
-            self._server.listener.close()

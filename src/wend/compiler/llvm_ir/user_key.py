@@ -1,0 +1,123 @@
+"""The user's key: machine code from disk is believed only where the key has signed it.
+
+The key is 32 random bytes in a file of the user's state folder, mode 0600, made when needed first.
+WEND_KEY_FILE names another file, as where several machines are to believe the same code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+__all__ = ["default_secret", "key_at", "owned", "read_own", "signature", "user_key"]
+
+KEY_BYTES: Final = 32
+_OPEN: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)  # a pipe must not be waited for
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+def default_secret(environment: Mapping[str, str] | None = None) -> Path | None:
+    """The file of this user's key, or None where the user has no folder."""
+    env = os.environ if environment is None else environment
+    if env.get("WEND_KEY_FILE"):
+        return Path(env["WEND_KEY_FILE"])
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if sys.platform == "darwin":
+        base = home / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        base = Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    else:
+        base = Path(env.get("XDG_STATE_HOME") or home / ".local" / "state")
+    return base / "wend" / "objects.key"
+
+
+def user_key() -> bytes | None:
+    """Return this user's key, made if missing; None where the user has no folder to keep one in."""
+    path = default_secret()
+    return None if path is None else key_at(path)
+
+
+def signature(key: bytes, purpose: str, name: str, body: bytes) -> str:
+    """Return the keyed digest (HMAC-SHA256) of named bytes, for a purpose."""
+    found = hmac.new(key, f"{purpose}\0{name}\0".encode(), hashlib.sha256)
+    found.update(body)
+    return found.hexdigest()
+
+
+def owned(status: os.stat_result, others: int) -> bool:
+    """Whether a file or folder is this user's and gives other users none of these rights."""
+    if not hasattr(os, "getuid"):
+        return True
+    return status.st_uid == os.getuid() and not status.st_mode & others
+
+
+def read_own(path: Path, others: int) -> bytes:
+    """Return a file's contents. Raises PermissionError if foreign, a link or open to others."""
+    descriptor = os.open(path, _OPEN)
+    with open(descriptor, "rb", buffering=0) as file:
+        # The status is that of the open file: a rename could have put another file in its place.
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or not owned(status, others):
+            raise PermissionError(f"{path} is not this user's own")
+        return file.readall()
+
+
+def key_at(path: Path) -> bytes | None:
+    """Return the key in a file, made if missing; None if the key can neither be read nor made.
+
+    A key that other users could read is replaced: files signed with that key are made anew.
+    """
+    for _ in range(2):
+        try:
+            key = read_own(path, 0o077)
+        except FileNotFoundError:
+            key = b""
+        except PermissionError:
+            key = b"open"
+        except OSError:
+            return None
+        if len(key) == KEY_BYTES:
+            return key
+        try:
+            _make_key(path, replace=bool(key))
+        except OSError:
+            return None
+    return None
+
+
+def _make_key(path: Path, replace: bool) -> None:
+    """Put a new key there, whole or not at all; a key just put by another process stays."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix="tmp-", dir=path.parent)  # of mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(os.urandom(KEY_BYTES))
+        if replace:
+            os.replace(temporary, path)
+            return
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            pass
+        except OSError:  # a file system without links: the last of several processes wins
+            os.replace(temporary, path)
+            return
+        os.unlink(temporary)
+    except BaseException:
+        os.unlink(temporary)
+        raise

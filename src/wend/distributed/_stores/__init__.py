@@ -1,0 +1,1 @@
+"""Stores: keys and bytes that processes share."""

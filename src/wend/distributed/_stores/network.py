@@ -1,0 +1,277 @@
+"""TCPStore: a store over a network, whose processes know each other by a token.
+
+A connection begins with a greeting of fixed size.  Where WEND_STORE_TOKEN is set, each side proves
+that it has the token, by a keyed digest (HMAC-SHA256) of two random numbers: the token itself is
+never sent.  `wend launch` sets the variable for its processes.  Then frames follow: a length, which
+is bounded, and JSON.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+import socket
+import struct
+import threading
+import time
+from datetime import timedelta
+from typing import Any, Final
+
+from wend.distributed._faults import DistNetworkError, DistStoreError, StoreRefused
+from wend.distributed._stores.tables import DEFAULT, OPERATIONS, Store, Table
+
+__all__ = ["MOST_FRAME", "TOKEN", "TCPStore"]
+
+TOKEN: Final = "WEND_STORE_TOKEN"
+MOST_FRAME: Final = 64 << 20  # bytes of a request or an answer
+_MAGIC: Final = b"WENDSTO1"
+_NONCE: Final = 16  # bytes
+_DIGEST: Final = 32
+_GREETING_SECONDS: Final = 10.0
+#: How a connection ends, and how requests fail that no store of Wend's makes.
+_NO_REQUEST: Final = (
+    OSError, DistStoreError, ValueError, TypeError, LookupError, AttributeError,
+)  # fmt: skip
+
+
+def own_token() -> bytes:
+    """The token that this process has; empty for none."""
+    return os.environ.get(TOKEN, "").encode()
+
+
+def _proof(token: bytes, side: bytes, first: bytes, second: bytes) -> bytes:
+    """The bytes that only a process with the token can say."""
+    return hmac.digest(token, side + first + second, "sha256") if token else bytes(_DIGEST)
+
+
+def greet(link: socket.socket, token: bytes) -> bool:
+    """Greet a process that has connected; whether it has the same token, or neither has one.
+
+    Raises OSError.
+    """
+    own = secrets.token_bytes(_NONCE)
+    link.sendall(_MAGIC + bytes([bool(token)]) + own)
+    answer = receive_exactly(link, 1 + _NONCE + _DIGEST)
+    other, proof = answer[1 : 1 + _NONCE], answer[1 + _NONCE :]
+    wanted = _proof(token, b"joins", own, other)
+    fits = answer[0] == bool(token) and hmac.compare_digest(proof, wanted)
+    link.sendall(bytes([fits]) + (_proof(token, b"keeps", own, other) if fits else bytes(_DIGEST)))
+    return fits
+
+
+def join(link: socket.socket, token: bytes) -> str:
+    """Greet the process that has the keys; returns why the two do not fit, or an empty text.
+
+    Raises OSError.
+    """
+    head = receive_exactly(link, len(_MAGIC) + 1 + _NONCE)
+    if not head.startswith(_MAGIC):
+        return "is no store of Wend's"
+    asks, other = bool(head[len(_MAGIC)]), head[-_NONCE:]
+    own = secrets.token_bytes(_NONCE)
+    proof = _proof(token, b"joins", other, own)
+    link.sendall(bytes([bool(token)]) + own + proof)
+    answer = receive_exactly(link, 1 + _DIGEST)
+    if asks and not token:
+        return f"asks for a token, and this process has none; set {TOKEN} alike in all processes"
+    if token and not asks:
+        return f"has no token, and this process has one; set {TOKEN} alike in all processes"
+    wanted = _proof(token, b"keeps", other, own)
+    if not answer[0] or not hmac.compare_digest(answer[1:], wanted):
+        return f"has another token; set {TOKEN} alike in all processes"
+    return ""
+
+
+def send_frame(link: socket.socket, value: Any) -> None:
+    """Send JSON with its length before; bytes are told as {"$": text}.
+
+    Raises DistStoreError for more than MOST_FRAME bytes.
+    """
+    data = json.dumps(value, default=lambda b: {"$": b.decode("latin1")}).encode()
+    if len(data) > MOST_FRAME:
+        raise DistStoreError(
+            f"TCPStore: a request or answer of {len(data)} bytes, and {MOST_FRAME} are the most; "
+            "send large data by collectives"
+        )
+    link.sendall(struct.pack("!Q", len(data)) + data)
+
+
+def receive_exactly(link: socket.socket, count: int) -> bytes:
+    """So many bytes. Raises ConnectionError at the end of the connection."""
+    parts, left = [], count
+    while left:
+        part = link.recv(min(left, 1 << 20))
+        if not part:
+            raise ConnectionError("the connection has ended")
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def receive_frame(link: socket.socket) -> Any:
+    """The value of `send_frame`.
+
+    Raises ConnectionError for anything else, before memory is taken.
+    """
+    (count,) = struct.unpack("!Q", receive_exactly(link, 8))
+    if count > MOST_FRAME:
+        raise ConnectionError(f"a frame of {count} bytes, and {MOST_FRAME} are the most")
+    data = receive_exactly(link, count)
+    try:
+        return json.loads(data, object_hook=_with_bytes)
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise ConnectionError("what has come is no frame of a store") from error
+
+
+def _with_bytes(table: dict[str, Any]) -> Any:
+    return table["$"].encode("latin1") if set(table) == {"$"} else table
+
+
+class _Server(threading.Thread):
+    """Answers the processes that use a TCPStore, a thread for each."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        super().__init__(daemon=True, name="TCPStore")
+        self.listener, self.token = listener, own_token()
+        self.table: Table = {}
+        self.lock = threading.Lock()
+
+    def run(self) -> None:
+        while True:
+            try:
+                link, _ = self.listener.accept()
+            except OSError:  # closed: the store has ended
+                return
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            threading.Thread(target=self._answer, args=(link,), daemon=True).start()
+
+    def _answer(self, link: socket.socket) -> None:
+        held: Table = {}
+        with link:
+            try:
+                link.settimeout(_GREETING_SECONDS)
+                if not greet(link, self.token):
+                    return
+                link.settimeout(None)
+                while True:
+                    operation, args = receive_frame(link)
+                    if operation == "hold":
+                        held[args[0]] = args[1]
+                    with self.lock:
+                        found = OPERATIONS[operation](self.table, *args)
+                    send_frame(link, found)
+            except _NO_REQUEST:
+                pass  # the process has gone, or is told by the end of the connection
+        with self.lock:
+            for key, value in held.items():
+                if self.table.get(key) == value:  # else another process has set the key meanwhile
+                    del self.table[key]
+
+
+class TCPStore(Store):
+    """A store over a network: a process has the keys, and answers all.
+
+    host_name, port: where the first process listens; port 0 lets the system choose
+    world_size: the number of processes, which the first waits for with `wait_for_workers`
+    is_master: whether this process has the keys
+    Where WEND_STORE_TOKEN is set, all processes need the same value. Without the variable whoever
+    reaches the port may use the store, as in PyTorch.
+
+    Raises DistNetworkError (a RuntimeError) if nobody listens there in time, or if the process that
+    has the keys cannot listen there; StoreRefused, a kind of it, for tokens that differ.
+    """
+
+    def __init__(
+        self,
+        host_name: str,
+        port: int,
+        world_size: int | None = None,
+        is_master: bool = False,
+        timeout: timedelta = DEFAULT,
+        wait_for_workers: bool = True,
+        multi_tenant: bool = False,
+        master_listen_fd: int | None = None,
+        use_libuv: bool = True,
+    ) -> None:
+        super().__init__()
+        self.host, self.timeout, self.world_size = host_name, timeout, world_size
+        self._lock = threading.Lock()
+        self._server: _Server | None = None
+        if is_master:
+            port = self._listen(port, master_listen_fd)
+        self.port = port
+        self._link = self._connect()
+        if world_size is not None and world_size > 0:
+            self._do("add", "workers", 1)
+            if wait_for_workers and is_master:
+                self._await_workers(world_size)
+
+    def _listen(self, port: int, descriptor: int | None) -> int:
+        if descriptor is not None:
+            listener = socket.socket(fileno=descriptor)
+        else:
+            try:
+                listener = socket.create_server((self.host, port), backlog=1024)
+            except OSError as error:
+                raise DistNetworkError(
+                    f"TCPStore: cannot listen at {self.host}:{port}: {error}; pass a name or an "
+                    "IPv4 address of this machine, and a free port"
+                ) from error
+        self._server = _Server(listener)
+        self._server.start()
+        return int(listener.getsockname()[1])
+
+    def _connect(self) -> socket.socket:
+        end = time.monotonic() + self.timeout.total_seconds()
+        while True:
+            try:
+                link = socket.create_connection((self.host, self.port), timeout=5)
+                try:
+                    fault = join(link, own_token())
+                except BaseException:
+                    link.close()
+                    raise
+            except OSError as error:
+                if time.monotonic() > end:
+                    raise DistNetworkError(
+                        f"TCPStore: nobody listens at {self.host}:{self.port} after "
+                        f"{self.timeout.total_seconds()} s: {error}"
+                    ) from error
+                time.sleep(0.05)
+                continue
+            if fault:
+                link.close()
+                raise StoreRefused(f"TCPStore: the process at {self.host}:{self.port} {fault}")
+            link.settimeout(None)
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return link
+
+    def _await_workers(self, count: int) -> None:
+        end = time.monotonic() + self.timeout.total_seconds()
+        while int(self._do("get", "workers")) < count:
+            if time.monotonic() > end:
+                raise DistStoreError(f"TCPStore: not all {count} workers have come in time")
+            time.sleep(0.01)
+
+    def _do(self, operation: str, *args: Any) -> Any:
+        with self._lock:
+            try:
+                send_frame(self._link, [operation, args])
+                return receive_frame(self._link)
+            except OSError as error:
+                raise DistNetworkError(
+                    f"TCPStore: the process at {self.host}:{self.port} does not answer: {error}"
+                ) from error
+
+    def num_keys(self) -> int:
+        """The number of keys, those of the store itself included."""
+        return super().num_keys()
+
+    def close(self) -> None:
+        """End the connection, and the answers to all if this process has the keys."""
+        self._link.close()
+        if self._server is not None:
+            self._server.listener.shutdown(socket.SHUT_RDWR)  # ends `accept`
+            self._server.listener.close()
