@@ -79,6 +79,12 @@ def zeros_for(parameter: Tensor) -> Tensor:
     return full_beside(parameter, tuple(parameter.shape), 0.0)
 
 
+def filled_for(parameter: Tensor, value: float) -> Tensor:
+    """A state of equal numbers like a parameter; of a complex parameter both parts are the number."""
+    filled = complex(value, value) if parameter.is_complex() else value
+    return full_beside(parameter, tuple(parameter.shape), filled)
+
+
 def take(handles: Iterable[Tensor], results: Iterable[Tensor]) -> None:
     """Make each result the new value of the handle."""
     for handle, result in zip(handles, results, strict=True):
