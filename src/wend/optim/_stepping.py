@@ -80,7 +80,7 @@ def zeros_for(parameter: Tensor) -> Tensor:
 
 
 def filled_for(parameter: Tensor, value: float) -> Tensor:
-    """A state of equal numbers like a parameter; of a complex parameter both parts are the number."""
+    """A state like a parameter, filled with a number; both parts of a complex state are that."""
     filled = complex(value, value) if parameter.is_complex() else value
     return full_beside(parameter, tuple(parameter.shape), filled)
 
