@@ -26,6 +26,7 @@ from wend.tools.missing import (
     is_internal,
     missing_from_module,
     public_modules,
+    real_name,
 )
 
 TORCH_VERSION: Final = Version("2.13.0+wend")
@@ -47,7 +48,7 @@ class _Loader(Loader):
         # It also binds each submodule that it finds anew to the parent: a function that bears the
         # name of its module, as `torch._higher_order_ops.scan` does, would be lost.
         for name, value in list(vars(self.real).items()):
-            inner = sys.modules.get(f"{self.real.__name__}.{name}")
+            inner = sys.modules.get(f"{real_name(self.real)}.{name}")
             if inner is not None and value is not inner:
                 sys.modules[f"{module.__name__}.{name}"] = inner
 
@@ -179,13 +180,13 @@ def _explain_all(package: str) -> None:
 def _explain(module: ModuleType, package: str) -> None:
     """Give a public module a `__getattr__` that names a missing attribute in full."""
     space = vars(module)
-    if space.get(_EXPLAINED) or is_internal(module.__name__, package):
+    if space.get(_EXPLAINED) or is_internal(real_name(module), package):
         return
     own = space.get("__getattr__")
 
     def __getattr__(name: str) -> Any:
         value = _found(module, name, own, package)
-        if isinstance(value, ModuleType) and value.__name__.startswith(f"{package}."):
+        if isinstance(value, ModuleType) and real_name(value).startswith(f"{package}."):
             _explain(value, package)
         return value
 
@@ -199,7 +200,7 @@ def _explain(module: ModuleType, package: str) -> None:
 
 
 def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
-    real = f"{module.__name__}.{name}"
+    real = f"{real_name(module)}.{name}"
     if own is not None:
         try:
             value = own(name)
@@ -215,10 +216,10 @@ def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
     # PyTorch loads all submodules at once; Wend may load a submodule at the first request.
-    hidden = module.__name__ == package and name in INTERNAL
+    hidden = real_name(module) == package and name in INTERNAL
     if not hidden and importlib.util.find_spec(real) is not None:
         return importlib.import_module(real)
-    raise NotAvailable(missing_from_module(module.__name__, name, package))
+    raise NotAvailable(missing_from_module(real_name(module), name, package))
 
 
 def install(package: str = "wend") -> None:
@@ -235,6 +236,7 @@ def install(package: str = "wend") -> None:
     vars(module)["__wend_version__"] = str(vars(facts)["__version__"])
     for space in (vars(module), vars(facts)):
         space["__version__"] = TORCH_VERSION
+    module.__name__ = "torch"  # libraries ask; what is loaded, and from where, says `__spec__`
     sys.meta_path.insert(0, TorchFinder(package))
     sys.meta_path.append(MissingFinder(package))
     _explain_all(package)

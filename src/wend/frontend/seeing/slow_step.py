@@ -96,8 +96,8 @@ def _pieces(step: list[Flush]) -> list[SlowReason]:
     return [
         SlowReason(
             "values asked for",
-            f"the step was computed in {len(step)} pieces, each when a value was asked for (item(), "
-            f"tolist(), bool, print): most often the results of {places}",
+            f"the step was computed in {len(step)} pieces, each when a value was asked for "
+            f"(item(), tolist(), bool, print): most often the results of {places}",
             "Keep the tensors in a list and read torch.stack(values).tolist() once, behind the "
             "loop, or let conditions be torch.where; wend.batched runs pieces of many examples "
             "together.",
