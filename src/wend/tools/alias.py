@@ -8,6 +8,7 @@ AttributeError), with the full name.
 
 from __future__ import annotations
 
+import dis
 import importlib
 import importlib.util
 import sys
@@ -30,6 +31,7 @@ from wend.tools.missing import (
 )
 
 TORCH_VERSION: Final = Version("2.13.0+wend")
+_IMPORT_FROM: Final = dis.opmap["IMPORT_FROM"]
 _EXPLAINED: Final = "__wend_explained__"
 
 
@@ -129,6 +131,28 @@ class TorchFinder(MetaPathFinder):
         return value if isinstance(value, ModuleType) else None
 
 
+class ServedModule(PublicModule):
+    """The package while it serves PyTorch: libraries that ask are told the name `torch`.
+
+    The import system, and the package itself, see the name that the package was loaded by.
+    """
+
+    @property
+    def __name__(self) -> str:  # type: ignore[override]
+        frame = sys._getframe(1)
+        asker = frame.f_globals.get("__name__") or ""
+        own = real_name(self)
+        if asker.startswith((f"{own}.", "importlib.", "_frozen_importlib")):
+            return own
+        if frame.f_code.co_code[frame.f_lasti] == _IMPORT_FROM:
+            return own
+        return "torch"
+
+    @__name__.setter
+    def __name__(self, name: str) -> None:
+        vars(self)["__name__"] = name
+
+
 class MissingFinder(MetaPathFinder):
     """Stands last: a public module of Wend's that nobody found is a part that Wend lacks.
 
@@ -192,7 +216,8 @@ def _explain(module: ModuleType, package: str) -> None:
 
     space[_EXPLAINED] = True
     space["__getattr__"] = __getattr__
-    module.__class__ = PublicModule
+    if not isinstance(module, ServedModule):
+        module.__class__ = PublicModule
     if "__path__" not in space:
         # `from module import name` asks the finders for `module.name` only where the module has a
         # path; an empty path leads to MissingFinder and the message there.
@@ -236,7 +261,7 @@ def install(package: str = "wend") -> None:
     vars(module)["__wend_version__"] = str(vars(facts)["__version__"])
     for space in (vars(module), vars(facts)):
         space["__version__"] = TORCH_VERSION
-    module.__name__ = "torch"  # libraries ask; what is loaded, and from where, says `__spec__`
+    module.__class__ = ServedModule
     sys.meta_path.insert(0, TorchFinder(package))
     sys.meta_path.append(MissingFinder(package))
     _explain_all(package)

@@ -56,8 +56,8 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
     """The array that shares this tensor's memory: writes to either show in both.
 
     force: detach first if gradients are recorded (and then do not insist on sharing).
-    Raises GraphError for a tensor that requires grad outside of no_grad, ArgumentTypeError for bfloat16, which NumPy
-    lacks (`np.asarray(tensor)` gives an array of ml_dtypes' bfloat16).
+    Raises GraphError for a tensor that requires grad outside of no_grad, ArgumentTypeError for
+    bfloat16, which NumPy lacks (`np.asarray(tensor)` gives an array of ml_dtypes' bfloat16).
     """
     if self.requires_grad:
         if not force and _hot.current_trace().mode.key[0]:
