@@ -74,8 +74,8 @@ def test_streams_and_events_of_the_cpu(t):
         event.wait()
         event.synchronize()
         stream.wait_event(event)
+        stream.wait_stream(t.Stream(device="cpu"))
         assert event.query()
-    stream.wait_stream(t.Stream(device="cpu"))
     stream.synchronize()
     with pytest.raises(RuntimeError):
         t.Stream("cuda")
