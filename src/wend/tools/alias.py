@@ -138,7 +138,7 @@ class ServedModule(PublicModule):
     """
 
     @property
-    def __name__(self) -> str:  # type: ignore[override]
+    def __name__(self) -> str:
         frame = sys._getframe(1)
         asker = frame.f_globals.get("__name__") or ""
         own = real_name(self)
