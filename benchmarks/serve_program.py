@@ -66,7 +66,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    if torch.__name__ == "wend":
+    if torch.__spec__.name == "wend":
         watch(Path(counts))
     runpy.run_path(sys.argv[0], run_name="__main__")
 

@@ -43,6 +43,7 @@ from wend.frontend.checks import *
 from wend.frontend import linalg as _linalg
 from wend.frontend.spectrograms import istft, stft
 from wend.frontend import overrides as _overrides
+from wend.frontend.rare.streams import Event, Stream
 from wend.frontend.storage import TypedStorage, UntypedStorage
 from wend.frontend.autograd.backward import (
     enable_grad,

@@ -17,7 +17,7 @@ x = torch.ones(int(sys.argv[1]))
 for _ in range(3):
     print("loss", (x * 2).sum().item())
 open("once", "x").close()
-assert torch.__name__ == "wend" and FAILS == 0, "told to fail"
+assert torch.__spec__.name == "wend" and FAILS == 0, "told to fail"
 """
 P = """
 P = [

@@ -484,6 +484,30 @@ def test_why_a_step_was_slow():
     assert all(r.remedy.endswith(".") for r in debug.why_slow().reasons)
 
 
+def read_one_by_one(rows, read):
+    for _ in range(6):
+        h = (rows * 2).tanh()
+        total = 0.0
+        if read == "each":
+            for k in range(len(rows)):
+                total += h[k].max().item()
+        elif read == "once":
+            total = sum(h.max(1).values.tolist())
+        (h.sum() * (total * 0 + 3)).item()
+    return debug.why_slow()
+
+
+def test_values_asked_for_in_a_loop_are_a_reason():
+    rows = torch.rand(32, 4)
+    found = read_one_by_one(rows, "each")
+    (reason,) = [r for r in found.reasons if r.kind == "values asked for"]
+    assert "in 33 pieces" in reason.text
+    assert "in read_one_by_one (32 times)" in reason.text
+    assert "torch.stack" in reason.remedy
+    kinds = [r.kind for r in read_one_by_one(rows, "once").reasons]
+    assert "values asked for" not in kinds
+
+
 def test_backward_ops_have_the_partner_of_their_own_flush():
     """Each iteration ends with a flush, on the same path; the pass goes through all of these."""
     model, x = nn.Linear(4, 4), torch.randn(5, 4)

@@ -16,7 +16,7 @@ assert torch is shop and nn is shop.nn is again and F is shop.nn.functional
 assert sys.modules["torch.nn.functional"] is sys.modules["shop.nn.functional"]
 import shop.utils.data
 assert DataLoader is shop.utils.data.DataLoader
-assert torch.__name__ == "shop" and shop.nn.__spec__.name == "shop.nn"
+assert torch.__name__ == "torch" and shop.nn.__spec__.name == "shop.nn"
 assert torch.late == "late value"
 import importlib
 assert importlib.import_module("torch.nn") is nn
@@ -190,7 +190,7 @@ if __name__ == "__main__":
     assert worker.exitcode == 0
 """
     )
-    assert done.stdout.strip() == "('2.13.0+wend', 'shop', 'Net', 'shop.utils.data')"
+    assert done.stdout.strip() == "('2.13.0+wend', 'torch', 'Net', 'shop.utils.data')"
 
 
 def test_pickles_load_under_both_names(shop):

@@ -92,7 +92,7 @@ def test_a_lost_update_is_found_at_its_step(tmp_path):
 
 
 WRONG_GRADIENT = """\
-if torch.__name__ == "wend":
+if torch.__spec__.name == "wend":
     from wend.ops.elementwise.transcendental import Tanh
     real = Tanh.vjp
     Tanh.vjp = lambda self, g, y, x: tuple(part * 1.5 for part in real(self, g, y, x))

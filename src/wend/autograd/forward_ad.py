@@ -104,7 +104,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> Any:
     zeros = ops.full(tuple(tensor.shape), 0, dtype=tensor.dtype)
     seed = Variables("unpack_dual", (zeros,))
     with GradMode(True):
-        rows = gradients([tensor], targets, seed.given, True)
+        rows = gradients([tensor], targets, seed.given, True, hooks=False)
         pairs = [(row, tangent) for row, (_, tangent) in zip(rows, made, strict=True)]
         used = [(row, tangent) for row, tangent in pairs if row is not None]
     if not used:
@@ -113,8 +113,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> Any:
     values = [_hot.value_of(x) for x in (tensor, *(tangent for _, tangent in used))]
     create = made[0][0].outer_grad and depends_on_others(values, mine)
     with GradMode(create):
-        (found,) = gradients(
-            [row for row, _ in used], seed.targets, [tangent for _, tangent in used], create
-        )
+        found_rows, tangents = [row for row, _ in used], [tangent for _, tangent in used]
+        (found,) = gradients(found_rows, seed.targets, tangents, create, hooks=False)
     primal = tensor if create else ops.stop_gradient(tensor)
     return UnpackedDualTensor(primal, zeros if found is None else found)

@@ -1,4 +1,8 @@
-"""gradcheck: gradients compared with finite differences, to first and second order."""
+"""gradcheck: gradients compared with finite differences, to first and second order.
+
+A complex tensor counts as its real and imaginary parts, in turn: a function of n complex numbers
+has 2 n directions.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from wend.core.primitive import ops
 from wend.frontend.autograd.backward import grad
 from wend.frontend.autograd.grad_modes import enable_grad, no_grad
 from wend.frontend.creation import tensor
+from wend.func.derivatives import jvp
 
 __all__ = [
     "GradcheckError",
@@ -36,9 +41,25 @@ def _differentiable(inputs: Sequence[Any]) -> list[Tensor]:
     return [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
 
 
-def _flat(x: Tensor) -> list[Any]:
-    found: list[Any] = x.detach().reshape(-1).tolist()
+def _flat(x: Tensor) -> list[float]:
+    """All numbers of a tensor; of complex numbers the real and imaginary parts, in turn."""
+    x = x.detach()
+    found: list[float] = (ops.view_as_real(x) if x.is_complex() else x).reshape(-1).tolist()
     return found
+
+
+def _count(x: Tensor) -> int:
+    """How many numbers `_flat` gives."""
+    return int(x.numel()) * (1 + x.is_complex())
+
+
+def _of_flat(numbers: Tensor, x: Tensor) -> Tensor:
+    """A tensor of the shape and dtype of `x` of such numbers."""
+    shape = tuple(x.shape)
+    if x.is_complex():
+        pairs = ops.reshape(numbers, (*shape, 2))
+        return ops.cast(ops.view_as_complex(pairs), x.dtype)  # type: ignore[no-any-return]
+    return ops.cast(ops.reshape(numbers, shape), x.dtype)  # type: ignore[no-any-return]
 
 
 def gradcheck(
@@ -63,7 +84,7 @@ def gradcheck(
     """Whether |analytical - numerical| <= atol + rtol * |numerical| for all elements.
 
     inputs: tensors (and other arguments of func); those that require grad are checked, and should
-    be float64     eps: step of the central differences
+    be float64 or complex128     eps: step of the central differences
     fast_mode: compare along one random direction     check_undefined_grad: also with missing
     gradients of results     nondet_tol: how much two backward passes may differ
     Raises GradcheckError (or returns False if raise_exception is False).
@@ -72,6 +93,8 @@ def gradcheck(
     checker = _Checker(func, given, eps, atol, rtol, nondet_tol)
     try:
         checker.check_inputs()
+        if check_forward_ad:
+            checker.check_forward()
         if check_backward_ad:
             checker.check_gradients(fast_mode)
             checker.check_types(check_grad_dtypes)
@@ -146,25 +169,25 @@ class _Checker:
         return [(u - d) / (2 * self.eps) for u, d in zip(up, down)]
 
     def numerical(self, x: Tensor) -> list[list[list[float]]]:
-        """Per result: rows by elements of x, columns by elements of the result."""
+        """Per result: rows by numbers of x, columns by numbers of the result."""
         table: list[list[list[float]]] = [[] for _ in self.outs]
-        n = x.numel()
+        n = _count(x)
         for k in range(n):
-            unit = ops.reshape(_unit(n, k, x.dtype), tuple(x.shape))
+            unit = _of_flat(_unit(n, k), x)
             for rows, slope in zip(table, self.slopes(x, unit)):
                 rows.append(_flat(slope))
         return table
 
     def analytical(self, out: Tensor) -> list[list[list[float]]]:
-        """Per input: rows by elements of the input, columns by elements of `out`."""
-        n = out.numel()
+        """Per input: rows by numbers of the input, columns by numbers of `out`."""
+        n = _count(out)
         columns: list[list[list[float]]] = [[] for _ in self.variables]
         for k in range(n):
-            seed = ops.reshape(_unit(n, k, out.dtype), tuple(out.shape))
+            seed = _of_flat(_unit(n, k), out)
             for column, g in zip(columns, self.pull(out, seed)):
                 column.append(_flat(g))
         return [
-            [[column[k][j] for k in range(n)] for j in range(x.numel())]
+            [[column[k][j] for k in range(n)] for j in range(_count(x))]
             for column, x in zip(columns, self.variables)
         ]
 
@@ -173,7 +196,11 @@ class _Checker:
         if not out.requires_grad:
             return [ops.zeros_like(x) for x in self.variables]
         grads = grad(out, self.variables, seed, retain_graph=True, allow_unused=True)
-        return [ops.zeros_like(x) if g is None else g for x, g in zip(self.variables, grads)]
+        found = [ops.zeros_like(x) if g is None else g for x, g in zip(self.variables, grads)]
+        for x, g in zip(self.variables, found):
+            if g.is_complex() != x.is_complex():
+                raise GradcheckError(f"the gradient is {g.dtype}, and the input {x.dtype}")
+        return found
 
     # -- checks -----------------------------------------------------------------------------
 
@@ -192,9 +219,12 @@ class _Checker:
 
     def _compare(self, i: int, j: int, found: Any, wanted: Any) -> None:
         for found_row, wanted_row in zip(found, wanted):
-            for a, n in zip(found_row, wanted_row):
+            for k, (a, n) in enumerate(zip(found_row, wanted_row)):
                 if not self._close(a, n):
+                    part = ("real", "imaginary")[k % 2]
+                    which = f"While considering the {part} part of complex outputs only, "
                     raise GradcheckError(
+                        f"{which if self.outs[j].is_complex() else ''}"
                         f"Jacobian mismatch for output {j} with respect to input {i},\n"
                         f"numerical: {wanted}\nanalytical: {found}\n"
                     )
@@ -207,16 +237,35 @@ class _Checker:
             direction = _spread(x)
             slopes = self.slopes(x, direction)
             for j, (out, slope) in enumerate(zip(self.outs, slopes)):
-                weights = _spread(out)
+                weights = _spread(out, 1)
                 numerical = _dot(weights, slope)
                 analytical = _dot(direction, self.pull(out, weights)[i])
-                scale = max(1.0, float(x.numel()) ** 0.5)
+                scale = max(1.0, float(_count(x)) ** 0.5)
                 allowed = scale * self.atol + self.rtol * abs(numerical)
                 if not abs(analytical - numerical) <= allowed:
                     raise GradcheckError(
                         f"Jacobian mismatch for output {j} with respect to input {i},\n"
                         f"numerical: {numerical}\nanalytical: {analytical}\n"
                         "(along a random direction: fast_mode=True)"
+                    )
+
+    def check_forward(self) -> None:
+        """Compare derivatives along a direction, taken in forward mode, for each input."""
+        for i, x in enumerate(self.variables):
+            direction = _spread(x)
+            args = [a.detach() if isinstance(a, Tensor) else a for a in self.inputs]
+            place = next(k for k, a in enumerate(self.inputs) if a is x)
+
+            def alone(given: Tensor, args: Any = args, place: int = place) -> tuple[Tensor, ...]:
+                outs = _outputs(self.func(*args[:place], given, *args[place + 1 :]))
+                return tuple(outs[k] for k in self.places)
+
+            found = jvp(alone, (x.detach(),), (direction,))[1]
+            for j, (a, n) in enumerate(zip(found, self.slopes(x, direction))):
+                if not all(map(self._close, _flat(a), _flat(n))):
+                    raise GradcheckError(
+                        f"Jacobian computed with forward mode mismatch for output {j} with respect "
+                        f"to input {i},\nnumerical: {n}\nanalytical: {a}\n(along a direction)"
                     )
 
     def check_types(self, with_dtypes: bool) -> None:
@@ -268,19 +317,22 @@ class _Checker:
                 ) from error
 
 
-def _unit(n: int, k: int, dtype: Any) -> Tensor:
-    row = ops.full((n,), 0.0, dtype=dtype)
-    one = ops.full((1,), 1.0, dtype=dtype)
+def _unit(n: int, k: int) -> Tensor:
+    row = ops.full((n,), 0.0, dtype=dtypes.float64)
+    one = ops.full((1,), 1.0, dtype=dtypes.float64)
     found: Tensor = ops.slice_scatter(row, one, 0, k, k + 1, 1)
     return found
 
 
-def _spread(x: Tensor) -> Tensor:
-    """Fixed values in (-1, 1) of x's shape, without a pattern that an error could share."""
-    n = x.numel()
-    numbers = [((k * 7919 + 104729) % 10007) / 5003.5 - 1.0 for k in range(n)]
-    made: Tensor = tensor(numbers, dtype=x.dtype)
-    return made.reshape(tuple(x.shape))
+def _spread(x: Tensor, other: int = 0) -> Tensor:
+    """Fixed values in (-1, 1) of x's shape, without a pattern that an error could share.
+
+    other: another row of values.  A product w J v with w = v would not tell J from its transpose.
+    """
+    numbers = [
+        ((k * 7919 + 104729 + other * 3571) % 10007) / 5003.5 - 1.0 for k in range(_count(x))
+    ]
+    return _of_flat(tensor(numbers, dtype=dtypes.float64), x)
 
 
 def _dot(a: Tensor, b: Tensor) -> float:
@@ -340,6 +392,8 @@ def gradgradcheck(
         nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
     )
 
@@ -351,11 +405,16 @@ def get_numerical_jacobian(
     eps: float = 1e-3,
     grad_out: float = 1.0,
 ) -> Any:
-    """Per input: the matrix (elements of the input, elements of the first result)."""
+    """Per input: the matrix (elements of the input, elements of the first result).
+
+    Of a complex input: derivatives by the real parts plus i times those by the imaginary parts.
+    Raises ArgumentError for complex results.
+    """
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     checker = _Checker(fn, given, eps, 0.0, 0.0, 0.0)
     checker.check_inputs()
-    return tuple(tensor(checker.numerical(x)[0], dtype=x.dtype) for x in checker.variables)
+    _check_real("get_numerical_jacobian", checker.outs[0])
+    return tuple(_matrix(checker.numerical(x)[0], x) for x in checker.variables)
 
 
 def get_analytical_jacobian(
@@ -365,6 +424,24 @@ def get_analytical_jacobian(
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     checker = _Checker(None, given, 0.0, 0.0, 0.0, nondet_tol)
     checker.variables = _differentiable(given)
+    _check_real("get_analytical_jacobian", output)
     rows = checker.analytical(output)
-    jacobians = tuple(tensor(r, dtype=x.dtype) for r, x in zip(rows, checker.variables))
+    jacobians = tuple(_matrix(r, x) for r, x in zip(rows, checker.variables))
     return jacobians, True, True, True
+
+
+def _check_real(name: str, out: Tensor) -> None:
+    if out.is_complex():
+        raise ArgumentError(
+            f"{name}: Expected output to be non-complex, and it is {out.dtype}; take the "
+            "derivatives of its real and of its imaginary part"
+        )
+
+
+def _matrix(rows: list[list[float]], x: Tensor) -> Tensor:
+    """Rows of a Jacobian as a tensor of the dtype of `x`; pairs of rows are complex rows."""
+    made: Tensor = tensor(rows, dtype=dtypes.float64)
+    if not x.is_complex():
+        return ops.cast(made, x.dtype)  # type: ignore[no-any-return]
+    found = ops.complex(made[::2], made[1::2])
+    return ops.cast(found, x.dtype)  # type: ignore[no-any-return]

@@ -171,8 +171,16 @@ def _as_attr(name: str, p: Param, value: Any) -> Any:
             raise ArgumentTypeError(
                 f"{name}: argument '{p.name}' must be a dtype, not {type(value).__name__}"
             )
-    if isinstance(value, list):
-        return tuple(value)
+    return _without_tensors(value)
+
+
+def _without_tensors(value: Any) -> Any:
+    """A value that is structure: lists as tuples, and tensors of one element as numbers."""
+    if isinstance(value, (list, tuple)):
+        if type(value) is list or any(isinstance(v, (Tensor, list, tuple)) for v in value):
+            return tuple([_without_tensors(v) for v in value])
+    elif isinstance(value, Tensor):
+        return value.item()
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -40,6 +40,25 @@ class RemovableHandle:
             if hooks is not None:
                 hooks.pop(self.id, None)
 
+    def follow(self, tables: Mapping[int, Any]) -> None:
+        """Refer to the tables that took over the hooks of others.  tables: by id() of the others"""
+        self.hooks_ref = _reference(tables.get(id(self.hooks_ref()), self.hooks_ref()))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Weak references cannot be pickled; the tables are, once, with their owners.
+        state = dict(vars(self))
+        if "hooks_ref" in state:
+            state["hooks_ref"] = self.hooks_ref()
+            state["extra_refs"] = [reference() for reference in self.extra_refs]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "hooks_ref" in state:
+            self.hooks_ref = _reference(state["hooks_ref"])
+            self.extra_refs = [_reference(extra) for extra in state["extra_refs"]]
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
+
     def __enter__(self) -> RemovableHandle:
         return self
 
@@ -50,7 +69,7 @@ class RemovableHandle:
 def _reference(hooks: Any) -> Callable[[], Any]:
     try:
         return weakref.ref(hooks)
-    except TypeError:  # a plain dict admits no weak reference
+    except TypeError:  # a plain dict, or None, admits no weak reference
         return lambda: hooks
 
 

@@ -310,8 +310,10 @@ def make_tensor(
     """A tensor of uniform random values in [low, high).
 
     low, high: by default [0, 2) for bool, [0, 10) for uint8, [-9, 10) for other ints, [-9, 9) for
-    floats; cut to the range of the dtype.   noncontiguous: with strides that are not dense.
+    floats and for both parts of complex numbers; cut to the range of the dtype.
+    noncontiguous: with strides that are not dense.
     exclude_zero: zeros become the smallest positive number (1 for ints).
+    memory_format: the order in memory.
     Raises ArgumentError for low >= high, nan, or an integer that requires grad.
     """
     size = sizes_of("make_tensor", shape)
@@ -333,6 +335,8 @@ def make_tensor(
         made = ops.where(made == 0, ops.full(drawn, smallest, dtype=wanted), made)
     if doubled:
         made = ops.clone(made)[..., ::2]
+    elif memory_format is not None:
+        made = made.clone(memory_format=memory_format)
     return made.requires_grad_() if requires_grad else made
 
 
@@ -350,6 +354,14 @@ def _bounds(dtype: DType, low: Any, high: Any) -> tuple[Any, Any]:
     bottom, top = (usual[0] if low is None else low), (usual[1] if high is None else high)
     if bottom != bottom or top != top:
         raise ArgumentError("make_tensor: low and high must not be nan")
+    if bottom == top and dtype.category >= dtypes.FLOAT:
+        warnings.warn(
+            "make_tensor: low == high is deprecated for floating-point and complex types; use "
+            "torch.full",
+            FutureWarning,
+            stacklevel=4,
+        )
+        return bottom, top
     if bottom >= top:
         raise ArgumentError(f"make_tensor: low must be less than high, but {bottom} >= {top}")
     bottom, top = max(bottom, limits[0]), min(top, limits[1])
@@ -365,7 +377,8 @@ def _drawn(size: tuple[int, ...], dtype: DType, low: Any, high: Any) -> Tensor:
         drawn: Tensor = random.randint(low, high, size)
         return ops.cast(drawn, dtype)
     if dtype.is_complex:
-        raise ArgumentTypeError(f"make_tensor: {dtype} is not available yet")
+        pairs = _drawn((*size, 2), dtype.to_real(), low, high)
+        return ops.view_as_complex(pairs)  # type: ignore[no-any-return]
     # Half the range at a time: high - low may overflow.
     unit = random.rand(size, dtype=dtype)
     return unit * (high / 2 - low / 2) * 2 + low

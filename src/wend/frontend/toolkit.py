@@ -72,7 +72,7 @@ def meta_face(cls: type, data: Any) -> Any:
     return MetaPackage.load().face(cls, plain.value, plain._layout)
 
 
-def full_beside(x: Tensor, shape: Any, value: float) -> Tensor:
+def full_beside(x: Tensor, shape: Any, value: complex) -> Tensor:
     """y[...] = value, of the type of `x`, on the same device."""
     made: Tensor = ops.full(shape, value, dtype=x.dtype)
     if type(x) is not Tensor and x.is_meta:

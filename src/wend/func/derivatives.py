@@ -42,9 +42,9 @@ class Variables:
                 raise ArgumentTypeError(
                     f"{name}: arguments to differentiate must be tensors, not {type(x).__name__}"
                 )
-            if not x.dtype.is_floating_point:
+            if not x.dtype.is_floating_point and not x.dtype.is_complex:
                 raise GraphError(
-                    f"{name}: only floating-point tensors have gradients, not {x.dtype}"
+                    f"{name}: only floating-point and complex tensors have gradients, not {x.dtype}"
                 )
             target, primal = self._variable(x)
             self.targets.append(target)
@@ -84,14 +84,18 @@ class Variables:
         return depends_on_others([_base_value(x) for x in tensors], mine)
 
     def pull(
-        self, outs: Sequence[Tensor], seeds: Sequence[Tensor], create: bool | None = None
+        self,
+        outs: Sequence[Tensor],
+        seeds: Sequence[Tensor],
+        create: bool | None = None,
+        hooks: bool = True,
     ) -> Any:
         """The gradient of sum(out * seed) with respect to the arguments, in the arguments'
-        structure."""
+        structure.  hooks: call users' hooks."""
         if create is None:
             create = self.depends_on_others([*outs, *seeds])
         with GradMode(create):
-            found = gradients(outs, self.targets, seeds, create)
+            found = gradients(outs, self.targets, seeds, create, hooks)
             return self._filled(found)
 
     def pull_many(self, outs: Sequence[Tensor], seeds: Sequence[Tensor], size: int) -> list[Tensor]:
@@ -198,6 +202,11 @@ def grad_and_value(
                 f"grad: the function must return a 0-d tensor, and it returned one of shape "
                 f"{tuple(out.shape)}: reduce it, or use torch.func.vjp or jacrev"
             )
+        if out.dtype.is_complex:
+            raise GraphError(
+                "grad: grad can be implicitly created only for real scalar outputs but got "
+                f"{out.dtype}: take the real part, or use torch.func.vjp"
+            )
         found = variables.pull([out], [_ones(out)])
         found = found if isinstance(argnums, tuple) else found[0]
         value = variables.released(out)
@@ -274,9 +283,11 @@ def jacrev(
 
     @functools.wraps(func, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _check_real("jacrev", "inputs", [args[k] for k in _chosen("jacrev", args, argnums)])
         variables, result = _bind("jacrev", func, args, kwargs, argnums)
         out, aux = _split_aux("jacrev", result, has_aux)
         outs, structure = _tensors("jacrev", out)
+        _check_real("jacrev", "outputs", outs)
         blocks = []
         for y in outs:
             rows = variables.pull_many([y], [_basis(y)], int(y.numel()))
@@ -292,6 +303,16 @@ def jacrev(
     return wrapper
 
 
+def _check_real(name: str, what: str, given: Any) -> None:
+    """Raises GraphError for complex tensors: units alone do not span their directions."""
+    for i, x in enumerate(tree.leaves(given)):
+        if isinstance(x, Tensor) and x.dtype.is_complex:
+            raise GraphError(
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened "
+                f"input idx: {i}; take the Jacobian of a function of torch.view_as_real"
+            )
+
+
 def _basis(x: Tensor) -> Tensor:
     """All tensors of x's shape with one element 1, all else 0, stacked at dim 0."""
     n = int(x.numel())
@@ -302,28 +323,32 @@ def _basis(x: Tensor) -> Tensor:
 
 
 class _Tangents:
-    """The outputs of a function, and derivatives along directions of the arguments."""
+    """The outputs of a function, and derivatives along directions of the arguments.
+
+    Users' hooks are not called: they are for gradients.
+    """
 
     def __init__(self, name: str, variables: Variables, outs: Sequence[Tensor]) -> None:
         self.variables = variables
         self.outs = outs
         zeros = [ops.full(tuple(y.shape), 0, dtype=y.dtype) for y in outs]
         self.seeds = Variables(name, zeros)
-        self.rows = tree.leaves(variables.pull(outs, self.seeds.given, True))
+        self.rows = tree.leaves(variables.pull(outs, self.seeds.given, True, hooks=False))
 
     def along(self, directions: Sequence[Tensor]) -> list[Tensor]:
         """The derivative of each output along a direction per argument."""
         create = self.variables.depends_on_others([*self.outs, *directions])
         with GradMode(create):
-            return list(
-                self.seeds._filled(gradients(self.rows, self.seeds.targets, directions, create))
-            )
+            found = gradients(self.rows, self.seeds.targets, directions, create, hooks=False)
+            return list(self.seeds._filled(found))
 
     def along_many(self, directions: Sequence[Tensor], size: int) -> list[Tensor]:
         """`along` for `size` directions, stacked at dim 0."""
         create = self.variables.depends_on_others(self.outs)
         with GradMode(create):
-            found = many_gradients(size, self.rows, self.seeds.targets, directions, create)
+            found = many_gradients(
+                size, self.rows, self.seeds.targets, directions, create, hooks=False
+            )
             return [
                 ops.full((size, *y.shape), 0, dtype=y.dtype) if g is None else g
                 for g, y in zip(found, self.outs, strict=True)
@@ -388,9 +413,11 @@ def jacfwd(
 
     @functools.wraps(func, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        _check_real("jacfwd", "inputs", [args[k] for k in _chosen("jacfwd", args, argnums)])
         variables, result = _bind("jacfwd", func, args, kwargs, argnums)
         out, aux = _split_aux("jacfwd", result, has_aux)
         outs, structure = _tensors("jacfwd", out)
+        _check_real("jacfwd", "outputs", outs)
         lines = _Tangents("jacfwd", variables, outs)
         columns = [_columns(lines, k) for k in range(len(variables.targets))]
         blocks = []

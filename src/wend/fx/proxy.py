@@ -14,6 +14,14 @@ from wend.fx.node import Node, map_aggregate
 
 __all__ = ["Attribute", "Proxy", "TraceError"]
 
+
+def __getattr__(name: str) -> Any:
+    # The tracer is made of this module's classes; PyTorch has its name here.
+    if name == "GraphAppendingTracer":
+        return Proxy._tracer_of_graph
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 REMEDY = (
     "Give the argument in concrete_args, make the module a leaf (Tracer.is_leaf_module), or use "
     "torch.export.export with example inputs, which keeps branches and loops"

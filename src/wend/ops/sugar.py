@@ -72,6 +72,22 @@ def spelled(*, out: bool = False, **names: str) -> Callable[[Function], Function
     return make
 
 
+def with_out(
+    function: Any, place: int, args: tuple[Any, ...], kwargs: dict[str, Any], *behind: str
+) -> Any:
+    """A call of an op whose `out` PyTorch also takes by position; NotImplemented for other calls.
+
+    place: the position of `out`     behind: names of the parameters that follow `out`
+    """
+    if not place < len(args) <= place + 1 + len(behind):
+        return NotImplemented
+    more = dict(zip(behind, args[place + 1 :], strict=False))
+    if not kwargs.keys().isdisjoint(more):
+        raise ArgumentTypeError(f"{function.__name__}() got multiple values for an argument")
+    kwargs = {**kwargs, **more}
+    return _hot.slot("call_out")(function, args[:place], {**kwargs, "out": args[place]})
+
+
 def same_tensors(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
     """The operands of a variadic function that also takes a list or tuple of operands."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):

@@ -79,6 +79,12 @@ def zeros_for(parameter: Tensor) -> Tensor:
     return full_beside(parameter, tuple(parameter.shape), 0.0)
 
 
+def filled_for(parameter: Tensor, value: float) -> Tensor:
+    """A state like a parameter, filled with a number; both parts of a complex state are that."""
+    filled = complex(value, value) if parameter.is_complex() else value
+    return full_beside(parameter, tuple(parameter.shape), filled)
+
+
 def take(handles: Iterable[Tensor], results: Iterable[Tensor]) -> None:
     """Make each result the new value of the handle."""
     for handle, result in zip(handles, results, strict=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from wend.base.errors import GraphError
-from wend.frontend.toolkit import Tensor, full_beside, ops
-from wend.optim._stepping import check, check_modes, decay_of, number, take
+from wend.frontend.toolkit import Tensor, ops
+from wend.optim._stepping import check, check_modes, decay_of, filled_for, number, take
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["Adagrad"]
@@ -62,7 +62,7 @@ class Adagrad(Optimizer):
     def _prepare(self, p: Tensor, value: float) -> None:
         state = self.state[p]
         state["step"] = 0.0
-        state["sum"] = full_beside(p, tuple(p.shape), value)
+        state["sum"] = filled_for(p, value)
 
     def share_memory(self) -> None:
         """Share the sums with other processes."""

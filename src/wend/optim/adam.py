@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from wend.base.errors import GraphError
@@ -17,6 +18,7 @@ from wend.optim._stepping import (
     zeros_for,
 )
 from wend.optim.optimizer import Optimizer
+from wend.transforms.hooks import made_of_parts
 
 __all__ = ["Adam", "SparseAdam"]
 
@@ -124,6 +126,19 @@ class SparseAdam(Optimizer):
         check(eps > 0.0, "epsilon value", eps)
         check_betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        self._refuse("Sparse", made_of_parts, "requires dense parameter tensors")
+        self._refuse("Complex", Tensor.is_complex, "does not support complex parameters")
+
+    def _refuse(self, kind: str, is_kind: Callable[[Any], bool], why: str) -> None:
+        """Raises ValueError with the places, by group, of parameters of a kind."""
+        places = [
+            [i, k]
+            for i, group in enumerate(self.param_groups)
+            for k, p in enumerate(group["params"])
+            if is_kind(p)
+        ]
+        if places:
+            raise ValueError(f"{kind} params at indices {places}: SparseAdam {why}")
 
     def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
         raise GraphError(

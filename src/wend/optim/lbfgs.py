@@ -55,16 +55,16 @@ class LBFGS(Optimizer):
 
     def _flat_grad(self) -> Tensor:
         parts = [
-            full_beside(p, (p.numel(),), 0.0) if p.grad is None else p.grad.reshape(-1)
-            for p in self._params
+            full_beside(p, tuple(p.shape), 0.0) if p.grad is None else p.grad for p in self._params
         ]
-        return ops.cat(parts, 0)
+        return ops.cat([_real(part).reshape(-1) for part in parts], 0)
 
     def _move(self, length: float, direction: Tensor) -> None:
         place = 0
         for p in self._params:
-            size = p.numel()
-            p.add_(direction[place : place + size].reshape(p.shape), alpha=length)
+            real = _real(p)  # a view: what is added changes the parameter
+            size = real.numel()
+            real.add_(direction[place : place + size].reshape(real.shape), alpha=length)
             place += size
 
     def _set(self, values: list[Tensor]) -> None:
@@ -220,6 +220,11 @@ class _Run:
             return True
         tolerance = settings["tolerance_change"]
         return _largest(direction) * abs(length) <= tolerance or abs(loss - before) < tolerance
+
+
+def _real(x: Tensor) -> Tensor:
+    """A view of a complex tensor as pairs of real numbers; a real tensor as it is."""
+    return ops.view_as_real(x) if x.is_complex() else x  # type: ignore[no-any-return]
 
 
 def _largest(x: Tensor) -> float:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, full_beside, ops
+from wend.frontend.toolkit import Tensor, ops
 from wend.optim._stepping import (
     check,
     check_modes,
+    filled_for,
     number,
     take,
     zeros_for,
@@ -62,7 +63,7 @@ class Rprop(Optimizer):
             if not state:
                 state["step"] = 0.0
                 state["prev"] = zeros_for(p)
-                state["step_size"] = full_beside(p, tuple(p.shape), float(number(group["lr"])))
+                state["step_size"] = filled_for(p, float(number(group["lr"])))
             state["step"] += 1.0
             handles = [p, state["prev"], state["step_size"]]
             results = _rprop_step(

@@ -8,6 +8,7 @@ AttributeError), with the full name.
 
 from __future__ import annotations
 
+import dis
 import importlib
 import importlib.util
 import sys
@@ -26,9 +27,11 @@ from wend.tools.missing import (
     is_internal,
     missing_from_module,
     public_modules,
+    real_name,
 )
 
 TORCH_VERSION: Final = Version("2.13.0+wend")
+_IMPORT_FROM: Final = dis.opmap["IMPORT_FROM"]
 _EXPLAINED: Final = "__wend_explained__"
 
 
@@ -47,7 +50,7 @@ class _Loader(Loader):
         # It also binds each submodule that it finds anew to the parent: a function that bears the
         # name of its module, as `torch._higher_order_ops.scan` does, would be lost.
         for name, value in list(vars(self.real).items()):
-            inner = sys.modules.get(f"{self.real.__name__}.{name}")
+            inner = sys.modules.get(f"{real_name(self.real)}.{name}")
             if inner is not None and value is not inner:
                 sys.modules[f"{module.__name__}.{name}"] = inner
 
@@ -128,6 +131,28 @@ class TorchFinder(MetaPathFinder):
         return value if isinstance(value, ModuleType) else None
 
 
+class ServedModule(PublicModule):
+    """The package while it serves PyTorch: libraries that ask are told the name `torch`.
+
+    The import system, and the package itself, see the name that the package was loaded by.
+    """
+
+    @property
+    def __name__(self) -> str:
+        frame = sys._getframe(1)
+        asker = frame.f_globals.get("__name__") or ""
+        own = real_name(self)
+        if asker.startswith((f"{own}.", "importlib.", "_frozen_importlib")):
+            return own
+        if frame.f_code.co_code[frame.f_lasti] == _IMPORT_FROM:
+            return own
+        return "torch"
+
+    @__name__.setter
+    def __name__(self, name: str) -> None:
+        vars(self)["__name__"] = name
+
+
 class MissingFinder(MetaPathFinder):
     """Stands last: a public module of Wend's that nobody found is a part that Wend lacks.
 
@@ -179,19 +204,20 @@ def _explain_all(package: str) -> None:
 def _explain(module: ModuleType, package: str) -> None:
     """Give a public module a `__getattr__` that names a missing attribute in full."""
     space = vars(module)
-    if space.get(_EXPLAINED) or is_internal(module.__name__, package):
+    if space.get(_EXPLAINED) or is_internal(real_name(module), package):
         return
     own = space.get("__getattr__")
 
     def __getattr__(name: str) -> Any:
         value = _found(module, name, own, package)
-        if isinstance(value, ModuleType) and value.__name__.startswith(f"{package}."):
+        if isinstance(value, ModuleType) and real_name(value).startswith(f"{package}."):
             _explain(value, package)
         return value
 
     space[_EXPLAINED] = True
     space["__getattr__"] = __getattr__
-    module.__class__ = PublicModule
+    if not isinstance(module, ServedModule):
+        module.__class__ = PublicModule
     if "__path__" not in space:
         # `from module import name` asks the finders for `module.name` only where the module has a
         # path; an empty path leads to MissingFinder and the message there.
@@ -199,7 +225,7 @@ def _explain(module: ModuleType, package: str) -> None:
 
 
 def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
-    real = f"{module.__name__}.{name}"
+    real = f"{real_name(module)}.{name}"
     if own is not None:
         try:
             value = own(name)
@@ -215,10 +241,10 @@ def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
     # PyTorch loads all submodules at once; Wend may load a submodule at the first request.
-    hidden = module.__name__ == package and name in INTERNAL
+    hidden = real_name(module) == package and name in INTERNAL
     if not hidden and importlib.util.find_spec(real) is not None:
         return importlib.import_module(real)
-    raise NotAvailable(missing_from_module(module.__name__, name, package))
+    raise NotAvailable(missing_from_module(real_name(module), name, package))
 
 
 def install(package: str = "wend") -> None:
@@ -235,6 +261,7 @@ def install(package: str = "wend") -> None:
     vars(module)["__wend_version__"] = str(vars(facts)["__version__"])
     for space in (vars(module), vars(facts)):
         space["__version__"] = TORCH_VERSION
+    module.__class__ = ServedModule
     sys.meta_path.insert(0, TorchFinder(package))
     sys.meta_path.append(MissingFinder(package))
     _explain_all(package)

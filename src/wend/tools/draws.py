@@ -203,7 +203,7 @@ def _share_dropout(torch: Any, draws: Draws) -> None:
     torch.nn.functional.dropout = dropout
     # the functions that Wend's own modules call
     inner = sys.modules.get("wend.nn.functional")
-    if torch.__name__ == "wend" and inner is not None:
+    if torch.__spec__.name == "wend" and inner is not None:
         vars(inner)["dropout"] = dropout
 
 

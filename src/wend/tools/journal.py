@@ -40,7 +40,7 @@ class Journal:
     def __init__(self, path: str, torch: Any) -> None:
         self.file = open(path, "w", encoding="utf-8")  # noqa: SIM115 (until the process ends)
         self.torch = torch
-        self.own = torch.__name__ == "wend"
+        self.own = torch.__spec__.name == "wend"
         self.step = 1
         self.held: list[tuple[str, str, Any, str]] = []  # read behind the step
         self.inside = [_HERE, os.path.dirname(os.path.abspath(torch.__file__))]

@@ -33,9 +33,15 @@ def names_in(module: ModuleType, package: str) -> set[str]:
     """Public attributes and submodules of a module."""
     names = {name for name in vars(module) if not name.startswith("_")}
     names.update(info.name for info in pkgutil.iter_modules(getattr(module, "__path__", ())))
-    if module.__name__ == package:
+    if real_name(module) == package:
         names -= INTERNAL
     return {name for name in names if not name.startswith("_")}
+
+
+def real_name(module: ModuleType) -> str:
+    """The name that a module was loaded by: under `wend run` the package calls itself torch."""
+    spec = module.__spec__
+    return module.__name__ if spec is None else spec.name
 
 
 def as_torch(name: str, package: str) -> str:
@@ -61,8 +67,8 @@ def missing_from_module(module_name: str, name: str, package: str) -> str:
     near: list[str] = []
     # The same name elsewhere is the likeliest intention: torch.gelu is torch.nn.functional.gelu.
     for module in public_modules(package):
-        if module.__name__ != module_name and name in vars(module) and not name.startswith("_"):
-            near.append(f"{as_torch(module.__name__, package)}.{name}")
+        if real_name(module) != module_name and name in vars(module) and not name.startswith("_"):
+            near.append(f"{as_torch(real_name(module), package)}.{name}")
     if (home := sys.modules.get(module_name)) is not None:
         near += [f"{owner}.{other}" for other in nearest(name, names_in(home, package))]
     return sentence(f"{owner}.{name}", near, package)

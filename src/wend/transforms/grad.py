@@ -58,6 +58,7 @@ class BackwardPass:
 
     inputs: only these values get gradients (None: all leaves)
     capture: hand the gradients of `inputs` back instead of accumulating them
+    hooks: call users' hooks; a pass that derives along directions calls none
     """
 
     def __init__(
@@ -67,8 +68,10 @@ class BackwardPass:
         retain_graph: bool,
         create_graph: bool,
         capture: bool,
+        hooks: bool = True,
     ) -> None:
         self.trace = trace
+        self.hooks = hooks
         self.retain = retain_graph
         self.create = create_graph
         self.capture = capture
@@ -95,7 +98,7 @@ class BackwardPass:
         forget_rewritten()
         if inputs is not None:
             self._sort_inputs(inputs)
-        if retaining():
+        if hooks and retaining():
             for handle in retained_handles():
                 self.sinks.append((differentiated(handle), _retain(handle, self.given)))
 
@@ -230,7 +233,7 @@ class BackwardPass:
             if made_of_parts(g) or not _backward.settle_gradient(leaf, g):
                 accumulate(leaf, g, self.create)
             return
-        if leaf.hooks:
+        if leaf.hooks and self.hooks:
             g = run_tensor_hooks(leaf.hooks, g)
         for k in (self.wanted or {}).get(key, ()):
             self.found[k] = plain(g)
@@ -270,11 +273,12 @@ def run_backward(
     retain_graph: bool = False,
     create_graph: bool = False,
     capture: bool = False,
+    hooks: bool = True,
 ) -> list[Any]:
     """Backward from `roots` with the given gradients (None for ones).
 
     inputs: only these get gradients     capture: return these gradients (or None) instead of
-    accumulating
+    accumulating     hooks: call users' hooks
     """
     trace = _hot.current_trace()
     mode = trace.mode
@@ -284,7 +288,7 @@ def run_backward(
         # Other threads do not flush the trace that this thread is walking through.
         with trace.lock, one_site(trace):
             values = None if inputs is None else [differentiated(t) for t in inputs]
-            owner = BackwardPass(trace, values, retain_graph, create_graph, capture)
+            owner = BackwardPass(trace, values, retain_graph, create_graph, capture, hooks)
             _PASSES.setdefault(_whose(trace), []).append(owner)
             if owner.anomaly:
                 _hot.flush(trace)

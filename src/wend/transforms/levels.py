@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from wend.base.errors import GraphError
@@ -20,7 +21,7 @@ from wend.core.symbolic import hint_of
 from wend.core.symtrace import flatten_outputs
 from wend.transforms.batch import batched, interpret, with_batch_axis
 
-__all__ = ["DRAWS", "Level", "ValueNeeded", "behind", "current_level", "run_mapped"]
+__all__ = ["DRAWS", "Level", "ValueNeeded", "behind", "current_level", "level_of", "run_mapped"]
 
 RANDOMNESS = ("error", "different", "same")
 NO_VALUE = (
@@ -111,6 +112,23 @@ class Level:
         finally:
             self.trace.symbolic = before
 
+    def mapped_hook(self, hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A hook for the tensor behind: calls `hook`, a hook of an example's tensor, once for all
+        examples."""
+
+        @wraps(hook)
+        def on_all(g: Tensor) -> Tensor | None:
+            with self.entered():
+                changed = hook(self.wrap(g))
+                if changed is None:
+                    return None
+                if not isinstance(changed, Tensor):
+                    return changed  # type: ignore[no-any-return]  # refused by the caller
+                changed = self.lift(changed)
+            return behind(changed)
+
+        return on_all
+
     # -- recording --------------------------------------------------------------------------
 
     def record(self, prim: Any, tensors: list[Tensor], args: list[Any]) -> Any:
@@ -187,6 +205,12 @@ class Level:
         form = (("S", first[1] + 1), *prim.form[1:])
         wider = type(prim).intern(prim.attrs, form)
         return flatten_outputs(_hot.record_list(wider, [], _flat_numbers(wider, given)))
+
+
+def level_of(x: Tensor) -> Level | None:
+    """The level of which a tensor stands for an example; None for a tensor of no level."""
+    error = _hot.refreshed(x).error
+    return error.level if isinstance(error, ValueNeeded) else None
 
 
 def behind(x: Tensor) -> Tensor:

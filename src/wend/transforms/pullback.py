@@ -38,9 +38,15 @@ def _level() -> Level | None:
 
 
 def gradients(
-    outs: Sequence[Tensor], inputs: Sequence[Tensor], seeds: Sequence[Tensor], create_graph: bool
+    outs: Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    seeds: Sequence[Tensor],
+    create_graph: bool,
+    hooks: bool = True,
 ) -> Found:
     """Per input, the gradient of sum(out * seed) over all outs; None where there is none.
+
+    hooks: call users' hooks; those are for gradients, and not for derivatives along directions
 
     Inside of vmap: per example.  The graph is kept.  Raises GraphError for an input from outside of
     a vmap, of which each example would have a gradient of its own (see `Level.lift`).
@@ -51,23 +57,25 @@ def gradients(
         if not live:
             return [None] * len(inputs)
         roots, given = [x for x, _ in live], [g for _, g in live]
-        return run_backward(roots, given, list(inputs), True, create_graph, True)
+        return run_backward(roots, given, list(inputs), True, create_graph, True, hooks)
     inner_outs, out_on = level.strip(outs)
     inner_inputs, in_on = level.strip(inputs)
     inner_seeds, seed_on = level.strip(seeds)
     with level.suspended():
         if True in out_on:
             rows = _batched_rows(inner_outs, out_on, inner_seeds, seed_on, level.size)
-            found = gradients(rows[0], inner_inputs, rows[1], create_graph)
+            found = gradients(rows[0], inner_inputs, rows[1], create_graph, hooks)
             _check_inside(found, in_on)
         elif True in seed_on:
             stacked = [
                 with_batch_axis(g, on, level.size)
                 for g, on in zip(inner_seeds, seed_on, strict=True)
             ]
-            found = many_gradients(level.size, inner_outs, inner_inputs, stacked, create_graph)
+            found = many_gradients(
+                level.size, inner_outs, inner_inputs, stacked, create_graph, hooks
+            )
         else:
-            return gradients(inner_outs, inner_inputs, inner_seeds, create_graph)
+            return gradients(inner_outs, inner_inputs, inner_seeds, create_graph, hooks)
     return [None if g is None else level.wrap(g) for g in found]
 
 
@@ -99,11 +107,12 @@ def many_gradients(
     inputs: Sequence[Tensor],
     seeds: Sequence[Tensor],
     create_graph: bool,
+    hooks: bool = True,
 ) -> Found:
     """`gradients` for `size` seeds stacked at dim 0; so are the results."""
     level = _level()
     if level is None:
-        return _pull_stack(size, outs, inputs, seeds, create_graph)
+        return _pull_stack(size, outs, inputs, seeds, create_graph, hooks)
     inner_outs, out_on = level.strip(outs)
     inner_inputs, in_on = level.strip(inputs)
     inner_seeds, seed_on = level.strip(seeds)
@@ -112,7 +121,7 @@ def many_gradients(
         if True in out_on:  # (examples, seeds, ...) -> (seeds, examples, ...)
             rows = _batched_rows(inner_outs, out_on, inner_seeds, seed_on, n)
             turned = [ops.movedim(g, 1, 0) for g in rows[1]]
-            found = many_gradients(size, rows[0], inner_inputs, turned, create_graph)
+            found = many_gradients(size, rows[0], inner_inputs, turned, create_graph, hooks)
             _check_inside(found, in_on)
             found = [None if g is None else ops.movedim(g, 0, 1) for g in found]
         elif True in seed_on:  # both axes as one
@@ -120,12 +129,12 @@ def many_gradients(
                 with_batch_axis(g, on, n) for g, on in zip(inner_seeds, seed_on, strict=True)
             ]
             merged = [ops.reshape(g, (n * size, *tuple(g.shape)[2:])) for g in stacked]
-            found = many_gradients(n * size, inner_outs, inner_inputs, merged, create_graph)
+            found = many_gradients(n * size, inner_outs, inner_inputs, merged, create_graph, hooks)
             found = [
                 None if g is None else ops.reshape(g, (n, size, *tuple(g.shape)[1:])) for g in found
             ]
         else:
-            return many_gradients(size, inner_outs, inner_inputs, inner_seeds, create_graph)
+            return many_gradients(size, inner_outs, inner_inputs, inner_seeds, create_graph, hooks)
     return [None if g is None else level.wrap(g) for g in found]
 
 
@@ -135,6 +144,7 @@ def _pull_stack(
     inputs: Sequence[Tensor],
     seeds: Sequence[Tensor],
     create_graph: bool,
+    hooks: bool,
 ) -> Found:
     rows = [(x, g) for x, g in zip(outs, seeds, strict=True) if x.requires_grad]
     if not rows or size == 0:
@@ -143,13 +153,14 @@ def _pull_stack(
     _hot.flush(trace)  # the values behind the outputs become segments
     before, trace.mode = trace.mode, with_grad(trace.mode, create_graph)
     try:
-        owner = _StackPass(trace, [_hot.value_of(x) for x in inputs], True, create_graph, True)
+        values = [_hot.value_of(x) for x in inputs]
+        owner = _StackPass(trace, values, True, create_graph, True, hooks)
         for x, g in rows:
             owner.contribute(_hot.value_of(x), g)
         owner.start(None, {})
         owner.run()
     except _UsersCode:
-        return _one_by_one(size, outs, inputs, seeds, create_graph)
+        return _one_by_one(size, outs, inputs, seeds, create_graph, hooks)
     finally:
         trace.mode = before
     return [owner.found.get(k) for k in range(len(inputs))]
@@ -161,10 +172,11 @@ def _one_by_one(
     inputs: Sequence[Tensor],
     seeds: Sequence[Tensor],
     create_graph: bool,
+    hooks: bool,
 ) -> Found:
     """A backward pass per seed: hooks and users' functions see one gradient at a time."""
     rows = [
-        gradients(outs, inputs, [ops.select(g, 0, k) for g in seeds], create_graph)
+        gradients(outs, inputs, [ops.select(g, 0, k) for g in seeds], create_graph, hooks)
         for k in range(size)
     ]
     out: Found = []
@@ -203,7 +215,7 @@ class _StackPass(BackwardPass):
 
     def settle(self, key: int) -> None:
         """The gradient of a leaf is complete; its hooks want to see one row at a time."""
-        if has_hooks(self.totals[key][0]):
+        if self.hooks and has_hooks(self.totals[key][0]):
             raise _UsersCode
         super().settle(key)
 
@@ -213,7 +225,9 @@ class _StackWalk(Walk):
 
     def stops(self) -> list[Any]:
         """There is no place here for users' code."""
-        raise _UsersCode
+        if super().stops():
+            raise _UsersCode
+        return []
 
     def held_step(
         self, order: tuple[int, ...], seeds: dict[int, Any], part: Part, high: int, low: int

@@ -86,6 +86,8 @@ def settle_ready(
     owner: Any, path: PathGraph, value_at: Any, segment: Segment | None, low: int
 ) -> None:
     """Settle leaves with hooks that nothing before `low` uses, so that these run in order."""
+    if not owner.hooks:
+        return
     ready = []
     for key, (leaf, _) in owner.totals.items():
         if has_hooks(leaf) and owner.last_use(key) <= owner.number_of(segment):

@@ -126,16 +126,18 @@ def stops_of(walk: Any) -> list[Any]:
     producer = path.producer
     taken: set[int] = set()
     extras: dict[int, Extra] = walk.extras()
+    hooked: bool = walk.owner.hooks
     for i, extra in list(extras.items()):
         k = producer.get(i)
         if k is None:
             continue
         low, at, outputs = walk.state_range(k)
-        if extra.hooks:
+        if extra.hooks and hooked:
             found.append(TensorStop(at, i, extra))
-        if (extra.node or extra.function is not None) and low not in taken:
+        node = extra.node if hooked else None
+        if (node or extra.function is not None) and low not in taken:
             taken.add(low)
-            found.append(NodeStop(low, at, outputs, extra.node, extra.function))
+            found.append(NodeStop(low, at, outputs, node, extra.function))
     if walk.owner.anomaly:
         k = len(path.nodes)
         while k > 0:

@@ -51,6 +51,7 @@ class PassContext(Protocol):
     retain: bool
     create: bool
     capture: bool
+    hooks: bool
     anomaly: bool
     inputs: Any
     wanted: dict[int, list[int]] | None

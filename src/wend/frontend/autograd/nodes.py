@@ -19,6 +19,7 @@ from wend.frontend.autograd.node_forms import Elsewhere, Made, Operand, Result, 
 from wend.frontend.removable import RemovableHandle
 from wend.transforms.differentiate import differentiable_ids
 from wend.transforms.hooks import Extra, NodeHooks, handle_of, node_hooks_of_leaf
+from wend.transforms.levels import behind, level_of
 from wend.transforms.walk import path_of
 
 #: Node objects in use, by (serial of the trace that recorded the op, position of the op's first
@@ -473,6 +474,10 @@ def register_hook(self: Tensor, hook: Any) -> RemovableHandle:
     _checked_hook("register_hook", hook)
     if not self.requires_grad:
         raise GraphError("cannot register a hook on a tensor that doesn't require gradient")
+    level = level_of(self)
+    if level is not None:
+        with level.suspended():
+            return register_hook(behind(self), level.mapped_hook(hook))
     if self.leaf is None:
         return RemovableHandle.add(extra_of(_hot.value_of(self)).hooks, hook)
     leaf = self.leaf

@@ -56,11 +56,11 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
     """The array that shares this tensor's memory: writes to either show in both.
 
     force: detach first if gradients are recorded (and then do not insist on sharing).
-    Raises GraphError for a tensor that requires grad, ArgumentTypeError for bfloat16, which NumPy
-    lacks (`np.asarray(tensor)` gives an array of ml_dtypes' bfloat16).
+    Raises GraphError for a tensor that requires grad outside of no_grad, ArgumentTypeError for
+    bfloat16, which NumPy lacks (`np.asarray(tensor)` gives an array of ml_dtypes' bfloat16).
     """
     if self.requires_grad:
-        if not force:
+        if not force and _hot.current_trace().mode.key[0]:
             raise GraphError(
                 "numpy: can't call numpy() on Tensor that requires grad. "
                 "Use tensor.detach().numpy() instead."
@@ -77,10 +77,12 @@ def numpy(self: Tensor, *, force: bool = False) -> Array:
 def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
     """The call behind `np.asarray(tensor)`: an array in shared memory, or of another dtype."""
     if self.requires_grad:
-        raise GraphError(
-            "__array__: can't call numpy() on Tensor that requires grad. "
-            "Use tensor.detach().numpy() instead."
-        )
+        if _hot.current_trace().mode.key[0]:
+            raise GraphError(
+                "__array__: can't call numpy() on Tensor that requires grad. "
+                "Use tensor.detach().numpy() instead."
+            )
+        self = ops.detach(self)
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted != self.dtype.numpy:
         if copy is False:

@@ -26,6 +26,11 @@ def entry(
     """
 
     def make(function: Callable[..., Any]) -> Any:
+        shown = inspect.signature(function)
+        kinds = {name: p.kind for name, p in shown.parameters.items()}
+        given = [name for name, kind in kinds.items() if kind is not inspect.Parameter.KEYWORD_ONLY]
+        place = given.index("out") if "out" in given else None
+
         @functools.wraps(function)
         def public(*args: Any, **kwargs: Any) -> Any:
             for position, name in enumerate(names):
@@ -35,13 +40,15 @@ def entry(
                     _require_tensor(public.__name__, name, kwargs[name])
             if any(map(_hot.has_override, (*args, *kwargs.values()))):
                 return _hot.slot("torch_function")(public, args, kwargs)
+            if place is not None and len(args) > place and "out" not in kwargs:
+                kwargs["out"] = args[place]
+                args = args[:place]
             if kwargs.get("out") is None:
                 return function(*args, **kwargs)
             out = kwargs.pop("out")
             made = function(*args, **kwargs)
             return _hot.slot("call_out")(named(public.__name__, made), (), {"out": out})
 
-        shown = inspect.signature(function)
         if "out" not in shown.parameters:
             last = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
             facts: Any = public

@@ -245,6 +245,15 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """All is done in `__new__`."""
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
+        if id(self) in memo:
+            return memo[id(self)]
+        memo[id(self)] = result = type(self)(*self.__reduce_ex__(2)[1])
+        return result
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        return type(self), (self.requires_grad, None, self.data.dtype, self.persistent)
+
 
 def is_lazy(param: Any) -> bool:
     """Whether the parameter still waits for a shape."""

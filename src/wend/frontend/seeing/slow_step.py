@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from wend.core import _hot
-from wend.runtime.flush_log import last_passes, last_step
+from wend.core.provenance import last_site
+from wend.runtime.flush_log import Flush, last_passes, last_step
 from wend.runtime.report import FlushReport, counted, report
 
 __all__ = ["SlowReason", "WhySlow", "why_slow"]
+
+#: A step counts as computed in pieces if values behind the same line are asked for so often, or if
+#: there are so many computations.
+OFTEN, MANY = 4, 8
 
 
 @dataclass
 class SlowReason:
     """A reason and a remedy.
 
-    kind: "new path", "new kernel", "rebinding", "reference", "host", "groups" or "backward"
+    kind: "new path", "new kernel", "rebinding", "reference", "host", "groups", "backward" or
+    "values asked for"
     text: the reason     remedy: advice
     """
 
@@ -57,11 +64,13 @@ def why_slow() -> WhySlow:
     The step is all that was computed since the last path was taken before, as for `explain`.
     """
     _hot.synchronize()
-    flushes = [report(flush) for flush in last_step()]
+    step = last_step()
+    flushes = [report(flush) for flush in step]
     found = WhySlow(flushes=len(flushes))
     for k, flush in enumerate(flushes):
         where = f"computation {k + 1} of {len(flushes)} ({flush.n_ops} ops)"
         found.reasons += _reasons(flush, where)
+    found.reasons += _pieces(step)
     for row in last_passes():
         for (part, way, reason), n in row.asked.items():
             if reason:
@@ -75,6 +84,36 @@ def why_slow() -> WhySlow:
                 )
             )
     return found
+
+
+def _pieces(step: list[Flush]) -> list[SlowReason]:
+    """The reason that a step was computed in many pieces, if it was."""
+    lines = Counter(_asked_behind(flush) for flush in step)
+    often = [(line, n) for line, n in lines.most_common(3) if line is not None]
+    if not often or (often[0][1] < OFTEN and len(step) < MANY):
+        return []
+    places = ", ".join(f"{line} ({n} times)" if n > 1 else line for line, n in often)
+    return [
+        SlowReason(
+            "values asked for",
+            f"the step was computed in {len(step)} pieces, each when a value was asked for "
+            f"(item(), tolist(), bool, print): most often the results of {places}",
+            "Keep the tensors in a list and read torch.stack(values).tolist() once, behind the "
+            "loop, or let conditions be torch.where; wend.batched runs pieces of many examples "
+            "together.",
+        )
+    ]
+
+
+def _asked_behind(flush: Flush) -> str | None:
+    """The user's line of a flush's last op; None if unknown."""
+    states = []
+    state = flush.state
+    while state is not None and state.parent is not None:
+        states.append(state)
+        state = state.parent
+    site = last_site(states[::-1], flush.sites)
+    return None if site is None else str(site)
 
 
 def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:

@@ -8,6 +8,7 @@ package's modules only sort arguments, or need several ops.
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
+import wend as torch  # noqa: F401  # as in PyTorch: programs use F.torch
 from wend.frontend.toolkit import REGISTRY as _REGISTRY
 from wend.frontend.toolkit import ops as _ops
 from wend.nn.functional.activation import *

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from wend.nn._base.hooked import (
     register_module_full_backward_hook,
     register_module_full_backward_pre_hook,
 )
-from wend.nn._base.hooks import HookTable
+from wend.nn._base.hooks import HookTable, RemovableHandle
 from wend.nn._base.members import (
     MembersMixin,
     register_module_buffer_registration_hook,
@@ -57,6 +58,29 @@ _HOOK_TABLES = (
 )
 
 
+class _CallSignature:
+    """What `inspect.signature(module)` shows, for native calls have none: any arguments.
+
+    Classes are left to their `__init__`.
+    """
+
+    def __get__(self, module: Any, owner: type) -> inspect.Signature:
+        if module is None:
+            raise AttributeError("__signature__")
+        call = owner.__call__
+        if call is ModuleBase.__call__:
+            return _ANY_ARGUMENTS
+        return inspect.signature(call.__get__(module, owner))
+
+
+_ANY_ARGUMENTS = inspect.Signature(
+    [
+        inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL),
+        inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD),
+    ]
+)
+
+
 class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
     """The base class of all networks and layers.
 
@@ -69,6 +93,7 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
     call_super_init: bool = False
     _version: int = 1
     training: bool
+    __signature__ = _CallSignature()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -128,9 +153,14 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         members = {key: state.pop(key, {}) for key in ("_parameters", "_buffers", "_modules")}
         self._prepare()
         # A pickle of PyTorch's brings plain OrderedDicts, an old pickle not all of them.
+        taken = {}
         for table in (*CALL_HOOKS, *_HOOK_TABLES):
-            self.__dict__[table].update(state.pop(table, {}))
+            given = state.pop(table, {})
+            self.__dict__[table].update(given)
+            taken[id(given)] = self.__dict__[table]
         for name, value in state.items():
+            if isinstance(value, RemovableHandle):
+                value.follow(taken)
             object.__setattr__(self, name, value)
         for key, named in members.items():
             self.__dict__[key].update(named)

@@ -35,8 +35,30 @@ class _WeightNorm(Module):
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
-    """Learn length and direction of a weight apart (Salimans and Kingma, 2016)."""
-    return register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    """Learn length and direction of a weight apart (Salimans and Kingma, 2016).
+
+    The module also loads state dicts of `nn.utils.weight_norm`, the older form.
+    """
+    register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+    module._register_load_state_dict_pre_hook(_OlderKeys(name))
+    return module
+
+
+class _OlderKeys:
+    """Renames length and direction in state dicts of the older form, as they are loaded.
+
+    A class, so that modules can be pickled.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
+        for older, place in (("g", 0), ("v", 1)):
+            key = f"{prefix}{self.name}_{older}"
+            if key in state_dict:
+                new = f"{prefix}parametrizations.{self.name}.original{place}"
+                state_dict[new] = state_dict.pop(key)
 
 
 class _SpectralNorm(Module):

@@ -19,9 +19,10 @@ import numpy as np
 
 from wend.base.dtypes import finfo, float32, float64
 from wend.core.primitive import Sample, composite, ops
-from wend.ops.numeric import FLOATING
+from wend.ops.composites.real_pairs import on_real_pairs
+from wend.ops.numeric import INEXACT
 
-_FACTS: dict[str, Any] = {"result": tuple, "differentiable": False, "supports": FLOATING}
+_FACTS: dict[str, Any] = {"result": tuple, "differentiable": False, "supports": INEXACT}
 
 
 def _arrays(rng: Any, signed: int, positive: int) -> list[Any]:
@@ -85,6 +86,7 @@ def _sgd_samples(rng: Any) -> Iterator[Sample]:
     samples=_sgd_samples,
     **_FACTS,
 )
+@on_real_pairs
 def sgd_step(
     param: Any,
     grad: Any,
@@ -129,6 +131,7 @@ def _adam_samples(rng: Any) -> Iterator[Sample]:
     samples=_adam_samples,
     **_FACTS,
 )
+@on_real_pairs
 def adam_step(
     param: Any,
     grad: Any,
@@ -180,6 +183,7 @@ def _adamax_samples(rng: Any) -> Iterator[Sample]:
     samples=_adamax_samples,
     **_FACTS,
 )
+@on_real_pairs
 def adamax_step(
     param: Any,
     grad: Any,
@@ -219,6 +223,7 @@ def _nadam_samples(rng: Any) -> Iterator[Sample]:
     samples=_nadam_samples,
     **_FACTS,
 )
+@on_real_pairs
 def nadam_step(
     param: Any,
     grad: Any,
@@ -268,6 +273,7 @@ def _radam_samples(rng: Any) -> Iterator[Sample]:
     samples=_radam_samples,
     **_FACTS,
 )
+@on_real_pairs
 def radam_step(
     param: Any,
     grad: Any,
@@ -320,6 +326,7 @@ def _rmsprop_samples(rng: Any) -> Iterator[Sample]:
     samples=_rmsprop_samples,
     **_FACTS,
 )
+@on_real_pairs
 def rmsprop_step(
     param: Any,
     grad: Any,
@@ -364,6 +371,7 @@ def _adagrad_samples(rng: Any) -> Iterator[Sample]:
     samples=_adagrad_samples,
     **_FACTS,
 )
+@on_real_pairs
 def adagrad_step(
     param: Any,
     grad: Any,
@@ -398,6 +406,7 @@ def _adadelta_samples(rng: Any) -> Iterator[Sample]:
     samples=_adadelta_samples,
     **_FACTS,
 )
+@on_real_pairs
 def adadelta_step(
     param: Any,
     grad: Any,

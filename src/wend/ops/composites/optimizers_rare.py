@@ -8,6 +8,7 @@ from typing import Any
 from wend.base.dtypes import bfloat16, float32
 from wend.core.primitive import Sample, composite, ops
 from wend.ops.composites.optimizers import faded_average
+from wend.ops.composites.real_pairs import on_real_pairs
 
 
 def _directed(param: Any, grad: Any, weight_decay: Any, maximize: bool) -> Any:
@@ -33,6 +34,7 @@ def _samples(states: int, *settings: Any) -> Any:
     differentiable=False,
     samples=_samples(1, 0.1, 0.99, 0.5, 0.01),
 )
+@on_real_pairs
 def asgd_step(
     param: Any,
     grad: Any,
@@ -59,6 +61,7 @@ def asgd_step(
     differentiable=False,
     samples=_samples(2, 0.5, 1.2, 1e-6, 50.0),
 )
+@on_real_pairs
 def rprop_step(
     param: Any,
     grad: Any,

@@ -18,6 +18,7 @@ from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import MAX, SymNumber, numel, sym_max
 from wend.ops.numeric import INEXACT, accumulator, is_half
 from wend.ops.reduce import require_elements, restore
+from wend.ops.sugar import with_out
 
 
 def reduced_axes(dim: Any, rank: int, op: str) -> tuple[int, ...]:
@@ -430,6 +431,9 @@ def norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | None) -> An
         y = ops.sum(ops.linalg_svdvals(ops.permute(x, front + axes)), -1)
         return restore(y, axes, False) if keepdim else y
     return norm_of("norm", input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype)
+
+
+norm.general = lambda args, kwargs: with_out(norm, 4, args, kwargs, "dtype")
 
 
 def _dist_samples(rng: Any) -> Iterator[Sample]:

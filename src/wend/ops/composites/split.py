@@ -78,6 +78,11 @@ def _cut(name: str, input: Any, dim: int, lengths: Sequence[Any]) -> Parts:
     return tuple(parts)
 
 
+def _number(size: Any) -> Any:
+    """A size or a count; that of a tensor of one element is read."""
+    return size.__index__() if isinstance(size, _hot.Tensor) else size
+
+
 def _in_rules(x: Any) -> bool:
     """Whether x stands for a tensor, or is of a class with rules of its own: no part by itself."""
     return type(x) is not _hot.Tensor or _hot.current_trace().symbolic is not None
@@ -107,7 +112,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Parts:
 
 
 def _split(name: str, tensor: Any, size: Any, dim: int) -> Parts:
-    n = tensor.shape[dim]
+    n, size = tensor.shape[dim], _number(size)
     if size is None or isinstance(size, (float, str, bool)):
         raise ArgumentTypeError(
             f"split: split_size must be int or a list of ints, not {type(size).__name__}"
@@ -133,6 +138,7 @@ def split_with_sizes(input: Any, split_sizes: Sequence[Any], dim: int = 0) -> Pa
     """Views of parts of the given sizes along `dim`. Raises ShapeError for sizes of another sum."""
     dim = normalize_dim(dim, len(input.shape), "split_with_sizes")
     n, total = input.shape[dim], 0
+    split_sizes = [_number(size) for size in split_sizes]
     for size in split_sizes:
         if size < 0:
             raise ShapeError(
@@ -155,6 +161,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     """Views of at most `chunks` parts of equal size along `dim`; the last may be smaller."""
     if not len(input.shape):
         raise ShapeError("chunk: expects at least a 1-dimensional tensor")
+    chunks = _number(chunks)
     if isinstance(chunks, bool):
         raise ArgumentTypeError("chunk: argument 'chunks' must be int, not bool")
     if chunks <= 0:
@@ -170,6 +177,7 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
 @sugar(functions=("unsafe_chunk",), methods=("unsafe_chunk",))
 def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
     """As `chunk`."""
+    chunks = _number(chunks)
     if _in_rules(input) or not input.shape or chunks <= 0:
         return ops.chunk(input, chunks, dim)  # type: ignore[no-any-return]
     n = input.shape[normalize_dim(dim, len(input.shape), "chunk")]

@@ -67,6 +67,7 @@ cdef class GroupNode:
     cdef public long long mask
     cdef public long long recent
     cdef public Py_ssize_t term
+    cdef public frozenset severed
     cdef public tuple shared
     cdef public object template
     cdef public Py_ssize_t hint
@@ -168,10 +169,11 @@ cdef class Grouper:
     cpdef int role(self, Py_ssize_t at, Value v) except -1
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, n=Py_ssize_t, k=Py_ssize_t,
                    j=Py_ssize_t, marks=list, through_gradients=bint, nodes=list,
+                   start=Py_ssize_t, severed=frozenset,
                    region="long long *", root="long long *", pool="long long *")
     cpdef mark(self, wanted, roots)
     @cython.locals(g=Py_ssize_t, h=Py_ssize_t, at=Py_ssize_t, k=Py_ssize_t, stack=list,
-                   marks=list, ends=set)
+                   start=Py_ssize_t, severed=frozenset, marks=list, ends=set)
     cpdef tuple flow(self, list seeds)
     @cython.locals(region="long long *", root="long long *", nodes=list, n=Py_ssize_t,
                    schedule=Schedule, kinds="long long *", missing="long long *",

@@ -70,6 +70,7 @@ class GroupNode:
     kinds    per operand, if from outside: the way in which the region reads it, and its role
     types    per operand, if from outside: the type (of no rows where the operand goes by rows)
     joins    False: such an op begins a region of its own instead
+    severed  numbers of operands that require grad and that no gradient comes to; None for none
     mask     which values of regions that end here were read outside of these lately, as bits: in
              this term of `Grouper.order` and the term before; `recent`: in this term
     """
@@ -109,6 +110,7 @@ class GroupNode:
         self.mask = 0
         self.recent = 0
         self.term = -1
+        self.severed = None
         self.shared = ()  # per operand from outside: whether all members read the same value
         self.template = None
         self.hint = 0  # the kind of the last region that ended here, in `Grouper.order`
@@ -610,12 +612,15 @@ class Grouper:
                 g = n - 1 - j  # a region reads values of regions that were begun before
                 if not marks[g]:
                     continue
-                for k in range(self.reads_at[g], self.reads_at[g] + self.n_reads[g]):
+                start = self.reads_at[g]
+                severed = node_at(nodes, g).severed if through_gradients else None
+                for k in range(start, start + self.n_reads[g]):
                     h = region[root[pool[k]]]
                     if (
                         h >= 0
                         and not marks[h]
                         and (not through_gradients or node_at(nodes, h).flows)
+                        and (severed is None or k - start not in severed)
                     ):
                         marks[h] = True
 
@@ -631,7 +636,11 @@ class Grouper:
                 stack.append(g)
         while stack:
             g = stack.pop()
-            for k in range(self.reads_at[g], self.reads_at[g] + self.n_reads[g]):
+            start = self.reads_at[g]
+            severed = node_at(self.nodes, g).severed
+            for k in range(start, start + self.n_reads[g]):
+                if severed is not None and k - start in severed:
+                    continue
                 at = self.pool[k]
                 h = self.region[self.root[at]]
                 if h < 0:

@@ -396,7 +396,7 @@ def told(groups):
 
 
 def uneven(sorter, groups):
-    """By region, the template's `flows`, where results depend on different operands."""
+    """By region, the template's `flows`, where a result hands no gradient to some operands."""
     flows = {}
     family = None  # of the group before, which was even
     for group in groups:
@@ -414,8 +414,8 @@ def uneven(sorter, groups):
 def told_apart(sorter, flows, seeds, ends):
     """Return those values in the set `ends` that gradients of the seeds come to.
 
-    flows: `Template.flows` by region, for regions whose results depend on different operands:
-    the numbers of the operands, by the number of the result
+    flows: `Template.flows` by region, for regions of which `Template.even` is false: the numbers
+    of the operands, by the number of the result
     """
     doubtful = set(ends)
     stack = []

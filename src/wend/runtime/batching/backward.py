@@ -100,7 +100,7 @@ class Execution(Forward):
     def ends_of(self, seeds: Iterable[int], regions_tell: set[int]) -> set[int]:
         """Return those outside values in `regions_tell` that gradients of the seeds come to.
 
-        If all results of each region depend on the same operands, these are all of `regions_tell`.
+        These are all of `regions_tell` if each result of a region hands a gradient to all operands.
         Otherwise a leaf that no seed depends on would get a gradient of 0 instead of none.
         """
         flows = _slabs.uneven(self.sorter, self.groups)

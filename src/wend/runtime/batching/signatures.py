@@ -234,7 +234,29 @@ def child(
     node.smooth = is_smooth(prim, program) and (begins or parent.smooth)
     node.shared = (*parent.shared, *[how_of(kinds[k]) == SHARED for k in fresh])
     node.n_operands = n_operands
+    node.severed = severed_in(node) if node.flows else None
     return node
+
+
+def severed_in(node: Any) -> frozenset[int] | None:
+    """Return the operands that want gradients and get none, such as that of a `detach`.
+
+    A region that makes such an operand has no part in a backward pass because of this region.
+    None if there are no such operands.
+    """
+    behind: list[set[int]] = []  # by value of the region: the operands that its gradient flows to
+    wanting: set[int] = set()
+    for op in ops_of(node):
+        found: set[int] = set()
+        for ref, kind in zip(op.refs, op.kinds, strict=True):
+            if ref >= 0:
+                found |= behind[ref]
+            else:
+                found.add(-1 - ref)
+                if role_of(kind) & GRAD:
+                    wanting.add(-1 - ref)
+        behind += [found if op.grad else set()] * op.n_out
+    return frozenset(wanting.difference(*behind)) or None
 
 
 def references(sorter: Any, ins: list[int], target: int) -> tuple[list[int], list[int], int]:

@@ -349,13 +349,14 @@ class Template:
         roles = roles_of(nodes)
         self.needs = tuple([grad and bool(role & GRAD) for role in roles])
         #: Per exported value that can have a gradient, the operands that this gradient flows to.
-        #: `even` is true if all these values have the same operands.
+        #: `even` is true if each flows to all operands that want a gradient.
         self.flows = {
             k: frozenset(i for i in reads[k] if self.needs[i])
             for k, on in zip(self.exported, self.given, strict=True)
             if on
         }
-        self.even = len(set(self.flows.values())) <= 1
+        wanted = {k for k, need in enumerate(self.needs) if need}
+        self.even = all(found == wanted for found in self.flows.values())
         self.backward: TemplateFunction | None = None
         self.tail: TemplateFunction | None = None
         self.tails: dict[Any, Any] = {}  # see `deferred_backward.tail_kernel`

@@ -11,6 +11,7 @@ from wend.core.primitive import Sample, composite, ops
 from wend.core.symbolic import broadcast_shapes, hints
 from wend.ops.composites.products.product_nodes import linear_nodes, matmul_nodes, tensordot_nodes
 from wend.ops.numeric import NUMERIC, accumulator, require
+from wend.ops.sugar import with_out
 
 
 def times(x: Any) -> str:
@@ -440,7 +441,10 @@ def _sum_singles(a: Any, b: Any, of_a: Any, of_b: Any) -> Any:
 
 
 def _with_lists(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Calls whose dims are lists or tensors: attributes must be hashable."""
+    """Calls whose dims are lists or tensors (attributes must be hashable), or with `out` behind."""
+    found = with_out(tensordot, 3, positional, keywords)
+    if found is not NotImplemented:
+        return found
     dims = positional[2] if len(positional) > 2 else keywords.get("dims", 2)
     if isinstance(dims, int):
         return NotImplemented
