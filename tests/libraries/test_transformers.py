@@ -74,6 +74,13 @@ def answer(model, ids):
     return model.eval()(input_ids=ids, **more).logits
 
 
+def same_model(torch, one, other, ids, tolerance=1e-5):
+    """Weights have equal bits; the second call may be machine code, which rounds by itself."""
+    state = other.state_dict()
+    assert all(torch.equal(t, state[key]) for key, t in one.state_dict().items())
+    assert torch.allclose(answer(one, ids), answer(other, ids), atol=tolerance)
+
+
 @pytest.mark.parametrize("make", [bert, gpt2, llama, t5])
 def test_saving_and_loading(torch, tmp_path, make):
     model = make()
@@ -83,10 +90,10 @@ def test_saving_and_loading(torch, tmp_path, make):
     again, told = loader.from_pretrained(tmp_path, output_loading_info=True)
     assert not any(told[kind] for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"))
     assert all(t.device.type == "cpu" for t in again.state_dict().values())
-    assert torch.equal(answer(model, ids), answer(again, ids))
+    same_model(torch, model, again, ids)
     half = loader.from_pretrained(tmp_path, dtype=torch.bfloat16)
     assert half.dtype is torch.bfloat16
-    assert torch.equal(answer(model.bfloat16(), ids), answer(half, ids))
+    same_model(torch, model.bfloat16(), half, ids, 2e-2)
 
 
 def test_loading_into_a_model_of_other_heads(torch, tmp_path):
@@ -124,8 +131,7 @@ def test_empty_weights_of_accelerate(library, torch, tmp_path):
     device_map = accelerate.infer_auto_device_map(model, max_memory={"cpu": "1GB"})
     assert set(device_map.values()) == {"cpu"}
     made = accelerate.load_checkpoint_and_dispatch(model, tmp_path, device_map=device_map)
-    ids = torch.randint(2, 99, (1, 5))
-    assert torch.equal(answer(real, ids), answer(made, ids))
+    same_model(torch, real, made, torch.randint(2, 99, (1, 5)))
     with accelerate.init_empty_weights(include_buffers=True):
         model = llama()
     assert {t.device.type for t in (*model.parameters(), *model.buffers())} == {"meta"}
