@@ -26,12 +26,16 @@ class AcceleratorError(RuntimeError):
 class Stream:
     """A queue of an accelerator's work. Raises DeviceError: there is no accelerator."""
 
+    _refused_by_wend = True
+
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         refuse_queue(cls.__name__)
 
 
 class Event:
     """A mark in a queue of an accelerator. Raises DeviceError: there is no accelerator."""
+
+    _refused_by_wend = True
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         refuse_queue(cls.__name__)
