@@ -165,7 +165,10 @@ from wend.frontend.methods import is_same_size as is_same_size
 from wend.frontend.methods import positive as positive
 from wend.frontend.methods import typename as typename
 from wend.frontend.platform import AcceleratorError as AcceleratorError
+from wend.frontend.platform import Event as Event
 from wend.frontend.platform import OutOfMemoryError as OutOfMemoryError
+from wend.frontend.platform import Stream as Stream
+from wend.frontend.platform import get_device_module as get_device_module
 from wend.frontend.printing import get_printoptions as get_printoptions
 from wend.frontend.printing import set_printoptions as set_printoptions
 from wend.frontend.random import Generator as Generator

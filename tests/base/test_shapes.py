@@ -15,7 +15,6 @@ from wend.base.shapes import Size
 SHAPES = st.lists(st.integers(0, 4), max_size=5).map(tuple)
 
 
-@pytest.mark.smoke
 def test_size_stays_a_size():
     x = Size([2, 3])
     for y, expected in [

@@ -36,7 +36,6 @@ def test_out_and_back(x):
     hash(structure)
 
 
-@pytest.mark.smoke
 def test_order_and_types():
     x = {"b": [1, (2, 3)], "a": Point(4, None)}
     leaves, structure = tree.flatten(x)

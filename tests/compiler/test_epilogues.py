@@ -50,7 +50,6 @@ ACTIVATIONS = {
 }
 
 
-@pytest.mark.smoke
 def test_a_bias_and_an_activation_need_no_kernel_of_their_own():
     x, w, b = normal(5, 7, 40), normal(70, 40, seed=1), normal(70, seed=2)
     made, _ = recipe(lambda: F.relu(F.linear(x, w, b)))

@@ -41,7 +41,6 @@ def count():
     return jit.counters.compiled, jit.counters.loaded, jit.counters.shared
 
 
-@pytest.mark.smoke
 def test_compile_and_call(objects):
     library = jit.compile_module(adding(3), ["k"])
     assert call(library, 4) == 7

@@ -85,7 +85,6 @@ def test_negative_numbers_are_in_no_range():
     assert not Int(-1).is_within(5)
 
 
-@pytest.mark.smoke
 def test_instructions_stand_in_pythons_order():
     f = Routine("f", [("i64", "n")])
     n = Int("%n", f)
@@ -141,7 +140,6 @@ def test_a_variant_after_none_is_an_error(family):
         variants_of(family)
 
 
-@pytest.mark.smoke
 def test_debug_prints_the_table():
     table = variants()
     assert {row.family for row in table.rows} >= {"convolve", "convolve_weight", "product"}

@@ -144,7 +144,6 @@ def test_three_ranks_write_and_others_read(tmp_path):
     assert len(index["tensors"]["nested.same"]["pieces"]) == 1
 
 
-@pytest.mark.smoke
 def test_alone(tmp_path):
     state = state_of(0, 1)
     dcp.save(state, checkpoint_id=tmp_path / "a", no_dist=True)

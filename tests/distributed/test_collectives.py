@@ -436,7 +436,6 @@ def lone(monkeypatch):
     dist.destroy_process_group()
 
 
-@pytest.mark.smoke
 def test_a_single_process_needs_no_mpi(lone):
     x = torch.arange(3.0) + 1
     pending = x.value

@@ -34,7 +34,6 @@ def run(count: int = 5, extra=None):
     return torch.batched(fn)([torch.full((1, 3), float(k)) for k in range(count)])
 
 
-@pytest.mark.smoke
 def test_groups_are_told_with_their_sizes_and_lines():
     run()
     (flush,) = batches().flushes

@@ -31,7 +31,6 @@ def test_sizes_and_norms(kind):
         np.testing.assert_allclose(found.numpy(), want, atol=1e-12)
 
 
-@pytest.mark.smoke
 def test_back_and_forth():
     """Inverses, types, and what a program writes first."""
     x = wend.randn(3, 7)

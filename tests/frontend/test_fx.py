@@ -324,8 +324,38 @@ def test_graph_modules_are_copied_and_pickled():
         assert list(again.state_dict()) == list(traced.state_dict())
 
 
+def appended(lib):
+    """A graph that grows by the calls of proxies, without a function that is traced."""
+    graph = lib.fx.Graph()
+    tracer = lib.fx.proxy.GraphAppendingTracer(graph)
+    a, b = (lib.fx.Proxy(graph.placeholder(name), tracer) for name in "ab")
+    first, second = lib.broadcast_tensors(a, b)[0], lib.meshgrid(a, b, indexing="ij")[0]
+    graph.output((first + lib.atleast_2d(a) + lib.cartesian_prod(a, b).sum()).node)
+    return graph, second
+
+
+@pytest.mark.parametrize("lib", ["wend", "torch"])
+def test_proxies_append_variadic_functions_and_unused_nodes_are_erased(lib):
+    lib = pytest.importorskip(lib)
+    graph, unused = appended(lib)
+    made = lib.fx.GraphModule(lib.nn.Module(), graph)
+    x, y = lib.arange(3.0), lib.ones(3)
+    assert (made(x, y) - (x + x + 18.0)).abs().max() < 1e-6
+    before = len(list(graph.nodes))
+    kept = next(n for n in graph.nodes if n.name == "broadcast_tensors")
+    with pytest.raises(RuntimeError, match=r"[Uu]sers|use it"):
+        graph.erase_node(kept)
+    source = unused.node.all_input_nodes[0]
+    graph.erase_node(unused.node)
+    assert len(list(graph.nodes)) == before - 1 and not source.users
+    graph.erase_node(source)
+    assert [n.name for n in graph.nodes if "meshgrid" in n.name] == []
+    assert (lib.fx.GraphModule(lib.nn.Module(), graph)(x, y) - (x + x + 18.0)).abs().max() < 1e-6
+    with pytest.raises(RuntimeError):
+        lib.fx.Graph().erase_node(kept)
+
+
 EDITS = [
-    lambda m, n: m.graph.erase_node(n),
     lambda m, n: m.graph.inserting_after(n),
     lambda m, n: m.graph.eliminate_dead_code(),
     lambda m, n: n.replace_all_uses_with(n),

@@ -76,7 +76,6 @@ def test_making(name):
     assert not AWAY
 
 
-@pytest.mark.smoke
 def test_what_is_made():
     x = meta(2, 3, requires_grad=True)
     assert (x.is_meta, x.device, tuple(x.shape), x.stride()) == (True, META, (2, 3), (3, 1))

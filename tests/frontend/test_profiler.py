@@ -85,7 +85,6 @@ def check_nesting(events):
     return pairs
 
 
-@pytest.mark.smoke
 def test_counts_of_ops():
     x = wend.tensor(DATA)
     with profile(record_shapes=True) as p:

@@ -49,7 +49,6 @@ def zipped(records, **options) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.smoke
 def test_round_trip():
     archive = opened(packed())
     assert archive.names() == list(RECORDS)

@@ -55,7 +55,6 @@ def same(a, b):
     np.testing.assert_allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.smoke
 def test_a_session_is_fed_by_name_by_position_and_with_arrays():
     model = net()
     session = wend.session(model, wend.randn(4, 6))

@@ -52,3 +52,10 @@ def test_a_nested_tensor_knows_its_sizes():
     made = wend.nested.nested_tensor(rows, layout=wend.jagged)
     assert made.is_nested and len(made) == 3 and made.numel() == 21
     assert repr(made.shape) == "torch.Size([3, j1, 3])"
+
+
+@pytest.mark.smoke
+def test_a_tensor_without_data_knows_its_sizes():
+    x = wend.empty(2, 3, device="meta", requires_grad=True)
+    assert (x.is_meta, tuple(x.shape), x.stride(), x.is_leaf) == (True, (2, 3), (3, 1), True)
+    assert (x @ x.mT).is_meta

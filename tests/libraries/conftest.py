@@ -5,7 +5,10 @@ Elsewhere, and where a library is not installed, the tests are skipped.
 
 import importlib
 import importlib.util
+import json
+import os
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +28,28 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "libraries" in item.path.parts:
             item.add_marker(skip)
+
+
+#: {library: {test: outcome}}; a test of many parameters has the worst of the outcomes.
+_RAN = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    for mark in item.iter_markers("library"):
+        row = _RAN.setdefault(mark.args[0], {})
+        outcome = "xfailed" if hasattr(report, "wasxfail") else report.outcome
+        if row.get(item.originalname, "passed") == "passed":
+            row[item.originalname] = outcome
+    return report
+
+
+def pytest_sessionfinish():
+    path = os.environ.get("WEND_LIBRARIES_RESULT")
+    if path and served():
+        rows = {k: {"version": metadata.version(k), "tests": v} for k, v in sorted(_RAN.items())}
+        Path(path).write_text(json.dumps(rows, indent=1), encoding="utf-8")
 
 
 @pytest.fixture

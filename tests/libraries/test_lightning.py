@@ -47,7 +47,9 @@ def batches(torch):
     return torch.utils.data.DataLoader(data, batch_size=16)
 
 
+@pytest.mark.library("lightning")
 def test_trainer(torch, batches, tmp_path):
+    """`Trainer`: checkpoints, early stopping, schedules, accumulation."""
     from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
     from lightning.pytorch.loggers import CSVLogger
 
@@ -67,7 +69,9 @@ def test_trainer(torch, batches, tmp_path):
     assert again.hparams.lr == 1e-2
 
 
+@pytest.mark.library("lightning")
 def test_fabric(torch):
+    """`Fabric`."""
     fabric = lightning.Fabric(accelerator="cpu")
     net = torch.nn.Linear(8, 1)
     net, optimizer = fabric.setup(net, torch.optim.SGD(net.parameters(), 0.1))
@@ -75,3 +79,29 @@ def test_fabric(torch):
     fabric.backward(net(torch.randn(4, 8)).square().mean())
     optimizer.step()
     assert not torch.equal(before, net.weight)
+
+
+@pytest.mark.library("pytorch-lightning")
+def test_older_name(torch, batches, tmp_path):
+    """The older name of lightning: training."""
+    import pytorch_lightning
+
+    class Net(pytorch_lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(8, 1)
+
+        def training_step(self, batch, index):
+            return torch.nn.functional.mse_loss(self.layer(batch[0]), batch[1])
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    net = Net()
+    before = net.layer.weight.clone()
+    trainer = pytorch_lightning.Trainer(
+        max_epochs=1, accelerator="cpu", default_root_dir=tmp_path, logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    )  # fmt: skip
+    trainer.fit(net, batches)
+    assert trainer.global_step == 4 and not torch.equal(before, net.layer.weight)

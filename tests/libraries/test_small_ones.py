@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 
+@pytest.mark.library("einops")
 def test_einops(library, torch, falls):
+    """Functions and layers, training of `EinMix`."""
     einops = library("einops")
     from einops.layers.torch import EinMix, Rearrange, Reduce
 
@@ -26,7 +28,9 @@ def test_einops(library, torch, falls):
     falls(net.parameters(), lambda: (net(x) - 1).square().mean())
 
 
+@pytest.mark.library("torchmetrics")
 def test_torchmetrics(library, torch):
+    """Classification, regression, text, collections."""
     torchmetrics = library("torchmetrics")
     scores = torch.randn(50, 3).softmax(1)
     target = torch.randint(0, 3, (50,))
@@ -60,8 +64,10 @@ def test_torchmetrics(library, torch):
     assert text(["this is it"], ["this was it"]).item() == pytest.approx(1 / 3)
 
 
+@pytest.mark.library("torchdiffeq")
 @pytest.mark.parametrize("adjoint", [False, True])
 def test_torchdiffeq(library, torch, falls, adjoint):
+    """Four solvers, plain and adjoint gradients."""
     torchdiffeq = library("torchdiffeq")
     solve = torchdiffeq.odeint_adjoint if adjoint else torchdiffeq.odeint
     times = torch.linspace(0.0, 1.0, 5)
@@ -84,7 +90,9 @@ def test_torchdiffeq(library, torch, falls, adjoint):
     falls(field.parameters(), lambda: (solve(field, start, times)[-1] - target).square().sum())
 
 
+@pytest.mark.library("skorch")
 def test_skorch(library, torch):
+    """A classifier, grid search."""
     skorch = library("skorch")
     from sklearn.datasets import make_classification
     from sklearn.model_selection import GridSearchCV

@@ -16,6 +16,7 @@ from call_forms import ANY, REQUIRED, Form, Parameter
 
 import wend
 from wend.base.errors import ArgumentTypeError
+from wend.base.refusals import is_refused
 from wend.core._hot import OpFunction
 from wend.core.signature import Binder, OverloadBinder
 
@@ -44,6 +45,8 @@ def wend_object(name: str) -> Any:
     parts = name.split(".")
     found: Any = wend
     for i, part in enumerate(parts[1:], 1):
+        if is_refused(found):
+            return MISSING  # members of a class that is never made
         if isinstance(found, type):
             try:
                 found = inspect.getattr_static(found, part)
@@ -54,7 +57,7 @@ def wend_object(name: str) -> Any:
         if step is MISSING:
             return MISSING
         found = step
-    return found
+    return MISSING if is_refused(found) else found
 
 
 def _step(owner: Any, part: str, path: str) -> Any:

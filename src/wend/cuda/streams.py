@@ -6,6 +6,8 @@ from typing import Any, NoReturn
 
 from wend.base.devices import device as Device
 from wend.base.errors import DeviceError
+from wend.frontend.platform import Event as AnyEvent
+from wend.frontend.platform import Stream as AnyStream
 
 __all__ = [
     "CUDAGraph",
@@ -24,7 +26,7 @@ def _refuse(name: str) -> NoReturn:
     raise DeviceError(f"cuda.{name}: no CUDA device is available; Wend computes on 'cpu' so far")
 
 
-class Stream:
+class Stream(AnyStream):
     """A queue of a CUDA device. Raises DeviceError: there is no such device."""
 
     def __new__(cls, device: Any = None, priority: int = 0, **more: Any) -> Stream:
@@ -51,7 +53,7 @@ class Stream:
         _refuse("Stream.wait_stream")
 
 
-class Event:
+class Event(AnyEvent):
     """A mark in a queue of a CUDA device. Raises DeviceError: there is no such device."""
 
     def __new__(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 from wend.base.devices import CPU, device, usable
-from wend.base.errors import DeviceError
+from wend.base.devices import device as Device
+from wend.base.errors import DeviceError, ExecutionError
 
 NO_CUDA = "cuda: no CUDA device is available; Wend computes on 'cpu' so far"
 
@@ -18,6 +21,29 @@ class OutOfMemoryError(RuntimeError):
 
 class AcceleratorError(RuntimeError):
     """A device has failed: never raised, as there is no such device."""
+
+
+class Stream:
+    """A queue of an accelerator's work. Raises DeviceError: there is no accelerator."""
+
+    _refused_by_wend = True
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        refuse_queue(cls.__name__)
+
+
+class Event:
+    """A mark in a queue of an accelerator. Raises DeviceError: there is no accelerator."""
+
+    _refused_by_wend = True
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        refuse_queue(cls.__name__)
+
+
+def refuse_queue(name: str) -> NoReturn:
+    """Raises DeviceError: there is no queue of that kind."""
+    raise DeviceError(f"{name}: no accelerator is available; Wend computes on 'cpu' so far")
 
 
 def is_available() -> bool:
@@ -52,6 +78,20 @@ def refuse(*args: Any, **kwargs: Any) -> Any:
 def current_accelerator(check_available: bool = False) -> device | None:
     """None: there is no accelerator."""
     return None
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """torch.cpu, or the module of another kind of device, which answers that there is none.
+
+    Raises ExecutionError (a RuntimeError) for a kind of device that has no module.
+    """
+    kind = Device("cpu" if device is None else device).type
+    try:
+        return importlib.import_module(f"wend.{kind}")
+    except ImportError:
+        raise ExecutionError(
+            f"get_device_module: there is no module torch.{kind}; Wend computes on 'cpu' so far"
+        ) from None
 
 
 @contextmanager

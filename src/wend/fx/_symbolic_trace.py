@@ -21,6 +21,7 @@ from typing import Any
 from wend.base.errors import ArgumentError, NotImplementedInWend
 from wend.core._hot import Tensor
 from wend.core.provenance import current_site
+from wend.fx import proxy
 from wend.fx.graph import Graph
 from wend.fx.graph_module import GraphModule
 from wend.fx.node import Node, map_aggregate
@@ -407,6 +408,8 @@ class GraphAppendingTracer(Tracer):
 
 
 Proxy._tracer_of_graph = GraphAppendingTracer
+#: PyTorch's place of the name; the module of proxies does not know tracers.
+vars(proxy)["GraphAppendingTracer"] = GraphAppendingTracer
 
 
 def symbolic_trace(

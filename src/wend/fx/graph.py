@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from wend.base.errors import ArgumentError
+from wend.base.errors import ArgumentError, ExecutionError
 from wend.core._hot import Tensor
 from wend.fx.node import Node, Target, _text, map_aggregate, map_arg, refuse_edit, target_text
 
@@ -282,11 +282,28 @@ class Graph:
 
     # -- edits --------------------------------------------------------------------------------
 
+    def erase_node(self, to_erase: Node) -> None:
+        """Remove a node that no other node uses.
+
+        Raises ExecutionError (a RuntimeError) for a node in use, or of another graph.
+        """
+        if self._position.get(to_erase) is None:
+            raise ExecutionError(f"torch.fx: {to_erase} is no node of this graph")
+        if to_erase.users:
+            raise ExecutionError(
+                f"torch.fx: {to_erase} cannot be erased: {len(to_erase.users)} nodes use it "
+                f"({', '.join(map(str, to_erase.users))})"
+            )
+        del self._nodes[self._position.pop(to_erase)]
+        self._position = {node: k for k, node in enumerate(self._nodes)}
+        for node in to_erase.all_input_nodes:
+            node.users.pop(to_erase, None)
+
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raises NotImplementedInWend: graphs are read-only."""
-        refuse_edit("Graph's edits (erase_node, inserting_before, eliminate_dead_code ...)")
+        refuse_edit("Graph's edits (inserting_before, eliminate_dead_code ...)")
 
-    erase_node = inserting_before = inserting_after = eliminate_dead_code = _refuse
+    inserting_before = inserting_after = eliminate_dead_code = _refuse
     set_codegen = on_generate_code = _refuse
 
 

@@ -28,11 +28,17 @@ def sugar(
 
 
 def overridable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Has the class of the first argument asked first, if that class overrides ops."""
+    """Has the class of an operand asked first, if that class overrides ops.
+
+    Operands are the first argument, or all of a variadic function.
+    """
+    first = next(iter(inspect.signature(function).parameters.values()))
+    variadic = first.kind is inspect.Parameter.VAR_POSITIONAL
 
     @functools.wraps(function)
     def asking(*args: Any, **kwargs: Any) -> Any:
-        if args and _hot.has_override(args[0]):
+        operands = same_tensors(args) if variadic else args[:1]
+        if any(map(_hot.has_override, operands)):
             return _hot.slot("torch_function")(getattr(ops, function.__name__), args, kwargs)
         return function(*args, **kwargs)
 

@@ -109,7 +109,6 @@ def assert_same(use: Callable[[Params, list[torch.Tensor]], None]) -> None:
         np.testing.assert_allclose(found[name], g, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
-@pytest.mark.smoke
 def test_the_backward_pass_of_fibers_runs_by_groups(by_groups):
     def use(p, losses):
         torch.stack(losses).mean().backward()

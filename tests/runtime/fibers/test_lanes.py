@@ -100,7 +100,6 @@ def steps(p: Params, x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(scores, torch.tensor([1]))
 
 
-@pytest.mark.smoke
 def test_steps_of_unlike_number(counts):
     assert_same(steps, examples())
     assert counts["forward"] > 0 and counts["backward"] > 0 and counts["nodes"] == 0

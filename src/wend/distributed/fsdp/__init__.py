@@ -12,10 +12,12 @@ from wend.distributed.fsdp._policies import (
     MixedPrecisionPolicy,
     OffloadPolicy,
 )
+from wend.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataParallel
 
 __all__ = [
     "CPUOffloadPolicy",
     "FSDPModule",
+    "FullyShardedDataParallel",
     "MixedPrecisionPolicy",
     "OffloadPolicy",
     "UnshardHandle",

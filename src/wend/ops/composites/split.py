@@ -385,6 +385,7 @@ def _as_shape(shape: Any) -> tuple[int, ...]:
 
 
 @sugar(functions=("broadcast_tensors",))
+@overridable
 def broadcast_tensors(*tensors: Any) -> Parts:
     """Views of the tensors, all expanded to the shape that the tensors broadcast to."""
     tensors = same_tensors(tensors)
@@ -395,6 +396,7 @@ def broadcast_tensors(*tensors: Any) -> Parts:
 
 
 @sugar(functions=("meshgrid",))
+@overridable
 def meshgrid(*tensors: Any, indexing: str = "ij") -> Parts:
     """Views of vectors as grids: grid k varies along dim k only ("xy": dims 0 and 1 swapped).
 
@@ -434,18 +436,21 @@ def _at_least(tensors: Parts, rank: int) -> Any:
 
 
 @sugar(functions=("atleast_1d",))
+@overridable
 def atleast_1d(*tensors: Any) -> Any:
     """The tensors, 0-d tensors as views of 1 dim."""
     return _at_least(tensors, 1)
 
 
 @sugar(functions=("atleast_2d",))
+@overridable
 def atleast_2d(*tensors: Any) -> Any:
     """The tensors, smaller tensors as views of 2 dims, with dims of extent 1 in front."""
     return _at_least(tensors, 2)
 
 
 @sugar(functions=("atleast_3d",))
+@overridable
 def atleast_3d(*tensors: Any) -> Any:
     """The tensors, smaller tensors as views of 3 dims: (n,) as (1, n, 1), (n, m) as (n, m, 1)."""
     return _at_least(tensors, 3)

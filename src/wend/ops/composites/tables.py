@@ -12,10 +12,11 @@ from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeNotImplement
 from wend.core.primitive import ops, return_type
 from wend.core.symbolic import hints, numel
 from wend.ops.elementwise.family import is_number
-from wend.ops.sugar import same_tensors, spelled, sugar
+from wend.ops.sugar import overridable, same_tensors, spelled, sugar
 
 
 @sugar(functions=("cartesian_prod",))
+@overridable
 def cartesian_prod(*tensors: Any) -> Any:
     """(product of lengths, number of vectors): all tuples of an element of each, in order."""
     tensors = same_tensors(tensors)

@@ -11,6 +11,7 @@ from types import FunctionType, ModuleType
 from typing import Any, Final
 
 import wend
+from wend.base.refusals import is_refused
 from wend.tools.missing import (
     INTERNAL,
     is_internal,
@@ -48,6 +49,8 @@ def _found(name: str) -> tuple[Any, str]:
         else:
             break  # attributes of objects are known when the program runs
         value = member
+    if isinstance(value, FunctionType) and is_refused(value):
+        return None, sentence(name, [], PACKAGE)
     return value, ""
 
 
