@@ -202,14 +202,17 @@ def made_of_parts(g: Any) -> bool:
     return type(g) is not Tensor and getattr(type(g), "made_of_parts", False)
 
 
+def sum_of(have: Any, g: Any) -> Any:
+    """A gradient and a further one; a dense one comes first, as its sum with a sparse one is
+    dense."""
+    return g + have if made_of_parts(have) and not made_of_parts(g) else have + g
+
+
 def _add_parts(handle: Any, have: Any, g: Any, create_graph: bool) -> None:
     """`add_to_grad` where the gradient, or the present gradient, is made of parts."""
     if not MADE_OF_PARTS:
         MADE_OF_PARTS.append(type(g))
-    if have is None:
-        total = g
-    else:  # a dense gradient comes first: the sum with a sparse gradient is dense
-        total = g + have if made_of_parts(have) and not made_of_parts(g) else have + g
+    total = g if have is None else sum_of(have, g)
     handle._grad = total if create_graph else total.detach()
 
 

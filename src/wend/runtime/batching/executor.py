@@ -242,9 +242,9 @@ def may_begin(state: Any) -> bool:
     if AWAITED in plans or any(type(plan) is TieredPlan for plan in plans.values()):
         return True
     making = None if _in_making is None else _in_making()
-    if making is not None and making.compiled is None and not making.hopeless:
-        if time.perf_counter() - making.visited < FORGOTTEN:
-            return False
+    unfinished = making is not None and making.compiled is None and not making.hopeless
+    if making is not None and unfinished and time.perf_counter() - making.visited < FORGOTTEN:
+        return False
     return not _trie_policy.is_sealed(state)
 
 
