@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 
+from wend.base.errors import GraphError
 from wend.frontend.toolkit import (
     Tensor,
     in_rule,
@@ -58,7 +59,7 @@ def embedding(
         renormalize(weight, input, max_norm, norm_type)
     if sparse and _gets_gradient(weight):
         if scale_grad_by_freq:
-            raise RuntimeError(
+            raise GraphError(
                 "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
             )
         lookup = importlib.import_module("wend.sparse.lookups").lookup
