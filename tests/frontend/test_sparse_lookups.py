@@ -1,5 +1,7 @@
 """Look-ups with sparse gradients: recorded, batched and planned as any op, equal to PyTorch's."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -158,6 +160,21 @@ def test_traces_and_fibers_have_their_look_ups_in_one_gradient():
         wanted[k + 1] += 1
     assert weight.grad.is_sparse
     np.testing.assert_allclose(weight.grad.to_dense().numpy(), wanted)
+
+
+def test_threads_lose_no_sparse_gradient():
+    weight = table(wend)
+
+    def run():
+        for k in range(20):
+            wend.nn.functional.embedding(wend.tensor([k % 3]), weight, sparse=True).sum().backward()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert weight.grad._nnz() == 80
 
 
 def test_segments_of_look_ups_are_bounded():
