@@ -35,7 +35,7 @@ def first_part(batch: FlushJob, live: list[int] | None = None) -> set[int]:
     live: the values that are wanted; None if a backward pass begins
     """
     states = batch.states
-    if len(states) < executor.MIDDLE or batch.extra is not None or retaining():
+    if len(states) < executor.LONG or batch.extra is not None or retaining():
         return set()
     if not executor.allowed() or not comes_to_groups(batch, live):
         return set()
