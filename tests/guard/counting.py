@@ -61,7 +61,7 @@ def count_op(step: NodeRun, *_: Any) -> None:
     COUNTS["reference"] += 1
 
 
-def count_groups(state: Any, groups: list[Any], n_ops: int) -> None:
+def count_groups(state: Any, groups: list[Any]) -> None:
     """The forward pass of a flush by groups."""
     COUNTS["groups"] += len(groups)
     for group in groups:

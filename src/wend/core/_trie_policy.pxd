@@ -11,6 +11,7 @@ cdef long long LOW_44
 cdef Py_ssize_t LONG_TAIL, WINDOW, LOOKED
 @cython.locals(node=State, root=State, ok=bint)
 cdef bint admit(State state, object prim) except -1
+cpdef bint is_sealed(State state) except -1
 @cython.locals(step=Record, state=State, known=State, now="long long", k=Py_ssize_t, tail=Py_ssize_t)
 cdef count_pass(State root, list states)
 cdef check_budget(Trace trace, bint autobatch)

@@ -44,6 +44,15 @@ def admit(state, prim):
     return ok
 
 
+def is_sealed(state):
+    """Whether `admit` would refuse a divergence at `state`; counts nothing."""
+    while state is not None:
+        if state.gained > SEAL_AFTER and 2 * state.gained > state.passed:
+            return True
+        state = state.parent
+    return False
+
+
 STRANGERS = {}  # structures recorded off the trie lately, by hash
 #: How many structures have come back and may be admitted; depth and op of the divergence.
 RETURNED = [0, 0, None]

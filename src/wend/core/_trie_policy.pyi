@@ -20,5 +20,6 @@ _dtype: TypeAlias = DType
 _Number: TypeAlias = _builtins.bool | _builtins.int | _builtins.float | _builtins.complex
 _Size: TypeAlias = Size
 
+def is_sealed(state: Any) -> _bool: ...
 STRANGERS: dict[Any, Any]
 RETURNED: list[Any]

@@ -87,6 +87,7 @@ class TieredPlan:
         self.fault: BaseException | None = None  # why there is no machine code
         self.structure = structure_of(path, wanted)
         self.visits = 0
+        self.visited = time.perf_counter()  # when planning last went on
         self.seconds = 0.0  # duration of the reference's last run
         self.spent = 0.0  # duration of all runs of the reference
         self.hopeless = self.reference.n_ops > MAX_OPS
@@ -146,6 +147,7 @@ class TieredPlan:
             return False
         if not self.hopeless:
             self.visits += 1
+            self.visited = time.perf_counter()
             self.seconds = seconds
             self.spent += seconds
             self.advance()

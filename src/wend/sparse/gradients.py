@@ -1,53 +1,13 @@
-"""Sparse gradients of tables, and checks of gradients by sparse tensors."""
+"""Checks of gradients by sparse tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.dtypes import int64
-from wend.base.errors import GraphError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.autograd.function import Function
-from wend.sparse.layouts import Coordinates
-from wend.sparse.tensor import SparseTensor, wrap
+from wend.sparse.tensor import SparseTensor
 
-__all__ = ["as_sparse_gradcheck", "check_sparse_tensor_invariants", "lookup"]
-
-
-class SparseEmbedding(Function):
-    """weight[indices], with the gradient of the weight as a sparse tensor."""
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, indices: Tensor, padding_idx: int) -> Tensor:
-        ctx.save_for_backward(indices)
-        ctx.rows, ctx.padding_idx = int(weight.shape[0]), padding_idx
-        return ops.embedding(weight, indices)  # type: ignore[no-any-return]
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Any:
-        (indices,) = ctx.saved_tensors
-        flat = indices.reshape(-1)
-        values = g.reshape(int(flat.shape[0]), int(g.shape[-1]))
-        if ctx.padding_idx >= 0:
-            kept = ops.ne(flat, ctx.padding_idx).nonzero().reshape(-1)
-            flat, values = flat[kept], ops.index_select(values, 0, kept)
-        places = Coordinates((ctx.rows,), tensor=flat.unsqueeze(0).to(int64))
-        return wrap(places, values), None, None
-
-
-def lookup(weight: Tensor, indices: Tensor, padding_idx: int, scale_grad_by_freq: bool) -> Tensor:
-    """weight[indices]; each look-up is an element of the sparse gradient, in the given order.
-
-    padding_idx: this row gets no gradient; negative for none
-    Raises RuntimeError for scale_grad_by_freq, for which gradients must be dense.
-    """
-    if scale_grad_by_freq:
-        raise GraphError(
-            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
-        )
-    return SparseEmbedding.apply(weight, indices, padding_idx)  # type: ignore[no-any-return]
+__all__ = ["as_sparse_gradcheck", "check_sparse_tensor_invariants"]
 
 
 class check_sparse_tensor_invariants:

@@ -45,6 +45,7 @@ from wend.transforms.hooks import (
     retained_handles,
     retaining,
     run_tensor_hooks,
+    sum_of,
 )
 from wend.transforms.quick import WATCHERS
 from wend.transforms.reach import Reach, useful_entries
@@ -130,7 +131,7 @@ class BackwardPass:
                 if have is None:
                     self.totals[id(leaf)] = [leaf, g]
                 else:
-                    have[1] = g + have[1] if made_of_parts(have[1]) else have[1] + g
+                    have[1] = sum_of(have[1], g)
             return
         segment = value.segment
         if segment is None:

@@ -202,15 +202,21 @@ def made_of_parts(g: Any) -> bool:
     return type(g) is not Tensor and getattr(type(g), "made_of_parts", False)
 
 
-def _add_parts(handle: Any, have: Any, g: Any, create_graph: bool) -> None:
-    """`add_to_grad` where the gradient, or the present gradient, is made of parts."""
+def sum_of(have: Any, g: Any) -> Any:
+    """A gradient and a further one; a dense one comes first, as its sum with a sparse one is
+    dense."""
+    return g + have if made_of_parts(have) and not made_of_parts(g) else have + g
+
+
+def _add_parts(handle: Any, have: Any, g: Any, create_graph: bool) -> bool:
+    """`add_to_grad` where the gradient, or the present gradient `have`, is made of parts.
+
+    Returns False if another thread has come in between.
+    """
     if not MADE_OF_PARTS:
         MADE_OF_PARTS.append(type(g))
-    if have is None:
-        total = g
-    else:  # a dense gradient comes first: the sum with a sparse gradient is dense
-        total = g + have if made_of_parts(have) and not made_of_parts(g) else have + g
-    handle._grad = total if create_graph else total.detach()
+    total = g if have is None else sum_of(have, g)
+    return _backward.add_gradient(handle, have, total if create_graph else total.detach())
 
 
 def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
@@ -218,8 +224,9 @@ def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
     while True:  # another thread may come in between
         have = handle._grad
         if made_of_parts(g) or (have is not None and made_of_parts(have)):
-            _add_parts(handle, have, g, create_graph)
-            return
+            if _add_parts(handle, have, g, create_graph):
+                return
+            continue
         if have is None:
             first = plain(g) if create_graph or not g.requires_grad else ops.detach(g)
             if _backward.add_gradient(handle, None, first):

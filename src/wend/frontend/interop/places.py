@@ -5,18 +5,22 @@ An array of places has the shape (dims, elements): column k says where element k
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 __all__ = [
+    "apart_from",
     "block_places",
     "compressed",
+    "end_to_end",
     "expanded",
     "first_outside",
     "lookup",
     "matches",
     "merged",
+    "negative_zeros",
     "nonzero",
     "one_of_each",
     "stacked",
@@ -132,3 +136,27 @@ def first_outside(places: Array, size: tuple[int, ...]) -> tuple[int, int] | Non
 def joined(parts: list[Array]) -> Array:
     """Arrays of places as a single array."""
     return np.concatenate(parts, axis=1)
+
+
+def negative_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array that changes no other by being added, not even the sign of a zero."""
+    return -np.zeros(shape, dtype)
+
+
+def end_to_end(parts: list[Array], item: tuple[int, ...]) -> Array:
+    """The items of all arrays in a row, each of the shape `item`."""
+    counts = [math.prod(part.shape[: part.ndim - len(item)]) for part in parts]
+    flat = [part.reshape(n, *item) for n, part in zip(counts, parts, strict=True)]
+    return np.concatenate(flat) if len(flat) > 1 else flat[0].copy()
+
+
+def apart_from(numbers: Array, parts: list[Array], left_out: list[int]) -> Array | None:
+    """Where the numbers of no part are the one that is left out there; None for everywhere.
+
+    numbers: those of all parts in a row     left_out: by part, negative for none
+    """
+    if max(left_out) < 0:
+        return None
+    out = np.repeat(np.asarray(left_out), [part.size for part in parts])
+    kept = np.flatnonzero(numbers != out)
+    return None if kept.size == numbers.size else kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 
+from wend.base.errors import GraphError
 from wend.frontend.toolkit import (
     Tensor,
     in_rule,
@@ -57,9 +58,12 @@ def embedding(
     if max_norm is not None:
         renormalize(weight, input, max_norm, norm_type)
     if sparse and _gets_gradient(weight):
-        lookup = importlib.import_module("wend.sparse.gradients").lookup
-        row = -1 if padding_idx is None else padding_idx
-        return lookup(weight, input, row, scale_grad_by_freq)
+        if scale_grad_by_freq:
+            raise GraphError(
+                "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
+            )
+        lookup = importlib.import_module("wend.sparse.lookups").lookup
+        return lookup(weight, input, -1 if padding_idx is None else padding_idx)  # type: ignore[no-any-return]
     if padding_idx is None and not scale_grad_by_freq:
         return _embedding(weight, input)
     return _embedding(weight, input, -1 if padding_idx is None else padding_idx, scale_grad_by_freq)

@@ -54,6 +54,11 @@ class LazyPath(PathGraph):
             self.spent = {node.outputs[0] for node in self.nodes if node.grad}
         return getattr(self, name)
 
+    @property
+    def is_made(self) -> bool:
+        """Whether the nodes have been made."""
+        return "_made" not in self.__dict__
+
     def wait(self, later: Any) -> None:
         """Note that the backward pass has not run yet.
 

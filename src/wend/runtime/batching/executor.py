@@ -9,6 +9,7 @@ is raised for these before anything has been changed.
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from wend.base import config
 from wend.base.collecting import CollectionPaused
 from wend.base.interrupts import is_interrupt
-from wend.core import _hot
+from wend.core import _hot, _trie_policy
 from wend.core._hot import FlushJob, Value
 from wend.core._types import LeafPrimitive, PrimitiveBase
 from wend.runtime.batching.backward import Execution
@@ -30,16 +31,22 @@ from wend.transforms.hooks import retaining
 
 #: A path of at least so many ops is run by groups the first time, as if off the trie.
 LONG = 200
+#: A path of at least so many ops that has come back is run by groups until its plan is ready.
+MIDDLE = 48
 #: A group of at least so many regions is large.
 LARGE = 4
-#: The key, among the plans of a path, of the share of ops that ran in large groups; and the least
-#: share for which a path that comes back is run by groups again.
+#: The key, among the plans of a path, of the share of grouped ops that ran in large groups; and the
+#: least share for which a path that comes back is run by groups again.
 SHARE, ENOUGH = "share in large groups", 0.5
 #: The key, among the plans of a path, of the `Awaited` plan of what follows on it.
 AWAITED = "plan in the making"
 #: About how many ops a path and its backward pass have together, for each op of the path. A path
 #: whose backward pass is too long to be planned stays with groups, which run both.
 WITH_BACKWARD = 3
+#: The visit by groups from which on the duration counts: the first ones make templates.
+SETTLED = 4
+#: Seconds without a visit after which a long path that is being planned holds up no other.
+FORGOTTEN = 5.0
 #: Backward passes that flushes are to run, by the id of the flush's list of values: (number of
 #: values, (execution, seeds, list for the gradients)).  The number is compared, because another
 #: thread or fiber may record more ops before the flush runs.
@@ -53,12 +60,14 @@ class Awaited:
     plan is awaited, no such step is recorded.
     """
 
-    __slots__ = ("plan", "refused", "seconds", "waits")
+    __slots__ = ("plan", "reference", "refused", "seconds", "visits", "waits")
 
     def __init__(self, plan: TieredPlan) -> None:
         self.plan = weakref.ref(plan)  # the trie may let go of the plan
-        self.refused = False  # whether groups have turned out not to run the path
+        self.reference = plan.seconds  # duration of the visit by the plan without machine code
+        self.refused = False  # whether groups have turned out not to run the path, or more slowly
         self.seconds = 0.0  # duration of the last visit by groups
+        self.visits = 0
         self.waits = False  # whether groups are to run the visit that is under way
 
     def goes_on(self) -> bool:
@@ -74,7 +83,9 @@ class Awaited:
         seconds: duration of the visit
         """
         if self.waits:
-            self.waits, self.refused, self.seconds = False, not ran, seconds
+            self.visits += 1
+            slower = self.visits >= SETTLED and seconds > self.reference
+            self.waits, self.refused, self.seconds = False, not ran or slower, seconds
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
@@ -216,19 +227,47 @@ def suits_groups(state: Any, states: list[Any]) -> bool:
         return True
     if len(states) < LONG:
         return False
-    return bool(state.passed == 0 or (state.plans or {}).get(SHARE, 0.0) >= ENOUGH)
+    if state.passed == 0 or (state.plans or {}).get(SHARE, 0.0) >= ENOUGH:
+        return True
+    return SHARE in (state.plans or {}) and not may_begin(state)
 
 
-def note_share(state: Any, groups: list[Any], n_ops: int) -> None:
-    """Keep with a path which share of its ops ran in large groups.
+def may_begin(state: Any) -> bool:
+    """Whether a long path that has come back may be run by a plan, to be planned from then on.
 
-    n_ops: the number of all ops
+    Such a visit takes far longer than one by groups, so that one path begins at a time. A path
+    whose continuation the trie refuses would find no plan again.
+    """
+    plans = state.plans or {}
+    if AWAITED in plans or any(type(plan) is TieredPlan for plan in plans.values()):
+        return True
+    making = None if _in_making is None else _in_making()
+    unfinished = making is not None and making.compiled is None and not making.hopeless
+    if making is not None and unfinished and time.perf_counter() - making.visited < FORGOTTEN:
+        return False
+    return not _trie_policy.is_sealed(state)
+
+
+def note_share(state: Any, groups: list[Any]) -> None:
+    """Keep with a path which share of the ops in groups ran in large groups.
+
+    Leaves, and views that only give an address, are in no group.
     """
     if state is not None and groups:
         if state.plans is None:
             state.plans = {}
-        large = [group.count * len(ops_of(group.node)) for group in groups if group.count >= LARGE]
-        state.plans[SHARE] = sum(large) / n_ops
+        sizes = [(group.count, group.count * len(ops_of(group.node))) for group in groups]
+        large = sum([n_ops for count, n_ops in sizes if count >= LARGE])
+        state.plans[SHARE] = large / sum([n_ops for _, n_ops in sizes])
+
+
+def note_making(plan: TieredPlan) -> None:
+    """Note that a long path has begun to be planned: see `may_begin`."""
+    global _in_making
+    _in_making = weakref.ref(plan)
+
+
+_in_making: weakref.ref[TieredPlan] | None = None
 
 
 def await_code(plan: Any, batch: FlushJob) -> None:
@@ -238,9 +277,11 @@ def await_code(plan: Any, batch: FlushJob) -> None:
     """
     if not isinstance(plan, TieredPlan) or plan.compiled is not None or not allowed():
         return
+    if len(batch.states) >= LONG:
+        note_making(plan)
     step = next((k for k, state in enumerate(batch.states) if state.is_step), 0)
     start = batch.states[step].parent
-    if step < LONG or start is None or start.passed == 0:
+    if step < MIDDLE or start is None or start.passed == 0:
         return
     plans = start.plans = start.plans or {}
     known = plans.get(AWAITED)
@@ -270,7 +311,7 @@ def awaits_code(batch: FlushJob, live: list[int], goes_on: bool = True) -> bool:
 
     goes_on: whether planning is to go on
     """
-    if len(batch.states) < LONG:
+    if len(batch.states) < MIDDLE:
         return False
     plan = (batch.state.plans or {}).get(tuple(live))
     if not isinstance(plan, TieredPlan):
@@ -323,7 +364,7 @@ def run_regions(batch: FlushJob, live: list[int], whole_state: Any = None) -> st
                     if config.settings.verify:
                         check_gradients(whole, seeds, gradients)
                 execution.finish(live)
-            note_share(whole_state or batch.state, execution.groups, len(batch.states))
+            note_share(whole_state or batch.state, execution.groups)
             groups, owners = execution.told()
             note(batch.states, batch.sites, groups, owners=owners)
             if asked is None and open_roots:
