@@ -1,9 +1,9 @@
 """A slow interpreter of recipes: the scheduled loops on placed buffers, element by element.
 
 It does what machine code would do, in the same order: nests by phases with the elements of a few
-lanes side by side, products with their tails, values in an arena at the places that lifetimes allow,
-results over leaves that are given away. What is wrong in a schedule makes wrong numbers here,
-without any machine code. Memory that nobody has written to holds no numbers.
+lanes side by side, products with their tails, values in an arena at the places that lifetimes
+allow, results over leaves that are given away. What is wrong in a schedule makes wrong numbers
+here, without any machine code. Memory that nobody has written to holds no numbers.
 
     Machine(recipe, sizes_of_leaves, args, lanes).run(leaves) -> {needed value: array}
 """
@@ -190,7 +190,7 @@ class Machine:
                 operands = [
                     self.tail_operand(tail, op, k, made, place) for k in range(len(op.reads))
                 ]
-                made[op.out] = op.emit(Code(self, op, None, {}, 0), operands)
+                made[op.out] = op.emit(Code(self, op, None, {}), operands)
             for i in region.outputs:
                 where = out if i == head.out else self.along(tail.stores[i], place)
                 self.at(i, [where])
@@ -323,7 +323,7 @@ class NestRun:
     def row(self, op: Op) -> None:
         """Run an op once for the turn of the outer loops."""
         operands = [self.operand(op, k) for k in range(len(op.reads))]
-        value = op.emit(Code(self.machine, op, self, self.counters, -1), operands)
+        value = op.emit(Code(self.machine, op, self, self.counters), operands)
         if op.kind == SCATTER:
             self.combine(op, value, self.checked(operands[1], self.nest.stores[op.out]))
         elif op.kind == FOLD:
@@ -371,7 +371,7 @@ class NestRun:
         return self.machine.b.number(identity_of(op.fold.identity, op.fold.dtype), op.fold.dtype)
 
     def hoisted(self, ops: list[Op]) -> dict[Any, Any]:
-        """Return the operands that stay the same along the lanes, and the rows that indices name."""
+        """Return the operands that stay the same along the lanes, and the rows that are named."""
         nest, fixed = self.nest, {}
         for op in ops:
             for k in range(len(op.reads)):
@@ -384,15 +384,15 @@ class NestRun:
                 elif access.row >= 0:
                     index = self.operand(op, access.row)
                     fixed["row", op.out, k] = self.checked(index, access)
-                if access is not None and not access.shifts:
-                    if not self.bound[id(access)].strides[nest.inner[-1]]:
-                        fixed[op.out, k] = self.load(access, fixed.get(("row", op.out, k), 0))
+                still = access is not None and not access.shifts
+                if still and not self.bound[id(access)].strides[nest.inner[-1]]:
+                    fixed[op.out, k] = self.load(access, fixed.get(("row", op.out, k), 0))
             if op.kind == SCATTER:
                 fixed["row", op.out] = self.checked(self.operand(op, 1), nest.stores[op.out])
         return fixed
 
     def elements(self, phase: int, totals: Any, fixed: Any, count: int) -> None:
-        """Run all ops of a phase on some lanes: all operands are read before a result is written."""
+        """Run all ops of a phase on some lanes. Operands are read before results are written."""
         nest, (ops, again) = self.nest, self.demands[phase]
         inner = tuple(tuple(np.atleast_1d(self.counters[a])) for a in nest.inner)
         known = dict(fixed)
@@ -408,7 +408,7 @@ class NestRun:
             operands = [
                 known[nest.inside.get((op.out, k), (op.out, k))] for k in range(len(op.reads))
             ]
-            value = op.emit(Code(self.machine, op, self, self.counters, count), operands)
+            value = op.emit(Code(self.machine, op, self, self.counters), operands)
             if op.kind == MAP:
                 known[op.out] = value
                 if nest.phase[op.out] == phase:
@@ -426,7 +426,7 @@ class NestRun:
 class Code:
     """The place where an element of an op is computed: see `codegen.scalar_ops.ElementCode`."""
 
-    def __init__(self, machine: Machine, op: Op, run: Any, counters: Any, count: int) -> None:
+    def __init__(self, machine: Machine, op: Op, run: Any, counters: Any) -> None:
         self.machine, self.op, self.run, self.counters = machine, op, run, counters
         self.b, self.nest = machine.b, self
 

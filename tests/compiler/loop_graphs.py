@@ -2,10 +2,10 @@
 
     python tests/compiler/loop_graphs.py --graphs 2000 --seed 1
 
-A program of a seed draws elementwise ops, folds, scatters, views, lookups and products over leaves of
-a few shapes, often with its gradient. The recipe of its path is run by `interpreter`, and each of
-the values that the program keeps has to be that of the nodes' reference rules. Three sizes are tried
-with the same recipe, of which only the first was met when it was made.
+A program of a seed draws elementwise ops, folds, scatters, views, lookups and products over leaves
+of a few shapes, often with its gradient. The recipe of its path is run by `interpreter`, and each
+of the values that the program keeps has to be that of the nodes' reference rules. Three sizes are
+tried with the same recipe, of which only the first was met when it was made.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Program:
 
 
 class Draw:
-    """Draws ops over the values so far. All values stay small, and no choice hangs by a rounding."""
+    """Draws ops over the values so far. All values stay small; no choice hangs by a rounding."""
 
     def __init__(self, rng: Any, leaves: list[Any], index: Any) -> None:
         self.rng, self.values, self.index = rng, list(leaves), index

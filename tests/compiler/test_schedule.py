@@ -1,7 +1,7 @@
 """Schedules of random graphs: what the scheduled loops compute on placed buffers, step by step.
 
-`python tests/compiler/loop_graphs.py --graphs 5000` tries more. A fault of a schedule is seen here by
-its numbers; the checks of `compiler.verifier` are not asked.
+`python tests/compiler/loop_graphs.py --graphs 5000` tries more. A fault of a schedule is seen here
+by its numbers; the checks of `compiler.verifier` are not asked.
 """
 
 import pytest
@@ -28,7 +28,7 @@ def test_large_graphs_are_cut_into_many_nests():
 
 
 def read_too_early(monkeypatch):
-    """A temporary may be written over by any step that reads it, though a later one reads it too."""
+    """A temporary is written over by a step that reads it, though a later step reads it too."""
     real = buffer_reuse.operand_for
 
     def shared(steps, lifetimes):

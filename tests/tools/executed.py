@@ -2,10 +2,10 @@
 
     WEND_EXECUTED=FOLDER PYTHONPATH=tests/tools python -m pytest -p executed tests/compiler
 
-Each process writes a file of lines of JSON into the folder. `mutants.py` reads them, and runs for a
-fault the tests that come to the faulty function. Only calls are traced, not lines: that is cheap.
-Code that runs while modules are imported, or in processes that a test begins, is not noted. Of a test
-of many cases some are run, evenly spread; tests that the folder has a line for are left out.
+Each process writes a file of lines of JSON into the folder. `mutants.py` reads them, and runs for
+a fault the tests that come to the faulty function. Only calls are traced, not lines: that is cheap.
+Code that runs while modules are imported, or in processes that a test begins, is not noted. Of a
+test of many cases some are run, evenly spread; what the folder has a line for is left out.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ class Recorder:
 
 
 def name_of(code: CodeType) -> str | None:
-    """`path below src/wend:first line` of a function in one of the areas, else None."""
+    """`path below src/wend:qualified name` of a function in one of the areas, else None."""
     path = code.co_filename.replace(os.sep, "/")
     if not any(root in path for root in ROOTS):
         return None
-    return f"{path.rpartition('/src/wend/')[2]}:{code.co_firstlineno}"
+    return f"{path.rpartition('/src/wend/')[2]}:{code.co_qualname.replace('.<locals>', '')}"
 
 
 def read_records(folder: Path) -> dict[str, list[Record]]:

@@ -1,8 +1,8 @@
 """Single faults of the sources: where one can be made, how it reads, and the text that has it.
 
-A fault changes an operator, a comparison, a number, a condition or a flag, or leaves out a line. Its
-name follows from the place and the change, not from the number of the line. So the faults of a seed
-stay the same while other code changes.
+A fault changes an operator, a comparison, a number, a condition or a flag, or leaves out a line.
+Its name follows from the place and the change, not from the number of the line. So the faults of a
+seed stay the same while other code changes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class Fault(NamedTuple):
 
     path: the file, below `src/wend`
     function: the qualified name of the function around; `<module>` for none
-    first: the first line of that function; 0 for none
     start, end: the bytes of the file that `text` takes the place of
     before, after: the changed code, for people
     """
@@ -47,7 +46,6 @@ class Fault(NamedTuple):
     area: str
     path: str
     function: str
-    first: int
     kind: str
     before: str
     after: str
@@ -81,7 +79,7 @@ def faults_of(root: Path, area: str, path: Path) -> list[Fault]:
     """Return all faults of a file."""
     source = path.read_bytes()
     where = path.relative_to(root / "src" / "wend").as_posix()
-    return list(_Places(area, where, source).walk(ast.parse(source), "<module>", 0))
+    return list(_Places(area, where, source).walk(ast.parse(source), "<module>"))
 
 
 def _hash(text: str) -> str:
@@ -98,30 +96,24 @@ class _Places:
             self.starts.append(self.starts[-1] + len(line))
         self.counts: dict[Any, int] = {}
 
-    def walk(self, node: ast.AST, function: str, first: int) -> Iterator[Fault]:
+    def walk(self, node: ast.AST, function: str) -> Iterator[Fault]:
         """Yield the faults below a node."""
         body = node.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else []
         own = [node.test] if isinstance(node, ast.If | ast.While) else getattr(node, "ifs", [])
         for child in _children(node):
-            inner, begins = function, first
+            inner = function
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 outer = "" if function == "<module>" else f"{function}."
                 inner = outer + child.name
-                if not isinstance(child, ast.ClassDef):
-                    begins = min(
-                        child.lineno, *[d.lineno for d in child.decorator_list] or [1 << 30]
-                    )
                 if child.name in ("__repr__", "__slots__"):
                     continue
             last = bool(body) and child is body[-1]
             for kind, text, after in _changes(child, last, child in own):
                 if kind != "dropped line" or not function.endswith("__init__"):
-                    yield self.fault(child, inner, begins, kind, text, after)
-            yield from self.walk(child, inner, begins)
+                    yield self.fault(child, inner, kind, text, after)
+            yield from self.walk(child, inner)
 
-    def fault(
-        self, node: Any, function: str, first: int, kind: str, text: str, after: str
-    ) -> Fault:
+    def fault(self, node: Any, function: str, kind: str, text: str, after: str) -> Fault:
         """Return the fault that puts a text in the place of a node."""
         start = self.starts[node.lineno - 1] + node.col_offset
         end = self.starts[node.end_lineno - 1] + node.end_col_offset
@@ -130,7 +122,7 @@ class _Places:
         self.counts[key] = number = self.counts.get(key, 0) + 1
         name = _hash(repr((*key, number)))[:10]
         shown = before[:SHOWN], after[:SHOWN]
-        return Fault(name, self.area, self.path, function, first, kind, *shown, start, end, text)
+        return Fault(name, self.area, self.path, function, kind, *shown, start, end, text)
 
 
 def _children(node: ast.AST) -> Iterator[Any]:

@@ -6,8 +6,8 @@
     python tests/tools/mutants.py --again survived   # after tests were added
     python tests/tools/mutants.py --equivalent NAME "why no program can tell"
 
-Faults are drawn by `faults.py`, in turn from each of `executed.AREAS`. A fault is put into a copy of
-the tree, never into the tree, and the tests that come to its function are run there until one
+Faults are drawn by `faults.py`, in turn from each of `executed.AREAS`. A fault is put into a copy
+of the tree, never into the tree, and the tests that come to its function are run there until one
 fails. `mutants.md` keeps the outcomes; a later run goes on where the last one ended. What survives
 needs a test, or a reason why it is equivalent.
 """
@@ -25,6 +25,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -131,8 +132,9 @@ def chosen(records: list[Record]) -> list[str]:
 
 def tests_of(fault: Fault, records: dict[str, list[Record]]) -> list[str]:
     """Return the tests that come to the function of a fault, or to its module."""
-    if fault.first:
-        return chosen(records.get(f"{fault.path}:{fault.first}", []))
+    found = records.get(f"{fault.path}:{fault.function}")
+    if found:
+        return chosen(found)
     within = [name for name in records if name.partition(":")[0] == fault.path]
     return chosen([record for name in within for record in records[name]])
 
@@ -244,7 +246,7 @@ def work_through(
     records: dict[str, list[Record]],
     workers: int,
     minutes: float,
-    done: object,
+    done: Callable[[Fault, Outcome, float], None],
 ) -> None:
     """Try faults in several copies, until all are done or the time is over.
 
@@ -265,7 +267,7 @@ def work_through(
             began = time.monotonic()
             outcome = copy.try_fault(fault, tests_of(fault, records))
             with lock:
-                done(fault, outcome, time.monotonic() - began)  # type: ignore[operator]
+                done(fault, outcome, time.monotonic() - began)
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         threads = [

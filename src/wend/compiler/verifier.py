@@ -9,7 +9,7 @@ donations are followed through the steps: memory must hold the value that a step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wend.compiler.ir.kernel import Kernel
@@ -18,7 +18,7 @@ from wend.compiler.ir.symbolic_extents import ONE, ZERO, add, mul, product, sub
 from wend.compiler.pipeline import Pass, Recipe
 from wend.compiler.schedule.fusion_group import Region
 
-__all__ = ["check", "check_places"]
+__all__ = ["check", "check_places", "memory_of"]
 
 
 def check(done: Pass, recipe: Recipe) -> None:
@@ -164,7 +164,7 @@ def check_steps(recipe: Recipe) -> None:
 
 
 def memory_of(function: Function, step: Kernel | Op) -> tuple[set[int], set[int]]:
-    """Return the values that a step (reads, writes) in memory; the values that it makes are written.
+    """Return the values that a step (reads, writes) in memory.
 
     A kernel reaches only memory whose address is in its argument block, and needs the address of
     each operand that it does not make, unless the operand is the same number everywhere.
@@ -305,25 +305,20 @@ def check_barrier(recipe: Recipe, taken: Mapping[int, int]) -> None:
             assert not fails, f"{step}: may fail when a leaf is written over"
 
 
-def check_places(blocks: Iterable[tuple[Any, int, int, Sequence[int]]], total: int) -> None:
+def check_places(blocks: Iterable[tuple[Any, int, int, Iterable[int]]]) -> None:
     """Raise AssertionError if blocks of the arena overlap while both are in use.
 
     blocks: (name, place, bytes, the rounds in which the block is used) of each block
-    total: the bytes of the arena
     """
-    placed = [
-        (name, at, at + size, min(used), max(used)) for name, at, size, used in blocks if used
-    ]
-    open_: list[tuple[Any, int, int, int, int]] = []
-    for row in sorted(placed, key=lambda row: row[3]):
-        name, start, end, first, last = row
-        assert start >= 0 and end <= total, f"{name}: outside of the arena"
-        open_ = [other for other in open_ if other[4] >= first]
-        for other in open_:
-            apart = end <= other[1] or other[2] <= start
-            assert apart, f"{name} lies over {other[0]}, in rounds {first} to {last}"
-        if start < end:
-            open_.append(row)
+    rows = [(at, at + size, min(used), max(used), name) for name, at, size, used in blocks if size]
+    alive: list[tuple[int, int, int, int, Any]] = []
+    for row in sorted(rows, key=lambda row: row[2]):
+        start, end, first, last, name = row
+        alive = [other for other in alive if other[3] >= first]
+        for begin, finish, _, _, other in alive:
+            apart = end <= begin or finish <= start
+            assert apart, f"%{name} lies over %{other} in rounds {first} to {last}"
+        alive.append(row)
 
 
 #: By the name of the pass.
