@@ -19,6 +19,7 @@ import os
 import queue
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,7 +40,7 @@ from faults import Fault, drawn  # noqa: E402
 TABLE = HERE / "mutants.md"
 RECORDS = ROOT / "build" / "executed"
 #: Processor seconds of the tests of a fault, as recorded; the most tests; the most cases of one.
-SECONDS, TESTS, CASES = 30.0, 300, 6
+SECONDS, TESTS, CASES = 10.0, 80, 4
 #: Processor seconds, and seconds, after which a run of tests counts as one that does not end.
 LIMIT, PATIENCE = 240, 900
 #: What the tests need of the tree.
@@ -309,6 +310,7 @@ def parsed() -> tuple[argparse.Namespace, list[str]]:
 
 
 def main() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # runs of tests end with this one
     options, rest = parsed()
     if options.record:
         return record(rest)
