@@ -39,8 +39,8 @@ from faults import Fault, drawn  # noqa: E402
 
 TABLE = HERE / "mutants.md"
 RECORDS = ROOT / "build" / "executed"
-#: Processor seconds of the tests of a fault, as recorded; the most tests; the most cases of one.
-SECONDS, TESTS, CASES = 10.0, 80, 4
+#: Processor seconds of the tests of a fault, as recorded; the most cases of a test.
+SECONDS, CASES = 12.0, 4
 #: Processor seconds, and seconds, after which a run of tests counts as one that does not end.
 LIMIT, PATIENCE = 240, 900
 #: What the tests need of the tree.
@@ -115,29 +115,29 @@ def summary(faults: list[Fault], outcomes: dict[str, Outcome]) -> str:
 # -- the tests of a fault -----------------------------------------------------------------------
 
 
-def chosen(records: list[Record]) -> list[str]:
-    """Return the tests for a fault: those first that come to few functions, few cases of each."""
-    found: list[str] = []
-    left, cases = SECONDS, Counter[str]()
-    for record in sorted(set(records), key=lambda r: (r.functions * (0.2 + r.seconds), r.test)):
+def chosen(records: list[Record], seconds: float = SECONDS) -> list[str]:
+    """Return the tests for a fault: first those that come to few functions, a case of each."""
+    turns: list[tuple[int, float, Record]] = []
+    cases = Counter[str]()
+    for record in sorted(set(records), key=lambda r: (r.seconds, r.test)):
         name = record.test.partition("[")[0]
+        turns.append((cases[name], record.functions * (0.2 + record.seconds), record))
         cases[name] += 1
-        if cases[name] > CASES or record.seconds > left:
-            continue
-        left -= record.seconds
-        found.append(record.test)
-        if len(found) == TESTS:
-            break
-    return found
+    found: dict[str, None] = {}
+    for case, _, record in sorted(turns):
+        if case < CASES and record.seconds <= seconds:
+            seconds -= record.seconds
+            found[record.test] = None
+    return list(found)
 
 
-def tests_of(fault: Fault, records: dict[str, list[Record]]) -> list[str]:
+def tests_of(fault: Fault, records: dict[str, list[Record]], seconds: float) -> list[str]:
     """Return the tests that come to the function of a fault, or to its module."""
     found = records.get(f"{fault.path}:{fault.function}")
     if found:
-        return chosen(found)
+        return chosen(found, seconds)
     within = [name for name in records if name.partition(":")[0] == fault.path]
-    return chosen([record for name in within for record in records[name]])
+    return chosen([record for name in within for record in records[name]], seconds)
 
 
 # -- copies of the tree -------------------------------------------------------------------------
@@ -156,6 +156,7 @@ class Copy:
             elif source.exists():
                 shutil.copy2(source, folder / name)
         self.sound: dict[str, bool] = {}
+        self.process: subprocess.Popen[bytes] | None = None
 
     def environment(self) -> dict[str, str]:
         """Return the environment of a run: the copy's package, and machine code of its own."""
@@ -174,7 +175,7 @@ class Copy:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
         command += ["--no-header", "--tb=line", f"@{names}"]
         with (self.root / "output.txt").open("w+b") as output:
-            process = subprocess.Popen(
+            process = self.process = subprocess.Popen(
                 command, cwd=self.root, env=self.environment(), stdout=output, stderr=output,
                 preexec_fn=limit, start_new_session=True,
             )  # fmt: skip
@@ -244,40 +245,50 @@ def judged(code: int, output: str) -> Outcome:
 
 def work_through(
     faults: list[Fault],
-    records: dict[str, list[Record]],
+    tests: Callable[[Fault], list[str]],
     workers: int,
     minutes: float,
     done: Callable[[Fault, Outcome, float], None],
 ) -> None:
     """Try faults in several copies, until all are done or the time is over.
 
-    done: called with each fault and its outcome
+    tests: returns the tests for a fault
+    done: called with each fault, its outcome, and the seconds it took
     """
     left: queue.Queue[Fault] = queue.Queue()
     for fault in faults:
         left.put(fault)
-    stop, lock = time.monotonic() + 60 * minutes, threading.Lock()
+    stop, lock, copies = time.monotonic() + 60 * minutes, threading.Lock(), list[Copy]()
+    over = threading.Event()
 
     def work(folder: Path) -> None:
         copy = Copy(folder)
-        while time.monotonic() < stop:
+        copies.append(copy)
+        while time.monotonic() < stop and not over.is_set():
             try:
                 fault = left.get_nowait()
             except queue.Empty:
                 return
             began = time.monotonic()
-            outcome = copy.try_fault(fault, tests_of(fault, records))
+            outcome = copy.try_fault(fault, tests(fault))
             with lock:
-                done(fault, outcome, time.monotonic() - began)
+                if not over.is_set():
+                    done(fault, outcome, time.monotonic() - began)
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         threads = [
             threading.Thread(target=work, args=(Path(folder) / f"tree{k}",)) for k in range(workers)
         ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            over.set()  # where this is interrupted, what runs ends
+            for copy in copies:
+                if copy.process is not None:
+                    end_group(copy.process)
 
 
 def record(options: list[str]) -> int:
@@ -302,6 +313,7 @@ def parsed() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--only", default="", help="an area, compiler, or the start of a path")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of tests, for a fault")
     parser.add_argument("--again", default="", help="an outcome, or the name of a fault")
     parser.add_argument("--list", action="store_true", help="show the faults, and try none")
     parser.add_argument("--record", action="store_true")
@@ -335,7 +347,12 @@ def main() -> int:
         write_table(faults, outcomes, options.seed)
         print(f"{seconds:5.0f} s {row_of(fault, outcome)}", flush=True)
 
-    work_through(todo, read_records(RECORDS), options.workers, options.minutes, done)
+    records = read_records(RECORDS)
+
+    def tests(fault: Fault) -> list[str]:
+        return tests_of(fault, records, options.seconds)
+
+    work_through(todo, tests, options.workers, options.minutes, done)
     print(summary(faults, outcomes))
     return 0
 

@@ -108,7 +108,9 @@ def test_tests_that_come_to_few_functions_are_chosen_first():
     records = [Record(f"a.py::test_a[{k}]", 0.1, 5) for k in range(9)]
     records += [Record("b.py::test_b", 0.1, 500), Record("c.py::test_c", 1e9, 1)]
     names = mutants.chosen(records)
-    assert names == [*(f"a.py::test_a[{k}]" for k in range(mutants.CASES)), "b.py::test_b"]
+    cases = [f"a.py::test_a[{k}]" for k in range(mutants.CASES)]
+    assert names == [cases[0], "b.py::test_b", *cases[1:]]
+    assert mutants.chosen(records, 0.25) == names[:2]
 
 
 @pytest.mark.parametrize(
