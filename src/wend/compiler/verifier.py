@@ -166,8 +166,8 @@ def check_steps(recipe: Recipe) -> None:
 def memory_of(function: Function, step: Kernel | Op) -> tuple[set[int], set[int]]:
     """Return the values that a step (reads, writes) in memory.
 
-    A kernel reaches only memory whose address is in its argument block, and needs the address of
-    each operand that it does not make, unless the operand is the same number everywhere.
+    A kernel reaches only memory whose address is in its argument block. The kernel needs the
+    address of each operand made elsewhere, unless the operand is the same number everywhere.
     """
     if not isinstance(step, Kernel):
         return {function.base(read.value) for read in step.reads}, set(step.outputs)
