@@ -135,6 +135,8 @@ def _children(node: ast.AST) -> Iterator[Any]:
         for child in value if isinstance(value, list) else [value]:
             if not isinstance(child, ast.AST) or isinstance(child, SKIPPED):
                 continue
+            if isinstance(child, ast.keyword) and child.arg == "strict":
+                continue  # a check of Wend itself
             if isinstance(child, ast.Assign) and "__" in ast.unparse(child.targets[0]):
                 continue
             yield child

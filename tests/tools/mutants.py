@@ -148,7 +148,8 @@ def tests_of(fault: Fault, records: dict[str, list[Record]], seconds: float) -> 
 def naming(fault: Fault, most: int = 3) -> list[str]:
     """Return the files of tests that name words of a fault's place which few other files name."""
     place = f"{Path(fault.path).stem}.{fault.function}"
-    words = {word.strip("_") for word in re.split(r"\W+", place) if len(word) > 3}
+    given = [word for word in re.split(r"\W+", place) if len(word) > 3]
+    words = {*given, *(word.strip("_") for word in given)}
     texts = {
         file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8")
         for file in sorted((ROOT / "tests").rglob("test_*.py"))
