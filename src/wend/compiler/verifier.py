@@ -147,13 +147,15 @@ def check_nests(recipe: Recipe) -> None:
 def check_steps(recipe: Recipe) -> None:
     """Check that steps read only inputs and values written by earlier steps, each written once."""
     function = recipe.function
-    ready = set(function.inputs)
+    ready, made = set(function.inputs), set(function.inputs)
     for step in recipe.steps:
         reads, writes = memory_of(function, step)
         for i in reads:
             assert i in ready or i in function.uniform, f"{step}: %{i} is not written yet"
-        for i in writes:
-            assert i not in ready, f"{step}: %{i} is written twice"
+        ops = step.ops if isinstance(step, Kernel) else [step]
+        own = {out for op in ops for out in op.outputs} & writes
+        assert made.isdisjoint(own), f"{step}: %{min(own & made, default=0)} is written twice"
+        made |= own
         ready |= writes
     for i in function.outputs:
         base = function.base(function.resolve(i))
@@ -172,17 +174,20 @@ def memory_of(function: Function, step: Kernel | Op) -> tuple[set[int], set[int]
     if not isinstance(step, Kernel):
         return {function.base(read.value) for read in step.reads}, set(step.outputs)
     made = {out for op in step.ops for out in op.outputs}
+    operands: set[int] = set()
     reached = {slot.a for slot in step.slots if slot.kind in ("pointer", "sums")}
     for op in step.ops:
         for read in op.reads:
             base = function.base(read.value)
             inside = base in made or (base in function.uniform and read.row < 0)
             assert inside or base in reached, f"{step}: the address of %{base} is missing"
+            operands |= {base} & reached
     noted = {*step.reads, *step.writes}
     assert reached <= noted, f"{step}: %{min(reached - noted, default=0)} is used, and not noted"
-    reads, writes = (reached | set(step.reads)) - made, reached & made
-    assert writes >= set(step.writes), f"{step}: a result has no address"
-    return reads, writes
+    assert reached >= set(step.writes), f"{step}: a result has no address"
+    # A convolution that pools writes the result of another step's op as well.
+    writes = (reached & made) | set(step.writes)
+    return ((reached - writes) | operands | set(step.reads)) - made, writes
 
 
 def check_memory(recipe: Recipe) -> None:
