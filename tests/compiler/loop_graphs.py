@@ -148,9 +148,8 @@ class Draw:
         return x.mean(dims, keepdim=keep) if kind == 1 else torch.tanh(x.sum(dims, keepdim=keep))
 
     def op_extreme(self) -> Any:
-        """Return a greatest element, and keep its place; of a leaf, where no two are equal."""
+        """Return greatest elements, times their places; of a leaf, where no two are equal."""
         found, place = self.wide.max(self.dim(self.wide), keepdim=bool(self.rng.random() < 0.5))
-        self.values.append(place)
         return found * torch.tanh(place)
 
     def op_total(self) -> Any:
