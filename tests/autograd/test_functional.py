@@ -162,6 +162,15 @@ def test_wrong_gradients_fail(fast_mode):
         gradgradcheck(wrong(1.0, 1.01), x, fast_mode=fast_mode)
 
 
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_large_slopes_may_differ_by_a_share_of_themselves(fast_mode):
+    """Differences are less exact there: wrong by 0.01 in 30 000 with this step, far above atol."""
+    x = torch.tensor([1.0, 1.5], dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda x: 1e4 * x**3, x, eps=1e-3, atol=1e-5, rtol=1e-3, fast_mode=fast_mode)
+    with pytest.raises(GradcheckError):
+        gradcheck(lambda x: 1e4 * x**3, x, eps=1e-3, atol=1e-5, rtol=1e-9, fast_mode=fast_mode)
+
+
 @pytest.mark.parametrize("right", [False, True])
 def test_gradcheck_of_missing_gradients(right):
     class Two(torch.autograd.Function):

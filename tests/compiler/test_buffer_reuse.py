@@ -61,6 +61,19 @@ def test_what_a_later_phase_reads_is_left_alone():
     assert shared(made) == [("mul", "cumsum")]
 
 
+def test_what_a_later_step_reads_is_left_alone():
+    """The sines are stored for a scan, and the nest behind the scan reads their operand again."""
+    x = normal(9, 20)
+
+    def run():
+        h = x.cumsum(0)
+        return [(h.sin().cumsum(1) * h).cumsum(0)]
+
+    compared(run)
+    made, _ = recipe(run)
+    assert shared(made) == [("mul", "cumsum")]
+
+
 def test_a_turned_operand_is_left_alone():
     x, w = normal(30, 20), normal(20, 30, seed=1)
 

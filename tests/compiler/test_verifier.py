@@ -5,11 +5,14 @@ import pytest
 import wend as torch
 import wend.nn.functional as F
 from wend.base import config
+from wend.base.errors import DefectError
+from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.symbolic_extents import ONE
 from wend.compiler.pipeline import PASSES, Recipe
 from wend.compiler.schedule.fuse import Fusion
 from wend.compiler.schedule.fusion_group import Region
-from wend.compiler.verifier import CHECKS, check
+from wend.compiler.verifier import CHECKS, check, check_places
+from wend.runtime.compiled import arena
 from wend.runtime.flush_log import last_step
 
 
@@ -106,6 +109,64 @@ def short_life(recipe):
     recipe.lifetimes[i] = (size, first, first)
 
 
+def one_more_axis(recipe):
+    region = next(r for r in recipe.regions if any(op.kind == "fold" for op in r.ops))
+    region.axes.append(region.axes[0])
+
+
+def other_extent(recipe):
+    nests = [r for r in recipe.regions if r.kind == "nest" and len(r.axes) == 2]
+    next(r for r in nests if r.axes[0] != r.axes[1]).axes.reverse()
+
+
+def first_phase(recipe):
+    nest = next(nest for nest in recipe.nests.values() if nest.row_folds)
+    nest.phase = dict.fromkeys(nest.phase, 0)
+
+
+def forgotten_read(recipe):
+    step = next(step for step in recipe.steps if step.reads)
+    step.reads.pop()
+
+
+def lost_address(recipe):
+    step = next(step for step in recipe.steps if isinstance(step, Kernel) and step.reads)
+    step.slots = [slot for slot in step.slots if slot.a != step.reads[0]]
+
+
+def small_block(recipe):
+    i, (_, first, last) = next(iter(recipe.lifetimes.items()))
+    recipe.lifetimes[i] = (ONE, first, last)
+
+
+def same_block(recipe):
+    """Two temporaries in one place, alive as long as both together: only the contents tell."""
+    f = recipe.function
+    alike = [
+        (i, j) for i, (_, first, last) in recipe.lifetimes.items()
+        for j, (_, begin, end) in recipe.lifetimes.items()
+        if i != j and first < begin <= last and f.bytes_of(i) == f.bytes_of(j)
+    ]  # fmt: skip
+    i, j = alike[0]
+    size, first, last = recipe.lifetimes[i]
+    recipe.lifetimes[i] = (size, first, max(last, recipe.lifetimes.pop(j)[2]))
+    recipe.homes[j] = i
+
+
+def over_a_leaf(recipe):
+    last = recipe.steps[-1]
+    result = next(r for r in recipe.results if r.owns and r.base not in last.writes)
+    recipe.donations[result.value] = recipe.function.inputs[0]
+
+
+def over_a_needed_leaf(recipe):
+    last = recipe.steps[-1]
+    result = next(r for r in recipe.results if r.owns and r.base in last.writes)
+    leaf = next(i for i in recipe.function.inputs if i not in last.reads)
+    recipe.needed |= {leaf}
+    recipe.donations[result.value] = leaf
+
+
 @pytest.mark.parametrize(
     ("name", "spoil", "message"),
     [
@@ -116,7 +177,16 @@ def short_life(recipe):
         ("fuse", reversed_order, "computed by a later region"),
         ("fuse", dead, "nobody reads the result"),
         ("emit", lost_step, "is not written yet|no step writes it"),
+        ("fuse", one_more_axis, "combined more than once"),
+        ("fuse", other_extent, "an axis of another extent"),
+        ("nest", first_phase, "reads a later phase"),
+        ("emit", forgotten_read, "is used, and not noted"),
+        ("emit", lost_address, "the address of .* is missing"),
         ("memory", short_life, "is not alive"),
+        ("memory", small_block, "has another size"),
+        ("memory", same_block, "is not alive, .* lies there|written over"),
+        ("memory", over_a_leaf, "lies there|is written over"),
+        ("memory", over_a_needed_leaf, "is wanted, and written over"),
     ],
 )
 def test_checks_see_what_is_wrong(reference, name, spoil, message):
@@ -128,6 +198,44 @@ def test_checks_see_what_is_wrong(reference, name, spoil, message):
                 (spoil(recipe), check(done, recipe)) if done.name == name else None
             ),
         )
+
+
+def test_a_step_that_may_fail_comes_before_results_that_take_a_leafs_memory(own_trie):
+    x, table, index = torch.randn(4, 3), torch.randn(5, 3), torch.tensor([0, 1, 4, 3])
+    torch.synchronize()
+    with config.override(compile=False):
+        for _ in range(3):
+            y = x * 2 + table.index_select(0, index)
+            y.sum().item()
+    plan = last_step()[-1].plan
+
+    def give(done, recipe):
+        if done.name == "memory":
+            check(done, recipe)
+            result = next(r for r in recipe.results if r.shape == recipe.function.shape(0))
+            recipe.barrier, recipe.donations = 0, {result.value: 0}
+            check(done, recipe)
+
+    with pytest.raises(AssertionError, match="may fail when a leaf is written over"):
+        Recipe(plan.path, plan.wanted | plan.saved, give)
+
+
+def test_blocks_of_the_arena_lie_apart_while_both_are_used():
+    check_places([(1, 0, 64, [0, 2]), (2, 64, 64, [1]), (3, 0, 128, [3]), (4, 0, 0, [1])])
+    with pytest.raises(AssertionError, match="%2 lies over %1 in rounds 2 to 4"):
+        check_places([(1, 0, 128, [0, 2]), (2, 64, 64, [4, 2])])
+
+
+def test_places_that_overlap_are_seen_when_a_plan_is_bound(own_trie, monkeypatch, planted_failure):
+    def all_in_one(rows):
+        return dict.fromkeys([row[0] for row in rows], 0), sum(row[1] for row in rows)
+
+    monkeypatch.setattr(arena, "place_in_turn", all_in_one)
+    x, w = torch.randn(6, 5), torch.randn(5, 6)
+    machine_code = config.override(compile=True, wait=True, verify=True, strict=True)
+    with machine_code, pytest.raises((AssertionError, DefectError), match="lies over"):
+        y = torch.softmax(x @ w, 1)
+        (torch.softmax(y @ x, 1) @ w + y).sum().item()
 
 
 @pytest.fixture

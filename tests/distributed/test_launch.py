@@ -247,6 +247,18 @@ def test_messages_of_mpirun_are_kept_back(capfd):
         assert b"".join(banners.kept).decode() == banner
 
 
+def test_of_all_stacks_the_fault_and_its_threads_stack_are_shown():
+    stacks = (
+        "Fatal Python error: Segmentation fault\n\nThread 0x1 (most recent call first):\n  one\n\n"
+        "Current thread 0x2 (most recent call first):\n  mine\n\nThread 0x3:\n  third"
+    )
+    assert _report._of_current_thread(stacks) == (
+        "Fatal Python error: Segmentation fault\n"
+        "Current thread 0x2 (most recent call first):\n  mine"
+    )
+    assert _report._of_current_thread("") == ""
+
+
 # --- runs ----------------------------------------------------------------------------------
 
 

@@ -40,6 +40,7 @@ from wend.runtime.compiled import packed_weights, threads
 from wend.runtime.compiled.arena import Placing
 from wend.runtime.compiled.argument_block import RELEASE_BYTES, Visit, frame_of, weights_of
 from wend.runtime.compiled.argument_layout import ArgumentLayout
+from wend.runtime.compiled.check_places import check_bound
 from wend.runtime.native import _bind_select
 from wend.runtime.native.launcher import LARGE
 from wend.runtime.native.launcher import launcher as _launch
@@ -481,6 +482,8 @@ class BoundPlan(Sized):
             if self.skeleton.moving:  # the values that moving args have now
                 self.moved = {k: int(args[k]) for k in plan.moving.moves}
             self.frame = frame_of(self, self.words, self.at + self.skeleton.at_memory)
+        if config.settings.verify:
+            check_bound(self)
 
     def fit(self, words: Any) -> Any:
         """Return the native object that does the work of `words_for` for more sizes cut alike.

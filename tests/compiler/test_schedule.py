@@ -1,0 +1,100 @@
+"""Schedules of random graphs: what the scheduled loops compute on placed buffers, step by step.
+
+`python tests/compiler/loop_graphs.py --graphs 5000` tries more. A fault of a schedule is seen here
+by its numbers; the checks of `compiler.verifier` are not asked.
+"""
+
+import pytest
+from loop_graphs import check
+
+from wend.compiler import verifier
+from wend.compiler.ir.symbolic_extents import ZERO
+from wend.compiler.pipeline import Recipe
+from wend.compiler.schedule import buffer_reuse
+from wend.compiler.schedule.fuse import Fusion
+
+#: Graphs of a case; each of them is run on four machines.
+GRAPHS = 15
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_scheduled_loops_compute_what_the_nodes_compute(part):
+    runs = sum(check(seed) for seed in range(part * GRAPHS, (part + 1) * GRAPHS))
+    assert runs > 2 * GRAPHS
+
+
+def test_large_graphs_are_cut_into_many_nests():
+    assert sum(check(seed, count=60) for seed in range(3)) > 3
+
+
+def read_too_early(monkeypatch):
+    """A temporary is written over by a step that reads it, though a later step reads it too."""
+    real = buffer_reuse.operand_for
+
+    def shared(steps, lifetimes):
+        ending = {}
+        for k, step in enumerate(steps):
+            for i in getattr(step, "reads", ()):
+                if i in lifetimes:
+                    ending[k, i] = True
+        homes, lives = {}, dict(lifetimes)
+        for k, step in enumerate(steps):
+            if getattr(step, "nest", None) is None:
+                continue
+            free = {i for i in step.reads if (k, i) in ending}
+            for out in step.writes:
+                if out in lifetimes:
+                    taken = real(step.nest, out, step.nest.function.shape(out), free)
+                    if taken is not None:
+                        free.discard(taken)
+                        home = homes[out] = homes.get(taken, taken)
+                        size, first, last = lives[home]
+                        lives[home] = size, first, max(last, lives.pop(out)[2])
+        return homes, lives
+
+    monkeypatch.setattr("wend.compiler.pipeline.shared_places", shared)
+
+
+def folded_again(monkeypatch):
+    """An op may add an axis to a nest that has a fold, which then combines elements once more."""
+    monkeypatch.setattr(Fusion, "_all_axes_kept", lambda self, region, axes: True)
+
+
+def never_late(monkeypatch):
+    """A result is written over a leaf that a later step reads."""
+    real = Recipe.find_last_reads
+
+    def last_reads(recipe):
+        first = {}
+        for k, step in enumerate(recipe.steps):
+            for i in getattr(step, "reads", ()):
+                first.setdefault(i, k)
+        return real(recipe) | first
+
+    monkeypatch.setattr(Recipe, "find_last_reads", last_reads)
+
+
+def no_offset(monkeypatch):
+    """Views begin where their bases begin."""
+    monkeypatch.setattr("wend.compiler.ir.layout.add", lambda a, b: ZERO)
+
+
+@pytest.mark.parametrize("plant", [read_too_early, folded_again, never_late, no_offset])
+def test_faults_of_a_schedule_are_seen(plant, monkeypatch):
+    plant(monkeypatch)
+    with pytest.raises((AssertionError, KeyError)):
+        for seed in range(600):
+            check(seed)
+
+
+@pytest.mark.parametrize("plant", [read_too_early, folded_again, never_late])
+def test_the_verifier_sees_them_too(plant, monkeypatch):
+    plant(monkeypatch)
+    with pytest.raises(AssertionError, match=r"^after (fuse|memory): "):
+        for seed in range(600):
+            check(seed, watch=verifier.check, run=False)
+
+
+def test_the_verifier_passes_sound_schedules():
+    for seed in range(40):
+        check(seed, watch=verifier.check, run=False)
