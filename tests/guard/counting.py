@@ -3,16 +3,23 @@
 Nothing is added to Wend for this.  Functions of the runtime that run once a flush, or once an op of
 the reference, are wrapped here.  The launcher's C helpers are Python in the uncompiled core.  There
 kernels and copied bytes are also counted one by one (`exact`).
+
+Choices that depend on time are taken out (`be_timeless`): a path is planned at its third visit, and
+the program waits after each flush until the machine code that was asked for is there.
 """
 
 from __future__ import annotations
 
+import cProfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import volume
 
 from wend.compiler.ir.kernel import Kernel
 from wend.compiler.llvm_ir import jit
+from wend.compiler.pipeline import Recipe
 from wend.core import _hot
 from wend.core._select import is_compiled
 from wend.core.step_log import ROWS
@@ -22,9 +29,15 @@ from wend.runtime.batching.per_op import PerOpExecution
 from wend.runtime.batching.report import Noted, flushed
 from wend.runtime.compiled.plan import CompiledPlan
 from wend.runtime.native.launcher import launcher
-from wend.runtime.numpy_executor.runners import NodeRun
+from wend.runtime.numpy_executor.runners import NodeRun, ReadyRule
+from wend.runtime.tiers import TieredPlan
 
 COUNTS: Counter[str] = Counter()
+#: Counts that are the most of all flushes, and not their sum.
+MOST: Counter[str] = Counter()
+#: Counts Python calls of the compiler's passes; comprehensions are calls in old Pythons only.
+PLANNING = cProfile.Profile(builtins=False)
+COMPREHENSIONS = ("<listcomp>", "<dictcomp>", "<setcomp>")
 
 
 def before(owner: Any, name: str, count: Callable[..., None]) -> None:
@@ -38,17 +51,50 @@ def before(owner: Any, name: str, count: Callable[..., None]) -> None:
     setattr(owner, name, counted)
 
 
+def after(owner: Any, name: str, count: Callable[..., None]) -> None:
+    """Have `count` called with the arguments of a function, after the function."""
+    function = getattr(owner, name)
+
+    def counted(*given: Any, **named: Any) -> Any:
+        found = function(*given, **named)
+        count(*given, **named)
+        return found
+
+    setattr(owner, name, counted)
+
+
+def be_timeless() -> None:
+    """Take choices out that depend on time: see above."""
+    TieredPlan.is_slow = lambda plan: False
+    ReadyRule.is_due = staticmethod(lambda: False)
+    depth = [0]  # a flush may ask for another one
+
+    def execute(job: Any, live: list[int]) -> None:
+        depth[0] += 1
+        try:
+            flush.execute(job, live)
+        finally:
+            depth[0] -= 1
+        if not depth[0]:
+            settle()
+
+    launcher.fill("planner", execute)
+
+
 def install() -> None:
     """Begin to count in this process."""
+    be_timeless()
     before(NodeRun, "call", count_op)
-    before(NodeRun, "run", count_op)
+    after(NodeRun, "call", count_results)
+    before(NodeRun, "run", count_op_of_arrays)
+    count_planning()
     before(executor, "note_share", count_groups)
     before(executor, "note", count_gathered)
     before(backward.Execution, "push_back", count_backward)
     before(backward, "run_tail", count_tail)
     before(deferred_backward, "run_tail", count_tail)
     before(PerOpExecution, "backward", count_ops_backward)
-    before(CompiledPlan, "run", count_run)
+    after(CompiledPlan, "run", count_run)
     launcher.fill("recent", count_recent)
     if not is_compiled(launcher):
         grouper: Any = _grouper_select.select()
@@ -56,9 +102,56 @@ def install() -> None:
         before(grouper, "copy", lambda to, source, n: COUNTS.update({"exact bytes": int(n)}))
 
 
-def count_op(step: NodeRun, *_: Any) -> None:
+def count_planning() -> None:
+    """Count the calls of the compiler's passes."""
+    work = Recipe.work
+
+    depth = [0]  # a plan in the making may ask for a flush that makes another one
+
+    def counted(recipe: Recipe, watch: Any) -> Iterator[None]:
+        rest = work(recipe, watch)
+        COUNTS["planned"] += len(recipe.path.nodes)
+        while True:
+            if not depth[0]:
+                PLANNING.enable(subcalls=False, builtins=False)
+            depth[0] += 1
+            try:
+                next(rest)
+            except StopIteration:
+                return
+            finally:
+                depth[0] -= 1
+                if not depth[0]:
+                    PLANNING.disable()
+            yield
+
+    Recipe.work = counted
+
+
+def planned() -> int:
+    """How many calls the compiler's passes have made."""
+    return sum(
+        row.callcount
+        for row in PLANNING.getstats()
+        if getattr(row.code, "co_name", "") not in COMPREHENSIONS
+    )
+
+
+def count_op(step: NodeRun, env: list[Any], *_: Any) -> None:
     """An op of the reference."""
     COUNTS["reference"] += 1
+    COUNTS["bytes"] += volume.of_operands(step, env)
+
+
+def count_results(step: NodeRun, env: list[Any], *_: Any) -> None:
+    """The results of an op of the reference."""
+    COUNTS["bytes"] += volume.of_results(step, env)
+
+
+def count_op_of_arrays(step: NodeRun, arrays: list[Any], *_: Any) -> None:
+    """An op of the reference that takes its operands by themselves."""
+    COUNTS["reference"] += 1
+    COUNTS["bytes"] += 2 * sum(getattr(array, "nbytes", 0) for array in arrays)
 
 
 def count_groups(state: Any, groups: list[Any]) -> None:
@@ -67,6 +160,7 @@ def count_groups(state: Any, groups: list[Any]) -> None:
     for group in groups:
         if not group.node.joined:
             COUNTS["kernels"] += kernels_of(template_of(group).forward.plan)
+            COUNTS["bytes"] += volume.of_forward(template_of(group), group.n)
 
 
 def count_backward(run: Any, seeds: Any, through: list[bool]) -> None:
@@ -74,6 +168,7 @@ def count_backward(run: Any, seeds: Any, through: list[bool]) -> None:
     for group, on in zip(run.groups, through, strict=True):
         if on and not group.node.joined and template_of(group).backward is not None:
             COUNTS["kernels"] += kernels_of(template_of(group).backward.plan)
+            COUNTS["bytes"] += volume.of_backward(template_of(group), group.n)
 
 
 def count_tail(template: Any, *_: Any) -> None:
@@ -85,7 +180,9 @@ def count_gathered(
     states: Any, sites: Any, groups: Any, why: str = "", owners: Any = None, steps: Any = None
 ) -> None:
     """A flush by groups: the rows that were copied so that they lie side by side."""
-    COUNTS["gathered"] += flushed(Noted(states, sites, groups, why, None, [])).gathered
+    gathered = flushed(Noted(states, sites, groups, why, None, [])).gathered
+    COUNTS["gathered"] += gathered
+    COUNTS["bytes"] += gathered
 
 
 def count_ops_backward(run: Any, seeds: Any) -> None:
@@ -96,13 +193,21 @@ def count_ops_backward(run: Any, seeds: Any) -> None:
 def count_run(plan: CompiledPlan, job: Any) -> None:
     """A run of machine code for a path; functions of templates have no states."""
     if job.states:
-        COUNTS["kernels"] += kernels_of(plan)
+        count_kernels(plan)
 
 
 def count_recent(row: tuple[Any, ...]) -> None:
     """A flush that the launcher ran by itself."""
-    COUNTS["kernels"] += kernels_of(row[0])
+    count_kernels(row[0])
     ROWS.append(row)
+
+
+def count_kernels(plan: Any) -> None:
+    """A run of the kernels of a path."""
+    COUNTS["kernels"] += kernels_of(plan)
+    moved, memory = volume.of_plan(plan)
+    COUNTS["bytes"] += moved
+    MOST["memory"] = max(MOST["memory"], memory)
 
 
 def template_of(group: Any) -> Any:
@@ -128,7 +233,8 @@ def snapshot() -> Counter[str]:
     """All counts so far."""
     found = Counter(COUNTS)
     found["flushes"] = _hot.count("flushes")
-    found["modules"] = jit.counters.compiled + jit.counters.loaded
+    found["planning"] = planned()
+    found["modules"] = jit.counters.compiled + jit.counters.loaded + jit.counters.ready
     return found
 
 

@@ -8,13 +8,10 @@ of the best hand, on the same batches.  A counter that is not is expected to fai
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 import sys
 import tempfile
 from fnmatch import fnmatch
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +19,11 @@ import numpy as np
 import pytest
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from written_models import MODELS, ORDERS, Case, hands_of  # noqa: E402
 
+from forked import Forked  # noqa: E402
 from wend.core._select import is_compiled  # noqa: E402
 from wend.runtime.native.launcher import launcher  # noqa: E402
 
@@ -98,42 +96,46 @@ def cases() -> list[Case]:
 CASES = cases()
 
 
-@cache
-def results() -> dict[Case, dict[str, Any]]:
-    """The counts of all cases, from processes of their own."""
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, str(HERE / "child.py")],
-            input="\n".join(map(str, CASES)),
-            env={**os.environ, "WEND_CACHE_DIR": folder},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = {}
-    for case, line in zip(CASES, done.stdout.splitlines(), strict=True):
-        counts = {"reference": 0, "gathered": 0, "kernels": 0} | json.loads(line)
+Results = dict[Case, dict[str, Any]]
+
+
+def counted(programs: Any, turned: bool = False) -> Results:
+    """The counts of all cases, from processes of their own.
+
+    turned: whether to begin with the last case, beside a process that begins with the first one
+    """
+    found: Results = {}
+    for case in CASES[::-1] if turned else CASES:
+        counts = programs.of(f"hand {case}")
+        assert "ended" not in counts, (case, counts["ended"])
+        found[case] = counts = {"reference": 0, "gathered": 0, "kernels": 0} | counts
         counts["launches"] = counts["kernels"] + counts["reference"]
-        found[case] = counts
-    return found
+    return {case: found[case] for case in CASES}
 
 
-def of_all_hands(model: str, order: str, name: str) -> list[float]:
+@pytest.fixture(scope="session")
+def results(programs: Any) -> Results:
+    """The counts of all cases."""
+    return counted(programs, turned=os.environ.get("PYTEST_XDIST_WORKER", "").endswith("1"))
+
+
+def of_all_hands(results: Results, model: str, order: str, name: str) -> list[float]:
     """A count of all hands of a model."""
     return [
         counts[name]
-        for case, counts in results().items()
+        for case, counts in results.items()
         if (case.model, case.order) == (model, order)
     ]
 
 
-def limit(case: Case, counter: str) -> float:
+def limit(results: Results, case: Case, counter: str) -> float:
     """The most that a counter may be: `FACTOR` times that of the best hand."""
-    return FACTOR * min(of_all_hands(case.model, case.order, counter))
+    return FACTOR * min(of_all_hands(results, case.model, case.order, counter))
 
 
-def limit_back(case: Case, counter: str) -> float:
+def limit_back(results: Results, case: Case, counter: str) -> float:
     """The most that a counter may be on data that comes back."""
-    return FACTOR * results()[case._replace(order="new")][counter]
+    return FACTOR * results[case._replace(order="new")][counter]
 
 
 def expect_shortcoming(request: pytest.FixtureRequest, case: Case, counter: str) -> None:
@@ -147,44 +149,48 @@ def expect_shortcoming(request: pytest.FixtureRequest, case: Case, counter: str)
 @pytest.mark.parametrize("counter", COUNTERS)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_each_hand_is_within_a_factor_of_the_best(
-    case: Case, counter: str, request: pytest.FixtureRequest
+    results: Results, case: Case, counter: str, request: pytest.FixtureRequest
 ) -> None:
     expect_shortcoming(request, case, counter)
-    assert results()[case][counter] <= limit(case, counter), COUNTERS[counter]
+    assert results[case][counter] <= limit(results, case, counter), COUNTERS[counter]
 
 
 @pytest.mark.parametrize("counter", ["launches", "reference", "gathered"])
 @pytest.mark.parametrize("case", [case for case in CASES if case.order != "new"], ids=str)
 def test_data_that_comes_back_takes_no_more_than_new_data(
-    case: Case, counter: str, request: pytest.FixtureRequest
+    results: Results, case: Case, counter: str, request: pytest.FixtureRequest
 ) -> None:
     expect_shortcoming(request, case, f"{counter}-back")
-    assert results()[case][counter] <= limit_back(case, counter), COUNTERS[counter]
+    assert results[case][counter] <= limit_back(results, case, counter), COUNTERS[counter]
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_all_hands_compute_the_same(model: str) -> None:
-    losses = of_all_hands(model, "new", "loss")
+def test_all_hands_compute_the_same(results: Results, model: str) -> None:
+    losses = of_all_hands(results, model, "new", "loss")
     np.testing.assert_allclose(losses, losses[0], rtol=1e-4)
 
 
 @pytest.mark.skipif(COMPILED, reason="kernels are counted one by one in the uncompiled core only")
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_kernels_are_counted_well(case: Case) -> None:
+def test_kernels_are_counted_well(results: Results, case: Case) -> None:
     """The count by plans and groups leaves out at most a fifth: kernels that are called twice."""
-    counts = results()[case]
+    counts = results[case]
     assert counts["kernels"] == pytest.approx(counts.get("exact", 0), rel=0.2)
 
 
 def print_table() -> None:
     """Show all counts, and what is off."""
+    with tempfile.TemporaryDirectory() as folder:
+        programs = Forked(HERE / "programs.py", Path(folder))
+        results = counted(programs)
+        programs.end()
     names = [*COUNTERS, "kernels", "exact", "exact bytes", "groups", "loss"]
     print(f"{'':50}", *[f"{name[:9]:>9}" for name in names])
-    for case, counts in results().items():
-        off = [c for c in COUNTERS if counts[c] > limit(case, c)]
+    for case, counts in results.items():
+        off = [c for c in COUNTERS if counts[c] > limit(results, case, c)]
         if case.order != "new":
             back = ("launches", "reference", "gathered")
-            off += [f"{c}-back" for c in back if counts[c] > limit_back(case, c)]
+            off += [f"{c}-back" for c in back if counts[c] > limit_back(results, case, c)]
         print(f"{case!s:50}", *[f"{counts.get(name, 0):9.6g}" for name in names], *off)
 
 

@@ -21,3 +21,15 @@ def test_all_meetings_are_covered(strength, most):
 
 def test_the_plainest_case_is_the_first():
     assert covering(CHOICES)[0] == {name: values[0] for name, values in CHOICES.items()}
+
+
+def test_combinations_that_are_not_allowed_are_left_out():
+    def allowed(row):
+        return not (row["a"] == "z" and row["c"] > "3") and row["b"] + row["e"] != "pw"
+
+    rows = covering(CHOICES, 2, allowed)
+    assert all(map(allowed, rows))
+    every = [dict(zip(CHOICES, values, strict=True)) for values in product(*CHOICES.values())]
+    for one, other in combinations(CHOICES, 2):
+        wanted = {(row[one], row[other]) for row in every if allowed(row)}
+        assert {(row[one], row[other]) for row in rows} == wanted

@@ -1,0 +1,60 @@
+"""What cases of the matrix do not do yet, with the reason: a repair takes lines away."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from typing import Any
+
+from matrix.cases import Case
+
+#: See `program.TOLERANCE`.
+TOLERANCE = 1e-4
+#: The most calls of the compiler's passes: for the first kernels of a kind, and for each op that is
+#: planned. Most cases take 400 to 600 an op.
+AT_FIRST, FOR_EACH = 100_000, 1_000
+
+#: (reason, fault, patterns of cases)
+SHORTCOMINGS: list[tuple[str, str, list[str]]] = [
+    (
+        "a loop over words is a path of its own for each length, which runs by the reference until "
+        "the length has come three times",
+        "reference",
+        ["rnn*,varying", "gru*,varying", "lstm*,varying"],
+    ),
+    (
+        "a batch of packed sentences is a path of its own for each way in which the sentences end",
+        "reference",
+        ["gru_packed,inference,24,16,8,shuffled"],
+    ),
+]
+
+
+def faults(counts: dict[str, Any]) -> list[str]:
+    """What is wrong with a case: names of faults."""
+    if "ended" in counts:
+        return ["ended"]
+    found = []
+    if counts["reference"]:
+        found.append("reference")
+    if counts["planning"] > AT_FIRST + FOR_EACH * counts["planned"]:
+        found.append("planning")
+    if not counts["apart"] <= TOLERANCE:
+        found.append("numbers")
+    return found
+
+
+def listed(case: Case) -> dict[str, str]:
+    """The faults that a case is known to have, with their reasons."""
+    return {
+        fault: reason
+        for reason, fault, patterns in SHORTCOMINGS
+        if any(fnmatch(str(case), pattern) for pattern in patterns)
+    }
+
+
+def unlisted(case: Case, counts: dict[str, Any]) -> str:
+    """Text about faults that are not listed, and listed ones that are not there; "" for none."""
+    found, known = faults(counts), listed(case)
+    texts = [f"has the fault '{fault}'" for fault in found if fault not in known]
+    texts += [f"no longer has the fault '{fault}'" for fault in known if fault not in found]
+    return f"{case} {' and '.join(texts)}: {counts}" if texts else ""
