@@ -326,7 +326,12 @@ def _report(exported: ExportedProgram, writer: ProgramWriter, proto: Any) -> str
         rows += [
             f"- {line.strip()}" for line in str(exported).splitlines() if "    require" in line
         ]
-    ends = [s.end for _, _, s in program.stretches()]
+    ends = [
+        s.end
+        for point in program.points
+        for s in point.answers
+        if point.question is not None and point.question[0] == "value"
+    ]
     errors = [str(end.error) for end in ends if isinstance(end, Fail)]
     if errors:
         rows += ["", "Errors of the program that the model does not raise:", ""]

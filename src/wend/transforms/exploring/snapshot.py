@@ -128,7 +128,7 @@ class _Walker:
             return None
         if kind is PartsAlong:
             tokens.append((kind, x.dim, x.keeps_dim))
-            return [x.tensor]
+            return [x.tensor, x.size]
         if kind in (list, tuple, deque) or (isinstance(x, tuple) and hasattr(x, "_fields")):
             tokens.append((kind, _len(x)))
             return list(x)
