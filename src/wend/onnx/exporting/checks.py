@@ -35,8 +35,10 @@ def fixed_and_open(program: StaticGraph) -> tuple[dict[Expr, int], Guards]:
                 fixed[e] = n
     left: Guards = {}
     for (op, a, b), found in program.guards.items():
-        a, b = [substitute(e, lambda i, k: fixed.get((DIM, i, k), (DIM, i, k)), lambda k: k)
-                for e in (a, b)]
+        a, b = [
+            substitute(e, lambda i, k: fixed.get((DIM, i, k), (DIM, i, k)), lambda k: k)
+            for e in (a, b)
+        ]
         if (type(a) is tuple or type(b) is tuple) and _may_break(op, a, b, found[0]):
             left[op, a, b] = found
     return fixed, left

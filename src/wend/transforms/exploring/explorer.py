@@ -370,7 +370,7 @@ def _take(shared: Exploration, pending: Pending, runs: Callable[..., Run]) -> No
             run = runs(script, sizes)
         except Elsewhere:
             continue
-        if not run.goes_on and base:
+        if not run.goes_on and run.is_resized() and not run.turned:
             _retry(shared, run, runs)
         return
     assert end is not None

@@ -295,8 +295,8 @@ def _explored_len(x: Any, /) -> Any:
     if run is not None:
         if isinstance(x, Tensor) and x.dim() > 0:
             return x.shape[0]
-        if type(x) is list and any(map(run.is_sequence, x)):
-            return run.length_of(x)
+        if type(x) is list and run.lists.is_long(x):
+            return run.lists.length(x)
     return _len(x)
 
 

@@ -23,13 +23,9 @@ from wend.core.symbolic import (
     Expr,
     apply_binary,
     evaluate,
-    expr_of,
-    hint_of,
-    sym_max,
-    sym_min,
 )
 
-__all__ = ["broadcast", "comparisons_that_matter", "is_not_negative", "sliced"]
+__all__ = ["broadcast", "comparisons_that_matter", "is_not_negative"]
 
 Guard = tuple[int, Expr, Expr, bool]
 SIZES = (1, 2, 3, 5, 8)
@@ -147,26 +143,6 @@ def is_not_negative(expr: Expr, natural: Collection[int] = ()) -> bool:
     if expr[0] in (ADD, MIN, MUL, FLOORDIV):
         return all(is_not_negative(e, natural) for e in expr[1:])
     return False
-
-
-def sliced(n: Any, start: Any, end: Any, step: Any) -> Any:
-    """The number of elements of start:end:step over an extent, for all sizes.
-
-    start, end: ints and symbols, each on the same side of 0 for all sizes as its hint
-    """
-    first = 0 if start is None else _cut(start, n)
-    last = n if end is None else _cut(end, n)
-    count = last if expr_of(first) == 0 else sym_max(last - first, 0)
-    if end is None and start is not None and hint_of(start) < 0:
-        count = sym_min(n, -start)
-    return count if step == 1 else (count + (step - 1)) // step
-
-
-def _cut(bound: Any, n: Any) -> Any:
-    """A bound of a slice, counted from the start and cut to 0..n."""
-    if hint_of(bound) < 0:
-        return sym_max(n + bound, 0)
-    return 0 if expr_of(bound) == 0 else sym_min(bound, n)
 
 
 def broadcast(shapes: Sequence[Sequence[Expr]]) -> list[list[Expr]]:

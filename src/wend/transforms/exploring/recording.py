@@ -8,7 +8,6 @@ snapshot of the Python state, the run ends there.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import os
 import sys
@@ -45,8 +44,10 @@ from wend.core.symbolic import (
     make,
 )
 from wend.core.symtrace import over_rule
+from wend.ops.views.slicing import bounds_for_all_sizes
 from wend.transforms.exploring import numbers
 from wend.transforms.exploring.conversions import module_that_converts
+from wend.transforms.exploring.lists import NOT_RECORDED, LongLists, Unroll
 from wend.transforms.exploring.loops import PartsAlong, Steps, asked_by_user
 from wend.transforms.exploring.numbers import AskedNumber, Extent, ids_of, noted
 from wend.transforms.exploring.patterns import (
@@ -55,7 +56,6 @@ from wend.transforms.exploring.patterns import (
     comparisons_that_matter,
     is_not_negative,
     leaves_of,
-    sliced,
 )
 from wend.transforms.exploring.program import (
     Apply,
@@ -96,7 +96,6 @@ _NOT_OF_THE_FUNCTION = (__file__, numbers.__file__, os.path.dirname(_hot.__file_
 MOST_POINTS = 300
 MOST_OPS = 200_000  # of a run
 MOST_QUESTIONS = 20_000  # of all runs, before loops over extents are unrolled
-BETWEEN = 30  # handles of a list that grows, between the first and the last
 SMALL = 1 << 12  # bytes of a constant that is compared by content
 ROUNDING: dict[str, Callable[[Any], int]] = {
     "trunc": int,
@@ -104,7 +103,6 @@ ROUNDING: dict[str, Callable[[Any], int]] = {
     "ceil": math.ceil,
     "round": round,
 }
-NOT_RECORDED = -1  # the index of a part that nobody has used yet
 INT_HINT, FLOAT_HINT = 2, 0.5  # of numbers read from tensors, while exploring
 
 
@@ -122,10 +120,6 @@ class Known(BaseException):
 
 class Again(BaseException):
     """Begins the exploration again: extents at a point differ from those of an earlier run."""
-
-
-class Unroll(BaseException):
-    """Begins the exploration again, with loops over extents unrolled: the sizes become fixed."""
 
 
 class Elsewhere(BaseException):
@@ -261,9 +255,7 @@ class Run:
 
     maps = True
 
-    def __init__(
-        self, shared: Exploration, script: tuple[bool, ...], sizes: SizesOfInputs
-    ) -> None:
+    def __init__(self, shared: Exploration, script: tuple[bool, ...], sizes: SizesOfInputs) -> None:
         self.sizes = sizes
         self.path: list[tuple[int, Expr, Expr, bool]] = []  # comparisons of sizes, and answers
         self.vague: set[int] = set()  # ids whose numbers are not those of the sizes of this run
@@ -286,9 +278,7 @@ class Run:
         self.numbers: list[Any] = []  # those that may be in use
         self.given: list[Tensor] = []
         self.inputs: list[tuple[Value, int]] = []
-        self.sequences: dict[int, Value] = {}  # by id(), the values of items that stand for many
-        self.begins: dict[int, int] = {}  # by id() of such a value, id() of its first handle
-        self.ends: dict[int, int] = {}  # and of its last
+        self.lists = LongLists(self)
         self.stepped = False  # whether a loop over an extent has begun
         self.n_ops = 0
         self.error = Asked(self.fill)
@@ -330,6 +320,8 @@ class Run:
         if value.serial == self.serial:
             if value.index == NOT_RECORDED:
                 self.record_part(value)
+            if id(value) in self.lists.wholes:
+                raise Unroll
             return int(value.index)
         key = self.outside_key(value, handle)
         found = self.shared.captured.get(key)
@@ -437,10 +429,8 @@ class Run:
                 f"explore: {prim.name} calls the user's code, and has no static graph; make the "
                 "graph under torch.no_grad()"
             )
-        if self.sequences and any(map(self.is_sequence, tensors)):
-            if prim.name in ("stack", "cat"):
-                return self.joined(prim, tensors)
-            tensors = [self.item_of_list(x) if self.is_sequence(x) else x for x in tensors]
+        if self.lists.is_long(tensors):
+            return self.lists.op(prim, tensors)
         args = [self.own_number(a) for a in args]
         program, outs, rows = self.typed(prim, tensors, args)
         values = [_hot.refreshed(t) for t in tensors]
@@ -574,7 +564,7 @@ class Run:
             if isinstance(n, Extent):
                 n = SymInt(n.expr, n.hint, Guards())
             _, start, end, step = prim.arrange([None], plain)
-            count = expr_of(sliced(n, start, end, step))
+            count = expr_of(bounds_for_all_sizes(n, start, end, step)[2])
             return [(*rows[0][:dim], count, *rows[0][dim + 1 :])]
         return rows
 
@@ -678,6 +668,9 @@ class Run:
 
     def known_order(self, op: int, number: Any, other: Any) -> bool | None:
         """The answer to a comparison with the number of a turn, where the loop's bounds tell it."""
+        if op in (LT, GE) and type(other) is int and other <= 0:
+            if is_not_negative(number.expr, self.natural):
+                return op == GE
         bounds = self.turns.get(id(number))
         if bounds is None:
             return None
@@ -771,9 +764,7 @@ class Run:
             return Steps(self, 0, x.shape[0], 1, PartsAlong.of(self, x, 0, False, ()))
         return iter([x.select(0, i) for i in range(x.shape[0])])
 
-    def parts_along(
-        self, x: Tensor, dim: int, keeps_dim: bool, size: Any = 1
-    ) -> PartsAlong | None:
+    def parts_along(self, x: Tensor, dim: int, keeps_dim: bool, size: Any = 1) -> PartsAlong | None:
         """The parts of a tensor along a dim whose extent is a symbol; None for a fixed tuple.
 
         size: the extent of each part, but of the last, which may be smaller
@@ -798,7 +789,13 @@ class Run:
         return PartsAlong.of(self, x, dim, keeps_dim, handles, size)
 
     def record_part(self, value: Value) -> None:
-        """Record a part of which a tuple holds a handle.  This fixes the number of parts."""
+        """Record a part of which a tuple holds a handle, which fixes the number of parts; or an item
+        of a list."""
+        item = self.lists.item(value)
+        if item is not None:
+            value.index = _hot.refreshed(item).index
+            self.live.append(value)
+            return
         _, x, dim, k, keeps_dim = self.parts_asked[id(value)]
         self.fix(expr_of(x.shape[dim]), hint_of(x.shape[dim]))
         part = ops.narrow(x, dim, k, 1) if keeps_dim else ops.select(x, dim, k)
@@ -1018,7 +1015,7 @@ class Run:
                     self.natural.add(number)
                 slot.expr = (ARG, number)
         mine = {id(s) for s in slots if type(s) is Value}
-        mine |= set(self.sequences)
+        mine |= set(self.lists.wholes)
         for value, first in self.inputs:  # which the call keeps alive, used or not
             if id(value) not in mine:
                 value.index = first
@@ -1074,117 +1071,30 @@ class Run:
         found = {}
         for k, (items, before) in enumerate(zip(shot.lists, known, strict=True)):
             if k in growing:
-                self.shorten(items, growing[k])
+                self.lists.shorten(items, growing[k])
             elif len(items) != before:
-                last = _hot.refreshed((items or [None])[-1]) if items else None
-                if last is None:
+                last = _hot.refreshed(items[-1]) if items else None
+                if last is None or last.index == NOT_RECORDED:
                     raise Unroll
                 found[k] = shared.info[last.index]
         if found:
             growing.update(found)
             raise Again
 
-    def shorten(self, items: list[Any], info: Info) -> None:
-        """Replace the items by a tensor of all, between whose handles the items are.
-
-        The first handle stands for the first item too, and the last for the last. The order of
-        these tells whether the list has been reversed. The handles in between stand for no item.
-        """
-        if len(items) == 2 + BETWEEN and self.is_sequence(items[0]) and self.is_end(items[-1]):
-            if all(x.value is items[0].value for x in items):
-                return
-        begin = self.whole(items, info)
-        value = _hot.refreshed(begin)
-        end: Tensor = _hot.wrap(value)
-        self.sequences[id(value)] = value
-        self.ends[id(value)] = id(end)
-        self.begins[id(value)] = id(begin)
-        items[:] = [begin, *[_hot.wrap(value) for _ in range(BETWEEN)], end]
-
-    def whole(self, items: list[Any], info: Info) -> Tensor:
-        """A tensor of all items, along a new dim 0."""
-        parts = []
-        rest = iter(items)
-        for x in rest:
-            if not self.is_sequence(x):
-                parts.append(ops.unsqueeze(x, 0))
-                continue
-            value = _hot.refreshed(x)
-            reverse = self.is_end(x)
-            others = list(itertools.islice(rest, 1 + BETWEEN))
-            whole = len(others) == 1 + BETWEEN and all(y.value is value for y in others)
-            if not whole or not (self.is_begin(others[-1]) if reverse else self.is_end(others[-1])):
-                raise Unroll  # a part of a list
-            if not reverse and not self.is_begin(x):
-                raise Unroll
-            parts.append(ops.flip(self.twin(value), (0,)) if reverse else self.twin(value))
-        if not parts:
-            assert info.extents is not None
-            if any(n for e in info.extents for n in ids_of(e) if n not in self.known_ids()):
-                raise Unroll
-            shape = [
-                Extent(e, size_of(e, self.sizes), self) if type(e) is tuple else e
-                for e in info.extents
-            ]
-            parts = [ops.full((0, *shape), 0, dtype=info.dtype)]
-        joined = parts[0] if len(parts) == 1 else ops.cat(parts, 0)
-        return self.twin(_hot.refreshed(joined))
+    def is_recorded_now(self, value: Value) -> bool:
+        """Record an item of a list that a name holds; whether the value is one."""
+        if value.index != NOT_RECORDED or id(value) not in self.lists.ends:
+            return any(value is v for v in self.live)
+        self.record_part(value)
+        return True
 
     def is_computed(self, x: Any) -> bool:
         """Whether x is a tensor that this run has computed."""
         return type(x) is Tensor and x.value.serial == self.serial
 
-    def twin(self, value: Value) -> Tensor:
-        """A handle on the same result that is no view, and no item of a list."""
-        made = _hot.symbolic_value(value.type, self.serial, value.index)
-        made.error = self.error
-        self.live.append(made)
-        handle: Tensor = _hot.wrap(made)
-        return handle
-
     def known_ids(self) -> set[int]:
         """The ids that are known at each place of the program."""
         return {number for _, number in self.inputs}
-
-    def is_sequence(self, x: Any) -> bool:
-        """Whether an item of a list stands for many."""
-        return bool(self.sequences) and type(x) is Tensor and id(x.value) in self.sequences
-
-    def is_end(self, x: Any) -> bool:
-        """Whether an item is the second handle on a value that stands for many."""
-        return type(x) is Tensor and self.ends.get(id(x.value)) == id(x)
-
-    def is_begin(self, x: Any) -> bool:
-        """Whether an item is the first handle on a value that stands for many."""
-        return type(x) is Tensor and self.begins.get(id(x.value)) == id(x)
-
-    def item_of_list(self, x: Tensor) -> Tensor:
-        """The first or the last item of a list, by its handle."""
-        value = _hot.refreshed(x)
-        if not self.is_begin(x) and not self.is_end(x):
-            raise Unroll
-        return ops.select(self.twin(value), 0, 0 if self.is_begin(x) else -1)
-
-    def length_of(self, items: list[Any]) -> Any:
-        """The length of a list with such items."""
-        n: Any = 0
-        for x in items:
-            if not self.is_sequence(x):
-                n = n + 1
-            elif self.is_begin(x):
-                n = n + x.shape[0]
-        return n
-
-    def joined(self, prim: Any, tensors: list[Tensor]) -> Any:
-        """The result of an op on a list with an item that stands for many."""
-        first = next(x for x in tensors if self.is_sequence(x))
-        rank = first.dim() - 1
-        joined = self.whole(tensors, self.shared.info[_hot.refreshed(first).index])
-        dim = prim.dim
-        if prim.name == "stack":
-            return ops.movedim(joined, 0, dim)
-        dim = dim + rank if dim < 0 else dim
-        return ops.flatten(ops.movedim(joined, 0, dim), dim, dim + 1)
 
     def snapshot(self, question: tuple[Any, ...], loose: bool = False) -> Any:
         """The state of the Python program."""
@@ -1201,19 +1111,23 @@ class Run:
             for entry in trace.touched
             if isinstance(entry[1], int) or entry[1].serial != self.serial
         ]
-        known = {id(v) for v in self.live}
+        known = {id(v) for v in self.live}  # of which there are more as items are recorded
 
         def hidden(seen: set[int]) -> list[Value]:
             seen |= {id(v) for v, _ in self.inputs}
-            lists = self.sequences
+            own = (self.lists.wholes, self.lists.ends)
             return [
                 v
                 for v in self.live
-                if id(v) not in seen and sys.getrefcount(v) > _ALONE + (id(v) in lists)
+                if id(v) not in seen and sys.getrefcount(v) > _ALONE + sum(id(v) in x for x in own)
             ]
 
         def hidden_numbers(seen: set[int]) -> list[Any]:
-            return [n for n in self.numbers if id(n) not in seen and sys.getrefcount(n) > _ALONE]
+            return [
+                n
+                for n in self.numbers
+                if id(n) not in seen and sys.getrefcount(n) > _ALONE + (id(n) in self.turns)
+            ]
 
         asked = [("question", *question[:2])] if question[0] == "compare" else []
         numbers = [e for e in question[2:] if _is_number(e)]
@@ -1222,13 +1136,20 @@ class Run:
         lists = hidden_lists(self.before, self.is_computed, lambda x: id(x) in noted_ids)
         values = [v for v in self.live if question[0] == "value" and v.index == question[1]]
         handles = [_hot.wrap(v) for v in values]
-        also = [asked, repr(self.progress), id(trace.mode), [id(m) for m in trace.modules], wrapped, handles]
+        also = [
+            asked,
+            repr(self.progress),
+            id(trace.mode),
+            [id(m) for m in trace.modules],
+            wrapped,
+            handles,
+        ]
         del values
         try:
             shot = take(
                 frames,
                 also,
-                lambda v: v.serial == self.serial and id(v) in known,
+                lambda v: v.serial == self.serial and (id(v) in known or self.is_recorded_now(v)),
                 self.outside_key,
                 self.is_number,
                 hidden,
@@ -1236,6 +1157,8 @@ class Run:
                 [*hidden_iterators(self.before), *lists],
                 self,
                 loose,
+                self.is_computed,
+                self.lists.shown,
             )
         except TooMuch:
             raise ExploreError("explore: the function refers to too many Python objects") from None

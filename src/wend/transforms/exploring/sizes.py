@@ -147,7 +147,7 @@ def _changed(
         rows = []
         for group in groups:
             n = base[group[0]]
-            sizes = sorted(tried, key=lambda m: (abs(m - n), -m))  # noqa: B023
+            sizes = sorted(tried, key=lambda m: (abs(m - n), -m))
             rows.append([(group, size) for size in sizes if (size < 2) is small])
         for row in zip(*rows, strict=False):
             for group, size in row:

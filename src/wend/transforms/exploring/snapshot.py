@@ -75,6 +75,7 @@ class _Walker:
     is_slot: whether a value was computed by the run
     outside_key: a key for a value from outside
     is_number: whether a number depends on values
+    is_computed: whether x is a tensor that the run has computed     shown: what is seen of a list
     """
 
     def __init__(
@@ -83,7 +84,11 @@ class _Walker:
         outside_key: Callable[[Value, Tensor], Any],
         is_number: Callable[[Any], bool],
         loose: bool,
+        is_computed: Callable[[Any], bool],
+        shown: Callable[[list[Any]], list[Any]],
     ) -> None:
+        self.is_computed = is_computed
+        self.shown = shown
         self.loose = loose
         self.lists: list[list[Any]] = []
         self.is_slot = is_slot
@@ -129,7 +134,11 @@ class _Walker:
         if kind is PartsAlong:
             tokens.append((kind, x.dim, x.keeps_dim))
             return [x.tensor, x.size]
-        if kind in (list, tuple, deque) or (isinstance(x, tuple) and hasattr(x, "_fields")):
+        if kind is list:
+            items = self.shown(x)
+            tokens.append((kind, _len(items)))
+            return items
+        if kind in (tuple, deque) or (isinstance(x, tuple) and hasattr(x, "_fields")):
             tokens.append((kind, _len(x)))
             return list(x)
         if isinstance(x, dict):
@@ -139,10 +148,6 @@ class _Walker:
             tokens.append((kind, tuple(sorted(map(repr, x)))))
             return None
         return self.other(x, kind)
-
-    def is_computed(self, x: Any) -> bool:
-        """Whether x is a tensor that the run has computed."""
-        return type(x) is Tensor and self.is_slot(_hot.refreshed(x))
 
     def number(self, x: Any) -> None:
         """A number of the explored function."""
@@ -242,7 +247,9 @@ def take(
     hidden_numbers: Callable[[set[int]], list[Any]],
     iterators: list[Any],
     but: Any,
-    loose: bool = False,
+    loose: bool,
+    is_computed: Callable[[Any], bool],
+    shown: Callable[[list[Any]], list[Any]],
 ) -> Snapshot:
     """The snapshot of these frames, outermost first.
 
@@ -251,8 +258,9 @@ def take(
     hidden_numbers(ids): likewise, the numbers
     iterators: those of loops that are running
     loose: whether lists of computed tensors are alike, whatever their lengths
+    is_computed: whether x is a tensor that the run has computed     shown: what is seen of a list
     """
-    walker = _Walker(is_slot, outside_key, is_number, loose)
+    walker = _Walker(is_slot, outside_key, is_number, loose, is_computed, shown)
     walker.seen[id(but)] = 0
     for frame in frames:
         walker.tokens.append((frame.f_code, place_in(frame)))
