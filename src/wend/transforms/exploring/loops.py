@@ -1,8 +1,8 @@
 """Loops over extents: while a function is explored, `range` and the like ask whether to go on.
 
 Python's own `range` needs plain ints, and would fix the number of turns. While a run is entered,
-`range`, `len`, `enumerate`, `zip`, `max` and `min` of the builtins know extents and explored tensors. Arguments
-of further kinds, and further threads, get Python's.
+`range`, `len`, `enumerate`, `zip`, `max` and `min` of the builtins know extents and explored
+tensors. Arguments of further kinds, and further threads, get Python's.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def _others(
     """Sizes and numbers for which a comparison has the other outcome."""
     op, a, b, outcome = guard
     leaves = [x for e in (a, b) for x in leaves_of(e) if x in symbols]
-    every = [(DIM, i, k) for i, s in enumerate(shapes) for k in range(len(s))]
+    every: list[Expr] = [(DIM, i, k) for i, s in enumerate(shapes) for k in range(len(s))]
     every += [(ARG, k) for k, x in enumerate(args) if type(x) is int]
     numbers = {evaluate(x, shapes, args) for x in leaves} | {
         n for e in (a, b) for n in [evaluate(e, shapes, args)]

@@ -47,6 +47,7 @@ from wend.core.symtrace import over_rule
 from wend.ops.views.slicing import bounds_for_all_sizes
 from wend.transforms.exploring import numbers
 from wend.transforms.exploring.conversions import module_that_converts
+from wend.transforms.exploring.counters import Counters
 from wend.transforms.exploring.lists import NOT_RECORDED, LongLists, Unroll
 from wend.transforms.exploring.loops import PartsAlong, Steps, asked_by_user
 from wend.transforms.exploring.numbers import AskedNumber, Extent, ids_of, noted
@@ -94,6 +95,7 @@ __all__ = [
 #: are sizes of a run, and those of the uncompiled core.
 _NOT_OF_THE_FUNCTION = (__file__, numbers.__file__, os.path.dirname(_hot.__file__) + os.sep)
 MOST_POINTS = 300
+MOST_AT_PLACE = 40  # points at a place in the code, before loops over extents are unrolled
 MOST_OPS = 200_000  # of a run
 MOST_QUESTIONS = 20_000  # of all runs, before loops over extents are unrolled
 SMALL = 1 << 12  # bytes of a constant that is compared by content
@@ -195,6 +197,7 @@ class Exploration:
     ) -> None:
         self.facts = facts
         self.asks_sizes = asks_sizes
+        self.at_place: dict[Any, int] = {}
         self.asked_at: dict[Any, Any] = {}  # by key of a point, the sizes that are compared there
         self.int_hints = int_hints
         self.converting = converting
@@ -279,6 +282,7 @@ class Run:
         self.given: list[Tensor] = []
         self.inputs: list[tuple[Value, int]] = []
         self.lists = LongLists(self)
+        self.counters = Counters(self)
         self.stepped = False  # whether a loop over an extent has begun
         self.n_ops = 0
         self.error = Asked(self.fill)
@@ -405,6 +409,8 @@ class Run:
 
     def refuse_shown(self) -> None:
         """Raise ExploreError if a value was printed or formatted."""
+        if self.shown_at is not None and self.counters.give_up():
+            raise Again
         if self.shown_at is not None:
             raise ExploreError(
                 "explore: a value was printed or formatted, which a static graph does not do. "
@@ -668,9 +674,9 @@ class Run:
 
     def known_order(self, op: int, number: Any, other: Any) -> bool | None:
         """The answer to a comparison with the number of a turn, where the loop's bounds tell it."""
-        if op in (LT, GE) and type(other) is int and other <= 0:
-            if is_not_negative(number.expr, self.natural):
-                return op == GE
+        below_0 = op in (LT, GE) and type(other) is int and other <= 0
+        if below_0 and is_not_negative(number.expr, self.natural):
+            return op == GE
         bounds = self.turns.get(id(number))
         if bounds is None:
             return None
@@ -708,6 +714,8 @@ class Run:
     def fix(self, expr: Expr, hint: Any) -> Any:
         """A number that the user's code needs as a plain number."""
         if not self.is_of_inputs(expr):
+            if self.counters.give_up():
+                raise Again
             raise ExploreError(
                 "explore: Python needs the value of a number that was read from a tensor "
                 "(range, int, float, an index of a list): a static graph would freeze it. Use "
@@ -789,8 +797,7 @@ class Run:
         return PartsAlong.of(self, x, dim, keeps_dim, handles, size)
 
     def record_part(self, value: Value) -> None:
-        """Record a part of which a tuple holds a handle, which fixes the number of parts; or an item
-        of a list."""
+        """Record an item of a list; or a part in a tuple, which fixes the number of parts."""
         item = self.lists.item(value)
         if item is not None:
             value.index = _hot.refreshed(item).index
@@ -890,6 +897,11 @@ class Run:
             question = (*question[:2], *[self.as_number(e) for e in question[2:]])
         self.shorten_lists(question)
         shot = self.snapshot(question)
+        if shared.keeps_loops and shot.names:
+            if self.counters.turn(shot):
+                shot = self.snapshot(question)
+            if self.counters.found(shot):
+                raise Again
         place = (shot.key, tuple([type(s) is Value for s in shot.slots]))
         if question[0] == "compare":
             sizes = tuple([None if _is_number(e) else e for e in question[2:]])
@@ -939,8 +951,11 @@ class Run:
     ) -> Point:
         """A point that no run has come to before."""
         shared = self.shared
-        if len(shared.points) >= MOST_POINTS and self.stepped and shared.keeps_loops:
-            raise Unroll
+        if self.stepped and shared.keeps_loops:
+            row = shared.at_place
+            row[_place(site)] = row.get(_place(site), 0) + 1
+            if len(shared.points) >= MOST_POINTS or row[_place(site)] > MOST_AT_PLACE:
+                raise Unroll
         if len(shared.points) >= MOST_POINTS:
             raise ExploreError(
                 f"explore: more than {MOST_POINTS} questions, and none of them with the Python "

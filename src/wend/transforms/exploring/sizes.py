@@ -32,6 +32,8 @@ class Facts:
     certain: comparisons with the only answer for which the program goes on, and the line
     open: comparisons that both ways follow from
     loose: places in the code that compare other sizes each time
+    counters: by state of the program, the names whose numbers a loop changes
+    plain: names whose numbers Python needs
     patterns: by pattern of an op and the sizes that are symbols, the comparisons that matter
     """
 
@@ -41,6 +43,8 @@ class Facts:
         self.open: set[Question] = set()
         self.loose: set[Any] = set()
         self.patterns: dict[Any, Any] = {}
+        self.counters: dict[Any, set[Any]] = {}
+        self.plain: set[Any] = set()
 
     def is_pinned(self, *exprs: Expr) -> bool:
         """Whether the sizes of inputs in these expressions are all fixed."""

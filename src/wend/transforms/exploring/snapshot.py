@@ -19,6 +19,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor, Value
 from wend.core._types import TensorType
 from wend.core.symbolic import SymInt, SymNumber
+from wend.transforms.exploring.counters import is_counter
 from wend.transforms.exploring.loops import STEPPING, PartsAlong
 
 __all__ = ["Snapshot", "TooMuch", "hidden_iterators", "hidden_lists", "take"]
@@ -59,14 +60,35 @@ class Snapshot:
     key: equal where the state is equal but for the slots
     slots: the computed values, and the numbers that depend on values, each once
     lists: of a loose snapshot, the lists of computed tensors
+    names: names of functions that hold numbers: (frame, name, number, place in the key)
     """
 
-    __slots__ = ("key", "lists", "slots")
+    __slots__ = ("key", "lists", "names", "slots")
 
-    def __init__(self, key: tuple[Any, ...], slots: list[Any], lists: list[list[Any]]) -> None:
+    def __init__(
+        self,
+        key: tuple[Any, ...],
+        slots: list[Any],
+        lists: list[list[Any]],
+        names: list[tuple[Any, str, Any, int]],
+    ) -> None:
         self.key = key
         self.slots = slots
         self.lists = lists
+        self.names = names
+
+    def but_names(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """(the key without the numbers that names hold, these numbers)."""
+        tokens = list(self.key)
+        found = []
+        for _, _, x, place in self.names:
+            found.append(tokens[place])
+            tokens[place] = "float" if _is_float(x) else "int"
+        return tuple(tokens), tuple(found)
+
+
+def _is_float(x: Any) -> bool:
+    return type(x) is float or (isinstance(x, SymNumber) and x.category == 2)
 
 
 class _Walker:
@@ -262,11 +284,14 @@ def take(
     """
     walker = _Walker(is_slot, outside_key, is_number, loose, is_computed, shown)
     walker.seen[id(but)] = 0
+    counted: list[tuple[Any, str, Any, int]] = []
     for frame in frames:
         walker.tokens.append((frame.f_code, place_in(frame)))
         names = frame.f_locals
         walker.tokens.append(tuple(names))
-        for x in names.values():
+        for name, x in names.items():
+            if is_counter(x) and not str(frame.f_globals.get("__name__")).startswith("wend."):
+                counted.append((frame, name, x, _len(walker.tokens)))
             walker.walk(x)
     for x in also:
         walker.walk(x)
@@ -278,7 +303,7 @@ def take(
             walker.slots.append(value)
         for number in hidden_numbers({id(s) for s in walker.slots}):
             walker.number(number)
-    return Snapshot(tuple(walker.tokens), walker.slots, walker.lists)
+    return Snapshot(tuple(walker.tokens), walker.slots, walker.lists, counted)
 
 
 def hidden_lists(
