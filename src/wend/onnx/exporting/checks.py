@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wend.base.dtypes import int64
-from wend.core.symbolic import DIM, EQ, Expr, substitute
+from wend.core.symbolic import DIM, EQ, NE, Expr, substitute
 from wend.onnx.exporting.values import Value
 from wend.transforms.exploring.program import StaticGraph
 from wend.transforms.exploring.sizes import allowed, dims_of
@@ -31,7 +31,8 @@ def fixed_and_open(program: StaticGraph) -> tuple[dict[Expr, int], Guards]:
     fixed: dict[Expr, int] = {}
     for (op, a, b), (outcome, _) in program.guards.items():
         for e, n in ((a, b), (b, a)):
-            if op == EQ and outcome and type(e) is tuple and e[0] == DIM and type(n) is int:
+            equal = (op, outcome) in ((EQ, True), (NE, False))
+            if equal and type(e) is tuple and e[0] == DIM and type(n) is int:
                 fixed[e] = n
     left: Guards = {}
     for (op, a, b), found in program.guards.items():

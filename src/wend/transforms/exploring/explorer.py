@@ -49,6 +49,7 @@ Free = list[tuple[int | None, ...]]
 BATCH = 2  # the extent that stands for that of a batch while exploring with a single example
 MOST_ATTEMPTS = 200  # each of which finds further extents or lists that change in a loop
 MOST_PROBED = 4  # sizes on the other side of a comparison, for which the function fails
+MOST_KEPT = 16  # sizes of runs that a program tells
 MOST_RETRIED = 24  # further sizes for a stretch in which an op refuses the sizes
 #: How much of a function becomes branches and loops: each way is tried if the one before fails.
 LEVELS = ("loops over sizes", "questions for sizes", "nothing: what is asked fixes the sizes")
@@ -257,6 +258,7 @@ class Search:
                 shared.points,
                 shared.info,
                 shared.guards,
+                [_shapes(shared, inputs, sizes) for sizes in shared.tried[:MOST_KEPT]],
             )
             return simplify(program), states
         raise ExploreError(
@@ -323,6 +325,16 @@ def _sizes_of(shared: Exploration, inputs: list[int]) -> SizesOfInputs:
     return found
 
 
+def _shapes(
+    shared: Exploration, inputs: list[int], sizes: SizesOfInputs
+) -> list[tuple[int, ...]]:
+    """The shapes of the inputs in a run."""
+    return [
+        tuple([sizes[e] if type(e) is tuple else e for e in shared.info[i].extents or ()])
+        for i in inputs
+    ]
+
+
 def _explore_all(
     shared: Exploration,
     search: Search,
@@ -354,6 +366,8 @@ def _explore_all(
     while shared.scripts:
         pending = shared.scripts.pop()
         _take(shared, pending, runs)
+    if shared.begins_again:
+        raise Again
     return list(states.values())
 
 
@@ -370,6 +384,8 @@ def _take(shared: Exploration, pending: Pending, runs: Callable[..., Run]) -> No
             run = runs(script, sizes)
         except Elsewhere:
             continue
+        if run.goes_on and sizes not in shared.tried:
+            shared.tried.append(sizes)
         if not run.goes_on and run.is_resized() and not run.turned:
             _retry(shared, run, runs)
         return

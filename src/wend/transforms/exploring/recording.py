@@ -197,6 +197,8 @@ class Exploration:
     ) -> None:
         self.facts = facts
         self.asks_sizes = asks_sizes
+        self.tried: list[SizesOfInputs] = []
+        self.begins_again = False  # after this attempt, which may find more
         self.at_place: dict[Any, int] = {}
         self.asked_at: dict[Any, Any] = {}  # by key of a point, the sizes that are compared there
         self.int_hints = int_hints
@@ -658,6 +660,11 @@ class Run:
             if certain[0] is not outcome:
                 raise Elsewhere
             return outcome
+        left, right = facts.canonical(a), facts.canonical(b)
+        if (a, b) != (left, right) and self.probe != question:
+            if left == right or not (type(left) is tuple or type(right) is tuple):
+                return outcome
+            return self.decide(op, left, right, outcome)
         if facts.is_pinned(a, b):
             return outcome
         if not self.shared.asks_sizes:
@@ -927,6 +934,9 @@ class Run:
         if known is not None:
             if shared.fine[known] != fine:
                 self.widen(coarse, slots, shared.fine[known])
+                shared.begins_again = True
+                if replayed:
+                    raise Again
             point = shared.points[known]
             if not replayed:
                 self.stretch.end = Go(known, tuple([self.slot_id(s) for s in slots]))
@@ -996,14 +1006,13 @@ class Run:
         return point
 
     def widen(self, coarse: Any, slots: list[Any], fine: tuple[Any, ...]) -> None:
-        """Begin again, with fresh symbols for the extents that differ here."""
+        """Note the extents that differ here: the next attempt has fresh symbols for these."""
         wide = self.shared.wide.setdefault(coarse, set())
         values = [(k, s) for k, s in enumerate(slots) if type(s) is Value]
         for (k, slot), others in zip(values, fine, strict=True):
             for a, (e, other) in enumerate(zip(self.extents(slot), others, strict=True)):
                 if other is not None and e != other:
                     wide.add((k, a))
-        raise Again
 
     def extents(self, slot: Any) -> tuple[Expr, ...]:
         """The extents of a slot; none of a number."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from wend.core.provenance import Site
-from wend.core.symbolic import DIM, Expr, apply_binary, evaluate
+from wend.core.symbolic import ARG, DIM, EQ, NE, Expr, apply_binary, evaluate, substitute
 
 __all__ = ["Facts", "Question", "SizesOfInputs", "candidates", "dims_of", "size_of"]
 
@@ -46,6 +46,20 @@ class Facts:
         self.counters: dict[Any, set[Any]] = {}
         self.plain: set[Any] = set()
 
+    def canonical(self, expr: Expr) -> Expr:
+        """An expression with one name for dims that are known to be equal."""
+        if not self.certain:
+            return expr
+        same: dict[Expr, Expr] = {}
+        for (op, a, b), (outcome, _) in self.certain.items():
+            if (op, outcome) in ((EQ, True), (NE, False)):
+                a, b = _named(a, same), _named(b, same)
+                if type(b) is not tuple or (_is_dim(a) and _is_dim(b) and b < a):
+                    a, b = b, a
+                if _is_dim(b) and (type(a) is int or _is_dim(a)) and a != b:
+                    same[b] = a
+        return substitute(expr, lambda i, axis: _named((DIM, i, axis), same), lambda k: (ARG, k))
+
     def is_pinned(self, *exprs: Expr) -> bool:
         """Whether the sizes of inputs in these expressions are all fixed."""
         return all(d in self.pinned for e in exprs for d in dims_of(e))
@@ -53,6 +67,17 @@ class Facts:
     def constraints(self) -> list[tuple[int, Expr, Expr, bool]]:
         """The comparisons that hold in all runs."""
         return [(*question, outcome) for question, (outcome, _) in self.certain.items()]
+
+
+def _is_dim(expr: Expr) -> bool:
+    return type(expr) is tuple and expr[0] == DIM
+
+
+def _named(expr: Expr, same: dict[Expr, Expr]) -> Expr:
+    """The name of a dim that others know by further names."""
+    while type(expr) is tuple and expr in same:
+        expr = same[expr]
+    return expr
 
 
 def dims_of(expr: Expr) -> Iterator[Expr]:
