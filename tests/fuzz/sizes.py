@@ -2,13 +2,12 @@
 
     python tests/fuzz/sizes.py --seed 3 --first 0 --programs 200
 
-A program computes from x, of some rows and columns, by drawn statements: `if`, `while` and `for` over
-sizes and values, lists that grow, parts, slices and counters. It is exported once, by ONNX (run by
-onnxruntime), `torch.export`, `torch.jit`, `wend.session` and, on demand, `wend.aot`. Each export is
-run at `SIZES`, and compared with the program itself.
+A program computes from x, of some rows and columns, by drawn statements: `if`, `while` and `for`
+over sizes and values, lists that grow, parts, slices and counters. It is exported once in each of
+the `WAYS`. The export is run at `SIZES`, and compared with the program itself.
 
-An export may refuse the program, or a size, with an error; what it must not do is give another result
-than the program, or a result where the program raises an error.
+An export may refuse the program, or a size, with an error. It must not give another result than
+the program, or a result where the program raises an error.
 """
 
 from __future__ import annotations
@@ -188,7 +187,9 @@ class Draw:
         self.add(depth + 1, f"if above(h[i], {round(p.uniform(-1, 1), 2)}):")
         self.add(depth + 2, f"{s} += {p.randint(1, 2)}")
         self.add(depth + 2, f"{best} = i")
-        self.add(depth, p.choice([f"h = h + {s}", f"h = h * ({best} + 1)", f"h = h + {s} - {best}"]))
+        self.add(
+            depth, p.choice([f"h = h + {s}", f"h = h * ({best} + 1)", f"h = h + {s} - {best}"])
+        )
         if p.random() < 0.4:
             self.add(depth, f"if {s} > {p.randint(0, 3)}:")
             self.body(depth + 1, ints, 1)
@@ -211,7 +212,12 @@ class Draw:
             ints.append("n")
         for _ in range(p.randint(1, 4)):
             self.statement(0, ints)
-        self.add(0, p.choice(["return h", "return h.sum(0)", "return h.sum() * 0.1", "return h, h.shape[0]"]))
+        self.add(
+            0,
+            p.choice(
+                ["return h", "return h.sum(0)", "return h.sum() * 0.1", "return h, h.shape[0]"]
+            ),
+        )
         return "\n".join(["def program(x):", *self.lines]) + "\n"
 
 
@@ -225,9 +231,7 @@ class Program:
         self.function = names["program"]
         self.decides = False  # whether values near a limit are told
         rng = np.random.default_rng(number)
-        self.inputs = [
-            torch.tensor(rng.standard_normal(s).astype("f4")) for s in (EXAMPLE, *SIZES)
-        ]
+        self.inputs = [torch.tensor(rng.standard_normal(s).astype("f4")) for s in (EXAMPLE, *SIZES)]
 
     def above(self, h, limit):
         """Whether the mean of h is above the limit; an expression of the program."""
@@ -243,7 +247,7 @@ def arrays(result):
     return [np.asarray(x.detach().numpy() if isinstance(x, torch.Tensor) else x) for x in rows]
 
 
-def exported(way, program, example, folder=None):
+def exported(way, program, example):
     """A function from an input to arrays."""
     f = program.function
     if way == "onnx":
@@ -266,11 +270,8 @@ def exported(way, program, example, folder=None):
         buffer.seek(0)
         loaded = torch.jit.load(buffer)
         return lambda x: arrays(loaded(x))
-    if way == "session":
-        opened = torch.session(f, example)
-        return lambda x: arrays(opened(x))
-    library = torch.aot.compile(f, example, path=folder / "program.so", name="program")
-    return lambda x: arrays(library(x))
+    opened = torch.session(f, example)
+    return lambda x: arrays(opened(x))
 
 
 def same(found, wanted):
@@ -293,7 +294,11 @@ def run_way(way, program):
             call = exported(way, program, program.inputs[0])
     except Exception as error:
         kind = type(error).__name__
-        count(f"refused: {kind}" if isinstance(error, RuntimeError | ValueError | TypeError | IndexError) else f"wrong: {kind}: {error}")
+        count(
+            f"refused: {kind}"
+            if isinstance(error, RuntimeError | ValueError | TypeError | IndexError)
+            else f"wrong: {kind}: {error}"
+        )
         return counts
     for x in program.inputs[1:]:
         program.decides = True

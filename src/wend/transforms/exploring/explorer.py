@@ -300,7 +300,9 @@ class Search:
             run.stretch = shared.points[0].answers[0]
             try:
                 goes_on = _run(run, self.function, self.given.leaves, self.given.structure, inputs)
-            except Probed:
+            except Again:  # more is known now
+                return
+            except (Probed, Unroll):
                 goes_on = run.is_past_probe
             except Elsewhere:
                 continue
@@ -325,9 +327,7 @@ def _sizes_of(shared: Exploration, inputs: list[int]) -> SizesOfInputs:
     return found
 
 
-def _shapes(
-    shared: Exploration, inputs: list[int], sizes: SizesOfInputs
-) -> list[tuple[int, ...]]:
+def _shapes(shared: Exploration, inputs: list[int], sizes: SizesOfInputs) -> list[tuple[int, ...]]:
     """The shapes of the inputs in a run."""
     return [
         tuple([sizes[e] if type(e) is tuple else e for e in shared.info[i].extents or ()])
