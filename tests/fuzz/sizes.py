@@ -351,8 +351,9 @@ def main():
             row[found] = row.get(found, 0) + 1
             if found == "wrong" or (given.verbose and found != "agrees"):
                 print(f"{number} {way}: {counts}\n{program.source}", flush=True)
-    for way, row in totals.items():
-        print(way, row)
+        if number % 5 == 4:
+            print(number + 1 - given.first, totals, flush=True)
+    print(totals)
 
 
 if __name__ == "__main__":
