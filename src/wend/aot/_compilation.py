@@ -129,7 +129,10 @@ def _record_all(
     for row in examples:
         if row and all(x.dim() and x.shape[0] > 1 for x in row):
             _note_single(found, function, row)
-    return [record_graph(program, weights, sizes) for program, sizes in found.values()]
+    return [
+        record_graph(program, weights, [*sizes, *[s for s in program.tried if s not in sizes]])
+        for program, sizes in found.values()
+    ]
 
 
 def _note(found: _Found, program: StaticGraph, sizes: list[tuple[int, ...]]) -> None:

@@ -440,6 +440,8 @@ def checked_keywords(op: str, keywords: dict[str, Any]) -> dict[str, Any]:
 
 def check_fits(op: str, value: Any, dtype: DType) -> None:
     """Raise ValueRefused for a number beyond the range of `dtype`; minus a uint's is wrapped."""
+    if isinstance(value, (SymInt, SymNumber)):  # known when a graph runs
+        return
     if value == 0 or value == 1:  # which all types hold
         return
     if dtype.category == dtypes.INT and not isinstance(value, complex):
@@ -460,7 +462,7 @@ def full(size: Any, fill_value: Any, **keywords: Any) -> Tensor:
         raise ArgumentTypeError("full: argument 'size' must be a tuple of ints, not one")
     extents = sizes_of("full", (size,))
     value = _number("full", fill_value)
-    dtype = options.dtype or dtypes.of_python(type(value))
+    dtype = options.dtype or dtypes.dtype_of_scalar_category(category_of(value))
     check_fits("full", value, dtype)
     return finished("full", ops.full(extents, value, dtype=dtype), options)
 

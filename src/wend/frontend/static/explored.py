@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wend.frontend.static.proof import disagreement
-from wend.transforms.exploring.explorer import Free, explore
+from wend.transforms.exploring.explorer import LEVELS, Free, explore
 from wend.transforms.exploring.program import StaticGraph
 from wend.transforms.exploring.recording import ExploreError
 
@@ -42,7 +42,7 @@ def explored(
     """
     kwargs = kwargs or {}
     refused: ExploreError | None = None
-    for keeps_loops in (True, False):
+    for level in range(len(LEVELS)):
         try:
             program = explore(
                 function,
@@ -51,7 +51,7 @@ def explored(
                 free=free,
                 name=name,
                 names=names_of(function),
-                keeps_loops=keeps_loops,
+                level=level,
             )
         except ExploreError as error:
             refused = refused or error  # a loop over a size may be the reason

@@ -27,9 +27,10 @@ from wend.core.symbolic import (
     hint_of,
     make,
 )
-from wend.onnx.exporting import loops
+from wend.onnx.exporting import checks, loops
 from wend.onnx.exporting.values import Value
 from wend.onnx.exporting.writer import GraphWriter
+from wend.transforms.exploring import text
 from wend.transforms.exploring.carried import items_of
 from wend.transforms.exploring.numbers import ids_of
 from wend.transforms.exploring.program import (
@@ -47,6 +48,7 @@ from wend.transforms.exploring.structure import (
     END,
     Bind,
     Branch,
+    Check,
     Nested,
     Outcome,
     Repeat,
@@ -65,7 +67,7 @@ _COMPARISONS = {
     GT: "Greater",
     GE: "GreaterOrEqual",
 }
-_NESTED = (Bind, Branch, Repeat)
+_NESTED = (Bind, Branch, Check, Repeat)
 _NUMBERS = (bool_, int64, float64, float64)  # dtypes of numbers, by category
 
 
@@ -73,11 +75,13 @@ class Scope:
     """A graph of the model, and the meaning of the program's ids there.
 
     values: id -> Value of a tensor; of a number, the 0-d tensor
+    checks: conditions without which the graph has no results, with the reasons
     """
 
     def __init__(self, writer: GraphWriter, values: dict[int, Value]) -> None:
         self.writer = writer
         self.values = dict(values)
+        self.checks: list[tuple[Value, str]] = []
 
     def inner(self) -> Scope:
         """A graph inside this graph."""
@@ -126,21 +130,23 @@ class ProgramWriter:
     def model(self) -> Any:
         """The ModelProto."""
         scope = Scope(self.writer, {})
+        fixed, guards = checks.fixed_and_open(self.program)
         for place, number in enumerate(self.program.inputs):
             info = self.program.info[number]
             assert info.extents is not None
-            free = [a for a, e in enumerate(info.extents) if type(e) is tuple]
+            free = [a for a, e in enumerate(info.extents) if type(e) is tuple and e not in fixed]
             scope.values[number] = self.writer.input(
                 self.names[place], info.dtype, info.hint, free or None
             )
+        for (op, a, b), (outcome, site) in guards.items():
+            self.check(scope, Check(("compare", op, a, b), outcome, site))
         self.write(scope, self.region)
         results = self.region.outcome.values.get(END)
         if results is None:
             raise self.writer.unsupported("the function always ends in an error")
-        found = []
-        for k, i in enumerate(results):
-            assert i is not None
-            found.append((self.outputs[k], self.value(scope, i)))
+        values = [self.value(scope, i) for i in results if i is not None]
+        assert len(values) == len(results)
+        found = list(zip(self.outputs, checks.checked(scope, values), strict=False))
         model = self.writer.finish(found, self.program.name)
         self.name_dims(model)
         return model
@@ -289,6 +295,8 @@ class ProgramWriter:
                     scope.values[name] = self.named(scope, name, value)
             elif isinstance(item, Branch):
                 self.branch(scope, item)
+            elif isinstance(item, Check):
+                self.check(scope, item)
             else:
                 loops.write(self, scope, item)
 
@@ -305,7 +313,10 @@ class ProgramWriter:
         if item.site.module:  # viewers group nodes by the parts of their names
             for node in scope.writer.nodes[written:]:
                 node.name = "/".join(["", *item.site.module.split("."), node.output[0]])
-        scope.values.update(zip(item.outputs, results, strict=True))
+        for i, made in zip(item.outputs, results, strict=True):
+            # The pattern of the op holds for some sizes alone; the program's extents for all.
+            shape = [self.number(scope, e) for e in self.program.info[i].extents or ()]
+            scope.values[i] = Value(made.name, made.dtype, tuple(shape))
 
     def read(self, scope: Scope, item: ReadNumber) -> None:
         """A number read from a tensor of a single element."""
@@ -331,6 +342,13 @@ class ProgramWriter:
         if op == NE:
             made = writer.raw_node("Not", [made], bool_)
         return Value(made.name, bool_, ())
+
+    def check(self, scope: Scope, item: Check) -> None:
+        """A condition without which the graph has no results."""
+        condition = self.condition(scope, item.question)
+        if not item.goes_on:
+            condition = scope.writer.raw_node("Not", [condition], bool_)
+        scope.checks.append((condition, text.place(item.site)))
 
     def branch(self, scope: Scope, item: Branch) -> None:
         """An If node."""
@@ -408,7 +426,7 @@ class ProgramWriter:
         """A graph with these results, of any sizes."""
         named = self.writer.model.name
         found = []
-        for value in values:
+        for value in checks.checked(scope, values):
             assert value.shape is not None, value
             found.append((named("result"), Value(value.name, value.dtype, (None,) * value.rank)))
         return scope.writer.graph(found, named(name))

@@ -88,10 +88,10 @@ def _in_rules(x: Any) -> bool:
     return type(x) is not _hot.Tensor or _hot.current_trace().symbolic is not None
 
 
-def _explored_parts(x: Any, dim: int, keeps_dim: bool) -> Parts | None:
+def _explored_parts(x: Any, dim: int, keeps_dim: bool, size: Any = 1) -> Parts | None:
     """The parts along a dim whose extent is a symbol of a function that is being explored."""
     parts_along = getattr(_hot.current_trace().symbolic, "parts_along", None)
-    return None if parts_along is None else parts_along(x, dim, keeps_dim)
+    return None if parts_along is None else parts_along(x, dim, keeps_dim, size)
 
 
 @sugar(functions=("split",), methods=("split",))
@@ -122,10 +122,9 @@ def _split(name: str, tensor: Any, size: Any, dim: int) -> Parts:
             f"split: split_size can only be 0 if dimension size is 0, and not negative: it is "
             f"{size} and dim {dim} has size {n}"
         )
-    if size == 1:
-        found = _explored_parts(tensor, dim, True)
-        if found is not None:
-            return found
+    found = _explored_parts(tensor, dim, True, size)
+    if found is not None:
+        return found
     starts = range(0, n, size) if n != 0 else (0,)
     if _in_rules(tensor):
         return tuple(ops.slice(tensor, dim, a, a + size) for a in starts)
@@ -168,6 +167,9 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
         raise ShapeError(f"chunk: expects `chunks` to be greater than 0, got: {chunks}")
     dim = normalize_dim(dim, len(input.shape), "chunk")
     n = input.shape[dim]
+    found = _explored_parts(input, dim, True, max((n + chunks - 1) // chunks, 1))
+    if found is not None:
+        return found
     if n % chunks == 0:
         size = n // chunks
         return _cut("SplitBackward0", input, dim, [size] * chunks)

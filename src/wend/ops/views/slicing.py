@@ -14,7 +14,7 @@ from wend.base.dtypes import uint8
 from wend.base.errors import ArgumentError, DimError, IndexOutOfRange, ShapeError
 from wend.base.shapes import normalize_dim
 from wend.core.primitive import Sample, Spec, ops
-from wend.core.symbolic import hints, numel, sym_max
+from wend.core.symbolic import expr_of, hints, numel, sym_max, sym_min
 from wend.ops.views.family import Shape, Strides, View
 
 
@@ -58,6 +58,8 @@ def slice_bounds(op: str, n: Any, start: Any, end: Any, step: Any) -> tuple[Any,
         raise ArgumentError(
             f"{op}: step must be greater than zero, and is {step}; use .flip to reverse"
         )
+    if any(getattr(x, "is_extent", False) for x in (n, start, end)):
+        return bounds_for_all_sizes(n, start, end, step)
     first = 0 if start is None else _bound(start, n)
     last = n if end is None else _bound(end, n)
     if last < first:
@@ -65,6 +67,28 @@ def slice_bounds(op: str, n: Any, start: Any, end: Any, step: Any) -> tuple[Any,
     if step == 1:
         return first, last, last - first
     return first, last, (last - first + step - 1) // step
+
+
+def bounds_for_all_sizes(n: Any, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any]:
+    """The same without a comparison of bounds with the extent, for graphs that hold for all sizes.
+
+    Only the signs of bounds are looked at.
+    """
+    first = 0 if start is None else _cut(start, n)
+    last = n if end is None else _cut(end, n)
+    if end is None and start is not None and start < 0:
+        count = sym_min(n, -start)
+    else:
+        count = last if expr_of(first) == 0 else sym_max(last - first, 0)
+    last = first + count
+    return first, last, count if expr_of(step) == 1 else (count + (step - 1)) // step
+
+
+def _cut(bound: Any, n: Any) -> Any:
+    """A slice's bound, counted from the start and cut to 0..n, as an expression."""
+    if bound < 0:
+        return sym_max(n + bound, 0)
+    return 0 if expr_of(bound) == 0 else sym_min(bound, n)
 
 
 def _bound(bound: Any, n: Any) -> Any:
@@ -131,6 +155,7 @@ class Slice(Slicing):
     """
 
     signature = "input, dim: int = 0, start: size? = None, end: size? = None, step: size = 1"
+    is_slice = True  # explored graphs count the elements without comparisons
 
     def bounds(self, n: Any, start: Any, end: Any, step: Any) -> tuple[Any, Any, Any, Any]:
         first, last, count = slice_bounds("slice", n, start, end, step)

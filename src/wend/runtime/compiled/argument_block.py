@@ -272,10 +272,10 @@ class BlockOwner(Visit):
         arrays = [self.array(frame, read.value, values, made) for read in op.reads]
         program = op.node.program
         numbers = [_types.evaluate(e, types, args) for e in op.node.args]
-        if op.spent in frame.found:
-            del frame.found[op.spent]
+        if op.spent is not None:
+            frame.found.pop(op.spent, None)
         with np.errstate(all="ignore"):
-            if op.spent >= 0 and may_write(None, op.node.prim, arrays, numbers):
+            if op.spent is not None and may_write(None, op.node.prim, arrays, numbers):
                 prim = op.node.prim
                 result = prim.reference_inplace(*prim.arrange(arrays, numbers))
             else:

@@ -14,7 +14,7 @@ from wend.core.symbolic import ADD, ARG, DIM, LT, Expr
 from wend.transforms.exploring.numbers import ids_of
 from wend.transforms.exploring.program import Apply, Compute
 from wend.transforms.exploring.simplify import asked, made_by, used_by
-from wend.transforms.exploring.structure import Bind, Branch, Nested, Repeat
+from wend.transforms.exploring.structure import Bind, Branch, Check, Nested, Repeat
 
 __all__ = ["Carried", "carried", "items_of"]
 
@@ -81,6 +81,8 @@ def _reads(region: Nested) -> Iterator[int]:
             yield from item.values
         elif isinstance(item, Branch):
             regions += [item.on_false, item.on_true]
+            yield from _asked(item.question)
+        elif isinstance(item, Check):
             yield from _asked(item.question)
         elif isinstance(item, Repeat):
             regions.append(item.body)

@@ -6,9 +6,11 @@ n branches in a row take n + 1 runs and not 2^n, as a run ends at a point that i
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 from wend.base import random_state, tree
@@ -16,7 +18,7 @@ from wend.base.errors import WendError
 from wend.core import _backward, _hot
 from wend.core._hot import Tensor, Value
 from wend.core.provenance import Site
-from wend.core.symbolic import DIM, SymInt, SymNumber
+from wend.core.symbolic import DIM, EQ, SymInt, SymNumber
 from wend.core.whole import held_by
 from wend.transforms.exploring import text
 from wend.transforms.exploring.attributes import Attributes, ChangedAttribute, objects_of
@@ -26,21 +28,31 @@ from wend.transforms.exploring.program import Fail, Give, Info, Point, StaticGra
 from wend.transforms.exploring.recording import (
     Again,
     Draws,
+    Elsewhere,
     Exploration,
     ExploreError,
     Known,
+    Pending,
+    Probe,
+    Probed,
     Run,
     Unroll,
 )
-from wend.transforms.exploring.running import holds
+from wend.transforms.exploring.running import SizesDiffer, holds
 from wend.transforms.exploring.simplify import simplify
+from wend.transforms.exploring.sizes import Facts, SizesOfInputs, candidates, dims_of
 from wend.transforms.exploring.snapshot import hidden_iterators
 
 __all__ = ["ExploreError", "explore"]
 
 Free = list[tuple[int | None, ...]]
 BATCH = 2  # the extent that stands for that of a batch while exploring with a single example
-MOST_ATTEMPTS = 50  # each of which finds further extents or lists that change in a loop
+MOST_ATTEMPTS = 200  # each of which finds further extents or lists that change in a loop
+MOST_PROBED = 4  # sizes on the other side of a comparison, for which the function fails
+MOST_KEPT = 16  # sizes of runs that a program tells
+MOST_RETRIED = 24  # further sizes for a stretch in which an op refuses the sizes
+#: How much of a function becomes branches and loops: each way is tried if the one before fails.
+LEVELS = ("loops over sizes", "questions for sizes", "nothing: what is asked fixes the sizes")
 
 
 # -- the whole ------------------------------------------------------------------------------
@@ -126,13 +138,14 @@ def explore(
     free: Free | None = None,
     name: str = "",
     names: dict[int, tuple[str, str]] | None = None,
-    keeps_loops: bool = True,
+    level: int = 0,
 ) -> StaticGraph:
     """The explored graph of function(*args, **kwargs).
 
     free: which extents are symbols, see `Arguments`; by default all but those of 0 and 1
     names: by id() of a tensor from outside (name, kind)
-    keeps_loops: whether loops over extents stay loops; else the number of turns is fixed
+    level: 0: loops over sizes are loops, and comparisons of sizes branches; 1: a loop over a size
+    fixes the size; 2: comparisons of sizes do so too
 
     Raises ExploreError where the function has no static graph, and the errors of the function.
     """
@@ -140,8 +153,9 @@ def explore(
     given = Arguments(args, kwargs or {}, free)
     title = name or getattr(function, "__name__", type(function).__name__)
     single = free is None and any(BATCH in row for row in given.free)
+    search = Search(function, given, names or {}, title, level)
     try:
-        program = _explored(function, given, names or {}, title, keeps_loops)
+        program = search.compared()
         if not single or holds(program, [tuple(x.shape) for x in given.tensors]):
             return program
     except ExploreError:
@@ -151,35 +165,8 @@ def explore(
             raise
     # The function fails for batches of another size than that of the example, or fixes the size.
     fixed = [tuple([n if n > 1 else None for n in x.shape]) for x in given.tensors]
-    again = Arguments(args, kwargs or {}, fixed)
-    return _explored(function, again, names or {}, title, keeps_loops)
-
-
-def _explored(
-    function: Callable[..., Any],
-    given: Arguments,
-    names: dict[int, tuple[str, str]],
-    title: str,
-    keeps_loops: bool,
-) -> StaticGraph:
-    """A program, not yet compared with the function.
-
-    A number that the call counts in an attribute is no state if the program is the same for further
-    values of the number.
-    """
-    program, states = _program(function, given, names, title, keeps_loops)
-    for state in states:
-        attributes = vars(state.holder)
-        before = attributes[state.name]
-        try:
-            for value in state.further():
-                attributes[state.name] = value
-                other, _ = _program(function, given, names, title, keeps_loops)
-                if not _alike(program, other):
-                    _refuse_state(state)
-        finally:
-            attributes[state.name] = before
-    return program
+    search = Search(function, Arguments(args, kwargs or {}, fixed), names or {}, title, level)
+    return search.compared()
 
 
 def _alike(a: StaticGraph, b: StaticGraph) -> bool:
@@ -201,86 +188,254 @@ def _refuse_state(state: ChangedAttribute) -> None:
     )
 
 
-def _program(
-    function: Callable[..., Any],
-    given: Arguments,
-    names: dict[int, tuple[str, str]],
-    title: str,
-    keeps_loops: bool,
-) -> tuple[StaticGraph, list[ChangedAttribute]]:
-    """A program, and the attributes that the call changes to further numbers."""
-    wide: dict[Any, set[tuple[int, int]]] = {}
-    growing: dict[Any, dict[int, Info]] = {}
-    converting: dict[tuple[int, str], dict[str, Any]] = {}
-    int_hints: dict[Any, int] = {}
-    questions = [0]
-    attributes = Attributes(objects_of(function, given.leaves))
-    for _ in range(MOST_ATTEMPTS):
-        shared = Exploration(wide, growing, keeps_loops, questions, converting, int_hints)
-        shared.names = names
-        entry = Point((), None, [Stretch()], None)
-        shared.points.append(entry)
-        inputs = given.numbered(shared)
-        try:
-            states = _explore_all(shared, function, given, inputs, attributes)
-        except Again:
-            continue
-        except Unroll:
-            keeps_loops = False
-            wide, growing = {}, {}
-            continue
-        captured = sorted(shared.captured.values(), key=lambda c: c.id)
-        program = StaticGraph(
-            title,
-            inputs,
-            given.structure,
-            given.constants,
-            captured,
-            shared.points,
-            shared.info,
-            shared.guards,
+@dataclass
+class Search:
+    """The attempts to explore a function. Each tells the next more; the last makes the program.
+
+    wide, growing, converting, int_hints: see `Exploration`
+    """
+
+    function: Callable[..., Any]
+    given: Arguments
+    names: dict[int, tuple[str, str]]
+    title: str
+    level: int
+    facts: Facts = field(default_factory=Facts)
+    wide: dict[Any, set[tuple[int, int]]] = field(default_factory=dict)
+    growing: dict[Any, dict[int, Info]] = field(default_factory=dict)
+    converting: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
+    int_hints: dict[Any, int] = field(default_factory=dict)
+    questions: list[int] = field(default_factory=lambda: [0])
+
+    def compared(self) -> StaticGraph:
+        """The program.
+
+        A number that the call counts in an attribute is no state if the program is the same for
+        further values of the number.
+        """
+        program, states = self.program()
+        for state in states:
+            attributes = vars(state.holder)
+            before = attributes[state.name]
+            try:
+                for value in state.further():
+                    attributes[state.name] = value
+                    again = Search(self.function, self.given, self.names, self.title, self.level)
+                    other, _ = again.program()
+                    if not _alike(program, other):
+                        _refuse_state(state)
+            finally:
+                attributes[state.name] = before
+        return program
+
+    def program(self) -> tuple[StaticGraph, list[ChangedAttribute]]:
+        """A program, and the attributes that the call changes to further numbers."""
+        attributes = Attributes(objects_of(self.function, self.given.leaves))
+        for _ in range(MOST_ATTEMPTS):
+            shared = self.exploration()
+            inputs = self.given.numbered(shared)
+            sizes = _sizes_of(shared, inputs)
+            for dim, (n, site) in self.facts.pinned.items():
+                shared.guards[EQ, dim, n] = (True, site)
+            try:
+                states = _explore_all(shared, self, inputs, sizes, attributes)
+            except Again:
+                continue
+            except Probe as probe:
+                self.look_past(probe, inputs, sizes, attributes)
+                continue
+            except Unroll:
+                self.level += 1
+                self.wide, self.growing = {}, {}
+                continue
+            captured = sorted(shared.captured.values(), key=lambda c: c.id)
+            program = StaticGraph(
+                self.title,
+                inputs,
+                self.given.structure,
+                self.given.constants,
+                captured,
+                shared.points,
+                shared.info,
+                shared.guards,
+                [_shapes(shared, inputs, sizes) for sizes in shared.tried[:MOST_KEPT]],
+            )
+            return simplify(program), states
+        raise ExploreError(
+            f"explore: {self.title}: sizes differ in each turn of a loop in many ways"
         )
-        return simplify(program), states
-    raise ExploreError(f"explore: {title}: sizes differ in each turn of a loop in many ways")
+
+    def exploration(self) -> Exploration:
+        """The points of an attempt, so far none."""
+        shared = Exploration(
+            self.wide,
+            self.growing,
+            self.level < 1,
+            self.questions,
+            self.converting,
+            self.int_hints,
+            self.facts,
+            self.level < 2,
+        )
+        shared.names = self.names
+        shared.points.append(Point((), None, [Stretch()], None))
+        return shared
+
+    def look_past(
+        self, probe: Probe, inputs: list[int], sizes: SizesOfInputs, attributes: Attributes
+    ) -> None:
+        """Find out whether the program goes on for both answers to a comparison of sizes.
+
+        If it does not, as behind a check that raises an error, the comparison is a guard.
+        """
+        facts = self.facts
+        constraints = [*facts.constraints(), (*probe.question, not probe.outcome)]
+        focus = [d for e in probe.question[1:] for d in dims_of(e)]
+        tried = candidates(sizes, constraints, focus, facts.pinned)
+        for other in itertools.islice(tried, MOST_PROBED):
+            shared = self.exploration()
+            self.given.numbered(shared)
+            run = Run(shared, (), other)
+            run.probe = probe.question
+            run.stretch = shared.points[0].answers[0]
+            try:
+                goes_on = _run(run, self.function, self.given.leaves, self.given.structure, inputs)
+            except Again:  # more is known now
+                return
+            except (Probed, Unroll):
+                goes_on = run.is_past_probe
+            except Elsewhere:
+                continue
+            except Exception:
+                goes_on = False
+            finally:
+                attributes.restore()
+            if goes_on:
+                facts.open.add(probe.question)
+                return
+        facts.certain[probe.question] = (probe.outcome, probe.site)
+
+
+def _sizes_of(shared: Exploration, inputs: list[int]) -> SizesOfInputs:
+    """The sizes of inputs that are symbols, while exploring."""
+    found: SizesOfInputs = {}
+    for number in inputs:
+        info = shared.info[number]
+        for e, n in zip(info.extents or (), info.hint, strict=True):
+            if type(e) is tuple:
+                found[e] = n
+    return found
+
+
+def _shapes(shared: Exploration, inputs: list[int], sizes: SizesOfInputs) -> list[tuple[int, ...]]:
+    """The shapes of the inputs in a run."""
+    return [
+        tuple([sizes[e] if type(e) is tuple else e for e in shared.info[i].extents or ()])
+        for i in inputs
+    ]
 
 
 def _explore_all(
     shared: Exploration,
-    function: Callable[..., Any],
-    given: Arguments,
+    search: Search,
     inputs: list[int],
+    sizes: SizesOfInputs,
     attributes: Attributes,
 ) -> list[ChangedAttribute]:
     """Run the function until all answers of all points have been taken."""
-    shared.scripts = [()]
     states: dict[tuple[int, str], ChangedAttribute] = {}
-    while shared.scripts:
-        script = shared.scripts.pop()
-        run = Run(shared, script)
+    given = search.given
+
+    def runs(script: tuple[bool, ...], sizes: SizesOfInputs) -> Run:
+        """A run that has ended."""
+        run = Run(shared, script, sizes)
         if not script:
             run.stretch = shared.points[0].answers[0]
         try:
-            _run(run, function, given.leaves, given.structure, inputs)
+            run.goes_on = _run(run, search.function, given.leaves, given.structure, inputs)
             read = {id(_hot.refreshed(c.tensor)) for c in shared.captured.values()}
-            for state in attributes.changed(lambda x: id(_hot.refreshed(x)) in read):  # noqa: B023
+            for state in attributes.changed(lambda x: id(_hot.refreshed(x)) in read):
                 if state.value is None:
                     _refuse_state(state)
                 states[id(state.holder), state.name] = state
         finally:
             attributes.restore()
+        return run
+
+    shared.scripts = [Pending((), sizes, (), None, None)]
+    while shared.scripts:
+        pending = shared.scripts.pop()
+        _take(shared, pending, runs)
+    if shared.begins_again:
+        raise Again
     return list(states.values())
+
+
+def _take(shared: Exploration, pending: Pending, runs: Callable[..., Run]) -> None:
+    """Explore the stretch behind an answer, with sizes that give the answer."""
+    script, base, path, focus, end = pending
+    pinned = shared.facts.pinned
+    constraints = [*shared.facts.constraints(), *path]
+    waiting: Iterable[SizesOfInputs] = [base]
+    if focus is not None:
+        waiting = candidates(base, constraints, focus, pinned)
+    for sizes in waiting:
+        try:
+            run = runs(script, sizes)
+        except Elsewhere:
+            continue
+        if run.goes_on and sizes not in shared.tried:
+            shared.tried.append(sizes)
+        if not run.goes_on and run.is_resized() and not run.turned:
+            _retry(shared, run, runs)
+        return
+    assert end is not None
+    site = shared.site_of(end)
+    end.items.clear()
+    end.end = Fail(
+        SizesDiffer(
+            f"explore: no sizes have been found for which the program goes on here: {site}; the "
+            "graph does not hold for such sizes"
+        ),
+        site,
+    )
+
+
+def _retry(shared: Exploration, failed: Run, runs: Callable[..., Run]) -> None:
+    """Take a way that has ended in an error of an op again, with further sizes."""
+    constraints = [*shared.facts.constraints(), *failed.path]
+    tried = candidates(failed.sizes, constraints, (), shared.facts.pinned)
+    for sizes in itertools.islice(tried, MOST_RETRIED):
+        try:
+            if runs(failed.script, sizes).goes_on:
+                return
+        except Elsewhere:
+            continue
 
 
 def _run(
     run: Run, function: Callable[..., Any], leaves: list[Any], structure: Any, inputs: list[int]
-) -> None:
+) -> bool:
+    """Run the function; whether it goes on to its end, or to a point that is known.
+
+    It does so too where it raises an error of its own, which is then the end; but not where an op
+    refuses the sizes.
+    """
     with _entered(run):
         tensors = iter(inputs)
         given = []
         for x in leaves:
             if isinstance(x, Tensor):
                 number = next(tensors)
-                run.given.append(run.tensor(run.shared.info[number], number, x.device))
+                info = run.shared.info[number]
+                hint = tuple(
+                    [
+                        run.sizes.get(e, n) if type(e) is tuple else n
+                        for e, n in zip(info.extents or (), info.hint, strict=True)
+                    ]
+                )
+                own = Info(info.extents, info.dtype, hint)
+                run.given.append(run.tensor(own, number, x.device))
                 given.append(run.given[-1])
                 run.inputs.append((run.live[-1], number))
             else:
@@ -301,6 +456,8 @@ def _run(
                 raise
             site = getattr(error, "site", None) if isinstance(error, WendError) else None
             run.stretch.end = Fail(error.with_traceback(None), site or Site(None, 0))
+            return not isinstance(error, WendError)
+    return True
 
 
 def _end(run: Run, result: Any) -> Give:

@@ -1,8 +1,8 @@
 """Loops over extents: while a function is explored, `range` and the like ask whether to go on.
 
 Python's own `range` needs plain ints, and would fix the number of turns. While a run is entered,
-`range`, `len`, `enumerate` and `zip` of the builtins know extents and explored tensors. Arguments
-of further kinds, and further threads, get Python's.
+`range`, `len`, `enumerate`, `zip`, `max` and `min` of the builtins know extents and explored
+tensors. Arguments of further kinds, and further threads, get Python's.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any
 
 from wend.core import _hot
 from wend.core._hot import Tensor
-from wend.core.symbolic import GT, LT, expr_of, hint_of
+from wend.core.primitive import ops
+from wend.core.symbolic import GT, LT, MAX, MIN, expr_of, hint_of
 from wend.transforms.exploring.numbers import Extent
 
 __all__ = ["STEPPING", "PartsAlong", "Steps", "asked_by_user", "symbolic_loops"]
 
-_range, _len, _enumerate, _zip = range, len, enumerate, zip
+_range, _len, _enumerate, _zip, _max, _min = range, len, enumerate, zip, max, min
 
 
 class Steps:
@@ -31,14 +32,14 @@ class Steps:
     parts: the items; None for the numbers themselves
     """
 
-    __slots__ = ("at", "first", "parts", "run", "step", "stop")
+    __slots__ = ("at", "first", "now", "parts", "run", "step", "stop")
 
     def __init__(
         self, run: Any, start: Any, stop: Any, step: int, parts: PartsAlong | None = None
     ) -> None:
         self.run = run
         self.first = start
-        self.at = run.counter(start)
+        self.now = self.at = run.counter(start)
         self.stop = stop
         self.step = step
         self.parts = parts
@@ -53,7 +54,9 @@ class Steps:
             if self.step == 1:
                 self.run.ran_through(self.at, hint_of(self.stop))
             raise StopIteration
-        now = self.at
+        self.now = now = self.at
+        if self.step > 0:
+            self.run.turns[id(now)] = (now, expr_of(self.first), expr_of(self.stop))
         self.at = now + self.step
         return now if self.parts is None else self.parts.item(now)
 
@@ -67,38 +70,58 @@ class PartsAlong(tuple[Any, ...]):
     A loop over the parts stays a loop.  The handles of the tuple, as many as there are while
     exploring, stand for parts that are not recorded; use of such a handle fixes the extent.
 
-    keeps_dim: whether each part keeps the dim, with extent 1
+    keeps_dim: whether each part keeps the dim
+    size: the extent of a part; the last may be smaller
     """
 
     run: Any
     tensor: Any
     dim: int
     keeps_dim: bool
+    size: Any
 
     @staticmethod
-    def of(run: Any, tensor: Any, dim: int, keeps_dim: bool, handles: Any) -> PartsAlong:
+    def of(
+        run: Any, tensor: Any, dim: int, keeps_dim: bool, handles: Any, size: Any = 1
+    ) -> PartsAlong:
         """The parts; handles stand for those that there are while exploring."""
         made = PartsAlong(handles)
-        made.__dict__.update(run=run, tensor=tensor, dim=dim, keeps_dim=keeps_dim)
+        made.__dict__.update(run=run, tensor=tensor, dim=dim, keeps_dim=keeps_dim, size=size)
         return made
 
     def item(self, i: Any) -> Any:
         """Part i, recorded."""
-        if self.keeps_dim:
+        if not self.keeps_dim:
+            return self.tensor.select(self.dim, i)
+        if type(self.size) is int and self.size == 1:
             return self.tensor.narrow(self.dim, i, 1)
-        return self.tensor.select(self.dim, i)
+        first = i * self.size
+        return ops.slice(self.tensor, self.dim, first, first + self.size)
 
     def length(self) -> Any:
         """The number of parts."""
-        return self.tensor.shape[self.dim]
+        n = self.tensor.shape[self.dim]
+        if type(self.size) is int and self.size == 1:
+            return n
+        return (n + self.size - 1) // self.size
 
     def __iter__(self) -> Any:
         frame = sys._getframe(1)
         while frame.f_globals is globals() and frame.f_back is not None:  # enumerate and zip
             frame = frame.f_back
-        if _is_unpacking(frame) or not _keeps_loops_in(frame):
+        wanted = _unpacked(frame)
+        if wanted and _keeps_loops_in(frame):
+            return iter(self.so_many(wanted))
+        if wanted is not None or not _keeps_loops_in(frame):
             return super().__iter__()
         return Steps(self.run, 0, self.length(), 1, self)
+
+    def so_many(self, wanted: int) -> list[Any]:
+        """The parts, if there are as many; further or fewer parts make an unpacking fail."""
+        n = self.length()
+        if n == wanted:
+            return [self.item(k) for k in range(wanted)]
+        return [None] * (wanted - 1 if n < wanted else wanted + 1)
 
     def __reversed__(self) -> Any:
         return Steps(self.run, self.length() - 1, -1, -1, self)
@@ -109,12 +132,20 @@ class PartsAlong(tuple[Any, ...]):
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
             return super().__getitem__(i)
+        n = self.length()
+        if i < 0:
+            i = n + i
+        if not (i >= 0 and i < n):
+            raise IndexError("tuple index out of range")
         return self.item(i)
 
 
-def _is_unpacking(frame: Any) -> bool:
-    """Whether a frame is at `a, b = ...`."""
-    return frame.f_code.co_code[frame.f_lasti] in _UNPACKING
+def _unpacked(frame: Any) -> int | None:
+    """The number of names of `a, b = ...` that a frame is at; 0 with a starred name; else None."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    if code[at] == dis.opmap["UNPACK_SEQUENCE"]:
+        return int(code[at + 1])
+    return 0 if code[at] == dis.opmap["UNPACK_EX"] else None
 
 
 class _Range:
@@ -159,6 +190,8 @@ class _Counted:
     def __next__(self) -> Any:
         item = next(self.items)
         steps = _steps_of(self.items)
+        if steps.step == 1 and expr_of(steps.first) == 0 and self.start == 0:
+            return steps.now, item
         turn = steps.at - steps.first
         return (turn if steps.step == 1 else turn // steps.step) - 1 + self.start, item
 
@@ -186,7 +219,6 @@ class _Together:
 
 #: Iterators that snapshots take apart.
 STEPPING = (Steps, _Counted, _Together)
-_UNPACKING = {dis.opmap["UNPACK_SEQUENCE"], dis.opmap["UNPACK_EX"]}
 #: Modules through which user code asks for the parts of a tensor.
 _ON_THE_WAY = ("wend.ops.composites.split", "wend.ops.sugar", "wend.core.")
 
@@ -263,8 +295,8 @@ def _explored_len(x: Any, /) -> Any:
     if run is not None:
         if isinstance(x, Tensor) and x.dim() > 0:
             return x.shape[0]
-        if type(x) is list and any(map(run.is_sequence, x)):
-            return run.length_of(x)
+        if type(x) is list and run.lists.is_long(x):
+            return run.lists.length(x)
     return _len(x)
 
 
@@ -299,6 +331,29 @@ class _ExploredZip(metaclass=_ZipKind):
         return _zip(*items, **strict)
 
 
+def _explored_max(*args: Any, **kwargs: Any) -> Any:
+    return _largest(MAX, _max, args, kwargs)
+
+
+def _explored_min(*args: Any, **kwargs: Any) -> Any:
+    return _largest(MIN, _min, args, kwargs)
+
+
+def _largest(op: int, python: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`max` or `min`; of ints of which some are extents, an extent."""
+    items = args
+    if _len(args) == 1 and type(args[0]) in (list, tuple):
+        (items,) = args
+    kinds = {type(x) for x in items} if _len(args) > 1 or items is not args else set()
+    if kwargs or Extent not in kinds or not kinds <= {int, Extent}:
+        return python(*args, **kwargs)
+    first, *rest = items
+    for x in rest:
+        a, b = (first, x) if type(first) is Extent else (x, first)
+        first = a._binary(op, b) if type(a) is Extent else python(a, b)
+    return first
+
+
 _lock = threading.Lock()
 #: The threads in `symbolic_loops`, each with the number of blocks.
 _exploring: dict[int, int] = {}
@@ -315,6 +370,7 @@ def symbolic_loops() -> Iterator[None]:
             builtins.len = _explored_len
             builtins.enumerate = _ExploredEnumerate  # type: ignore[misc]
             builtins.zip = _ExploredZip  # type: ignore[misc]
+            builtins.max, builtins.min = _explored_max, _explored_min
     try:
         yield
     finally:
@@ -325,3 +381,4 @@ def symbolic_loops() -> Iterator[None]:
             if not _exploring:
                 builtins.range, builtins.len = _range, _len  # type: ignore[misc]
                 builtins.enumerate, builtins.zip = _enumerate, _zip  # type: ignore[misc]
+                builtins.max, builtins.min = _max, _min

@@ -27,6 +27,9 @@ from wend.core.symbolic import (
 __all__ = ["AskedNumber", "Extent", "ids_of", "noted"]
 
 
+_TURNED = {LT: GT, GT: LT, LE: GE, GE: LE, EQ: EQ, NE: NE}
+
+
 def ids_of(expr: Expr) -> Iterator[int]:
     """The ids of the values and numbers that an expression reads."""
     if type(expr) is tuple:
@@ -88,6 +91,11 @@ class Extent(SymInt):
             return NotImplemented
         outcome = compare(op, self.hint, hint_of(other))
         run: Any = self.guards
+        known = run.known_order(op, self, other)
+        if known is None and isinstance(other, SymInt):
+            known = run.known_order(_TURNED[op], other, self)
+        if known is not None:
+            return known
         return run.decide(op, self.expr, expr_of(other), outcome)
 
     # fmt: off

@@ -179,6 +179,7 @@ class StaticGraph:
     inputs: ids of the tensors among the arguments     structure: of the arguments
     constants: the leaves of the arguments that are no tensors, by position
     guards: comparisons of extents of inputs that hold wherever the program holds
+    tried: shapes of the inputs for which the function was explored, each way by some of these
     """
 
     name: str
@@ -189,6 +190,7 @@ class StaticGraph:
     points: list[Point]
     info: dict[int, Info]
     guards: dict[tuple[int, Expr, Expr], tuple[bool, Site]]
+    tried: list[list[tuple[int, ...]]] = field(default_factory=list)
 
     def stretches(self) -> Iterator[tuple[int, int, Stretch]]:
         """(point, answer, stretch) of all stretches."""

@@ -7,12 +7,14 @@ snapshot of the Python state, the run ends there.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from wend.base.devices import CPU
 from wend.base.dtypes import float32, float64, int64
@@ -29,16 +31,33 @@ from wend.core.symbolic import (
     DIV,
     EQ,
     GE,
+    GT,
+    LT,
+    MAX,
+    NE,
+    NEG,
     Expr,
+    Guards,
     SymInt,
-    evaluate,
     expr_of,
     hint_of,
+    make,
 )
 from wend.core.symtrace import over_rule
+from wend.ops.views.slicing import bounds_for_all_sizes
+from wend.transforms.exploring import numbers
 from wend.transforms.exploring.conversions import module_that_converts
+from wend.transforms.exploring.counters import Counters
+from wend.transforms.exploring.lists import NOT_RECORDED, LongLists, Unroll
 from wend.transforms.exploring.loops import PartsAlong, Steps, asked_by_user
 from wend.transforms.exploring.numbers import AskedNumber, Extent, ids_of, noted
+from wend.transforms.exploring.patterns import (
+    Guard,
+    broadcast,
+    comparisons_that_matter,
+    is_not_negative,
+    leaves_of,
+)
 from wend.transforms.exploring.program import (
     Apply,
     Captured,
@@ -52,15 +71,31 @@ from wend.transforms.exploring.program import (
     Stretch,
     number_category,
 )
-from wend.transforms.exploring.running import apply
+from wend.transforms.exploring.running import SizesDiffer, apply
+from wend.transforms.exploring.sizes import Facts, Question, SizesOfInputs, dims_of, size_of
 from wend.transforms.exploring.snapshot import TooMuch, hidden_iterators, hidden_lists, take
 from wend.transforms.levels import _note_view
 
-__all__ = ["Again", "Asked", "Draws", "Exploration", "ExploreError", "Known", "Run", "Unroll"]
+__all__ = [
+    "Again",
+    "Asked",
+    "Draws",
+    "Elsewhere",
+    "Exploration",
+    "ExploreError",
+    "Known",
+    "Pending",
+    "Probe",
+    "Probed",
+    "Run",
+    "Unroll",
+]
 
-#: Whose frames are no part of the function: this module's, and those of the uncompiled core.
-_NOT_OF_THE_FUNCTION = (__file__, os.path.dirname(_hot.__file__) + os.sep)
+#: Whose frames are no part of the function: those of this module and of the numbers, whose locals
+#: are sizes of a run, and those of the uncompiled core.
+_NOT_OF_THE_FUNCTION = (__file__, numbers.__file__, os.path.dirname(_hot.__file__) + os.sep)
 MOST_POINTS = 300
+MOST_AT_PLACE = 40  # points at a place in the code, before loops over extents are unrolled
 MOST_OPS = 200_000  # of a run
 MOST_QUESTIONS = 20_000  # of all runs, before loops over extents are unrolled
 SMALL = 1 << 12  # bytes of a constant that is compared by content
@@ -70,7 +105,6 @@ ROUNDING: dict[str, Callable[[Any], int]] = {
     "ceil": math.ceil,
     "round": round,
 }
-NOT_RECORDED = -1  # the index of a part that nobody has used yet
 INT_HINT, FLOAT_HINT = 2, 0.5  # of numbers read from tensors, while exploring
 
 
@@ -90,8 +124,20 @@ class Again(BaseException):
     """Begins the exploration again: extents at a point differ from those of an earlier run."""
 
 
-class Unroll(BaseException):
-    """Begins the exploration again, with loops over extents unrolled: the sizes become fixed."""
+class Elsewhere(BaseException):
+    """Ends a run whose sizes take another way than its script."""
+
+
+class Probe(BaseException):
+    """Ends a run at a comparison of sizes, of which nobody knows whether both answers matter."""
+
+    def __init__(self, question: Question, outcome: bool, site: Site) -> None:
+        super().__init__()
+        self.question, self.outcome, self.site = question, outcome, site
+
+
+class Probed(BaseException):
+    """Ends a run that has come past the comparison that it was made for."""
 
 
 class Asked(ExploreError):
@@ -110,6 +156,21 @@ class Asked(ExploreError):
         return Asked()
 
 
+class Pending(NamedTuple):
+    """Answers that are still to be taken.
+
+    sizes: of the run that has come to the last question     path: comparisons of sizes on the way
+    focus: the dims that are to be changed for the last answer; None where the sizes give it
+    end: the stretch of the last answer
+    """
+
+    script: tuple[bool, ...]
+    sizes: SizesOfInputs
+    path: tuple[tuple[int, Expr, Expr, bool], ...]
+    focus: tuple[Expr, ...] | None
+    end: Stretch | None
+
+
 class Exploration:
     """The points and captured tensors that all runs share.
 
@@ -119,6 +180,8 @@ class Exploration:
     questions: how many were asked so far, in all attempts
     converting: the modules that convert numbers of the graph, see `conversions`
     int_hints: by place in the code, the hint of an int that is read from a tensor there
+    facts: of the sizes of inputs
+    asks_sizes: whether comparisons of sizes are questions; else they fix the sizes
     """
 
     def __init__(
@@ -129,7 +192,15 @@ class Exploration:
         questions: list[int],
         converting: dict[tuple[int, str], dict[str, Any]],
         int_hints: dict[Any, int],
+        facts: Facts,
+        asks_sizes: bool,
     ) -> None:
+        self.facts = facts
+        self.asks_sizes = asks_sizes
+        self.tried: list[SizesOfInputs] = []
+        self.begins_again = False  # after this attempt, which may find more
+        self.at_place: dict[Any, int] = {}
+        self.asked_at: dict[Any, Any] = {}  # by key of a point, the sizes that are compared there
         self.int_hints = int_hints
         self.converting = converting
         self.questions = questions
@@ -138,7 +209,7 @@ class Exploration:
         self.points: list[Point] = []
         self.keys: dict[Any, int] = {}
         self.fine: dict[int, tuple[Any, ...]] = {}
-        self.scripts: list[tuple[bool, ...]] = []
+        self.scripts: list[Pending] = []
         self.captured: dict[Any, Captured] = {}
         self.guards: dict[tuple[int, Expr, Expr], tuple[bool, Site]] = {}
         self.info: dict[int, Info] = {}
@@ -149,6 +220,13 @@ class Exploration:
         self.kinds: dict[int, str] = {}  # of captured tensors
         self.growing = growing
         self.warned_of: set[str] = set()
+
+    def site_of(self, stretch: Stretch) -> Site:
+        """The line of the question that a stretch follows from."""
+        for point in self.points:
+            if point.site is not None and any(s is stretch for s in point.answers):
+                return point.site
+        return Site(None, 0)
 
     def new_id(self, info: Info) -> int:
         """The next id."""
@@ -182,7 +260,18 @@ class Run:
 
     maps = True
 
-    def __init__(self, shared: Exploration, script: tuple[bool, ...]) -> None:
+    def __init__(self, shared: Exploration, script: tuple[bool, ...], sizes: SizesOfInputs) -> None:
+        self.sizes = sizes
+        self.path: list[tuple[int, Expr, Expr, bool]] = []  # comparisons of sizes, and answers
+        self.vague: set[int] = set()  # ids whose numbers are not those of the sizes of this run
+        self.turned = False  # whether a loop has been left early, as if after all turns
+        self.probe: Question | None = None  # the comparison to be answered against the sizes
+        self.is_past_probe = False
+        #: By id(), the number of a turn, with the first number and that at which the loop ends.
+        self.turns: dict[int, tuple[Any, Expr, Expr]] = {}
+        self.natural: set[int] = set()  # ids of numbers that are never below 0
+        self.progress: Any = None  # how far an op is whose rule asks for sizes
+        self.goes_on = True  # whether the run has not ended in an error of an op
         self.keeps_loops = shared.keeps_loops
         self.shared = shared
         self.script = script
@@ -194,8 +283,8 @@ class Run:
         self.numbers: list[Any] = []  # those that may be in use
         self.given: list[Tensor] = []
         self.inputs: list[tuple[Value, int]] = []
-        self.sequences: dict[int, Value] = {}  # by id(), the values of items that stand for many
-        self.ends: dict[int, int] = {}  # by id() of such a value, id() of its second handle
+        self.lists = LongLists(self)
+        self.counters = Counters(self)
         self.stepped = False  # whether a loop over an extent has begun
         self.n_ops = 0
         self.error = Asked(self.fill)
@@ -237,6 +326,8 @@ class Run:
         if value.serial == self.serial:
             if value.index == NOT_RECORDED:
                 self.record_part(value)
+            if id(value) in self.lists.wholes:
+                raise Unroll
             return int(value.index)
         key = self.outside_key(value, handle)
         found = self.shared.captured.get(key)
@@ -320,6 +411,8 @@ class Run:
 
     def refuse_shown(self) -> None:
         """Raise ExploreError if a value was printed or formatted."""
+        if self.shown_at is not None and self.counters.give_up():
+            raise Again
         if self.shown_at is not None:
             raise ExploreError(
                 "explore: a value was printed or formatted, which a static graph does not do. "
@@ -344,24 +437,15 @@ class Run:
                 f"explore: {prim.name} calls the user's code, and has no static graph; make the "
                 "graph under torch.no_grad()"
             )
-        if self.sequences and any(map(self.is_sequence, tensors)):
-            return self.joined(prim, tensors)
+        if self.lists.is_long(tensors):
+            return self.lists.op(prim, tensors)
+        args = [self.own_number(a) for a in args]
+        program, outs, rows = self.typed(prim, tensors, args)
         values = [_hot.refreshed(t) for t in tensors]
         ids = tuple([self.id_of(v, t) for v, t in zip(values, tensors, strict=True)])
-        hints = [self.hint_type(v) for v in values]
-        before, self.trace.symbolic = self.trace.symbolic, None
-        try:
-            program, outs = prim.typed(hints, [hint_of(a) for a in args])
-        except ShapeError:
-            self.fit_hints(prim, values, hints, args)
-            raise
-        finally:
-            self.trace.symbolic = before
-        shapes = [v.type.shape for v in values]
         site = current_site()
         handles, outputs = [], []
-        for (row, dtype), hint in zip(program.outs, outs, strict=True):
-            extents = tuple([over_rule(e, shapes, args) for e in row])
+        for (_, dtype), extents, hint in zip(program.outs, rows, outs, strict=True):
             info = Info(extents, dtype, tuple(hint.shape))
             number = self.shared.new_id(info)
             outputs.append(number)
@@ -383,6 +467,114 @@ class Run:
             _note_view(handles[0], tensors[0], prim, own)
         wrap = prim.result_wrap()
         return handles[0] if wrap is None else wrap(handles)
+
+    def own_number(self, a: Any) -> Any:
+        """A number of a call, known to the run: a question may come before the op is recorded."""
+        if isinstance(a, Extent) and not self.is_of_inputs(a.expr):
+            return noted(Extent(a.expr, a.hint, self))
+        return a
+
+    def typed(
+        self, prim: Any, tensors: list[Tensor], args: list[Any]
+    ) -> tuple[Any, list[Any], list[tuple[Expr, ...]]]:
+        """(pattern of an op, the types of the results, their extents for all sizes).
+
+        Comparisons of sizes on which the extents depend are questions.
+        """
+        asked: set[Any] = set()
+        while True:
+            values = [_hot.refreshed(t) for t in tensors]
+            for v, t in zip(values, tensors, strict=True):
+                self.id_of(v, t)
+            hints = [self.hint_type(v) for v in values]
+            shapes = [v.type.shape for v in values]
+            before, self.trace.symbolic = self.trace.symbolic, None
+            try:
+                program, outs = prim.typed(hints, [hint_of(a) for a in args])
+            except ShapeError:
+                self.trace.symbolic = before
+                self.fit_hints(prim, values, hints, args)
+                raise
+            finally:
+                self.trace.symbolic = before
+            guards = self.comparisons(prim, program, hints, shapes, args)
+            new = next((k for k in guards if k not in asked), None)
+            if new is None:
+                return program, outs, self.extents_of(prim, program, shapes, args)
+            asked.add(new)
+            before_op, self.progress = self.progress, (prim, len(asked))
+            try:
+                self.rely(*guards[new])
+            finally:
+                self.progress = before_op
+
+    def comparisons(
+        self, prim: Any, program: Any, types: Any, shapes: Any, args: Any
+    ) -> dict[Any, Guard]:
+        """The comparisons of sizes on which the extents of an op's results depend."""
+        if getattr(prim, "elementwise", False):
+            return {}
+        if getattr(prim, "is_slice", False):
+            return {
+                k: (LT, a.expr, 0, a.hint < 0)
+                for k, a in enumerate(args)
+                if isinstance(a, Extent) and not self.is_not_negative(a)
+            }
+        if not program.guards:
+            return {}
+        leaves = {x for guard in program.guards for e in guard[1:3] for x in leaves_of(e)}
+        symbols = {x for x in leaves if type(over_rule(x, shapes, args)) is tuple}
+        key = id(program), tuple(sorted(symbols))
+        known = self.shared.facts.patterns
+        if key not in known:
+            before, self.trace.symbolic = self.trace.symbolic, None
+            try:
+                numbers = [hint_of(a) for a in args]
+                found = comparisons_that_matter(prim, program, types, numbers, symbols)
+            finally:
+                self.trace.symbolic = before
+            known[key] = program, found  # the program too, so that the id stays taken
+        over = {
+            guard: (guard[0], *[over_rule(e, shapes, args) for e in guard[1:3]], guard[3])
+            for guard in known[key][1]
+        }
+        return {
+            guard: (op, a, b, outcome)
+            for guard, (op, a, b, outcome) in over.items()
+            if a != b and (type(a) is tuple or type(b) is tuple)
+        }
+
+    def is_not_negative(self, number: Extent) -> bool:
+        """Whether a number is known not to be below 0."""
+        return is_not_negative(number.expr, self.natural)
+
+    def rely(self, op: int, a: Expr, b: Expr, outcome: bool) -> None:
+        """Go on where a comparison has this outcome; other sizes go another way."""
+        if self.decide(op, a, b, outcome) is not outcome:
+            raise SizesDiffer(
+                "explore: the graph does not hold for sizes with which this op gives a result of "
+                "another shape"
+            )
+
+    def extents_of(
+        self, prim: Any, program: Any, shapes: list[Any], args: list[Any]
+    ) -> list[tuple[Expr, ...]]:
+        """The extents of an op's results, without what holds for the sizes of this run alone."""
+        rows = [tuple([over_rule(e, shapes, args) for e in row]) for row, _ in program.outs]
+        if getattr(prim, "elementwise", False) and len(rows) == 1:
+            chosen = broadcast([list(map(expr_of, s)) for s in shapes])
+            if len(chosen) == len(rows[0]):
+                return [tuple([functools.reduce(partial(make, MAX), row) for row in chosen])]
+        if getattr(prim, "is_slice", False):
+            dim = prim.dim % len(rows[0])
+            plain = [SymInt(a.expr, a.hint, Guards()) if isinstance(a, Extent) else a for a in args]
+            n = shapes[0][dim]
+            if isinstance(n, Extent):
+                n = SymInt(n.expr, n.hint, Guards())
+            _, start, end, step = prim.arrange([None], plain)
+            count = expr_of(bounds_for_all_sizes(n, start, end, step)[2])
+            return [(*rows[0][:dim], count, *rows[0][dim + 1 :])]
+        return rows
 
     def fit_hints(self, prim: Any, values: list[Value], hints: list[Any], args: list[Any]) -> None:
         """Begin again with a hint for a number of elements that fits what a reshape asks for.
@@ -454,22 +646,89 @@ class Run:
         return self.known_ids().issuperset(ids_of(expr))
 
     def decide(self, op: int, a: Expr, b: Expr, outcome: bool) -> bool:
-        """A comparison in the user's code: of sizes of inputs a guard, else a question."""
+        """A comparison in the user's code, a question; but where it can only have one outcome.
+
+        outcome: for the sizes of this run
+        """
         if not self.is_of_inputs(a) or not self.is_of_inputs(b):
-            return self.ask(("compare", op, a, b))
-        self.require(op, a, b, outcome, current_site())
-        return outcome
+            is_of_sizes = not self.is_vague(a) and not self.is_vague(b)
+            return self.ask(("compare", op, a, b), outcome if is_of_sizes else None)
+        facts, question = self.shared.facts, (op, a, b)
+        certain = facts.certain.get(question)
+        if certain is not None and self.probe != question:
+            self.require(*question, *certain)
+            if certain[0] is not outcome:
+                raise Elsewhere
+            return outcome
+        left, right = facts.canonical(a), facts.canonical(b)
+        if (a, b) != (left, right) and self.probe != question:
+            if left == right or not (type(left) is tuple or type(right) is tuple):
+                return outcome
+            return self.decide(op, left, right, outcome)
+        if facts.is_pinned(a, b):
+            return outcome
+        if not self.shared.asks_sizes:
+            self.pin((a, b), current_site())
+            return outcome
+        if self.probe is not None:
+            if self.probe != question or self.is_past_probe:
+                raise Probed
+            self.is_past_probe = True
+            return outcome
+        if not self.asked and question not in facts.open:
+            raise Probe(question, outcome, current_site())
+        return self.ask(("compare", op, a, b), outcome)
+
+    def known_order(self, op: int, number: Any, other: Any) -> bool | None:
+        """The answer to a comparison with the number of a turn, where the loop's bounds tell it."""
+        below_0 = op in (LT, GE) and type(other) is int and other <= 0
+        if below_0 and is_not_negative(number.expr, self.natural):
+            return op == GE
+        bounds = self.turns.get(id(number))
+        if bounds is None:
+            return None
+        _, first, stop = bounds
+        limit = expr_of(other)
+        if limit == stop and op in (LT, GE, NE, EQ):
+            return op in (LT, NE)
+        if type(first) is int and first >= 0:
+            below = type(limit) is int and limit <= first
+            if below and (op in (GE, LT) or limit < first):
+                return op in (GE, GT, NE)
+            if type(limit) is tuple and limit[0] == NEG and op in (GE, LT):
+                return op == GE if is_not_negative(limit[1], self.natural) else None
+        return None
+
+    def is_vague(self, expr: Expr) -> bool:
+        """Whether an expression has no number that belongs to the sizes of this run."""
+        ids = set(ids_of(expr)) - self.known_ids()
+        return not self.vague.isdisjoint(ids) or (self.turned and bool(ids))
+
+    def pin(self, exprs: tuple[Expr, ...], site: Site) -> None:
+        """Fix the sizes of inputs in expressions to those of the example."""
+        pinned = self.shared.facts.pinned
+        new = [d for e in exprs for d in dims_of(e) if d not in pinned]
+        for d in new:
+            pinned[d] = (self.shared.info[d[1]].hint[d[2]], site)
+            self.shared.guards[EQ, d, pinned[d][0]] = (True, site)
+        if new and (self.asked or self.probe is not None or self.is_resized()):
+            raise Again
+
+    def is_resized(self) -> bool:
+        """Whether the run has other sizes than the example."""
+        return any(n != self.shared.info[i].hint[axis] for (_, i, axis), n in self.sizes.items())
 
     def fix(self, expr: Expr, hint: Any) -> Any:
         """A number that the user's code needs as a plain number."""
         if not self.is_of_inputs(expr):
+            if self.counters.give_up():
+                raise Again
             raise ExploreError(
                 "explore: Python needs the value of a number that was read from a tensor "
                 "(range, int, float, an index of a list): a static graph would freeze it. Use "
                 "tensor ops, or a comparison"
             )
-        if type(expr) is tuple:
-            self.require(EQ, expr, hint, True, current_site())
+        self.pin((expr,), current_site())
         return hint
 
     def number(self, tensor: Tensor) -> Any:
@@ -479,6 +738,7 @@ class Run:
         if category == 0:
             return self.ask(("value", self.id_of(value, tensor)))
         number = self.shared.new_id(Info(None, category))
+        self.vague.add(number)
         self.add(ReadNumber(number, self.id_of(value, tensor), current_site()))
         if category == 1:
             place = _place(current_site())
@@ -509,8 +769,7 @@ class Run:
             a, b = expr[1:]
             whole_parts = max(number_category(e, self.shared.info) for e in (a, b)) == 1
             if whole_parts and (how != "trunc" or self.decide(GE, expr, 0, number.hint >= 0)):
-                hints = {i: self.shared.info[i].hint for i in ids_of(expr)}
-                top, below = [Extent(e, evaluate(e, hints, ()), self) for e in (a, b)]
+                top, below = [Extent(e, size_of(e, self.sizes), self) for e in (a, b)]
                 return -(-top // below) if how == "ceil" else top // below
         return ROUNDING[how](self.fix(expr, number.hint))
 
@@ -520,28 +779,39 @@ class Run:
             return Steps(self, 0, x.shape[0], 1, PartsAlong.of(self, x, 0, False, ()))
         return iter([x.select(0, i) for i in range(x.shape[0])])
 
-    def parts_along(self, x: Tensor, dim: int, keeps_dim: bool) -> PartsAlong | None:
-        """The parts of a tensor along a dim whose extent is a symbol; None for a fixed tuple."""
+    def parts_along(self, x: Tensor, dim: int, keeps_dim: bool, size: Any = 1) -> PartsAlong | None:
+        """The parts of a tensor along a dim whose extent is a symbol; None for a fixed tuple.
+
+        size: the extent of each part, but of the last, which may be smaller
+        """
         extent = x.shape[dim]
         if not self.keeps_loops or not isinstance(extent, Extent) or not asked_by_user():
             return None
         info = self.shared.info[self.id_of(_hot.refreshed(x), x)]
         assert info.extents is not None
-        extents, hint = list(info.extents), list(info.hint)
-        extents[dim : dim + 1] = hint[dim : dim + 1] = [1] if keeps_dim else []
+        extents, hint = list(info.extents), [hint_of(n) for n in x.shape]
+        if keeps_dim:
+            extents[dim], hint[dim] = expr_of(size), hint_of(size)
+        else:
+            del extents[dim], hint[dim]
         part = Info(tuple(extents), info.dtype, tuple(hint))
         handles = []
-        for k in range(int(hint_of(extent))):
+        for k in range(-(-int(hint_of(extent)) // max(int(hint_of(size)), 1))):
             value = _hot.symbolic_value(self.type_of(part, x.device), self.serial, NOT_RECORDED)
             value.error = self.error
             self.parts_asked[id(value)] = (value, x, dim, k, keeps_dim)
             handles.append(_hot.wrap(value))
-        return PartsAlong.of(self, x, dim, keeps_dim, handles)
+        return PartsAlong.of(self, x, dim, keeps_dim, handles, size)
 
     def record_part(self, value: Value) -> None:
-        """Record a part of which a tuple holds a handle.  This fixes the number of parts."""
+        """Record an item of a list; or a part in a tuple, which fixes the number of parts."""
+        item = self.lists.item(value)
+        if item is not None:
+            value.index = _hot.refreshed(item).index
+            self.live.append(value)
+            return
         _, x, dim, k, keeps_dim = self.parts_asked[id(value)]
-        int(x.shape[dim])
+        self.fix(expr_of(x.shape[dim]), hint_of(x.shape[dim]))
         part = ops.narrow(x, dim, k, 1) if keeps_dim else ops.select(x, dim, k)
         value.index = _hot.refreshed(part).index
         self.live.append(value)
@@ -549,8 +819,8 @@ class Run:
     def counter(self, start: Any) -> Extent:
         """A number that begins with `start` and is a slot of snapshots."""
         self.stepped = True
-        number = self.shared.new_id(Info(None, 1))
-        self.add(Compute(number, expr_of(start)))
+        number = self.computed(expr_of(start), 1)
+        self.vague.add(number)
         return Extent((ARG, number), hint_of(start), self)
 
     def ran_through(self, at: Extent, turns: int) -> None:
@@ -558,6 +828,7 @@ class Run:
 
         A list of all items then fits what the loop went over, also while exploring.
         """
+        self.turned = self.turned or at.hint != turns
         for value in self.live:
             shape = tuple(value.type.shape)
             own = [
@@ -584,22 +855,46 @@ class Run:
 
     # -- points -----------------------------------------------------------------------------
 
-    def ask(self, question: tuple[Any, ...]) -> bool:
-        """The answer to a question: by the script, and False where the script has ended."""
+    def ask(self, question: tuple[Any, ...], outcome: bool | None = None) -> bool:
+        """The answer to a question: by the script, and where the script has ended, by the sizes.
+
+        outcome: the answer that the sizes of this run give; None for a question about values
+        """
+        if self.probe is not None:
+            raise Probed
         self.refuse_shown()
         place = self.asked
         self.asked += 1
         self.shared.questions[0] += 1
         if self.shared.questions[0] > MOST_QUESTIONS and self.stepped and self.keeps_loops:
             raise Unroll
-        replayed = place < len(self.script)
+        script = self.script
+        replayed = place < len(script)
+        if replayed and outcome is not None and script[place] is not outcome:
+            raise Elsewhere
+        compared = question[1:] if outcome is not None else ()
+        of_inputs = bool(compared) and all(map(self.is_of_inputs, compared[1:]))
         point = self.arrive(question, replayed)
         if not replayed:
-            self.shared.scripts.append((*self.script, True))
-            self.script = (*self.script, False)
+            first = bool(outcome)
+            other, path = (*script, not first), list(self.path)
+            if of_inputs:
+                path.append((*compared, not first))
+            focus = None
+            if compared:
+                focus = tuple(d for e in compared[1:] for d in dims_of(e)) if of_inputs else ()
+            end = point.answers[not first]
+            self.shared.scripts.append(Pending(other, self.sizes, tuple(path), focus, end))
+            self.script = (*script, first)
         answer = self.script[place]
-        fresh = not replayed or place == len(self.script) - 1
-        self.stretch = point.answers[answer] if fresh else Stretch()
+        if of_inputs:
+            self.path.append((*compared, answer))
+        if not replayed or place == len(self.script) - 1:
+            self.stretch = point.answers[answer]
+            self.stretch.items.clear()  # of a run with other sizes, which has failed
+            self.stretch.end = None
+        else:
+            self.stretch = Stretch()
         return answer
 
     def arrive(self, question: tuple[Any, ...], replayed: bool) -> Point:
@@ -609,6 +904,20 @@ class Run:
             question = (*question[:2], *[self.as_number(e) for e in question[2:]])
         self.shorten_lists(question)
         shot = self.snapshot(question)
+        if shared.keeps_loops and shot.names:
+            if self.counters.turn(shot):
+                shot = self.snapshot(question)
+            if self.counters.found(shot):
+                raise Again
+        place = (shot.key, tuple([type(s) is Value for s in shot.slots]))
+        if question[0] == "compare":
+            sizes = tuple([None if _is_number(e) else e for e in question[2:]])
+            if place in shared.facts.loose:
+                question = (*question[:2], *[self.as_number(e, True) for e in question[2:]])
+                shot = self.snapshot(question)
+            elif shared.asked_at.setdefault(place, sizes) != sizes:
+                shared.facts.loose.add(place)
+                raise Again
         site = current_site()
         slots = list(shot.slots)
         kinds = tuple([type(s) is Value for s in slots])
@@ -625,6 +934,9 @@ class Run:
         if known is not None:
             if shared.fine[known] != fine:
                 self.widen(coarse, slots, shared.fine[known])
+                shared.begins_again = True
+                if replayed:
+                    raise Again
             point = shared.points[known]
             if not replayed:
                 self.stretch.end = Go(known, tuple([self.slot_id(s) for s in slots]))
@@ -649,8 +961,11 @@ class Run:
     ) -> Point:
         """A point that no run has come to before."""
         shared = self.shared
-        if len(shared.points) >= MOST_POINTS and self.stepped and shared.keeps_loops:
-            raise Unroll
+        if self.stepped and shared.keeps_loops:
+            row = shared.at_place
+            row[_place(site)] = row.get(_place(site), 0) + 1
+            if len(shared.points) >= MOST_POINTS or row[_place(site)] > MOST_AT_PLACE:
+                raise Unroll
         if len(shared.points) >= MOST_POINTS:
             raise ExploreError(
                 f"explore: more than {MOST_POINTS} questions, and none of them with the Python "
@@ -668,7 +983,7 @@ class Run:
                 extents = tuple(
                     [(DIM, number, a) if (k, a) in wide else e for a, e in enumerate(info.extents)]
                 )
-                info = Info(extents, info.dtype, info.hint)
+                info = Info(extents, info.dtype, tuple([hint_of(n) for n in slot.type.shape]))
             else:
                 info = Info(None, info.dtype, (slot.hint,))
             params.append(shared.new_id(info))
@@ -691,14 +1006,13 @@ class Run:
         return point
 
     def widen(self, coarse: Any, slots: list[Any], fine: tuple[Any, ...]) -> None:
-        """Begin again, with fresh symbols for the extents that differ here."""
+        """Note the extents that differ here: the next attempt has fresh symbols for these."""
         wide = self.shared.wide.setdefault(coarse, set())
         values = [(k, s) for k, s in enumerate(slots) if type(s) is Value]
         for (k, slot), others in zip(values, fine, strict=True):
             for a, (e, other) in enumerate(zip(self.extents(slot), others, strict=True)):
                 if other is not None and e != other:
                     wide.add((k, a))
-        raise Again
 
     def extents(self, slot: Any) -> tuple[Expr, ...]:
         """The extents of a slot; none of a number."""
@@ -714,12 +1028,18 @@ class Run:
             if type(slot) is Value:
                 slot.index = number
                 info = self.shared.info[number]
-                slot.type = self.type_of(info, slot.type.device)
+                if any(map(self.is_vague, map(expr_of, slot.type.shape))):
+                    self.vague.add(number)
+                hint = tuple([hint_of(n) for n in slot.type.shape])
+                slot.type = self.type_of(Info(info.extents, info.dtype, hint), slot.type.device)
             else:
+                if self.is_vague(slot.expr):
+                    self.vague.add(number)
+                if is_not_negative(slot.expr, self.natural):
+                    self.natural.add(number)
                 slot.expr = (ARG, number)
-                (slot.hint,) = self.shared.info[number].hint
         mine = {id(s) for s in slots if type(s) is Value}
-        mine |= set(self.sequences)
+        mine |= set(self.lists.wholes)
         for value, first in self.inputs:  # which the call keeps alive, used or not
             if id(value) not in mine:
                 value.index = first
@@ -728,23 +1048,31 @@ class Run:
         used = {id(s) for s in slots if type(s) is not Value}
         self.numbers[:] = [n for n in self.numbers if id(n) in used]
 
-    def as_number(self, expr: Expr) -> Expr:
-        """An expression of numbers as a single number; extents stay."""
-        if self.is_of_inputs(expr) or expr[0] == ARG:
+    def as_number(self, expr: Expr, sizes: bool = False) -> Expr:
+        """An expression of numbers as a single number.
+
+        sizes: whether this holds for sizes of inputs too
+        """
+        if _is_number(expr) or (self.is_of_inputs(expr) and not sizes):
             return expr
-        number = self.shared.new_id(Info(None, number_category(expr, self.shared.info)))
+        return (ARG, self.computed(expr, number_category(expr, self.shared.info)))
+
+    def computed(self, expr: Expr, category: int) -> int:
+        """The id of a number that is computed from numbers."""
+        number = self.shared.new_id(Info(None, category))
+        if self.is_vague(expr):
+            self.vague.add(number)
+        if category == 1 and is_not_negative(expr, self.natural):
+            self.natural.add(number)
         self.add(Compute(number, expr))
-        return (ARG, number)
+        return number
 
     def is_number(self, x: Any) -> bool:
         """Whether a number is a slot; numbers that were computed get an id."""
         if self.is_of_inputs(x.expr):
             return False
         if x.expr[0] != ARG:
-            category = 1 if isinstance(x, SymInt) else x.category
-            number = self.shared.new_id(Info(None, category))
-            self.add(Compute(number, x.expr))
-            x.expr = (ARG, number)
+            x.expr = (ARG, self.computed(x.expr, 1 if isinstance(x, SymInt) else x.category))
         return True
 
     # -- lists that grow --------------------------------------------------------------------
@@ -767,102 +1095,30 @@ class Run:
         found = {}
         for k, (items, before) in enumerate(zip(shot.lists, known, strict=True)):
             if k in growing:
-                self.shorten(items, growing[k])
+                self.lists.shorten(items, growing[k])
             elif len(items) != before:
-                last = _hot.refreshed((items or [None])[-1]) if items else None
-                if last is None:
+                last = _hot.refreshed(items[-1]) if items else None
+                if last is None or last.index == NOT_RECORDED:
                     raise Unroll
                 found[k] = shared.info[last.index]
         if found:
             growing.update(found)
             raise Again
 
-    def shorten(self, items: list[Any], info: Info) -> None:
-        """Replace the items by a tensor of all, between whose two handles the items are.
-
-        The order of the handles tells whether the list has been reversed.
-        """
-        if len(items) == 2 and self.is_sequence(items[0]) and self.is_end(items[1]):
-            return
-        begin = self.whole(items, info)
-        value = _hot.refreshed(begin)
-        end: Tensor = _hot.wrap(value)
-        self.sequences[id(value)] = value
-        self.ends[id(value)] = id(end)
-        items[:] = [begin, end]
-
-    def whole(self, items: list[Any], info: Info) -> Tensor:
-        """A tensor of all items, along a new dim 0."""
-        parts = []
-        rest = iter(items)
-        for x in rest:
-            if not self.is_sequence(x):
-                parts.append(ops.unsqueeze(x, 0))
-                continue
-            value = _hot.refreshed(x)
-            other = next(rest, None)
-            reverse = self.is_end(x)
-            if other is None or other.value is not value or self.is_end(other) is reverse:
-                raise Unroll  # a part of a list
-            parts.append(ops.flip(self.twin(value), (0,)) if reverse else self.twin(value))
-        if not parts:
-            assert info.extents is not None
-            if any(n for e in info.extents for n in ids_of(e) if n not in self.known_ids()):
-                raise Unroll
-            shape = [
-                Extent(e, n, self) if type(e) is tuple else e
-                for e, n in zip(info.extents, info.hint, strict=True)
-            ]
-            parts = [ops.full((0, *shape), 0, dtype=info.dtype)]
-        joined = parts[0] if len(parts) == 1 else ops.cat(parts, 0)
-        return self.twin(_hot.refreshed(joined))
+    def is_recorded_now(self, value: Value) -> bool:
+        """Record an item of a list that a name holds; whether the value is one."""
+        if value.index != NOT_RECORDED or id(value) not in self.lists.ends:
+            return any(value is v for v in self.live)
+        self.record_part(value)
+        return True
 
     def is_computed(self, x: Any) -> bool:
         """Whether x is a tensor that this run has computed."""
         return type(x) is Tensor and x.value.serial == self.serial
 
-    def twin(self, value: Value) -> Tensor:
-        """A handle on the same result that is no view, and no item of a list."""
-        made = _hot.symbolic_value(value.type, self.serial, value.index)
-        made.error = self.error
-        self.live.append(made)
-        handle: Tensor = _hot.wrap(made)
-        return handle
-
     def known_ids(self) -> set[int]:
         """The ids that are known at each place of the program."""
         return {number for _, number in self.inputs}
-
-    def is_sequence(self, x: Any) -> bool:
-        """Whether an item of a list stands for many."""
-        return bool(self.sequences) and type(x) is Tensor and id(x.value) in self.sequences
-
-    def is_end(self, x: Any) -> bool:
-        """Whether an item is the second handle on a value that stands for many."""
-        return type(x) is Tensor and self.ends.get(id(x.value)) == id(x)
-
-    def length_of(self, items: list[Any]) -> Any:
-        """The length of a list with such items."""
-        n: Any = 0
-        for x in items:
-            if not self.is_sequence(x):
-                n = n + 1
-            elif not self.is_end(x):
-                n = n + x.shape[0]
-        return n
-
-    def joined(self, prim: Any, tensors: list[Tensor]) -> Any:
-        """The result of an op on a list with an item that stands for many."""
-        if prim.name not in ("stack", "cat"):
-            raise Unroll
-        first = next(x for x in tensors if self.is_sequence(x))
-        rank = first.dim() - 1
-        joined = self.whole(tensors, self.shared.info[_hot.refreshed(first).index])
-        dim = prim.dim
-        if prim.name == "stack":
-            return ops.movedim(joined, 0, dim)
-        dim = dim + rank if dim < 0 else dim
-        return ops.flatten(ops.movedim(joined, 0, dim), dim, dim + 1)
 
     def snapshot(self, question: tuple[Any, ...], loose: bool = False) -> Any:
         """The state of the Python program."""
@@ -879,34 +1135,45 @@ class Run:
             for entry in trace.touched
             if isinstance(entry[1], int) or entry[1].serial != self.serial
         ]
-        known = {id(v) for v in self.live}
+        known = {id(v) for v in self.live}  # of which there are more as items are recorded
 
         def hidden(seen: set[int]) -> list[Value]:
             seen |= {id(v) for v, _ in self.inputs}
-            lists = self.sequences
+            own = (self.lists.wholes, self.lists.ends)
             return [
                 v
                 for v in self.live
-                if id(v) not in seen and sys.getrefcount(v) > _ALONE + (id(v) in lists)
+                if id(v) not in seen and sys.getrefcount(v) > _ALONE + sum(id(v) in x for x in own)
             ]
 
         def hidden_numbers(seen: set[int]) -> list[Any]:
-            return [n for n in self.numbers if id(n) not in seen and sys.getrefcount(n) > _ALONE]
+            return [
+                n
+                for n in self.numbers
+                if id(n) not in seen and sys.getrefcount(n) > _ALONE + (id(n) in self.turns)
+            ]
 
         asked = [("question", *question[:2])] if question[0] == "compare" else []
-        numbers = [e for e in question[2:] if type(e) is tuple and e[0] == ARG]
+        numbers = [e for e in question[2:] if _is_number(e)]
         wrapped = [_Holder(e) for e in numbers]
         noted_ids = {id(n) for n in self.numbers if not self.is_of_inputs(n.expr)}
         lists = hidden_lists(self.before, self.is_computed, lambda x: id(x) in noted_ids)
         values = [v for v in self.live if question[0] == "value" and v.index == question[1]]
         handles = [_hot.wrap(v) for v in values]
-        also = [asked, id(trace.mode), [id(m) for m in trace.modules], wrapped, handles]
+        also = [
+            asked,
+            repr(self.progress),
+            id(trace.mode),
+            [id(m) for m in trace.modules],
+            wrapped,
+            handles,
+        ]
         del values
         try:
             shot = take(
                 frames,
                 also,
-                lambda v: v.serial == self.serial and id(v) in known,
+                lambda v: v.serial == self.serial and (id(v) in known or self.is_recorded_now(v)),
                 self.outside_key,
                 self.is_number,
                 hidden,
@@ -914,6 +1181,8 @@ class Run:
                 [*hidden_iterators(self.before), *lists],
                 self,
                 loose,
+                self.is_computed,
+                self.lists.shown,
             )
         except TooMuch:
             raise ExploreError("explore: the function refers to too many Python objects") from None
@@ -923,6 +1192,11 @@ class Run:
 def _place(site: Site) -> Any:
     """A place in the code, equal in each run."""
     return site.code, site.lasti
+
+
+def _is_number(expr: Expr) -> bool:
+    """Whether an expression is a single number of the graph."""
+    return type(expr) is tuple and expr[0] == ARG
 
 
 class _Holder:

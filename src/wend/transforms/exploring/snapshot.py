@@ -19,6 +19,7 @@ from wend.core import _hot
 from wend.core._hot import Tensor, Value
 from wend.core._types import TensorType
 from wend.core.symbolic import SymInt, SymNumber
+from wend.transforms.exploring.counters import is_counter
 from wend.transforms.exploring.loops import STEPPING, PartsAlong
 
 __all__ = ["Snapshot", "TooMuch", "hidden_iterators", "hidden_lists", "take"]
@@ -59,14 +60,35 @@ class Snapshot:
     key: equal where the state is equal but for the slots
     slots: the computed values, and the numbers that depend on values, each once
     lists: of a loose snapshot, the lists of computed tensors
+    names: names of functions that hold numbers: (frame, name, number, place in the key)
     """
 
-    __slots__ = ("key", "lists", "slots")
+    __slots__ = ("key", "lists", "names", "slots")
 
-    def __init__(self, key: tuple[Any, ...], slots: list[Any], lists: list[list[Any]]) -> None:
+    def __init__(
+        self,
+        key: tuple[Any, ...],
+        slots: list[Any],
+        lists: list[list[Any]],
+        names: list[tuple[Any, str, Any, int]],
+    ) -> None:
         self.key = key
         self.slots = slots
         self.lists = lists
+        self.names = names
+
+    def but_names(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """(the key without the numbers that names hold, these numbers)."""
+        tokens = list(self.key)
+        found = []
+        for _, _, x, place in self.names:
+            found.append(tokens[place])
+            tokens[place] = "float" if _is_float(x) else "int"
+        return tuple(tokens), tuple(found)
+
+
+def _is_float(x: Any) -> bool:
+    return type(x) is float or (isinstance(x, SymNumber) and x.category == 2)
 
 
 class _Walker:
@@ -75,6 +97,7 @@ class _Walker:
     is_slot: whether a value was computed by the run
     outside_key: a key for a value from outside
     is_number: whether a number depends on values
+    is_computed: whether x is a tensor that the run has computed     shown: what is seen of a list
     """
 
     def __init__(
@@ -83,7 +106,11 @@ class _Walker:
         outside_key: Callable[[Value, Tensor], Any],
         is_number: Callable[[Any], bool],
         loose: bool,
+        is_computed: Callable[[Any], bool],
+        shown: Callable[[list[Any]], list[Any]],
     ) -> None:
+        self.is_computed = is_computed
+        self.shown = shown
         self.loose = loose
         self.lists: list[list[Any]] = []
         self.is_slot = is_slot
@@ -128,8 +155,12 @@ class _Walker:
             return None
         if kind is PartsAlong:
             tokens.append((kind, x.dim, x.keeps_dim))
-            return [x.tensor]
-        if kind in (list, tuple, deque) or (isinstance(x, tuple) and hasattr(x, "_fields")):
+            return [x.tensor, x.size]
+        if kind is list:
+            items = self.shown(x)
+            tokens.append((kind, _len(items)))
+            return items
+        if kind in (tuple, deque) or (isinstance(x, tuple) and hasattr(x, "_fields")):
             tokens.append((kind, _len(x)))
             return list(x)
         if isinstance(x, dict):
@@ -139,10 +170,6 @@ class _Walker:
             tokens.append((kind, tuple(sorted(map(repr, x)))))
             return None
         return self.other(x, kind)
-
-    def is_computed(self, x: Any) -> bool:
-        """Whether x is a tensor that the run has computed."""
-        return type(x) is Tensor and self.is_slot(_hot.refreshed(x))
 
     def number(self, x: Any) -> None:
         """A number of the explored function."""
@@ -242,7 +269,9 @@ def take(
     hidden_numbers: Callable[[set[int]], list[Any]],
     iterators: list[Any],
     but: Any,
-    loose: bool = False,
+    loose: bool,
+    is_computed: Callable[[Any], bool],
+    shown: Callable[[list[Any]], list[Any]],
 ) -> Snapshot:
     """The snapshot of these frames, outermost first.
 
@@ -251,14 +280,18 @@ def take(
     hidden_numbers(ids): likewise, the numbers
     iterators: those of loops that are running
     loose: whether lists of computed tensors are alike, whatever their lengths
+    is_computed: whether x is a tensor that the run has computed     shown: what is seen of a list
     """
-    walker = _Walker(is_slot, outside_key, is_number, loose)
+    walker = _Walker(is_slot, outside_key, is_number, loose, is_computed, shown)
     walker.seen[id(but)] = 0
+    counted: list[tuple[Any, str, Any, int]] = []
     for frame in frames:
         walker.tokens.append((frame.f_code, place_in(frame)))
         names = frame.f_locals
         walker.tokens.append(tuple(names))
-        for x in names.values():
+        for name, x in names.items():
+            if is_counter(x) and not str(frame.f_globals.get("__name__")).startswith("wend."):
+                counted.append((frame, name, x, _len(walker.tokens)))
             walker.walk(x)
     for x in also:
         walker.walk(x)
@@ -270,7 +303,7 @@ def take(
             walker.slots.append(value)
         for number in hidden_numbers({id(s) for s in walker.slots}):
             walker.number(number)
-    return Snapshot(tuple(walker.tokens), walker.slots, walker.lists)
+    return Snapshot(tuple(walker.tokens), walker.slots, walker.lists, counted)
 
 
 def hidden_lists(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from wend.core.provenance import Site
 from wend.transforms.exploring.program import (
     Compute,
     Fail,
@@ -25,6 +26,7 @@ __all__ = [
     "END",
     "Bind",
     "Branch",
+    "Check",
     "Nested",
     "Outcome",
     "Repeat",
@@ -42,6 +44,18 @@ class Bind:
 
     names: tuple[int, ...]
     values: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Check:
+    """A question with an answer for which the program ends in an error.
+
+    goes_on: the other answer
+    """
+
+    question: tuple[Any, ...]
+    goes_on: bool
+    site: Site | None
 
 
 @dataclass(slots=True)
@@ -68,7 +82,7 @@ class Outcome:
 class Nested:
     """Items and nested statements in order, and the outcome."""
 
-    items: list[Item | Bind | Branch | Repeat] = field(default_factory=list)
+    items: list[Item | Bind | Branch | Check | Repeat] = field(default_factory=list)
     outcome: Outcome = field(default_factory=lambda: Outcome({}))
 
 
@@ -241,18 +255,25 @@ class _Builder:
             sides.append(side)
         question = self.points[point].question
         assert question is not None
-        self.merge(region, question, sides[0], sides[1])
+        self.merge(region, question, sides[0], sides[1], self.points[point].site)
         if join is not None and join not in stops and list(region.outcome.values) == [join]:
             values = _all_known(region.outcome.values[join])
             self.arrive(region, join, values, stops)
 
     def merge(
-        self, region: Nested, question: tuple[Any, ...], on_false: Nested, on_true: Nested
+        self,
+        region: Nested,
+        question: tuple[Any, ...],
+        on_false: Nested,
+        on_true: Nested,
+        site: Site | None = None,
     ) -> None:
         """Append a branch of two regions."""
         sides = (on_false, on_true)
         if not on_false.outcome.values or not on_true.outcome.values:
             left = on_false if on_false.outcome.values else on_true  # the second ends in an error
+            if question[0] == "compare" and left.outcome.values:
+                region.items.append(Check(question, left is on_true, site))
             region.items.extend(left.items)
             region.outcome = left.outcome
             return

@@ -10,7 +10,7 @@ from wend.core.provenance import Site
 from wend.core.symbolic import ARG, DIM, NEG, OPERATORS, Expr
 from wend.transforms.exploring.program import Apply, Compute, Draw, Fail, Give, Go, StaticGraph
 
-__all__ = ["expression", "lines", "type_text"]
+__all__ = ["expression", "lines", "place", "type_text"]
 
 _SIGNS = {
     "ADD": "+",
@@ -118,11 +118,17 @@ def _item(program: StaticGraph, item: Any) -> str:
     return f"%{item.output}: {type_text(program, item.output)} = item(%{item.value})"
 
 
-def _place(site: Site | None) -> str:
-    text = getattr(site, "text", "")  # of a program from a file
-    if text:
-        return f"  # {text}"
+def place(site: Site | None) -> str:
+    """The file, line and module of a site; "" where these are not known."""
+    known = getattr(site, "text", "")  # of a program from a file
+    if known:
+        return str(known)
     if site is None or site.code is None:
         return ""
     name = os.path.basename(site.code.co_filename)
-    return f"  # {name}:{site.line}" + (f" ({site.module})" if site.module else "")
+    return f"{name}:{site.line}" + (f" ({site.module})" if site.module else "")
+
+
+def _place(site: Site | None) -> str:
+    found = place(site)
+    return f"  # {found}" if found else ""

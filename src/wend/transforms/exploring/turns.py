@@ -111,9 +111,10 @@ class _Match:
         self.known: dict[int, int] = {}
         self.empty: dict[int, Info] = {}
         self.equal = {
-            a: b
+            pair
             for (op, a, b), (outcome, _) in program.guards.items()
-            if (op, outcome) in ((EQ, True), (NE, False)) and type(a) is tuple and a[0] == DIM
+            if (op, outcome) in ((EQ, True), (NE, False))
+            for pair in ((a, b), (b, a))
         }
         self.outside = {*program.inputs, *(c.id for c in program.captured), *first.params}
 
@@ -161,7 +162,7 @@ class _Match:
 
     def agree(self, mine: Expr, other: Expr) -> bool:
         """Whether two extents are equal, by a guard if not as expressions."""
-        return self.alike(mine, other) or self.equal.get(mine) == other
+        return self.alike(mine, other) or (mine, other) in self.equal
 
     def stretch(self, mine: Stretch, other: Stretch, rest: Any) -> bool:
         """Whether two stretches do the same; `rest` is asked before the ends are compared."""
