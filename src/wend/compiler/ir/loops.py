@@ -127,9 +127,7 @@ class Op:
         self.wraps = False  # whether indices below 0 count from the end
         self.within = False  # whether the indexed value may be larger than its loops
         self.row_dim = 0  # of a scatter: the dim of the result along which operand 1 says the place
-        self.spent = (
-            -1
-        )  # of a host step: the operand, read by no later step, that it may write over
+        self.spent: int | None = None  # of a host step: the operand that it may write over
         self.product: Any = None  # of a contraction: see `lower.contraction`
 
     @property
