@@ -368,6 +368,10 @@ def _explore_all(
         _take(shared, pending, runs)
     if shared.begins_again:
         raise Again
+    for point in shared.points:
+        for stretch in point.answers:
+            if stretch.end is None:  # further sizes for the way have led elsewhere
+                _leave(shared, stretch)
     return list(states.values())
 
 
@@ -390,6 +394,11 @@ def _take(shared: Exploration, pending: Pending, runs: Callable[..., Run]) -> No
             _retry(shared, run, runs)
         return
     assert end is not None
+    _leave(shared, end)
+
+
+def _leave(shared: Exploration, end: Stretch) -> None:
+    """End a way that no sizes have been found for."""
     site = shared.site_of(end)
     end.items.clear()
     end.end = Fail(
