@@ -24,7 +24,7 @@ from wend.transforms.exploring import text
 from wend.transforms.exploring.attributes import Attributes, ChangedAttribute, objects_of
 from wend.transforms.exploring.conversions import conversions
 from wend.transforms.exploring.loops import symbolic_loops
-from wend.transforms.exploring.program import Fail, Give, Info, Point, StaticGraph, Stretch
+from wend.transforms.exploring.program import Fail, Give, Go, Info, Point, StaticGraph, Stretch
 from wend.transforms.exploring.recording import (
     Again,
     Draws,
@@ -372,6 +372,11 @@ def _explore_all(
         for stretch in point.answers:
             if stretch.end is None:  # further sizes for the way have led elsewhere
                 _leave(shared, stretch)
+    ends = [stretch.end for point in shared.points for stretch in point.answers]
+    if all(isinstance(end, Go) for end in ends):
+        raise ExploreError(
+            f"explore: {search.title}: a loop has no end, or counts in Python without a bound"
+        )
     return list(states.values())
 
 
