@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import dis
+import functools
 import sys
 import types
 from functools import partial
@@ -22,9 +23,30 @@ _ENDS = ("STORE_", "POP_TOP", "RETURN_", "FOR_ITER", "RESUME", "DELETE_")
 Name = tuple[types.CodeType, str]
 
 
-def is_counter(x: Any) -> bool:
-    """Whether a name with this value may become a number of the graph."""
-    return type(x) in (int, float) or isinstance(x, (SymInt, SymNumber))
+def is_counter(frame: Any, name: str, x: Any) -> bool:
+    """Whether a name with this value may become a number of the graph.
+
+    The name of a `for` tells how far Python's own iterator is, which snapshots cannot see.
+    """
+    if type(x) not in (int, float) and not isinstance(x, (SymInt, SymNumber)):
+        return False
+    return name not in _names_of_loops(frame.f_code)
+
+
+@functools.cache
+def _names_of_loops(code: types.CodeType) -> frozenset[str]:
+    """The names that the `for` statements of a function set."""
+    found = set()
+    wanted = 0
+    for step in dis.get_instructions(code):
+        if step.opname == "FOR_ITER":
+            wanted = 1
+        elif wanted and step.opname.startswith("UNPACK_"):
+            wanted += (step.arg or 0) & 0xFF
+        elif wanted and step.opname.startswith("STORE_"):
+            found.update([step.argval] if isinstance(step.argval, str) else step.argval or ())
+            wanted -= 1
+    return frozenset(found)
 
 
 class Counters:

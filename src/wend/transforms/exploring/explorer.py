@@ -24,7 +24,7 @@ from wend.transforms.exploring import text
 from wend.transforms.exploring.attributes import Attributes, ChangedAttribute, objects_of
 from wend.transforms.exploring.conversions import conversions
 from wend.transforms.exploring.loops import symbolic_loops
-from wend.transforms.exploring.program import Fail, Give, Info, Point, StaticGraph, Stretch
+from wend.transforms.exploring.program import Fail, Give, Go, Info, Point, StaticGraph, Stretch
 from wend.transforms.exploring.recording import (
     Again,
     Draws,
@@ -368,6 +368,15 @@ def _explore_all(
         _take(shared, pending, runs)
     if shared.begins_again:
         raise Again
+    for point in shared.points:
+        for stretch in point.answers:
+            if stretch.end is None:  # further sizes for the way have led elsewhere
+                _leave(shared, stretch)
+    ends = [stretch.end for point in shared.points for stretch in point.answers]
+    if all(isinstance(end, Go) for end in ends):
+        raise ExploreError(
+            f"explore: {search.title}: a loop has no end, or counts in Python without a bound"
+        )
     return list(states.values())
 
 
@@ -390,6 +399,11 @@ def _take(shared: Exploration, pending: Pending, runs: Callable[..., Run]) -> No
             _retry(shared, run, runs)
         return
     assert end is not None
+    _leave(shared, end)
+
+
+def _leave(shared: Exploration, end: Stretch) -> None:
+    """End a way that no sizes have been found for."""
     site = shared.site_of(end)
     end.items.clear()
     end.end = Fail(

@@ -290,7 +290,9 @@ def take(
         names = frame.f_locals
         walker.tokens.append(tuple(names))
         for name, x in names.items():
-            if is_counter(x) and not str(frame.f_globals.get("__name__")).startswith("wend."):
+            if is_counter(frame, name, x) and not str(frame.f_globals.get("__name__")).startswith(
+                "wend."
+            ):
                 counted.append((frame, name, x, _len(walker.tokens)))
             walker.walk(x)
     for x in also:
