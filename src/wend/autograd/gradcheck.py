@@ -407,7 +407,7 @@ def get_numerical_jacobian(
 ) -> Any:
     """Per input: the matrix (elements of the input, elements of the first result).
 
-    Of a complex input: derivatives by the real parts plus i times those by the imaginary parts.
+    For a complex input: derivatives by the real parts plus i times those by the imaginary parts.
     Raises ArgumentError for complex results.
     """
     given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)

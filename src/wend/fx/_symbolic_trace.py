@@ -51,7 +51,7 @@ _wrapped: list[tuple[dict[str, Any], str]] = []
 
 
 def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
-    """Record calls of a function by name, and do not trace into it.
+    """Record calls of a function by name, without tracing the function.
 
     fn_or_name: the name of a global or builtin of the calling module, or a function of the module;
     as a decorator it leaves the function

@@ -56,9 +56,9 @@ class _Place:
 
 
 class Graph:
-    """Nodes in order.  New nodes go to the end; a node that is there stays as it is.
+    """Nodes in order.  New nodes go to the end; a node that is there stays unchanged.
 
-    PyTorch's graphs are edited, and modules are generated from them.  This is a view of the
+    PyTorch's graphs are edited, and modules are generated from these.  This is a view of the
     program, for reading, interpreting, and building a further graph.
     """
 
@@ -201,7 +201,7 @@ class Graph:
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def node_copy(self, node: Node, arg_transform: Callable[[Node], Any] = lambda n: n) -> Node:
-        """A copy of a node of another graph.  arg_transform: from its inputs to nodes of this."""
+        """A copy of a node of another graph.  arg_transform: from inputs to nodes of this graph."""
         args = map_arg(node.args, arg_transform)
         kwargs = map_arg(node.kwargs, arg_transform)
         made = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)

@@ -178,7 +178,7 @@ class BackwardPass:
 
     def plain(self) -> bool:
         """Whether the pass only gives all leaves their gradients, and need not be recorded."""
-        if config.settings.nan_guard:  # sees what flushes compute
+        if config.settings.nan_guard:  # sees the results of flushes
             return False
         return self.inputs is None and not (self.create or self.sinks or self.anomaly)
 

@@ -230,6 +230,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     __module__ = _PUBLIC
 
     cls_to_become = Buffer  # an object of a Python class cannot become an object of a native class
+    persistent: bool
 
     def __new__(
         cls,

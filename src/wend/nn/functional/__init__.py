@@ -8,7 +8,6 @@ package's modules only sort arguments, or need several ops.
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-import wend as torch  # noqa: F401  # as in PyTorch: programs use F.torch
 from wend.frontend.toolkit import REGISTRY as _REGISTRY
 from wend.frontend.toolkit import ops as _ops
 from wend.nn.functional.activation import *
@@ -30,6 +29,8 @@ if _TYPE_CHECKING:
     def __getattr__(name: str) -> _Any:
         """The function of an op, under a name that the op's class declares."""
 
+else:
+    import wend as torch  # noqa: F401  # as in PyTorch: programs use F.torch
 
 one_hot = _ops.one_hot
 scaled_dot_product_attention = _ops.scaled_dot_product_attention

@@ -59,7 +59,7 @@ _HOOK_TABLES = (
 
 
 class _CallSignature:
-    """What `inspect.signature(module)` shows, for native calls have none: any arguments.
+    """The result of `inspect.signature(module)`: any arguments, for native calls show none.
 
     Classes are left to their `__init__`.
     """

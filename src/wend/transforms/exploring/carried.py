@@ -42,7 +42,7 @@ class Carried:
 
     @property
     def moving(self) -> list[int]:
-        """The places of all other params."""
+        """The places of all params beside these."""
         known = {*self.same, *self.twins, *self.counts, *self.lists}
         return [k for k in range(len(self.row)) if k not in known]
 

@@ -17,7 +17,7 @@ from typing import Any
 from wend.core.symbolic import ARG, SymInt, SymNumber, expr_of, hint_of
 from wend.transforms.exploring.numbers import AskedNumber, Extent, noted
 
-__all__ = ["Counters", "is_counter"]
+__all__ = ["NumbersInNames", "is_counter"]
 
 _ENDS = ("STORE_", "POP_TOP", "RETURN_", "FOR_ITER", "RESUME", "DELETE_")
 Name = tuple[types.CodeType, str]
@@ -36,7 +36,7 @@ def is_counter(frame: Any, name: str, x: Any) -> bool:
 @functools.cache
 def _names_of_loops(code: types.CodeType) -> frozenset[str]:
     """The names that the `for` statements of a function set."""
-    found = set()
+    found: set[str] = set()
     wanted = 0
     for step in dis.get_instructions(code):
         if step.opname == "FOR_ITER":
@@ -49,10 +49,10 @@ def _names_of_loops(code: types.CodeType) -> frozenset[str]:
     return frozenset(found)
 
 
-class Counters:
+class NumbersInNames:
     """The names that a run has turned into numbers.
 
-    passed: by state of the program but for numbers in names, what these were at the first arrival
+    passed: by state of the program but for numbers in names, the numbers at the first arrival
     """
 
     def __init__(self, run: Any) -> None:

@@ -40,7 +40,7 @@ from wend.transforms.exploring.recording import (
 )
 from wend.transforms.exploring.running import SizesDiffer, holds
 from wend.transforms.exploring.simplify import simplify
-from wend.transforms.exploring.sizes import Facts, SizesOfInputs, candidates, dims_of
+from wend.transforms.exploring.sizes import SizeFacts, SizesOfInputs, candidates, dims_of
 from wend.transforms.exploring.snapshot import hidden_iterators
 
 __all__ = ["ExploreError", "explore"]
@@ -48,10 +48,10 @@ __all__ = ["ExploreError", "explore"]
 Free = list[tuple[int | None, ...]]
 BATCH = 2  # the extent that stands for that of a batch while exploring with a single example
 MOST_ATTEMPTS = 200  # each of which finds further extents or lists that change in a loop
-MOST_PROBED = 4  # sizes on the other side of a comparison, for which the function fails
+MOST_PROBED = 4  # sizes on the far side of a comparison, for which the function fails
 MOST_KEPT = 16  # sizes of runs that a program tells
 MOST_RETRIED = 24  # further sizes for a stretch in which an op refuses the sizes
-#: How much of a function becomes branches and loops: each way is tried if the one before fails.
+#: How much of a function becomes branches and loops: each way is tried if the way before fails.
 LEVELS = ("loops over sizes", "questions for sizes", "nothing: what is asked fixes the sizes")
 
 
@@ -200,7 +200,7 @@ class Search:
     names: dict[int, tuple[str, str]]
     title: str
     level: int
-    facts: Facts = field(default_factory=Facts)
+    facts: SizeFacts = field(default_factory=SizeFacts)
     wide: dict[Any, set[tuple[int, int]]] = field(default_factory=dict)
     growing: dict[Any, dict[int, Info]] = field(default_factory=dict)
     converting: dict[tuple[int, str], dict[str, Any]] = field(default_factory=dict)
@@ -495,7 +495,7 @@ def _writes(run: Run) -> tuple[tuple[int, int], ...]:
             continue
         if handle.value.serial == run.serial and old.serial != run.serial:
             found.setdefault(id(handle), (run.id_of(old, handle), handle.value))
-    for captured in run.shared.captured.values():  # written by way of what shares the memory
+    for captured in run.shared.captured.values():  # written by way of tensors that share the memory
         now = _hot.refreshed(captured.tensor)
         if now.serial == run.serial:
             found.setdefault(id(captured.tensor), (captured.id, now))

@@ -1,7 +1,7 @@
 """Lists that are longer in each turn of a loop: a single tensor stands for all items.
 
 Python goes on to hold a list, whose items are handles. The first and the last stand for the first
-and the last item, and become ops when they are used. One in the middle holds the tensor of all. The
+and the last item, and become ops when they are used. The tensor in the middle holds all. The
 others stand for no item: who uses one has the loop unrolled.
 """
 
@@ -74,7 +74,7 @@ class LongLists:
             k += 1
 
     def shown(self, items: list[Any]) -> list[Any]:
-        """What snapshots see of a list."""
+        """A list as snapshots see the list."""
         if not self.is_long(items):
             return list(items)
         found: list[Any] = []

@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(slots=True)
 class Info:
-    """Facts of a value.
+    """SizeFacts of a value.
 
     extents: None for a number     dtype: of a tensor; the category of a number (0 bool to 3)
     hint: the shape that the value had while exploring

@@ -47,7 +47,7 @@ from wend.core.symtrace import over_rule
 from wend.ops.views.slicing import bounds_for_all_sizes
 from wend.transforms.exploring import numbers
 from wend.transforms.exploring.conversions import module_that_converts
-from wend.transforms.exploring.counters import Counters
+from wend.transforms.exploring.counters import NumbersInNames
 from wend.transforms.exploring.lists import NOT_RECORDED, LongLists, Unroll
 from wend.transforms.exploring.loops import PartsAlong, Steps, asked_by_user
 from wend.transforms.exploring.numbers import AskedNumber, Extent, ids_of, noted
@@ -72,7 +72,7 @@ from wend.transforms.exploring.program import (
     number_category,
 )
 from wend.transforms.exploring.running import SizesDiffer, apply
-from wend.transforms.exploring.sizes import Facts, Question, SizesOfInputs, dims_of, size_of
+from wend.transforms.exploring.sizes import Question, SizeFacts, SizesOfInputs, dims_of, size_of
 from wend.transforms.exploring.snapshot import TooMuch, hidden_iterators, hidden_lists, take
 from wend.transforms.levels import _note_view
 
@@ -192,7 +192,7 @@ class Exploration:
         questions: list[int],
         converting: dict[tuple[int, str], dict[str, Any]],
         int_hints: dict[Any, int],
-        facts: Facts,
+        facts: SizeFacts,
         asks_sizes: bool,
     ) -> None:
         self.facts = facts
@@ -284,7 +284,7 @@ class Run:
         self.given: list[Tensor] = []
         self.inputs: list[tuple[Value, int]] = []
         self.lists = LongLists(self)
-        self.counters = Counters(self)
+        self.counters = NumbersInNames(self)
         self.stepped = False  # whether a loop over an extent has begun
         self.n_ops = 0
         self.error = Asked(self.fill)
@@ -549,7 +549,7 @@ class Run:
         return is_not_negative(number.expr, self.natural)
 
     def rely(self, op: int, a: Expr, b: Expr, outcome: bool) -> None:
-        """Go on where a comparison has this outcome; other sizes go another way."""
+        """Go on where a comparison has this outcome; further sizes go another way."""
         if self.decide(op, a, b, outcome) is not outcome:
             raise SizesDiffer(
                 "explore: the graph does not hold for sizes with which this op gives a result of "
@@ -559,7 +559,7 @@ class Run:
     def extents_of(
         self, prim: Any, program: Any, shapes: list[Any], args: list[Any]
     ) -> list[tuple[Expr, ...]]:
-        """The extents of an op's results, without what holds for the sizes of this run alone."""
+        """The extents of an op's results, without facts of the sizes of this run alone."""
         rows = [tuple([over_rule(e, shapes, args) for e in row]) for row, _ in program.outs]
         if getattr(prim, "elementwise", False) and len(rows) == 1:
             chosen = broadcast([list(map(expr_of, s)) for s in shapes])
@@ -577,7 +577,7 @@ class Run:
         return rows
 
     def fit_hints(self, prim: Any, values: list[Value], hints: list[Any], args: list[Any]) -> None:
-        """Begin again with a hint for a number of elements that fits what a reshape asks for.
+        """Begin again with a hint for a number of elements that fits a reshape.
 
         How many elements a mask selects is not known while exploring; a program that gives the
         result a shape knows.
@@ -715,7 +715,7 @@ class Run:
             raise Again
 
     def is_resized(self) -> bool:
-        """Whether the run has other sizes than the example."""
+        """Whether the sizes of the run differ from those of the example."""
         return any(n != self.shared.info[i].hint[axis] for (_, i, axis), n in self.sizes.items())
 
     def fix(self, expr: Expr, hint: Any) -> Any:
@@ -826,7 +826,7 @@ class Run:
     def ran_through(self, at: Extent, turns: int) -> None:
         """After a loop: sizes that have counted its turns get the hint of all turns.
 
-        A list of all items then fits what the loop went over, also while exploring.
+        A list of all items then fits the loop, also while exploring.
         """
         self.turned = self.turned or at.hint != turns
         for value in self.live:
@@ -891,7 +891,7 @@ class Run:
             self.path.append((*compared, answer))
         if not replayed or place == len(self.script) - 1:
             self.stretch = point.answers[answer]
-            self.stretch.items.clear()  # of a run with other sizes, which has failed
+            self.stretch.items.clear()  # of a failed run whose sizes differ from the example's
             self.stretch.end = None
         else:
             self.stretch = Stretch()

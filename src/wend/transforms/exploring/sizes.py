@@ -1,4 +1,4 @@
-"""Sizes for runs: what is asked about sizes is answered by sizes that give this answer.
+"""Sizes for runs: a question about sizes is answered by sizes that give this answer.
 
 While exploring, each size stands for all, and has a number all the same: types, and what Python
 code does, follow from it. A run on the other side of a comparison of sizes needs other numbers;
@@ -14,7 +14,7 @@ from typing import Any
 from wend.core.provenance import Site
 from wend.core.symbolic import ARG, DIM, EQ, NE, Expr, apply_binary, evaluate, substitute
 
-__all__ = ["Facts", "Question", "SizesOfInputs", "candidates", "dims_of", "size_of"]
+__all__ = ["Question", "SizeFacts", "SizesOfInputs", "candidates", "dims_of", "size_of"]
 
 Question = tuple[int, Expr, Expr]
 #: By (DIM, id of an input, axis), the size of a run.
@@ -25,13 +25,13 @@ FAR = (16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 129, 256, 257,
 NEAR = range(13)
 
 
-class Facts:
-    """What all attempts to explore a function know of the sizes of inputs.
+class SizeFacts:
+    """The knowledge of all attempts to explore a function about the sizes of inputs.
 
     pinned: dims that Python needs as plain numbers, each with the size and the line
     certain: comparisons with the only answer for which the program goes on, and the line
     open: comparisons that both ways follow from
-    loose: places in the code that compare other sizes each time
+    loose: places in the code that compare new sizes each time
     counters: by state of the program, the names whose numbers a loop changes
     plain: names whose numbers Python needs
     patterns: by pattern of an op and the sizes that are symbols, the comparisons that matter
@@ -74,7 +74,7 @@ def _is_dim(expr: Expr) -> bool:
 
 
 def _named(expr: Expr, same: dict[Expr, Expr]) -> Expr:
-    """The name of a dim that others know by further names."""
+    """The name of a dim that has further names."""
     while type(expr) is tuple and expr in same:
         expr = same[expr]
     return expr

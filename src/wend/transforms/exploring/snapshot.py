@@ -97,7 +97,7 @@ class _Walker:
     is_slot: whether a value was computed by the run
     outside_key: a key for a value from outside
     is_number: whether a number depends on values
-    is_computed: whether x is a tensor that the run has computed     shown: what is seen of a list
+    is_computed: whether x is a tensor that the run has computed     shown: the seen part of a list
     """
 
     def __init__(
@@ -280,7 +280,7 @@ def take(
     hidden_numbers(ids): likewise, the numbers
     iterators: those of loops that are running
     loose: whether lists of computed tensors are alike, whatever their lengths
-    is_computed: whether x is a tensor that the run has computed     shown: what is seen of a list
+    is_computed: whether x is a tensor that the run has computed     shown: the seen part of a list
     """
     walker = _Walker(is_slot, outside_key, is_number, loose, is_computed, shown)
     walker.seen[id(but)] = 0
