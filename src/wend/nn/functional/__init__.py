@@ -5,6 +5,7 @@ Most are the ops themselves: an op lists its names here in `functional`. The fun
 package's modules only sort arguments, or need several ops.
 """
 
+import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
@@ -29,9 +30,8 @@ if _TYPE_CHECKING:
     def __getattr__(name: str) -> _Any:
         """The function of an op, under a name that the op's class declares."""
 
-else:
-    import wend as torch  # noqa: F401  # as in PyTorch: programs use F.torch
 
+torch = _sys.modules["wend"]  # as in PyTorch: programs use F.torch
 one_hot = _ops.one_hot
 scaled_dot_product_attention = _ops.scaled_dot_product_attention
 sigmoid = _ops.sigmoid
