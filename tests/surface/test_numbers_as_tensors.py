@@ -112,3 +112,15 @@ def test_too_many_arguments_are_still_refused():
         wend.tensordot(a, a, 1, a, a)
     with pytest.raises(TypeError, match="multiple values"):
         wend.norm(a, 2, 0, False, a[0], wend.float32, dtype=wend.float32)
+
+
+class Power(wend.nn.Module):
+    def forward(self, x, exponent):
+        return wend.pow(x, exponent)
+
+
+def test_a_tensor_that_may_be_an_operand_is_not_read():
+    """An exponent of one element is an operand of `pow`: a static graph keeps the tensor."""
+    x = wend.arange(1.0, 4.0)
+    program = wend.export.export(Power(), (x, wend.tensor(2.0)))
+    assert program.module()(x, wend.tensor(3.0)).tolist() == [1.0, 8.0, 27.0]

@@ -171,11 +171,14 @@ def _as_attr(name: str, p: Param, value: Any) -> Any:
             raise ArgumentTypeError(
                 f"{name}: argument '{p.name}' must be a dtype, not {type(value).__name__}"
             )
-    return _without_tensors(value)
+    return _without_tensors(value) if isinstance(value, (list, tuple)) else value
 
 
 def _without_tensors(value: Any) -> Any:
-    """A value that is structure: lists as tuples, and tensors of one element as numbers."""
+    """A list or tuple that is structure, as a tuple, and its tensors of one element as numbers.
+
+    A tensor that stands alone is an operand of another overload: its value must not be read.
+    """
     if isinstance(value, (list, tuple)):
         if type(value) is list or any(isinstance(v, (Tensor, list, tuple)) for v in value):
             return tuple([_without_tensors(v) for v in value])
