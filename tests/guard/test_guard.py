@@ -52,7 +52,7 @@ SHORTCOMINGS: list[tuple[str, list[tuple[str, str]]]] = [
         [
             ("bilstm,module,*,new", "launches reference"),
             ("bilstm,functional,tensor,*,new", "gathered flushes modules"),
-            ("rnn,functional,*,new", "modules paths"),
+            ("rnn,functional,*,new", "modules"),
             ("mlp,module,*,new", "launches reference"),
             ("mlp,functional,*,new", "gathered flushes"),
         ],

@@ -31,8 +31,6 @@ from wend.transforms.hooks import retaining
 
 #: A path of at least so many ops is run by groups the first time, as if off the trie.
 LONG = 200
-#: A path of at least so many ops that has come back is run by groups until its plan is ready.
-MIDDLE = 48
 #: A group of at least so many regions is large.
 LARGE = 4
 #: The key, among the plans of a path, of the share of grouped ops that ran in large groups; and the
@@ -281,7 +279,7 @@ def await_code(plan: Any, batch: FlushJob) -> None:
         note_making(plan)
     step = next((k for k, state in enumerate(batch.states) if state.is_step), 0)
     start = batch.states[step].parent
-    if step < MIDDLE or start is None or start.passed == 0:
+    if step < LONG or start is None or start.passed == 0:
         return
     plans = start.plans = start.plans or {}
     known = plans.get(AWAITED)
@@ -311,7 +309,7 @@ def awaits_code(batch: FlushJob, live: list[int], goes_on: bool = True) -> bool:
 
     goes_on: whether planning is to go on
     """
-    if len(batch.states) < MIDDLE:
+    if len(batch.states) < LONG:
         return False
     plan = (batch.state.plans or {}).get(tuple(live))
     if not isinstance(plan, TieredPlan):
