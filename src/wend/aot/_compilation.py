@@ -30,6 +30,8 @@ from wend.transforms.exploring.running import holds
 
 __all__ = ["Compiled", "compile"]
 
+#: Numbers of elements that each dim is tried with, besides those of the examples.
+FEW = (1, 2, 3)
 #: By guards and fixed extents: (graph, the shapes of inputs of each example).
 _Found = dict[Any, tuple[StaticGraph, list[list[tuple[int, ...]]]]]
 #: The functions of a library, behind its name.
@@ -130,9 +132,25 @@ def _record_all(
         if row and all(x.dim() and x.shape[0] > 1 for x in row):
             _note_single(found, function, row)
     return [
-        record_graph(program, weights, [*sizes, *[s for s in program.tried if s not in sizes]])
+        record_graph(program, weights, [*sizes, *[s for s in more if s not in sizes]])
         for program, sizes in found.values()
+        for more in [[*program.tried, *_few(program, sizes[0])]]
     ]
+
+
+def _few(program: StaticGraph, shapes: list[tuple[int, ...]]) -> list[list[tuple[int, ...]]]:
+    """Return shapes in which a dim has few elements: a short list may go a way of its own."""
+    extents = [program.info[i].extents or () for i in program.inputs]
+    dims = dict.fromkeys(e for row in extents for e in row if type(e) is not int)
+    found = [
+        [
+            tuple([n if e == dim else m for e, m in zip(row, shape, strict=False)])
+            for row, shape in zip(extents, shapes, strict=True)
+        ]
+        for dim in dims
+        for n in FEW
+    ]
+    return [few for few in found if holds(program, few)]
 
 
 def _note(found: _Found, program: StaticGraph, sizes: list[tuple[int, ...]]) -> None:

@@ -51,8 +51,8 @@ class Steps:
         op = LT if self.step > 0 else GT
         self.at = self.run.as_slot(self.at)
         if not self.run.ask(("compare", op, self.at.expr, expr_of(self.stop))):
-            if self.step == 1:
-                self.run.ran_through(self.at, hint_of(self.stop))
+            if abs(self.step) == 1:
+                self.run.ran_through(self.at, hint_of(self.first), hint_of(self.stop))
             raise StopIteration
         self.now = now = self.at
         if self.step > 0:

@@ -823,26 +823,27 @@ class Run:
         self.vague.add(number)
         return Extent((ARG, number), hint_of(start), self)
 
-    def ran_through(self, at: Extent, turns: int) -> None:
-        """After a loop: sizes that have counted its turns get the hint of all turns.
+    def ran_through(self, at: Extent, first: int, stop: int) -> None:
+        """After a loop by steps of 1 or -1: sizes that have counted turns get the hint of all turns.
 
         A list of all items then fits the loop, also while exploring.
         """
-        self.turned = self.turned or at.hint != turns
+        self.turned = self.turned or at.hint != stop
+        done, turns = abs(at.hint - first), abs(stop - first)
         for value in self.live:
             shape = tuple(value.type.shape)
             own = [
                 type(expr_of(n)) is tuple and expr_of(n)[:2] == (DIM, value.index) for n in shape
             ]
-            if not any(o and hint_of(n) == at.hint for o, n in zip(own, shape, strict=True)):
+            if not any(o and hint_of(n) == done for o, n in zip(own, shape, strict=True)):
                 continue
             hints = [
-                turns if o and hint_of(n) == at.hint else hint_of(n)
+                turns if o and hint_of(n) == done else hint_of(n)
                 for o, n in zip(own, shape, strict=True)
             ]
             info = Info(tuple(map(expr_of, shape)), value.type.dtype, tuple(hints))
             value.type = self.type_of(info, value.type.device)
-        at.hint = turns
+        at.hint = stop
 
     def as_slot(self, x: Extent) -> Extent:
         """The number with a fresh id."""
