@@ -824,7 +824,7 @@ class Run:
         return Extent((ARG, number), hint_of(start), self)
 
     def ran_through(self, at: Extent, first: int, stop: int) -> None:
-        """After a loop by steps of 1 or -1: sizes that have counted turns get the hint of all turns.
+        """After a loop by steps of 1 or -1: sizes that have counted turns get that of all turns.
 
         A list of all items then fits the loop, also while exploring.
         """
