@@ -90,9 +90,9 @@ def test_texts_are_those_of_plans():
     seen = set()
     original = jit.compile_module
 
-    def compile_module(text, names, target=None):
+    def compile_module(text, names, target=None, offer=None):
         seen.add(text)
-        return original(text, names, target)
+        return original(text, names, target, offer)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "compile_module", compile_module)
