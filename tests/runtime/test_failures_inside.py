@@ -356,7 +356,7 @@ def test_a_failing_background_thread_is_told(planted_failure, monkeypatch):
     np.testing.assert_allclose(y, (np.tanh(data * 1.7) - 0.3).sum())
 
 
-def no_code(text, names, target=None):
+def no_code(text, names, target=None, offer=None):
     raise Planted("no code")
 
 

@@ -170,9 +170,6 @@ ON_PURPOSE: dict[str, Difference] = {
     "torch.baddbmm": Difference(_OUT_DTYPE, ("out_dtype",)),
     "torch.layout": _NO_CONSTRUCTOR,
     "torch.memory_format": _NO_CONSTRUCTOR,
-    "torch.Tensor.norm": Difference(_BY_KEYWORD, positional=4),
-    "torch.norm": Difference(_BY_KEYWORD, positional=5),
-    "torch.tensordot": Difference(_BY_KEYWORD, positional=4),
     "torch.nn.functional.normalize": Difference(_BY_KEYWORD, positional=5),
     "torch.Tensor.expand": Difference(
         "`implicit` says where a call of PyTorch's own comes from", ("implicit",)
