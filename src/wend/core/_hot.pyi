@@ -1202,7 +1202,7 @@ class Tensor:
         """(count, rank) of int64: the positions of the elements that are not zero, in order."""
     def nonzero_static(self, *, size: _int, fill_value: Tensor | _Number = -1) -> Tensor:
         """y[k, :] = the position of the k-th element that is not zero, in row-major order."""
-    def norm(self, p: Any = 'fro', dim: Sequence[_int] | _int | None = None, keepdim: _bool = False, *, dtype: _dtype | None = None) -> Tensor:
+    def norm(self, *args: Any, **kwargs: Any) -> Tensor:
         """y = p-norm of the elements of x over `dim`; 'fro' is 2, 'nuc' the sum of singular values."""
     def normal_(self, mean: _float = 0.0, std: _float = 1.0, *, generator: Any = None) -> Tensor:
         """Fill with normal numbers."""
