@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent / "libraries"))
-import page
+import libraries_page as page
 
 sys.path.pop(0)
 

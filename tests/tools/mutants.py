@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-sys.path.insert(0, str(HERE))
+sys.path.append(str(HERE))
 
 from executed import Record, read_records  # noqa: E402
 from faults import Fault, drawn  # noqa: E402

@@ -1,6 +1,6 @@
 """Writes the table of docs/libraries.md from a run, or compares it.
 
-    python tests/libraries/page.py [--check] RESULT
+    python tests/libraries/libraries_page.py [--check] RESULT
 
 RESULT is what `.ci/libraries` leaves at `WEND_LIBRARIES_RESULT`. A library of which any test
 failed, or was left out, is no row, and the exit status is 1.
@@ -14,7 +14,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "libraries.md"
-BEGIN, END = "<!-- table: `python tests/libraries/page.py` -->\n", "<!-- end of the table -->\n"
+BEGIN = "<!-- table: `python tests/libraries/libraries_page.py` -->\n"
+END = "<!-- end of the table -->\n"
 
 
 def pins():
