@@ -67,7 +67,10 @@ class Watch:
             f.name == "namedtuple" and "collections" in f.filename for f in stack
         ):
             return
-        if event.startswith(("os.", "tempfile.")) and "object_cache" in files:
+        # The caches of machine code, of this user and of the installation.
+        if event.startswith(("os.", "tempfile.")) and (
+            "object_cache" in files or "ready_objects" in files
+        ):
             return
         self.seen.append(f"{event} {str(args)[:80]} in {stack[-2].filename}:{stack[-2].lineno}")
 

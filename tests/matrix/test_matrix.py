@@ -6,6 +6,7 @@ more of them; `shortcomings.py` lists what does not hold yet.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -29,6 +30,10 @@ CASES = [case for case in ALL if case.is_quick]
 
 @pytest.mark.skipif(
     not is_compiled(launcher), reason="the uncompiled core takes several times as long for the same"
+)
+@pytest.mark.skipif(
+    "WEND_MATRIX" not in os.environ,
+    reason="its list of shortcomings was measured for half of the cases; WEND_MATRIX=1 runs all",
 )
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(programs: Any, case: Case) -> None:
