@@ -71,11 +71,21 @@ def test_gradients_that_are_added_one_by_one_are_told(programs: Any) -> None:
     assert told >= {"reference", "launches", "flushes", "bytes", "paths"}
 
 
+#: The passes write other code, and blocks of other sizes, for processors with other registers.
+BY_REGISTERS = ("planning", "memory")
+
+
 def test_counts_are_the_same_again(programs: Any, tmp_path: Path) -> None:
-    """From run to run, and for processors with other registers."""
+    """From run to run, and for processors with other registers within what the record allows."""
     names = ["step adam", "step trees_by_words", "step early_exit"]
     found = {name: programs.of(name) for name in names}
     for level in ("", "sse4.2"):
         again = record.Forked(record.PROGRAMS, tmp_path / f"again{level}", {"WEND_CPU": level})
-        assert {name: again.of(name) for name in names} == found
+        for name in names:
+            counts = again.of(name)
+            assert not record.risen(counts, found[name])
+            assert not record.risen(found[name], counts)
+            free = BY_REGISTERS if level else ()
+            same = {k: n for k, n in counts.items() if k not in free}
+            assert same == {k: n for k, n in found[name].items() if k not in free}
         again.end()
