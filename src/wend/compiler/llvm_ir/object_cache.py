@@ -19,13 +19,12 @@ from __future__ import annotations
 
 import hmac
 import os
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from wend.compiler.llvm_ir.user_key import default_secret, key_at, owned, read_own
+from wend.compiler.llvm_ir.user_key import default_secret, key_at, owned, read_own, user_folder
 
 __all__ = ["LIMIT", "ObjectCache", "default_directory", "default_secret"]
 
@@ -43,17 +42,8 @@ def default_directory(environment: Mapping[str, str] | None = None) -> Path | No
     chosen = env.get("WEND_CACHE_DIR")
     if chosen is not None:
         return Path(chosen) / "objects" if chosen else None
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    if sys.platform == "darwin":
-        base = home / "Library" / "Caches"
-    elif sys.platform == "win32":
-        base = Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    else:
-        base = Path(env.get("XDG_CACHE_HOME") or home / ".cache")
-    return base / "wend" / "objects"
+    base = user_folder(env, "Caches", "XDG_CACHE_HOME", ".cache")
+    return None if base is None else base / "wend" / "objects"
 
 
 class ObjectCache:

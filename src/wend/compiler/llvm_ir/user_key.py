@@ -28,22 +28,30 @@ _OPEN: Final = (
 )
 
 
-def default_secret(environment: Mapping[str, str] | None = None) -> Path | None:
-    """The file of this user's key, or None where the user has no folder."""
-    env = os.environ if environment is None else environment
-    if env.get("WEND_KEY_FILE"):
-        return Path(env["WEND_KEY_FILE"])
+def user_folder(env: Mapping[str, str], mac: str, variable: str, usual: str) -> Path | None:
+    """This user's folder for files of a kind, or None where the user has no folder.
+
+    mac: its name in Library on macOS
+    variable, usual: elsewhere, the variable that names the folder, and the place below the home
+    """
     try:
         home = Path.home()
     except RuntimeError:
         return None
     if sys.platform == "darwin":
-        base = home / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        base = Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    else:
-        base = Path(env.get("XDG_STATE_HOME") or home / ".local" / "state")
-    return base / "wend" / "objects.key"
+        return home / "Library" / mac
+    if sys.platform == "win32":
+        return Path(env.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    return Path(env.get(variable) or home / usual)
+
+
+def default_secret(environment: Mapping[str, str] | None = None) -> Path | None:
+    """The file of this user's key, or None where the user has no folder."""
+    env = os.environ if environment is None else environment
+    if env.get("WEND_KEY_FILE"):
+        return Path(env["WEND_KEY_FILE"])
+    base = user_folder(env, "Application Support", "XDG_STATE_HOME", ".local/state")
+    return None if base is None else base / "wend" / "objects.key"
 
 
 def user_key() -> bytes | None:
