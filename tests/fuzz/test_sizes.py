@@ -10,12 +10,7 @@ from sizes import Program, run_ways, verdict
 SHARE = 5
 
 
-#: A defect that is not mended: ONNX of program 41, which halves its rows until few are left, is
-#: wrong at 9 and 12 rows.
-KNOWN = pytest.mark.xfail(reason="program 41: rows halved in a while loop, exported to ONNX")
-
-
-@pytest.mark.parametrize("share", [*range(8), pytest.param(8, marks=KNOWN), *range(9, 20)])
+@pytest.mark.parametrize("share", range(20))
 def test_no_export_is_wrong_at_another_size(share):
     for number in range(share * SHARE, (share + 1) * SHARE):
         program = Program(2026, number)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wend.core.provenance import Site
+from wend.core.symbolic import DIM
 from wend.transforms.exploring.program import (
     Compute,
     Fail,
@@ -193,13 +194,22 @@ class _Builder:
         self.follow(region, self.points[0].answers[0], frozenset())
         return region
 
-    def fresh(self, like: int | None, others: int | None = None) -> int:
-        """A new id, with the facts of an id that exists."""
-        source = like if like is not None else others
-        assert source is not None
-        info = self.program.info[source]
+    def fresh(self, *likes: int | None) -> int:
+        """A new id, with the facts that ids in its place agree on; None for no id there.
+
+        An extent that they do not agree on, or that one of them counts itself, is the new id's own.
+        """
+        found = [(i, self.program.info[i]) for i in likes if i is not None]
         number = max(self.program.info) + 1
-        self.program.info[number] = Info(info.extents, info.dtype, info.hint)
+        info = found[0][1]
+        shapes = [(i, like.extents) for i, like in found if like.extents is not None]
+        extents = info.extents and tuple(
+            (DIM, number, axis)
+            if any(shape[axis] != e or e == (DIM, i, axis) for i, shape in shapes)
+            else e
+            for axis, e in enumerate(info.extents)
+        )
+        self.program.info[number] = Info(extents, info.dtype, info.hint)
         return number
 
     # -- stretches --------------------------------------------------------------------------
