@@ -84,6 +84,7 @@ PLACES = {
     "tensordot of lists": lambda t, a, out: t.tensordot(a, a.T, ([1], [0]), out),
     "norm": lambda t, a, out: t.norm(a, 2, 1, False, out[:, 0]),
     "norm with a dtype": lambda t, a, out: t.norm(a, 2, 1, False, out[:, 0], t.float32),
+    "a method norm with a dtype": lambda t, a, out: a.norm(2, 1, False, t.float64),
     "lu": lambda t, a, out: t.lu(a[:, :2], True, False, (out, t.zeros(2, dtype=t.int32)))[0],
 }
 

@@ -91,10 +91,10 @@ from torch.onnx import export
 def f(a: torch.Tensor, b, *more):
     torch.mm(a, b)
     torch.mm(a, b, out_dtype=torch.float32)
-    torch.norm(a, 2, 0)
-    torch.norm(a, 2, 0, False, None, a.dtype)
-    a.norm(2, 0, False, a.dtype)
-    torch.norm(*more)
+    torch.cdist(a, b, 2.0)
+    torch.cdist(a, b, 2.0, "donot_use_mm_for_euclid_dist")
+    a.expand(2, 3, implicit=True)
+    torch.cdist(*more)
     print(torch.export.Dim.AUTO, torch.export.Dim.AUTO(min=2))
     export(f, (a,), "f.onnx")
 """
@@ -105,8 +105,8 @@ def test_calls_that_differ_on_purpose_are_told_with_the_reason(tmp_path, capsys,
     monkeypatch.chdir(tmp_path)
     assert places(examine("differs.py").differs) == [
         ("differs.py", 7, "mm"),
-        ("differs.py", 9, "norm"),
-        ("differs.py", 10, "Tensor.norm"),
+        ("differs.py", 9, "cdist"),
+        ("differs.py", 10, "Tensor.expand"),
         ("differs.py", 12, "export.Dim.AUTO"),
         ("differs.py", 13, "onnx.export"),
     ]

@@ -433,7 +433,16 @@ def norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | None) -> An
     return norm_of("norm", input, 2 if p is None or p == "fro" else p, dim, keepdim, dtype)
 
 
-norm.general = lambda args, kwargs: with_out(norm, 4, args, kwargs, "dtype")
+def _norm_by_position(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`torch.norm` takes `out` and `dtype` by position, `Tensor.norm` only `dtype`."""
+    if len(args) == 5 and isinstance(args[4], DType):
+        if "dtype" in kwargs:
+            raise ArgumentTypeError("norm() got multiple values for argument 'dtype'")
+        return norm(*args[:4], **kwargs, dtype=args[4])
+    return with_out(norm, 4, args, kwargs, "dtype")
+
+
+norm.general = _norm_by_position
 
 
 def _dist_samples(rng: Any) -> Iterator[Sample]:
