@@ -423,3 +423,32 @@ def test_files_with_smoke_tests_do_not_load_pytorch():
     ]
     assert len(files) > 15
     assert [str(path) for path in files if loading.search(path.read_text())] == []
+
+
+def modules_of_several_folders(tests):
+    """Modules that tests import by a bare name, where two folders mean different files by it."""
+    meant = defaultdict(set)
+    for path in tests.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for name in names:
+                file = path.parent / f"{name}.py"
+                if file.is_file() and path.parent != tests:
+                    meant[name].add(str(file.relative_to(tests)))
+    return {name: files for name, files in meant.items() if len(files) > 1}
+
+
+def test_no_two_folders_of_tests_import_modules_of_one_name():
+    """In one process of pytest, the second folder would be handed the module of the first."""
+    assert modules_of_several_folders(ROOT / "tests") == {}
+
+
+def test_modules_of_one_name_are_seen(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "made.py").write_text("")
+        (tmp_path / folder / "test_it.py").write_text("from made import x")
+    assert modules_of_several_folders(tmp_path) == {"made": {"a/made.py", "b/made.py"}}
+    (tmp_path / "b" / "test_it.py").write_text("from b.made import x")
+    assert modules_of_several_folders(tmp_path) == {}

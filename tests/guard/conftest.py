@@ -7,12 +7,12 @@ import pytest
 
 from forked import Forked, shared_folder
 
-PROGRAMS = Path(__file__).parent / "programs.py"
+PROGRAMS = Path(__file__).parent / "counted_programs.py"
 
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: Any) -> Any:
-    """The counts of the programs of `programs.py`, by name."""
+    """The counts of the programs of `counted_programs.py`, by name."""
     found = Forked(PROGRAMS, shared_folder(tmp_path_factory, "guard"))
     yield found
     found.end()

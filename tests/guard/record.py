@@ -28,7 +28,7 @@ from written_models import Case, hands_of  # noqa: E402
 from forked import Forked  # noqa: E402
 
 FILE = HERE / "record.json"
-PROGRAMS = HERE / "programs.py"
+PROGRAMS = HERE / "counted_programs.py"
 #: A count may rise by this factor.
 FACTOR = 1.1
 COUNTS = {
@@ -51,7 +51,7 @@ OF_SKLEARN = ("example batches", "example digits", "example grow")
 
 def names() -> list[str]:
     """All programs, in a fixed order."""
-    from programs import LITTLE
+    from counted_programs import LITTLE
     from steps.common import STEPS
 
     hands = [

@@ -181,7 +181,7 @@ def test_kernels_are_counted_well(results: Results, case: Case) -> None:
 def print_table() -> None:
     """Show all counts, and what is off."""
     with tempfile.TemporaryDirectory() as folder:
-        programs = Forked(HERE / "programs.py", Path(folder))
+        programs = Forked(HERE / "counted_programs.py", Path(folder))
         results = counted(programs)
         programs.end()
     names = [*COUNTERS, "kernels", "exact", "exact bytes", "groups", "loss"]
