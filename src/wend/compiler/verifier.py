@@ -284,8 +284,8 @@ def check_overwriting(recipe: Recipe, step: Any, before: int, after: int) -> Non
     kind = next(op.kind for op in step.ops if op.out == after)
     once = set(nest.outer + nest.inner) <= set(nest.loops[after])
     assert kind == MAP and once, f"{problem} more than once"
-    shapes = [tuple(map(f.extents.canonical, f.shape(i))) for i in (before, after)]
-    assert shapes[0] == shapes[1] and f.dtypes[before] is f.dtypes[after], (
+    sizes = [f.extents.canonical(product(f.shape(i))) for i in (before, after)]
+    assert sizes[0] == sizes[1] and f.dtypes[before] is f.dtypes[after], (
         f"{problem} of another size"
     )
     for (user, _), load in nest.loads.items():
