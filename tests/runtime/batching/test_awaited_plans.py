@@ -87,15 +87,16 @@ def test_groups_run_a_loop_until_its_plan_is_ready():
 
 def test_a_loop_too_long_to_plan_stays_with_groups(monkeypatch):
     monkeypatch.setattr(tiers, "MAX_OPS", 10)
+    monkeypatch.setattr(executor, "SETTLED", 100)  # groups stay, however slow the machine is
     parameters = weights()
     expected = gradients_by_hand(*parameters)
     for _ in range(2):
         train(parameters)
     for _ in range(6):
         jit.drain()
-        found, executor = train(parameters)
+        found, ran = train(parameters)
         check(found, expected)
-        assert executor == GROUPS
+        assert ran == GROUPS
 
 
 def test_loops_without_gradients_are_run_by_groups_as_well():
