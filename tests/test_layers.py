@@ -47,12 +47,23 @@ ALLOWED = {
         "transforms/exploring/counters.py",  # names of a function that is running
     ],
     "mpi4py": ["distributed/_mpi.py"],
+    "threadpoolctl": ["runtime/compiled/threads.py"],
     "torch": ["tools/journal.py"],  # of a run that Wend is compared with
 }
 ALLOWED["ml_dtypes"] = ALLOWED["numpy"]
 MOST_MODULES = 25  # in one folder, its __init__.py included
 # Heavy libraries load when first needed, never with `import wend`.
-LAZY = ("llvmlite", "scipy", "torch", "sklearn", "greenlet", "onnx", "tensorboardX", "mpi4py")
+LAZY = (
+    "greenlet",
+    "llvmlite",
+    "mpi4py",
+    "onnx",
+    "scipy",
+    "sklearn",
+    "tensorboardX",
+    "threadpoolctl",
+    "torch",
+)
 
 
 def module_name(path, package=PACKAGE):

@@ -210,12 +210,17 @@ def get_memory_budget() -> int | None:
 
 
 def get_num_threads() -> int:
-    """Threads that share the parts of a kernel (the reference uses the threads of NumPy's BLAS)."""
+    """Threads that share the parts of a kernel."""
     return threads.threads()
 
 
 def set_num_threads(number: int) -> None:
-    """Set how many threads share the parts of a kernel; results do not depend on the number."""
+    """Set how many threads share the parts of a kernel, and how many NumPy's BLAS uses.
+
+    Results of kernels do not depend on the number. Large products of the reference and of NumPy do,
+    by rounding, except in deterministic mode, where NumPy's BLAS has one thread.
+    """
     if type(number) is not int or number < 1:
         raise ArgumentTypeError(f"set_num_threads: expects a positive integer, got {number!r}")
     threads.set_threads(number)
+    threads.bind_blas(number)

@@ -1,5 +1,9 @@
 """The number of threads that share the parts of a kernel; the threads are in `_pool.h`.
 
+Those of NumPy's BLAS, which the reference uses, are bound to a number that the user has asked for.
+Threads of a BLAS wait for the next product without sleep, and would take a processor from the
+thread that compiles.
+
 The uncompiled launcher makes all calls in the thread that flushes. The results are the same,
 because the cut of a kernel into parts depends on sizes alone.
 """
@@ -8,10 +12,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from wend.base import config
 from wend.runtime.native.launcher import launcher
 
-__all__ = ["default_threads", "set_threads", "threads"]
+__all__ = ["bind_blas", "default_threads", "set_threads", "threads"]
 
 
 def default_threads(environment: Mapping[str, str] = os.environ) -> int:
@@ -42,7 +48,42 @@ def set_threads(number: int) -> None:
             call()
 
 
+def bind_blas(number: int) -> None:
+    """Set how many threads NumPy's BLAS uses, from the next product on.
+
+    Products of several threads are summed in another order: in deterministic mode there is one.
+    """
+    _blas.asked = number
+    _blas.follow_settings()
+
+
+class _Blas:
+    """The threads of NumPy's BLAS. Nothing is loaded until their number is to change."""
+
+    def __init__(self) -> None:
+        self.asked: int | None = None
+        self.bound = False  # whether the number has been changed
+        self._usual: list[tuple[Any, int]] = []  # each library, and its number when Wend met it
+
+    def follow_settings(self) -> None:
+        """Give the number that the settings and the user ask for; or else the usual one."""
+        number = 1 if config.settings.deterministic else self.asked
+        if number is None and not self.bound:
+            return
+        if not self.bound:
+            from threadpoolctl import ThreadpoolController
+
+            found = ThreadpoolController().select(user_api="blas").lib_controllers
+            self._usual = [(library, library.num_threads) for library in found]
+            self.bound = True
+        for library, usual in self._usual:
+            library.set_num_threads(usual if number is None else number)
+
+
 #: Functions that are called when the number of threads changes from 1 or to 1.
 on_change: list[Callable[[], None]] = []
 _count = [1]
 set_threads(default_threads())
+_blas = _Blas()
+_blas.follow_settings()
+config.settings.on_change(_blas.follow_settings)
