@@ -22,12 +22,15 @@ from ways import call, product_of
 
 import wend
 from wend.base import config
+from wend.core import _hot
+from wend.core._select import is_compiled
 
 SHARES, SHARE = 16, 10
 YEAR, WEEK, _ = datetime.date.today().isocalendar()
 THIS_WEEK = 100 * YEAR + WEEK
-# Where each plan waits for its machine code, a loop takes ten times as long.
-TRAINING_SHARES = 2 if config.settings.wait else 20
+# Where each plan waits for its machine code, a loop takes ten times as long; in the uncompiled
+# core, four times.
+TRAINING_SHARES = 2 if config.settings.wait else 20 if is_compiled(_hot) else 5
 
 
 def runs_alike(seed, number, kind):

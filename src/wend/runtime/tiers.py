@@ -294,6 +294,11 @@ def plan_a_slice(compilation: Any, longest: float, share: float) -> None:
         _rests_until = _planned_last + min((_planned_last - now) / share, MOST_REST)
 
 
+def is_making_others(plan: TieredPlan | None) -> bool:
+    """Return whether machine code of other plans than this one is in the making."""
+    return any(other is not plan for other in list(_under_way))
+
+
 def passes(fault: BaseException) -> bool:
     """Return whether a failure is not due to the plan in the making, which may be made later."""
     return is_interrupt(fault) or isinstance(fault, (MemoryError, RecursionError))

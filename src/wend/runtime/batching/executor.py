@@ -25,7 +25,7 @@ from wend.runtime.batching.per_op import PerOpExecution
 from wend.runtime.batching.report import note
 from wend.runtime.batching.signatures import BOOK, SINGLES, ops_of
 from wend.runtime.batching.slabs import SMALL, Unsuited
-from wend.runtime.tiers import MAX_OPS, TieredPlan
+from wend.runtime.tiers import MAX_OPS, TieredPlan, is_making_others
 from wend.runtime.verify.flushes import check_gradients
 from wend.transforms.hooks import retaining
 
@@ -41,8 +41,9 @@ AWAITED = "plan in the making"
 #: About how many ops a path and its backward pass have together, for each op of the path. A path
 #: whose backward pass is too long to be planned stays with groups, which run both.
 WITH_BACKWARD = 3
-#: The visit by groups from which on the duration counts: the first ones make templates.
-SETTLED = 4
+#: The visit by groups from which on the duration counts: earlier visits make templates. Until the
+#: second number, the duration does not count while machine code of templates is in the making.
+SETTLED, SETTLED_ANYWAY = 4, 40
 #: Seconds without a visit after which a long path that is being planned holds up no other.
 FORGOTTEN = 5.0
 #: Backward passes that flushes are to run, by the id of the flush's list of values: (number of
@@ -82,8 +83,14 @@ class Awaited:
         """
         if self.waits:
             self.visits += 1
-            slower = self.visits >= SETTLED and seconds > self.reference
+            slower = seconds > self.reference and self.is_settled()
             self.waits, self.refused, self.seconds = False, not ran or slower, seconds
+
+
+    def is_settled(self) -> bool:
+        """Return whether the duration of a visit counts."""
+        waits = self.visits < SETTLED_ANYWAY and is_making_others(self.plan())
+        return self.visits >= SETTLED and not waits
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:

@@ -51,7 +51,7 @@ def set_threads(number: int) -> None:
 def bind_blas(number: int) -> None:
     """Set how many threads NumPy's BLAS uses, from the next product on.
 
-    Products of several threads are summed in another order: in deterministic mode there is one.
+    Several threads sum in another order: in deterministic mode BLAS has a single thread.
     """
     _blas.asked = number
     _blas.follow_settings()
