@@ -295,7 +295,7 @@ def plan_a_slice(compilation: Any, longest: float, share: float) -> None:
 
 
 def is_making_others(plan: TieredPlan | None) -> bool:
-    """Return whether machine code of other plans than this one is in the making."""
+    """Return whether machine code is in the making, of any plan but this."""
     return any(other is not plan for other in list(_under_way))
 
 

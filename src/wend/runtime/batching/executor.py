@@ -334,7 +334,7 @@ def run_regions(batch: FlushJob, live: list[int], whole_state: Any = None) -> st
     Returns why another executor has to run the flush, or "".  If groups have failed, the error is
     in `batch.fault`: the error of an op does not name the op's line yet.
 
-    whole_state: the end of the path of the whole flush, if the batch is a part of one
+    whole_state: the end of the path of the whole flush, if the batch is a part of it
     """
     whole = batch
     values = batch.values

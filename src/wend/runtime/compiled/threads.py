@@ -66,7 +66,7 @@ class _Blas:
         self._usual: list[tuple[Any, int]] = []  # each library, and its number when Wend met it
 
     def follow_settings(self) -> None:
-        """Give the number that the settings and the user ask for; or else the usual one."""
+        """Give the number that the settings and the user ask for; or else the usual number."""
         number = 1 if config.settings.deterministic else self.asked
         if number is None and not self.bound:
             return

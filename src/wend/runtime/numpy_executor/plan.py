@@ -186,7 +186,7 @@ class ReferencePlan:
 
     def _keep_segment(self, batch: FlushJob, env: Any, roots: list[int]) -> None:
         values = batch.values
-        # The serial is taken at the end of the flush: a segment that this one uses, perhaps of
+        # The serial is taken at the end of the flush: a segment that this segment uses, perhaps of
         # another thread, is older.
         segment = Segment(_hot.fresh_serial(), self.path)
         segment.origin = batch.serial
