@@ -118,13 +118,10 @@ class TieredPlan:
         if config.settings.deterministic:
             # Fusion, and so the order of sums, depends on which other values are wanted.
             return False
-        if compiled is None and not self.hopeless:
-            self.visits += 1
-            due = max(self.visits, count_visit(self.structure)) >= THIRD
-            if config.settings.wait or due or self.is_slow():
-                self.reference.restore(batch, short=False)
-                self.advance()
-                compiled = self.compiled
+        if compiled is None and not self.hopeless and (self.is_due() or config.settings.wait):
+            self.reference.restore(batch, short=False)
+            self.advance()
+            compiled = self.compiled
         if compiled is None:
             return False
         if config.settings.verify:
@@ -146,11 +143,11 @@ class TieredPlan:
         if not self.may_wait():
             return False
         if not self.hopeless:
-            self.visits += 1
             self.visited = time.perf_counter()
             self.seconds = seconds
             self.spent += seconds
-            self.advance()
+            if self.is_due() or self.compilation is not None:
+                self.advance()
         return self.compiled is None
 
     def may_wait(self) -> bool:
@@ -160,6 +157,12 @@ class TieredPlan:
         """
         path = self.reference.path
         return self.compiled is None and (self.hopeless or (path is not None and not path.short))
+
+    def is_due(self) -> bool:
+        """Count a visit; return whether planning may begin: the path is likely to come back."""
+        self.visits += 1
+        often = max(self.visits, count_visit(self.structure)) >= THIRD
+        return often or self.is_slow()
 
     def is_slow(self) -> bool:
         """Return whether the reference has taken longer than planning would."""

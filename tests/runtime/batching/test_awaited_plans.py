@@ -85,6 +85,65 @@ def test_groups_run_a_loop_until_its_plan_is_ready():
     assert executor == "ready plan"
 
 
+def layer_step(layer, data):
+    """A step of training of a layer; its numbers, and the executors that ran."""
+    for p in layer.parameters():
+        p.grad = None
+    loss = layer(data)[0].square().sum()
+    loss.backward()
+    found = loss.item(), *[p.grad.numpy() for p in layer.parameters()]
+    return found, [n for flush in last_step() for n, reason in flush.asked if not reason]
+
+
+def test_few_ops_of_many_primitives_are_run_by_groups_from_the_third_visit_on():
+    """A recurrent layer records an op a step, which is a cell of fifteen primitives."""
+    torch.manual_seed(0)
+    layer = torch.nn.GRU(4, 5).double()
+    data = torch.randn(12, 3, 4, dtype=torch.float64)
+    with config.override(autobatch=False, compile=False):
+        expected, _ = layer_step(layer, data)
+    ran = []
+    for _ in range(5):
+        found, executors = layer_step(layer, data)
+        check(found, expected)
+        ran.append(executors[0])
+    assert ran == [PLAN, PLAN, GROUPS, GROUPS, GROUPS]
+    for _ in range(3):
+        jit.drain()
+        found, executors = layer_step(layer, data)
+        check(found, expected)
+    assert executors == ["ready plan"]
+
+
+def test_groups_are_given_up_after_several_slow_visits(monkeypatch):
+    """A single visit may be slow: another program runs, or templates are planned."""
+    monkeypatch.setattr(executor, "is_making_others", lambda plan: False)
+    plan = FakePlan()
+    awaited = executor.Awaited(plan)
+    seconds = [9.0] * executor.SETTLED + [2.0] + [9.0] * (executor.SLOWER - 1) + [1.0]
+    for duration in seconds:
+        assert awaited.goes_on()
+        awaited.end_visit(True, duration)
+    for _ in range(executor.SLOWER):
+        assert awaited.goes_on()
+        awaited.planning = 5.0
+        awaited.end_visit(True, 7.5)  # 2.5 without planning
+    assert awaited.goes_on()
+    for _ in range(executor.SLOWER):
+        assert awaited.goes_on()
+        awaited.end_visit(True, 9.0)
+    assert not awaited.goes_on()
+
+
+class FakePlan:
+    """A plan that never gets machine code; its reference takes three seconds."""
+
+    seconds = 3.0
+
+    def awaited(self, seconds):
+        return True
+
+
 def test_a_loop_too_long_to_plan_stays_with_groups(monkeypatch):
     monkeypatch.setattr(tiers, "MAX_OPS", 10)
     monkeypatch.setattr(executor, "SETTLED", 100)  # groups stay, however slow the machine is

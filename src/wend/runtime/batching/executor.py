@@ -31,6 +31,9 @@ from wend.transforms.hooks import retaining
 
 #: A path of at least so many ops is run by groups the first time, as if off the trie.
 LONG = 200
+#: A path of fewer ops, which are so many primitives, is run by groups from the third time on, until
+#: its plan has machine code.
+MANY = 300
 #: A group of at least so many regions is large.
 LARGE = 4
 #: The key, among the plans of a path, of the share of grouped ops that ran in large groups; and the
@@ -44,6 +47,8 @@ WITH_BACKWARD = 3
 #: The visit by groups from which on the duration counts: earlier visits make templates. Until the
 #: second number, the duration does not count while machine code of templates is in the making.
 SETTLED, SETTLED_ANYWAY = 4, 40
+#: So many visits in a row that take longer than the reference are the last ones by groups.
+SLOWER = 4
 #: Seconds without a visit after which a long path that is being planned holds up no other.
 FORGOTTEN = 5.0
 #: Backward passes that flushes are to run, by the id of the flush's list of values: (number of
@@ -59,20 +64,24 @@ class Awaited:
     plan is awaited, no such step is recorded.
     """
 
-    __slots__ = ("plan", "reference", "refused", "seconds", "visits", "waits")
+    __slots__ = ("plan", "planning", "reference", "refused", "seconds", "slower", "visits", "waits")
 
     def __init__(self, plan: TieredPlan) -> None:
         self.plan = weakref.ref(plan)  # the trie may let go of the plan
         self.reference = plan.seconds  # duration of the visit by the plan without machine code
         self.refused = False  # whether groups have turned out not to run the path, or more slowly
-        self.seconds = 0.0  # duration of the last visit by groups
+        self.seconds = 0.0  # duration of the last visit by groups, without planning
+        self.planning = 0.0  # duration of planning in the visit that is under way
         self.visits = 0
+        self.slower = 0  # how many visits in a row have taken longer than the reference
         self.waits = False  # whether groups are to run the visit that is under way
 
     def goes_on(self) -> bool:
         """Go on with planning; return whether groups are to run this visit as well."""
         plan = None if self.refused else self.plan()
+        start = time.perf_counter()
         self.waits = plan is not None and plan.awaited(self.seconds)
+        self.planning = time.perf_counter() - start
         return self.waits
 
     def end_visit(self, ran: bool, seconds: float) -> None:
@@ -83,9 +92,11 @@ class Awaited:
         """
         if self.waits:
             self.visits += 1
-            slower = seconds > self.reference and self.is_settled()
-            self.waits, self.refused, self.seconds = False, not ran or slower, seconds
-
+            seconds -= self.planning
+            slow = seconds > self.reference and self.is_settled()
+            self.slower = self.slower + 1 if slow else 0
+            refused = not ran or self.slower >= SLOWER
+            self.waits, self.refused, self.seconds = False, refused, seconds
 
     def is_settled(self) -> bool:
         """Return whether the duration of a visit counts."""
@@ -275,6 +286,14 @@ def note_making(plan: TieredPlan) -> None:
 _in_making: weakref.ref[TieredPlan] | None = None
 
 
+def is_worth(plan: TieredPlan, ops: int) -> bool:
+    """Return whether a path that has come back is long enough for groups, while code is awaited.
+
+    ops: how many of the path's ops the groups would run
+    """
+    return ops >= LONG or (ops > 0 and plan.n_ops >= MANY)
+
+
 def await_code(plan: Any, batch: FlushJob) -> None:
     """Let groups run the next visits of a long path that has just run by a plan, if they can.
 
@@ -286,14 +305,15 @@ def await_code(plan: Any, batch: FlushJob) -> None:
         note_making(plan)
     step = next((k for k, state in enumerate(batch.states) if state.is_step), 0)
     start = batch.states[step].parent
-    if step < LONG or start is None or start.passed == 0:
+    if not is_worth(plan, step) or start is None or start.passed == 0:
         return
     plans = start.plans = start.plans or {}
     known = plans.get(AWAITED)
     if known is None or not known.refused:
         plans[AWAITED] = Awaited(plan)
         batch.states[step].simple = 0
-        plan.begin(batch)
+        if step >= LONG:
+            plan.begin(batch)
 
 
 def allowed() -> bool:
@@ -316,10 +336,8 @@ def awaits_code(batch: FlushJob, live: list[int], goes_on: bool = True) -> bool:
 
     goes_on: whether planning is to go on
     """
-    if len(batch.states) < LONG:
-        return False
     plan = (batch.state.plans or {}).get(tuple(live))
-    if not isinstance(plan, TieredPlan):
+    if not isinstance(plan, TieredPlan) or not is_worth(plan, len(batch.states)):
         return False
     if open_among(batch.values, live) and plan.n_ops * WITH_BACKWARD > MAX_OPS:
         return plan.compiled is None
