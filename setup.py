@@ -85,6 +85,11 @@ class BuildCore(build_ext):
     Kernels that are the same in most programs are compiled too: see `wend.compiler.ready_made`.
     """
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if self.parallel is None:
+            self.parallel = processors()
+
     def run(self) -> None:
         try:
             super().run()
@@ -114,6 +119,13 @@ class BuildCore(build_ext):
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def processors() -> int:
+    """How many modules are translated and compiled at a time."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def extensions() -> list[Any]:
@@ -196,6 +208,8 @@ def extensions() -> list[Any]:
         "build_dir": "build/cython",
         "annotate": False,
         "include_path": ["src"],
+        # In processes, which are forks here; elsewhere each would run this file anew.
+        "nthreads": processors() if sys.platform == "linux" else 0,
     }
     found = cythonize([core, *parts], **shared)
     # Nobody asks for help on the others: their docstrings would be 25 kB. Cython takes this for
