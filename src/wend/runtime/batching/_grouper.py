@@ -70,7 +70,7 @@ class GroupNode:
     kinds    per operand, if from outside: the way in which the region reads it, and its role
     types    per operand, if from outside: the type (of no rows where the operand goes by rows)
     joins    False: such an op begins a region of its own instead
-    severed  numbers of operands that require grad and that no gradient comes to; None for none
+    severed  numbers of operands that no gradient comes to; None for none
     mask     which values of regions that end here were read outside of these lately, as bits: in
              this term of `Grouper.order` and the term before; `recent`: in this term
     """

@@ -210,6 +210,7 @@ def child(
     joins = begins or not (empty or (heavy and parent.heavy) or parent.n_operands == 0)
     if not begins:
         joins = joins and (stacked if not parent.rows else rows is not None)
+        joins = joins and not (state.requires_grad and is_cut_off(parent, refs))
     kinds: list[int] = [0] * len(ins)
     kept: list[Any] = [None] * len(ins)
     for k in fresh:
@@ -238,8 +239,19 @@ def child(
     return node
 
 
+def is_cut_off(region: Any, refs: list[int]) -> bool:
+    """Whether no gradient flows from an op behind a region into the region, but for a `detach`.
+
+    A backward pass goes through all of a region. It may not use up a value that was detached.
+
+    refs: see `references`
+    """
+    wanting = [op.grad for op in ops_of(region) for _ in range(op.n_out)]
+    return any(wanting) and not any(wanting[ref] for ref in refs if ref >= 0)
+
+
 def severed_in(node: Any) -> frozenset[int] | None:
-    """Return the operands that want gradients and get none, such as that of a `detach`.
+    """Return the operands that get no gradients: that of a `detach`, say, or its result.
 
     A region that makes such an operand has no part in a backward pass because of this region.
     None if there are no such operands.
@@ -256,7 +268,8 @@ def severed_in(node: Any) -> frozenset[int] | None:
                 if role_of(kind) & GRAD:
                     wanting.add(-1 - ref)
         behind += [found if op.grad else set()] * op.n_out
-    return frozenset(wanting.difference(*behind)) or None
+    flowing = wanting.intersection(set().union(*behind))
+    return frozenset(range(node.n_operands)) - flowing or None
 
 
 def references(sorter: Any, ins: list[int], target: int) -> tuple[list[int], list[int], int]:
