@@ -111,6 +111,38 @@ def test_a_generator_and_its_critic(way, words):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("read_first", [False, True], ids=["at once", "later"])
+@pytest.mark.parametrize("freed", [False, True])
+def test_two_heads_in_a_region_have_passes_of_their_own(read_first, freed):
+    """A sum keeps nothing for its backward pass; a product does, and is used up by the first."""
+    size = (4, 4) if freed else (1, 4)
+    w, b, c = (torch.tensor(np.full(s, 0.5), requires_grad=True) for s in (size, (4,), (4,)))
+
+    def heads(x):
+        y = x @ w if freed else x + w
+        return torch.tanh(y + b), torch.sigmoid(y + c)
+
+    with own_trie(sealed=True):
+        found = [heads(torch.tensor(np.full((1, 4), 0.1 * k))) for k in range(5)]
+        losses = [torch.cat(column).sum() for column in zip(*found, strict=True)]
+        if read_first:
+            losses[0].item()
+        losses[0].backward()
+        assert c.grad is None
+        first = w.grad.clone()
+        if freed:
+            with pytest.raises(RuntimeError, match="a second time"):
+                losses[1].backward()
+            return
+        losses[1].backward()
+    x = np.arange(5)[:, None] * 0.1 + np.full((1, 4), 0.5)
+    one, two = 1 - np.tanh(x + 0.5) ** 2, 1 / (1 + np.exp(-x - 0.5))
+    np.testing.assert_allclose(first.numpy(), one.sum(0, keepdims=True))
+    two = two * (1 - two)
+    np.testing.assert_allclose(c.grad.numpy(), two.sum(0))
+    np.testing.assert_allclose(w.grad.numpy(), (one + two).sum(0, keepdims=True))
+
+
 @pytest.mark.parametrize("way", WAYS[:2])
 def test_a_graph_that_is_used_up_is_still_refused(way):
     """Of the loss, that is: its second pass would go through what the first one has freed."""

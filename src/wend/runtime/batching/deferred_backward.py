@@ -10,14 +10,13 @@ path is computed again, node by node, from the values that the flush began with.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import numpy as np
 
 from wend.base import config
 from wend.base.collecting import CollectionPaused
-from wend.base.errors import GraphError
 from wend.core import _hot, _types
 from wend.core._hot import FlushJob, Segment, Value
 from wend.core.graph import PathGraph
@@ -27,7 +26,6 @@ from wend.runtime.batching.flat_rows import flat
 from wend.runtime.batching.templates import Template
 from wend.runtime.numpy_executor.plan import ReferencePlan
 from wend.runtime.verify.flushes import Account, Shadow
-from wend.transforms.differentiate import FREED
 from wend.transforms.hooks import has_hooks
 from wend.transforms.quick import release
 
@@ -120,6 +118,23 @@ def late_path_of(batch: FlushJob, leaves: list[int], types: list[Any]) -> LazyPa
     return LazyPath(content)
 
 
+def lead_to(states: list[Any], roots: Iterable[int], seeds: Collection[int]) -> bool:
+    """Whether gradients of the seeds flow through all of the roots.
+
+    Regions do not tell: a region may have two results of which only one leads to the seeds.
+    """
+    left = set(roots).difference(seeds)
+    reached = set(seeds)
+    for state in reversed(states):
+        if not left:
+            return True
+        first = state.first
+        if state.requires_grad and any(first + k in reached for k in range(state.n_out)):
+            reached.update(state.operand_indices())
+            left -= reached
+    return not left
+
+
 class DeferredBackward:
     """The backward pass of a flush, as the segment keeps it (`PathGraph.later`)."""
 
@@ -128,6 +143,8 @@ class DeferredBackward:
         self.roots = roots
         self.leaves = leaves
         self.spent: set[int] = set()  # regions that a pass has gone through
+        self.seeds: set[int] = set()  # the values that these passes began with
+        self.states = execution.batch.states
 
     def pass_on(self, owner: Any, segment: Segment, seeds: dict[int, Any]) -> bool:
         """Push gradients of the flush's results back to its leaves; False if nodes are needed.
@@ -147,7 +164,8 @@ class DeferredBackward:
             return False
         reached, ends = way
         if not self.spent.isdisjoint(execution.own(reached)):
-            raise GraphError(FREED)
+            self.resolve(segment)  # single nodes tell whether they are used up
+            return False
         if owner.ledger is None:
             owner.ledger = ParameterGradients(owner.pending | {-segment.serial: seeds})
         if owner.ledger.account is not None:
@@ -163,7 +181,9 @@ class DeferredBackward:
             return False
         if not owner.retain:
             self.spent.update(execution.own(reached))
-            if len(self.spent) == execution.n_reached:
+            self.seeds.update(seeds)
+            done = len(self.spent) == execution.n_reached
+            if done and lead_to(self.states, self.roots, self.seeds):
                 segment.structure.spend()
         for i, g in found:
             owner.ledger.hand_on(owner, segment.inputs[i], g)
@@ -186,9 +206,18 @@ class DeferredBackward:
             if value is None:
                 value = _hot.held(type_, None)
             values.append(value)
-        made_of = self.execution.sorter.made_of
-        spent = [i for region in self.spent for i in made_of(region)]
-        compute_again(segment, values, self.roots, spent)
+        compute_again(segment, values, self.roots, self.spent_nodes(segment.structure))
+
+    def spent_nodes(self, path: PathGraph) -> list[int]:
+        """Return the results of the nodes that passes have gone through."""
+        reached = set(self.seeds)
+        found: list[int] = []
+        if reached:
+            for node in reversed(path.nodes):
+                if node.grad and not reached.isdisjoint(node.outputs):
+                    reached.update(node.inputs)
+                    found += node.outputs
+        return found
 
 
 def compute_again(

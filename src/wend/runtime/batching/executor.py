@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from wend.base import config
@@ -21,6 +21,7 @@ from wend.core import _hot, _trie_policy
 from wend.core._hot import FlushJob, Value
 from wend.core._types import LeafPrimitive, PrimitiveBase
 from wend.runtime.batching.backward import Execution
+from wend.runtime.batching.deferred_backward import lead_to
 from wend.runtime.batching.per_op import PerOpExecution
 from wend.runtime.batching.report import note
 from wend.runtime.batching.signatures import BOOK, SINGLES, ops_of
@@ -149,11 +150,13 @@ def run_by_groups(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | 
         return None
     execution.mark(live, list(given))
     roots = open_among(values, live)
-    if not execution.covers(roots) or not lead_to(batch.states, set(roots), given):
+    if not execution.covers(roots):
         return None
     found: list[Any] = []
     number = id(values)
-    _ASKED[number] = len(values), (execution, given, found)
+    # What the pass does not go through is kept for a pass of its own: see `DeferredBackward`.
+    if lead_to(batch.states, roots, given):
+        _ASKED[number] = len(values), (execution, given, found)
     trace.live, trace.n_live = live, len(values)
     del batch, values, execution  # else these would keep values that the flush could free
     try:
@@ -170,24 +173,6 @@ def run_by_groups(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | 
 def open_among(values: list[Value], live: list[int]) -> list[int]:
     """The results of a flush that a later backward pass may begin at."""
     return [i for i in live if values[i].requires_grad and values[i].leaf is None]
-
-
-def lead_to(states: list[Any], roots: set[int], seeds: Collection[int]) -> bool:
-    """Whether gradients of the seeds flow through all of these values.
-
-    A region may make a value, detach it, and go on to the seeds. The value's own graph is no part
-    of their pass, which must not use it up.
-    """
-    left = roots.difference(seeds)
-    reached = set(seeds)
-    for state in reversed(states):
-        if not left:
-            return True
-        first = state.first
-        if state.requires_grad and any(first + k in reached for k in range(state.n_out)):
-            reached.update(state.operand_indices())
-            left -= reached
-    return not left
 
 
 def execution_of(batch: FlushJob, read: Sequence[int]) -> Execution:
