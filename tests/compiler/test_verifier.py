@@ -231,11 +231,13 @@ def test_places_that_overlap_are_seen_when_a_plan_is_bound(own_trie, monkeypatch
         return dict.fromkeys([row[0] for row in rows], 0), sum(row[1] for row in rows)
 
     monkeypatch.setattr(arena, "place_in_turn", all_in_one)
-    x, w = torch.randn(6, 5), torch.randn(5, 6)
+    monkeypatch.setattr(arena, "place_by_size", all_in_one)
+    x, w = torch.randn(60, 50), torch.randn(50, 60)
     machine_code = config.override(compile=True, wait=True, verify=True, strict=True)
     with machine_code, pytest.raises((AssertionError, DefectError), match="lies over"):
         y = torch.softmax(x @ w, 1)
-        (torch.softmax(y @ x, 1) @ w + y).sum().item()
+        z = torch.softmax(y @ x, 1)
+        (z @ w + y + torch.softmax(z.T @ y, 1).sum()).sum().item()
 
 
 @pytest.fixture
