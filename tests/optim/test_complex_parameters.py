@@ -9,6 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import wend  # noqa: E402
+from wend.base import config  # noqa: E402
 
 RNG = np.random.default_rng(3)
 
@@ -118,18 +119,22 @@ def test_numbers_of_single_precision(name):
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_complex_parameter_is_stepped_as_its_real_pairs(name):
-    """The rule itself, without PyTorch: both ways give the same bits."""
+    """The rule itself, without PyTorch: both ways give the same bits.
+
+    Machine code may fuse a product and a sum of one way, and round once.
+    """
     found = []
     for real in (False, True):
         start = wend.tensor(START[0])
         p = wend.nn.Parameter(wend.view_as_real(start).clone() if real else start.clone())
         optimizer = getattr(wend.optim, name)([p], **PLAIN[name][-1])
-        for _ in range(6):
-            optimizer.zero_grad()
-            z = wend.view_as_complex(p) if real else p
-            ((z - 1j).abs() ** 3).sum().backward()
-            optimizer.step()
-        found.append((wend.view_as_complex(p) if real else p).detach().tolist())
+        with config.override(compile=False):
+            for _ in range(6):
+                optimizer.zero_grad()
+                z = wend.view_as_complex(p) if real else p
+                ((z - 1j).abs() ** 3).sum().backward()
+                optimizer.step()
+            found.append((wend.view_as_complex(p) if real else p).detach().tolist())
     assert found[0] == found[1]
 
 
