@@ -131,12 +131,18 @@ def train(name: str, seconds: float, steps: int) -> dict[str, Any]:
     return {"import": started, "totals": totals, "cpu": used, "loss": loss}
 
 
-def run(framework: str, name: str, seconds: float, steps: int) -> dict[str, Any]:
-    """Train in a process of its own."""
+def run(framework: str, name: str, seconds: float, steps: int, **variables: str) -> dict[str, Any]:
+    """Train in a process of its own, with further variables in its environment."""
     through = ["-m", "wend", "run"] if framework == "wend" else []
     command = [sys.executable, *through, __file__, "--train", name]
     numbers = [str(seconds), str(steps)]
-    made = subprocess.run([*command, *numbers], check=True, capture_output=True, text=True)
+    made = subprocess.run(
+        [*command, *numbers],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
+    )
     found: dict[str, Any] = json.loads(made.stdout.splitlines()[-1])
     return found
 
@@ -146,16 +152,8 @@ def compare(name: str, seconds: float, warm: bool) -> dict[str, Any]:
     theirs = run("torch", name, seconds, 0)
     steps = len(theirs["totals"])
     with tempfile.TemporaryDirectory() as folder:
-        before = os.environ.get("WEND_CACHE_DIR")
-        os.environ["WEND_CACHE_DIR"] = folder
-        try:
-            mine = run("wend", name, seconds, steps)
-            if warm:
-                mine = run("wend", name, seconds, steps)
-        finally:
-            del os.environ["WEND_CACHE_DIR"]
-            if before is not None:
-                os.environ["WEND_CACHE_DIR"] = before
+        for _ in range(1 + warm):
+            mine = run("wend", name, seconds, steps, WEND_CACHE_DIR=folder)
     row = {"training": name, "steps": steps}
     row["wall"] = theirs["totals"][-1] / mine["totals"][-1]
     row["cpu"] = theirs["cpu"] / mine["cpu"]

@@ -17,7 +17,7 @@ def counts():
 
 
 @pytest.fixture
-def usual(monkeypatch):
+def usual():
     """The number before anybody asks, which comes back at the end."""
     if len(counts()) != 1:
         pytest.skip("NumPy's BLAS cannot be asked here")

@@ -101,8 +101,9 @@ class Awaited:
 
     def is_settled(self) -> bool:
         """Return whether the duration of a visit counts."""
-        waits = self.visits < SETTLED_ANYWAY and is_making_others(self.plan())
-        return self.visits >= SETTLED and not waits
+        if self.visits < SETTLED_ANYWAY and is_making_others(self.plan()):
+            return False
+        return self.visits >= SETTLED
 
 
 def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:

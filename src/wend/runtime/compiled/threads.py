@@ -62,20 +62,19 @@ class _Blas:
 
     def __init__(self) -> None:
         self.asked: int | None = None
-        self.bound = False  # whether the number has been changed
-        self._usual: list[tuple[Any, int]] = []  # each library, and its number when Wend met it
+        #: Each library, and its number when Wend met it; None until a number is to change.
+        self._usual: list[tuple[Any, int]] | None = None
 
     def follow_settings(self) -> None:
         """Give the number that the settings and the user ask for; or else the usual number."""
         number = 1 if config.settings.deterministic else self.asked
-        if number is None and not self.bound:
-            return
-        if not self.bound:
+        if self._usual is None:
+            if number is None:
+                return
             from threadpoolctl import ThreadpoolController
 
             found = ThreadpoolController().select(user_api="blas").lib_controllers
             self._usual = [(library, library.num_threads) for library in found]
-            self.bound = True
         for library, usual in self._usual:
             library.set_num_threads(usual if number is None else number)
 
