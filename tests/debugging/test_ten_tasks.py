@@ -15,19 +15,10 @@ import pytest
 import wend
 from wend import debug, nn
 from wend.base import config
-from wend.runtime.batching import signatures
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "seeing.md"
 F = nn.functional
 pytestmark = pytest.mark.usefixtures("own_trie")
-
-
-@pytest.fixture(autouse=True)
-def groups_are_looked_for():
-    """Structure of earlier tests that did not come back would let groups pause."""
-    for book in (signatures.BOOK, signatures.SINGLES):
-        book.pause = book.strikes = 0
-        book.clear()
 
 
 def line_of(text):

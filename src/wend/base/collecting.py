@@ -3,31 +3,56 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
+from typing import ClassVar
 
 
 class CollectionPaused:
-    """No cyclic collection inside of a `with` block; a collector that was on resumes behind it.
+    """No cyclic collection while a thread is inside; a collector that was on resumes behind that.
 
     For building graphs and plans, where no users' code runs. Thousands of objects come into being
     that refer to no garbage, and the collector would look through all objects time and again.
     """
 
-    _resume = False  # whether there was any, while inside
+    # A collection may begin wherever an object is made, and end a pause in the same thread.
+    _lock = threading.RLock()
+    #: The thread of each pause that lasts, by the pause's id.
+    _lasting: ClassVar[dict[int, int]] = {}
+    _resume = False  # whether the collector was on before the first pause that lasts
 
     def __enter__(self) -> None:
-        self._resume = gc.isenabled()
-        if self._resume:
+        cls = CollectionPaused
+        with cls._lock:
+            is_first = not cls._lasting
+            cls._lasting[id(self)] = threading.get_ident()
+            if is_first:
+                cls._resume = gc.isenabled()
             gc.disable()
 
     def __exit__(self, *unused: object) -> None:
-        if self._resume:
-            gc.enable()
-            self._resume = False
+        cls = CollectionPaused
+        with cls._lock:
+            if cls._lasting.pop(id(self), None) is not None and not cls._lasting and cls._resume:
+                gc.enable()
 
     def __del__(self) -> None:
-        if self._resume:  # an interrupt came where the block ended
-            gc.enable()
+        if id(self) in CollectionPaused._lasting:  # an interrupt came where the block ended
+            self.__exit__()
+
+    @staticmethod
+    def _after_fork() -> None:
+        """In the child of a fork: the pauses of other threads have no end there."""
+        cls, own = CollectionPaused, threading.get_ident()
+        cls._lock = threading.RLock()
+        for number in [n for n, thread in cls._lasting.items() if thread != own]:
+            del cls._lasting[number]
+            if not cls._lasting and cls._resume:
+                gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=CollectionPaused._after_fork)
 
 
 #: Objects made until the youngest are looked through, while many calls take turns.

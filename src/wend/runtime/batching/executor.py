@@ -155,7 +155,7 @@ def run_by_groups(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | 
         return None
     found: list[Any] = []
     number = id(values)
-    # What the pass does not go through is kept for a pass of its own: see `DeferredBackward`.
+    # The nodes that the pass does not go through have a pass of their own: see `DeferredBackward`.
     if lead_to(batch.states, roots, given):
         _ASKED[number] = len(values), (execution, given, found)
     trace.live, trace.n_live = live, len(values)

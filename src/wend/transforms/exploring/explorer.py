@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wend.base import random_state, tree
+from wend.base.collecting import CollectionPaused
 from wend.base.errors import WendError
 from wend.core import _backward, _hot
 from wend.core._hot import Tensor, Value
@@ -63,27 +64,24 @@ def _entered(run: Run) -> Iterator[None]:
     """Inside the block, ops are recorded by the run; then handles from outside are put back."""
     trace = run.trace
     start = (trace.serial, len(trace.touched))
-    before, trace.symbolic = trace.symbolic, run
-    collecting = gc.isenabled()
-    gc.disable()
-    gc.collect(0)  # snapshots look through the objects that are younger than this
-    own = [*hidden_iterators({}), run.live, run.given, run.numbers]
-    run.before = {id(x): x for x in own}
-    stream = random_state.swap(Draws(run))
-    try:
-        with symbolic_loops(), conversions(run.shared.converting):
-            yield
-    finally:
-        trace.symbolic = before
-        random_state.swap(stream)
-        if collecting:
-            gc.enable()
-        for handle, old, _ in reversed(trace.touched[start[1] :]):
-            if held_by(handle).serial == run.serial:
-                value = trace.values[old] if isinstance(old, int) else old
-                if value.serial != run.serial:
-                    _backward.restore(handle, value)
-        del trace.touched[start[1] :]
+    with CollectionPaused():  # snapshots look through the youngest objects
+        gc.collect(0)
+        before, trace.symbolic = trace.symbolic, run
+        own = [*hidden_iterators({}), run.live, run.given, run.numbers]
+        run.before = {id(x): x for x in own}
+        stream = random_state.swap(Draws(run))
+        try:
+            with symbolic_loops(), conversions(run.shared.converting):
+                yield
+        finally:
+            trace.symbolic = before
+            random_state.swap(stream)
+            for handle, old, _ in reversed(trace.touched[start[1] :]):
+                if held_by(handle).serial == run.serial:
+                    value = trace.values[old] if isinstance(old, int) else old
+                    if value.serial != run.serial:
+                        _backward.restore(handle, value)
+            del trace.touched[start[1] :]
 
 
 class Arguments:

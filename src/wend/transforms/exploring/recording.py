@@ -8,7 +8,6 @@ snapshot of the Python state, the run ends there.
 from __future__ import annotations
 
 import functools
-import gc
 import math
 import os
 import sys
@@ -1124,7 +1123,6 @@ class Run:
 
     def snapshot(self, question: tuple[Any, ...], loose: bool = False) -> Any:
         """The state of the Python program."""
-        gc.disable()  # as `_entered` has done: another thread may have ended a pause of its own
         frames: list[Any] = []
         frame: Any = sys._getframe(1)
         while frame is not None and frame is not self.frames_from:
