@@ -18,8 +18,9 @@ cdef extern from "_launch_shim.h":
     long long get "wend_get" (long long address)
     void philox "wend_philox" (long long out, long long n, unsigned long long first, unsigned long long seed, unsigned int kind, unsigned int retry)
     void patch "wend_patch" (long long patches, Py_ssize_t n, long long table)
-    void run_kernels "wend_run_kernels" (long long code, Py_ssize_t n, bint release, long long scratch, Py_ssize_t room)
+    int run_kernels "wend_run_kernels" (long long code, Py_ssize_t n, bint release, long long scratch, Py_ssize_t room, bint stoppable) except -1
     void set_threads "wend_set_threads" (int n)
+    void set_look "wend_set_look" (long long nanoseconds)
     object make_array "wend_make_array" (object make, object shape, object dtype)
     object make_large "wend_make_large" (object shape, object dtype)
     object part_of "wend_part_of" (object array, object shape, object dtype, long long offset, object strides)
@@ -93,7 +94,7 @@ cpdef object new_array(object make, object shape, object dtype)
 cpdef object part_at(object array, object shape, object dtype, long long offset, object strides)
 cpdef object row_at(object array, Py_ssize_t r)
 @cython.locals(at="long long", start="long long", arena="long long", step=tuple, i=Py_ssize_t,
-               word="long long", category=int, code="long long")
+               word="long long", category=int, code="long long", scratch="long long")
 cpdef int launch_at(ArgumentBlock frame, tuple made, long long table, list values, tuple numbers,
                     tuple words) except -2
 
@@ -101,7 +102,7 @@ cdef fit(ArgumentBlock frame, tuple words)
 
 @cython.locals(v=Value, at="long long", start="long long", data="long long", made=list, kept=list,
                step=tuple, row=tuple, k=Py_ssize_t, i=Py_ssize_t, word="long long", category=int,
-               place="long long", code="long long")
+               place="long long", code="long long", stoppable=bint)
 cpdef list launch(ArgumentBlock frame, list values, list types, list args, long long arena, list touched)
 
 @cython.locals(v=Value, k=Py_ssize_t, i=Py_ssize_t, place="long long")

@@ -162,6 +162,11 @@ def use_threads(n):
     set_threads(n)
 
 
+def look_after(nanoseconds):
+    """How long kernels run until signals are looked for, and then until the next look."""
+    set_look(nanoseconds)
+
+
 def draw_blocks(out, first, seed, kind, retry):
     """Fill an array of uint32 (n, 4) with blocks of random words (compiled only)."""
     philox(array_data(out), len(out), first, seed, kind, retry)
@@ -212,6 +217,8 @@ ALONE = alone()
 def launch(frame, values, types, args, arena, touched):
     """Run the steps; returns the arrays made, or None if a kernel noted a failure.
 
+    What a signal handler raises while kernels run ends a long run, until leaves are written to.
+
     touched: handles and their values before the flush; None if no leaf may be overwritten
     """
     table = frame.table
@@ -249,10 +256,11 @@ def launch(frame, values, types, args, arena, touched):
             put(start + word, number)
     put(start, 0)
     patch(frame.patches, frame.n_patches, table)
+    stoppable = True  # until leaves are written to
     for step in frame.steps:
         if step[0] == 0:
             code = start + step[1]
-            run_kernels(code, step[2], frame.release, arena + frame.scratch, frame.room)
+            run_kernels(code, step[2], frame.release, arena + frame.scratch, frame.room, stoppable)
             continue
         if get(frame.fault) != 0:
             return None
@@ -267,6 +275,7 @@ def launch(frame, values, types, args, arena, touched):
                     if v.buffer is None:
                         v.buffer = made[k]
                 raise
+            stoppable = False
         patch(frame.patches, frame.n_patches, table)
     if get(frame.fault) != 0:
         return None
@@ -371,7 +380,8 @@ def launch_at(frame, made, table, values, numbers, words):
         for step in frame.steps:
             if step[0] == 0:
                 code = start + step[1]
-                run_kernels(code, step[2], frame.release, arena + frame.scratch, frame.room)
+                scratch = arena + frame.scratch
+                run_kernels(code, step[2], frame.release, scratch, frame.room, True)
         return 1 if get(frame.fault) == 0 else -1
     finally:
         frame.busy = False
@@ -383,7 +393,7 @@ def launch_at(frame, made, table, values, numbers, words):
 def run_call(words, n):
     """Run a kernel: a call of n words, as `run_kernels` takes it, and behind these the block."""
     put(words + 8, words + 8 * n)
-    run_kernels(words, 1, True, 0, 0)
+    run_kernels(words, 1, True, 0, 0, False)
 
 
 def fit(frame, words):
@@ -445,7 +455,7 @@ def run_plain(words, table):
     words += 16
     arena = get(table - 8)
     for _ in range(n):
-        run_kernels(get(words), get(words + 8), False, arena + get(words + 16), 0)
+        run_kernels(get(words), get(words + 8), False, arena + get(words + 16), 0, False)
         words += 24
     return get(fault) == 0
 

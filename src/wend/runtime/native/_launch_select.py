@@ -49,8 +49,8 @@ def patch(patches: int, n: int, table: int) -> None:
 CALL_WORDS = 5
 
 
-def run_kernels(code: int, n: int, release: bool, scratch: int, room: int) -> None:
-    """Make n calls in order.  ctypes releases the interpreter lock.
+def run_kernels(code: int, n: int, release: bool, scratch: int, room: int, stoppable: bool) -> None:
+    """Make n calls in order.  ctypes releases the interpreter lock; an interrupt ends the loop.
 
     scratch: address of scratch memory for the calls
     """
@@ -102,6 +102,7 @@ STAND_INS = {
     "leave_lots": lambda before: None,
     "give_lots_back": lambda: None,
     "set_threads": lambda n: None,
+    "set_look": lambda nanoseconds: None,
     "COMPILED": False,
 }
 

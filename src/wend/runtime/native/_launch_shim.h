@@ -2,6 +2,7 @@
 #pragma once
 #include <Python.h>
 #include <stdint.h>
+#include <time.h>
 #include "_huge_pages.h"
 #include "_pool.h"
 
@@ -53,16 +54,56 @@ static void wend_philox(long long out, long long n, unsigned long long first,
     }
 }
 
-/* code: n calls, in groups (see _pool.h). scratch: `room` bytes for this thread */
-static void wend_run_kernels(long long code, Py_ssize_t n, int release, long long scratch,
-                             Py_ssize_t room) {
+/* Nanoseconds of a run between two looks for signals: each waits for the interpreter lock, which
+   another thread may hold for some milliseconds. */
+static int64_t wend_look_after = 200000000;
+
+static void wend_set_look(long long nanoseconds) { wend_look_after = nanoseconds; }
+
+typedef struct {
+    PyThreadState *thread;
+    int64_t next; /* when to look */
+} wend_watch;
+
+static inline int64_t wend_now(void) {
+    struct timespec now;
+#if defined(_WIN32)
+    timespec_get(&now, TIME_UTC);
+#else
+    clock_gettime(CLOCK_MONOTONIC, &now);
+#endif
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Run the handlers of signals that have come meanwhile; whether one of them has raised. */
+static int wend_look(void *given) {
+    wend_watch *watch = given;
+    if (wend_now() < watch->next) return 0;
+    PyEval_RestoreThread(watch->thread);
+    int raised = PyErr_CheckSignals() < 0;
+    watch->thread = PyEval_SaveThread();
+    watch->next = wend_now() + wend_look_after;
+    return raised;
+}
+
+/* code: n calls, in groups (see _pool.h). scratch: `room` bytes for this thread
+   stoppable: whether what a signal handler raises ends the run, with -1 */
+static int wend_run_kernels(long long code, Py_ssize_t n, int release, long long scratch,
+                            Py_ssize_t room, int stoppable) {
     const int64_t *calls = (const int64_t *)(intptr_t)code;
     char *memory = (char *)(intptr_t)scratch;
+    wend_stop stop = {NULL, NULL};
     if (!release) {
-        wend_run_alone(calls, n, memory);
-        return;
+        wend_run_alone(calls, n, memory, stop);
+        return 0;
     }
-    PyThreadState *state = PyEval_SaveThread();
-    wend_run_groups(calls, n, memory, (size_t)room);
-    PyEval_RestoreThread(state);
+    wend_watch watch = {PyEval_SaveThread(), 0};
+    if (stoppable) {
+        watch.next = wend_now() + wend_look_after;
+        stop.asks = wend_look;
+        stop.given = &watch;
+    }
+    int stopped = wend_run_groups(calls, n, memory, (size_t)room, stop);
+    PyEval_RestoreThread(watch.thread);
+    return stopped ? -1 : 0;
 }

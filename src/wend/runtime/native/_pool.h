@@ -7,6 +7,9 @@
    whoever was is late for the next group, so that the others go to sleep in turn. A thread that
    finds itself on the processor of the one that flushes would only be in its way: it sleeps.
 
+   The thread that flushes asks between calls, every now and then, whether to stop: an interrupt of
+   the program waits for one call at most. The calls that others have begun are waited for.
+
    A call is five words: function, block, calls in this group (0 but for the first of a group),
    address and number of pairs (address of a word, offset): words that get the address of memory
    that the calling thread has to itself. */
@@ -24,17 +27,31 @@ static inline void wend_call(const int64_t *call, char *scratch) {
     ((void (*)(void *))(intptr_t)call[0])((void *)(intptr_t)call[1]);
 }
 
-static inline void wend_run_alone(const int64_t *calls, ptrdiff_t n, char *scratch) {
-    for (ptrdiff_t k = 0; k < n; k++) wend_call(calls + WEND_CALL_WORDS * k, scratch);
+/* Whether to stop; 0 or more, as often as is worth the time. */
+typedef struct {
+    int (*asks)(void *); /* NULL: never */
+    void *given;
+} wend_stop;
+
+static inline int wend_stops(wend_stop stop) { return stop.asks != NULL && stop.asks(stop.given); }
+
+/* Calls in this thread, one by one; whether they were stopped. */
+static inline int wend_run_alone(const int64_t *calls, ptrdiff_t n, char *scratch, wend_stop stop) {
+    for (ptrdiff_t k = 0; k < n; k++) {
+        wend_call(calls + WEND_CALL_WORDS * k, scratch);
+        if (wend_stops(stop)) return 1;
+    }
+    return 0;
 }
 
 #if defined(_WIN32)
 
 static void wend_set_threads(int n) { (void)n; }
 
-static void wend_run_groups(const int64_t *calls, ptrdiff_t n, char *scratch, size_t room) {
+static int wend_run_groups(const int64_t *calls, ptrdiff_t n, char *scratch, size_t room,
+                           wend_stop stop) {
     (void)room;
-    wend_run_alone(calls, n, scratch);
+    return wend_run_alone(calls, n, scratch, stop);
 }
 
 #else
@@ -191,8 +208,16 @@ static void wend_start_threads(void) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* One group, with the pool's help. */
-static void wend_share(const int64_t *calls, uint64_t count, char *scratch, size_t room) {
+/* No further call of this group is taken; those under way end first. */
+static void wend_withdraw(void) {
+    uint64_t taken = WEND_NEXT(atomic_exchange(&wend_pool.ticket, WEND_TICKET(wend_pool.round, 0)));
+    struct timespec moment = {0, 50000};
+    while (atomic_load(&wend_pool.finished) != taken) nanosleep(&moment, NULL);
+}
+
+/* One group, with the pool's help; whether it was stopped. */
+static int wend_share(const int64_t *calls, uint64_t count, char *scratch, size_t room,
+                      wend_stop stop) {
     atomic_store(&wend_pool.place, WEND_PROCESSOR());
     atomic_store(&wend_pool.finished, 0);
     atomic_store(&wend_pool.calls, (uintptr_t)calls);
@@ -203,11 +228,16 @@ static void wend_share(const int64_t *calls, uint64_t count, char *scratch, size
         pthread_cond_broadcast(&wend_pool.work);
         pthread_mutex_unlock(&wend_pool.lock);
     }
-    while (wend_take(scratch, room)) continue;
+    while (wend_take(scratch, room)) {
+        if (wend_stops(stop)) {
+            wend_withdraw();
+            return 1;
+        }
+    }
     int turns = 0;
     int64_t since = 0;
     do {
-        if (atomic_load(&wend_pool.finished) == count) return;
+        if (atomic_load(&wend_pool.finished) == count) return 0;
     } while (!wend_tired(&turns, &since, WEND_SOON));
     pthread_mutex_lock(&wend_pool.lock);
     atomic_store(&wend_pool.waiting, 1);
@@ -215,26 +245,27 @@ static void wend_share(const int64_t *calls, uint64_t count, char *scratch, size
         pthread_cond_wait(&wend_pool.done, &wend_pool.lock);
     atomic_store(&wend_pool.waiting, 0);
     pthread_mutex_unlock(&wend_pool.lock);
+    return wend_stops(stop);
 }
 
-/* Groups of calls. scratch: `room` bytes for the calls of this thread.
+/* Groups of calls; whether they were stopped. scratch: `room` bytes for the calls of this thread.
    One thread at a time has the pool; another that comes meanwhile does its calls itself. */
-static void wend_run_groups(const int64_t *calls, ptrdiff_t n, char *scratch, size_t room) {
-    int single = atomic_load(&wend_pool.threads) < 2;
-    if (single || atomic_exchange(&wend_pool.owned, 1)) {
-        wend_run_alone(calls, n, scratch);
-        return;
-    }
+static int wend_run_groups(const int64_t *calls, ptrdiff_t n, char *scratch, size_t room,
+                           wend_stop stop) {
+    int single = atomic_load(&wend_pool.threads) < 2, stopped = 0;
+    if (single || atomic_exchange(&wend_pool.owned, 1))
+        return wend_run_alone(calls, n, scratch, stop);
     wend_start_threads();
-    for (ptrdiff_t k = 0; k < n;) {
+    for (ptrdiff_t k = 0; k < n && !stopped;) {
         const int64_t *group = calls + WEND_CALL_WORDS * k;
         if (group[2] > 1 && wend_pool.started > 0)
-            wend_share(group, (uint64_t)group[2], scratch, room);
+            stopped = wend_share(group, (uint64_t)group[2], scratch, room, stop);
         else
-            wend_run_alone(group, group[2], scratch);
+            stopped = wend_run_alone(group, group[2], scratch, stop);
         k += group[2];
     }
     atomic_store(&wend_pool.owned, 0);
+    return stopped;
 }
 
 #endif
