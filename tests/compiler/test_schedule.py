@@ -4,14 +4,19 @@
 by its numbers; the checks of `compiler.verifier` are not asked.
 """
 
+import numpy as np
 import pytest
 from loop_graphs import check
 
+import wend as torch
+from tries import own_trie
+from wend.base import config
 from wend.compiler import verifier
 from wend.compiler.ir.symbolic_extents import ZERO
 from wend.compiler.pipeline import Recipe
 from wend.compiler.schedule import buffer_reuse
 from wend.compiler.schedule.fuse import Fusion
+from wend.runtime.flush_log import last_plans
 
 #: Graphs of a case; each of them is run on four machines.
 GRAPHS = 15
@@ -98,3 +103,24 @@ def test_the_verifier_sees_them_too(plant, monkeypatch):
 def test_the_verifier_passes_sound_schedules():
     for seed in range(40):
         check(seed, watch=verifier.check, run=False)
+
+
+def test_a_value_that_results_of_unlike_sizes_read_is_no_loop_of_all_of_them():
+    """Found in use: twelve masks of layers, each of a size of its own, were 240 million turns."""
+    extents = [3, 4, 5, 6]
+    x = torch.arange(7.0)
+
+    def masks():
+        zero = x.eq(0)
+        return [zero.expand(n, 7).clone() for n in extents]
+
+    with own_trie(), config.override(compile=True, wait=True):
+        for _ in range(4):
+            found = masks()
+            torch.synchronize()
+        plan = last_plans()[-1]
+    regions = [step.nest.region for step in plan.compiled.recipe.steps]
+    for mask, n in zip(found, extents, strict=True):
+        np.testing.assert_array_equal(mask.numpy(), np.tile(np.arange(7) == 0, (n, 1)))
+    assert len(regions) > 1
+    assert all(len(r.axes) <= 2 for r in regions)

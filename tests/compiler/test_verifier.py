@@ -285,9 +285,9 @@ def test_ops_of_a_long_loop_are_placed_a_few_times_each(unrolled, monkeypatch):
     joined = []
     join = Fusion.join
 
-    def counted(*given):
+    def counted(*given, **named):
         joined.append(given)
-        return join(*given)
+        return join(*given, **named)
 
     monkeypatch.setattr(Fusion, "join", counted)
     recipe = stop_after(unrolled, "fuse")

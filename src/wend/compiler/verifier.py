@@ -16,6 +16,7 @@ from wend.compiler.ir.kernel import Kernel
 from wend.compiler.ir.loops import MAP, NESTED, Function, Op
 from wend.compiler.ir.symbolic_extents import ONE, ZERO, add, mul, product, sub
 from wend.compiler.pipeline import Pass, Recipe
+from wend.compiler.schedule.fuse import is_covered
 from wend.compiler.schedule.fusion_group import Region
 
 __all__ = ["check", "check_places", "memory_of"]
@@ -109,7 +110,10 @@ def check_order(recipe: Recipe) -> None:
 
 
 def check_turns(function: Function, region: Region) -> None:
-    """Check that a nest has the loops of its ops, and combines each element of a fold once."""
+    """Check that a nest has the loops of its ops, and combines each element of a fold once.
+
+    The nest has no more turns than one of its ops has alone.
+    """
     canonical = function.extents.canonical
     every = set(range(len(region.axes)))
     for op in region.ops:
@@ -121,6 +125,7 @@ def check_turns(function: Function, region: Region) -> None:
             assert canonical(mine) == canonical(n), f"{op}: an axis of another extent"
         once = followed in (every, every - (region.inner or every))
         assert op.kind == MAP or once, f"{op}: elements are combined more than once"
+    assert is_covered(region) or region.repeated, f"{region}: more turns than any of its ops has"
 
 
 def check_nests(recipe: Recipe) -> None:

@@ -1,7 +1,8 @@
 """Fusion: sorts ops into regions, and elementwise ops and folds into shared loop nests.
 
 An op joins the nest of a producer, or a nest that reads the same values, on two conditions. The
-loops must be the same for all sizes, and nothing in between may depend on the nest. A fold whose
+loops must be the same for all sizes, and nothing in between may depend on the nest. One op of a
+nest has all axes of the nest: the nest has as many turns as this op, and not more. A fold whose
 result is used in the same nest fixes the nest's *inner* loops. The inner loops run once per phase
 for each turn of the outer loops, so that a row stays in cache (softmax, norms, losses). All
 remaining folds add up in memory while the nest runs, and are ready when the nest ends.
@@ -60,7 +61,12 @@ class Fusion:
         ordered = in_order(regions)
         yield
         self.mark_outputs(ordered)
-        self.ordered = ordered
+        narrowed = [part for region in ordered for part in self.narrowed(region)]
+        if len(narrowed) > len(ordered):
+            for region in narrowed:
+                region.outputs.clear()
+            self.mark_outputs(narrowed)
+        self.ordered = narrowed
 
     def new(self, kind: str) -> Region:
         """Return a new empty region."""
@@ -177,10 +183,11 @@ class Fusion:
             return None
         return base, tuple(places)
 
-    def join(self, region: Region, op: Op, related: bool) -> bool:
+    def join(self, region: Region, op: Op, related: bool, partial: bool = False) -> bool:
         """Add an op to a nest if the op's loops fit. Returns whether the op was added.
 
         related: whether the op may add axes to the nest
+        partial: whether ops that are still to come may be the ones that have all axes
         """
         loops: list[int | None] = [None] * len(op.space)
         wanted: list[int] = []  # folds that would be used in the nest
@@ -218,6 +225,8 @@ class Fusion:
             return False
         if not self._fold_fits(region, op, placed, axes):
             return False
+        if not partial and len(axes) > len(region.axes) and len(set(followed)) < len(axes):
+            return False  # the nest would have more turns than any of its ops
         if inner is not None and inner & (region.indexed | index_axes(op, placed)):
             return False
         region.axes = axes
@@ -357,7 +366,7 @@ class Fusion:
         else:
             whole, rest = Region(a.number, "nest"), self.in_order(a.ops + b.ops)
         for op in rest:
-            if not self.join(whole, op, True):
+            if not self.join(whole, op, True, partial=True):
                 return None
         if len(whole.axes) != max(len(a.axes), len(b.axes)):
             return None
@@ -367,6 +376,24 @@ class Fusion:
         """Return ops in the order of recording."""
         order = self.order
         return sorted(ops, key=lambda op: order[id(op)])
+
+    def narrowed(self, region: Region) -> list[Region]:
+        """Return nests with the ops of a nest, each with as many turns as an op of its own has.
+
+        The op that had all axes of the nest may have been dropped. A nest stays whole if its parts
+        would read values of each other that none of them stores.
+        """
+        if region.kind != "nest" or is_covered(region):
+            return [region]
+        parts: list[Region] = []
+        for op in region.ops:
+            if not parts or not self.join(parts[-1], op, True):
+                parts.append(Region(region.number, "nest"))
+                self.join(parts[-1], op, True)
+        for part in parts:
+            part.before, part.repeated = region.before, set(region.repeated)
+            part.outputs = list(region.outputs)
+        return parts if len(parts) == 1 or not region.repeated else [region]
 
     # -- results ----------------------------------------------------------------------------
 
@@ -393,6 +420,13 @@ class Fusion:
                     live.update(self.function.base(r.value) for r in op.reads)
             if region.kind == "nest" or region.places:
                 drop_unused(region, needed, function)
+
+
+def is_covered(region: Region) -> bool:
+    """Whether an op of a nest has all axes of the nest: the nest has as many turns as this op."""
+    return any(
+        len({a for a in region.loops[op.out] if a >= 0}) == len(region.axes) for op in region.ops
+    )
 
 
 def index_axes(op: Op, placed: tuple[int, ...]) -> set[int]:
