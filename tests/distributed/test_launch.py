@@ -11,11 +11,12 @@ import textwrap
 import time
 from dataclasses import replace
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 
 from wend.distributed import launcher
-from wend.distributed.launcher import _options, _report, _start
+from wend.distributed.launcher import _agent, _options, _report, _start
 
 MPIRUN = shutil.which("mpirun") or shutil.which("mpirun", path=sysconfig.get_path("scripts"))
 needs_mpirun = pytest.mark.skipif(MPIRUN is None, reason="there is no mpirun")
@@ -245,6 +246,27 @@ def test_messages_of_mpirun_are_kept_back(capfd):
         os.close(reading)
         assert capfd.readouterr().err == text.replace(banner, "").replace("\0", "")
         assert b"".join(banners.kept).decode() == banner
+
+
+def test_a_fault_is_told_though_the_ranks_that_follow_end_first(capfd):
+    """The end of the rank at fault may be heard of late, when it has been told to stop."""
+    orders = _options.read(["--nproc_per_node", "3", "x.py"])
+    attempt = _agent.Attempt(orders, starter=None, number=0, log=None)
+    sent = []
+    for number in range(3):
+        link = SimpleNamespace(send=lambda **message: sent.append(message["say"]))
+        attempt.ranks[number] = _agent.Rank(link, {"rank": number, "host": "a"})
+    ends = {
+        0: {"status": 1, "stopped": False},  # by MPI
+        2: {"status": 1, "stopped": False, "failure": {"error": "lost", "follows": True}},
+        1: {"status": 1, "stopped": True, "failure": {"error": "the fault", "follows": False}},
+    }
+    for number, end in ends.items():
+        attempt._heard(attempt.ranks[number], {"say": "end", **end})
+    assert attempt._status(of_mpirun=1) == 1
+    told = capfd.readouterr().err.splitlines()
+    assert "rank 1" in told[0] and "the fault" in told[0], told
+    assert "stop" in sent
 
 
 def test_of_all_stacks_the_fault_and_its_threads_stack_are_shown():

@@ -30,8 +30,9 @@ THIRD = 3
 PLANNING = 0.0003
 #: How many structures' visits are remembered.
 MOST_STRUCTURES = 4096
-#: Paths of more ops than this stay with the reference: planning would take too long.
-MAX_OPS = 6000
+#: Paths of more ops than this are not planned: planning would take too long. Where groups can run
+#: a path, they do so for good beyond the second number.
+MAX_OPS, MOST_AWAITED = 60_000, 6_000
 #: Seconds of a run of the reference from which on free heap memory goes back to the system when
 #: machine code takes over: arrays of machine code lie elsewhere.
 LONG = 0.1
@@ -130,7 +131,7 @@ class TieredPlan:
 
     def begin(self, batch: FlushJob) -> None:
         """Begin planning in a first visit, of a path that is sure to come back."""
-        if not self.hopeless:
+        if not self.groups_for_good:
             self.reference.restore(batch, short=False)
             self.advance()
 
@@ -142,7 +143,7 @@ class TieredPlan:
         """
         if not self.may_wait():
             return False
-        if not self.hopeless:
+        if not self.groups_for_good:
             self.visited = time.perf_counter()
             self.seconds = seconds
             self.spent += seconds
@@ -156,7 +157,13 @@ class TieredPlan:
         The nodes that planning needs may have been dropped. A visit by this plan makes them again.
         """
         path = self.reference.path
-        return self.compiled is None and (self.hopeless or (path is not None and not path.short))
+        kept = path is not None and not path.short
+        return self.compiled is None and (self.groups_for_good or kept)
+
+    @property
+    def groups_for_good(self) -> bool:
+        """Whether the plan is not made while groups can run the path."""
+        return self.hopeless or self.n_ops > MOST_AWAITED
 
     def is_due(self) -> bool:
         """Count a visit; return whether planning may begin: the path is likely to come back."""

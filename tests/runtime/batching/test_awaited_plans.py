@@ -10,7 +10,7 @@ from wend.compiler.llvm_ir import jit
 from wend.runtime import flush, tiers
 from wend.runtime.batching import executor, split_flush
 from wend.runtime.batching.executor import LONG
-from wend.runtime.flush_log import last_step
+from wend.runtime.flush_log import last_plans, last_step
 
 WIDTH, STEPS = 6, LONG // 3 + 10
 GROUPS, PLAN = "groups of regions", "plan"
@@ -145,7 +145,7 @@ class FakePlan:
 
 
 def test_a_loop_too_long_to_plan_stays_with_groups(monkeypatch):
-    monkeypatch.setattr(tiers, "MAX_OPS", 10)
+    monkeypatch.setattr(tiers, "MOST_AWAITED", 10)
     monkeypatch.setattr(executor, "SETTLED", 100)  # groups stay, however slow the machine is
     parameters = weights()
     expected = gradients_by_hand(*parameters)
@@ -227,7 +227,7 @@ def test_two_endings_of_one_loop_are_both_right():
 
 def test_a_loop_whose_backward_pass_is_too_long_to_plan_stays_with_groups(monkeypatch):
     """The loop alone would be planned; its values are read before the backward pass begins."""
-    monkeypatch.setattr(executor, "MAX_OPS", 10)
+    monkeypatch.setattr(executor, "MOST_AWAITED", 10)
     parameters = weights()
     expected = gradients_by_hand(*parameters)
     for k in range(6):
@@ -294,7 +294,7 @@ def descend(parameters):
 def test_updates_in_place_run_first_and_the_loop_by_groups(monkeypatch, too_long):
     """Updates that are pending keep no long loop from groups, at any of its visits."""
     if too_long:
-        monkeypatch.setattr(tiers, "MAX_OPS", 10)
+        monkeypatch.setattr(tiers, "MOST_AWAITED", 10)
     parted = []
     real = split_flush.first_part
 
@@ -321,3 +321,21 @@ def test_updates_in_place_run_first_and_the_loop_by_groups(monkeypatch, too_long
     # The first flush has no updates; the second and the third make the plan of a path.
     assert all(counts[3:6])
     assert any(counts[8:]) == too_long
+
+
+def test_a_long_step_that_groups_cannot_run_is_planned(monkeypatch):
+    """Found in use: Adam's step on a transformer of 12 layers stayed with the reference for good."""
+    monkeypatch.setattr(tiers, "MOST_AWAITED", 10)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+    optimizer = torch.optim.Adam(model.parameters())
+    for k in range(8):
+        loss = model(torch.full((3, 4), float(k))).square().mean()
+        loss.item()  # the step of the backward pass has a flush of its own
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        torch.synchronize()
+        jit.drain()
+    plans = [plan for plan in last_plans() if plan.n_ops > 10]
+    assert plans
+    assert all(plan.compiled is not None for plan in plans)

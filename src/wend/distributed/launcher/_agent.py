@@ -270,10 +270,12 @@ class Attempt:
     def _explains(self, rank: Rank) -> bool:
         """Whether a rank that was told to stop has an error that explains the ends before.
 
-        MPI ends the ranks that lose a connection, and these may be heard of first.
+        Ranks that lose a connection end by MPI or with an error of their own. The agent may hear
+        of these ends first.
         """
         has_error = bool((rank.ended or {}).get("failure")) and not rank.follows
-        return has_error and bool(self.failed) and all(r.is_without_error for r in self.failed)
+        follow = [r.is_without_error or r.follows for r in self.failed]
+        return has_error and bool(follow) and all(follow)
 
     def _let_meet(self) -> None:
         """Tell all living ranks of each other, when the last of them asks."""

@@ -26,7 +26,7 @@ from wend.runtime.batching.per_op import PerOpExecution
 from wend.runtime.batching.report import note
 from wend.runtime.batching.signatures import BOOK, SINGLES, ops_of
 from wend.runtime.batching.slabs import SMALL, Unsuited
-from wend.runtime.tiers import MAX_OPS, TieredPlan, is_making_others
+from wend.runtime.tiers import MOST_AWAITED, TieredPlan, is_making_others
 from wend.runtime.verify.flushes import check_gradients
 from wend.transforms.hooks import retaining
 
@@ -344,7 +344,7 @@ def awaits_code(batch: FlushJob, live: list[int], goes_on: bool = True) -> bool:
     plan = (batch.state.plans or {}).get(tuple(live))
     if not isinstance(plan, TieredPlan) or not is_worth(plan, len(batch.states)):
         return False
-    if open_among(batch.values, live) and plan.n_ops * WITH_BACKWARD > MAX_OPS:
+    if open_among(batch.values, live) and plan.n_ops * WITH_BACKWARD > MOST_AWAITED:
         return plan.compiled is None
     if not goes_on:
         return plan.may_wait()
