@@ -10,7 +10,7 @@ from wend.compiler.llvm_ir import jit
 from wend.runtime import flush, tiers
 from wend.runtime.batching import executor, split_flush
 from wend.runtime.batching.executor import LONG
-from wend.runtime.flush_log import last_plans, last_step
+from wend.runtime.flush_log import last_step
 
 WIDTH, STEPS = 6, LONG // 3 + 10
 GROUPS, PLAN = "groups of regions", "plan"
@@ -324,7 +324,7 @@ def test_updates_in_place_run_first_and_the_loop_by_groups(monkeypatch, too_long
 
 
 def test_a_long_step_that_groups_cannot_run_is_planned(monkeypatch):
-    """Found in use: Adam's step on a transformer of 12 layers stayed with the reference for good."""
+    """Found in use: Adam's step on a transformer of 12 layers was never machine code."""
     monkeypatch.setattr(tiers, "MOST_AWAITED", 10)
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     optimizer = torch.optim.Adam(model.parameters())
@@ -336,6 +336,4 @@ def test_a_long_step_that_groups_cannot_run_is_planned(monkeypatch):
         optimizer.step()
         torch.synchronize()
         jit.drain()
-    plans = [plan for plan in last_plans() if plan.n_ops > 10]
-    assert plans
-    assert all(plan.compiled is not None for plan in plans)
+    assert [flush.asked for flush in last_step()] == [(("ready plan", ""),)] * 2
