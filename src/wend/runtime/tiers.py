@@ -31,8 +31,8 @@ PLANNING = 0.0003
 #: How many structures' visits are remembered.
 MOST_STRUCTURES = 4096
 #: Paths of more ops than this are not planned: planning would take too long. Where groups can run
-#: a path, they do so for good beyond the second number.
-MAX_OPS, MOST_AWAITED = 60_000, 6_000
+#: a path, they do so for good beyond the second number, unless so many visits outlast planning.
+MAX_OPS, MOST_AWAITED, VISITS = 60_000, 6_000, 50
 #: Seconds of a run of the reference from which on free heap memory goes back to the system when
 #: machine code takes over: arrays of machine code lie elsewhere.
 LONG = 0.1
@@ -131,7 +131,7 @@ class TieredPlan:
 
     def begin(self, batch: FlushJob) -> None:
         """Begin planning in a first visit, of a path that is sure to come back."""
-        if not self.groups_for_good:
+        if self.is_worth_planning(0.0):
             self.reference.restore(batch, short=False)
             self.advance()
 
@@ -141,9 +141,9 @@ class TieredPlan:
         seconds: duration of that executor's last visit, which stands for the reference's
         Returns whether the executor is to run the visit: there is still no machine code.
         """
-        if not self.may_wait():
+        if not self.may_wait(seconds):
             return False
-        if not self.groups_for_good:
+        if self.is_worth_planning(seconds):
             self.visited = time.perf_counter()
             self.seconds = seconds
             self.spent += seconds
@@ -151,19 +151,24 @@ class TieredPlan:
                 self.advance()
         return self.compiled is None
 
-    def may_wait(self) -> bool:
+    def may_wait(self, seconds: float) -> bool:
         """Return whether another executor may run a visit: there is no machine code.
 
         The nodes that planning needs may have been dropped. A visit by this plan makes them again.
+
+        seconds: duration of that executor's last visit
         """
         path = self.reference.path
         kept = path is not None and not path.short
-        return self.compiled is None and (self.groups_for_good or kept)
+        return self.compiled is None and (kept or not self.is_worth_planning(seconds))
 
-    @property
-    def groups_for_good(self) -> bool:
-        """Whether the plan is not made while groups can run the path."""
-        return self.hopeless or self.n_ops > MOST_AWAITED
+    def is_worth_planning(self, seconds: float) -> bool:
+        """Whether the plan is to be made while another executor runs the path.
+
+        seconds: duration of that executor's last visit
+        """
+        is_short = PLANNING * self.n_ops <= VISITS * seconds
+        return not self.hopeless and (is_short or self.n_ops <= MOST_AWAITED)
 
     def is_due(self) -> bool:
         """Count a visit; return whether planning may begin: the path is likely to come back."""

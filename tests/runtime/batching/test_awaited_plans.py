@@ -146,6 +146,7 @@ class FakePlan:
 
 def test_a_loop_too_long_to_plan_stays_with_groups(monkeypatch):
     monkeypatch.setattr(tiers, "MOST_AWAITED", 10)
+    monkeypatch.setattr(tiers, "VISITS", 0)
     monkeypatch.setattr(executor, "SETTLED", 100)  # groups stay, however slow the machine is
     parameters = weights()
     expected = gradients_by_hand(*parameters)
@@ -295,6 +296,7 @@ def test_updates_in_place_run_first_and_the_loop_by_groups(monkeypatch, too_long
     """Updates that are pending keep no long loop from groups, at any of its visits."""
     if too_long:
         monkeypatch.setattr(tiers, "MOST_AWAITED", 10)
+    monkeypatch.setattr(tiers, "VISITS", 0)
     parted = []
     real = split_flush.first_part
 
@@ -326,6 +328,7 @@ def test_updates_in_place_run_first_and_the_loop_by_groups(monkeypatch, too_long
 def test_a_long_step_that_groups_cannot_run_is_planned(monkeypatch):
     """Found in use: Adam's step on a transformer of 12 layers was never machine code."""
     monkeypatch.setattr(tiers, "MOST_AWAITED", 10)
+    monkeypatch.setattr(tiers, "VISITS", 0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     optimizer = torch.optim.Adam(model.parameters())
     for k in range(8):

@@ -347,7 +347,7 @@ def awaits_code(batch: FlushJob, live: list[int], goes_on: bool = True) -> bool:
     if open_among(batch.values, live) and plan.n_ops * WITH_BACKWARD > MOST_AWAITED:
         return plan.compiled is None
     if not goes_on:
-        return plan.may_wait()
+        return plan.may_wait(plan.seconds)
     return plan.awaited(plan.seconds)  # nobody has timed the groups: the reference stands for them
 
 
