@@ -85,7 +85,7 @@ def write(results: dict[Case, dict[str, Any]]) -> None:
 
 
 def main() -> int:
-    """Run from the command line; 1 if a case has a fault that is not listed, or the reverse."""
+    """Run from the command line; 1 if a case has a fault that is not listed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
