@@ -57,6 +57,29 @@ def test_the_callers_variables_are_freed(name):
         gc.enable()
 
 
+REFUSED = {
+    "shapes": lambda x: x + wend.ones(4),
+    "in a composite": lambda x: F.mse_loss(x, wend.ones(4)),
+    "recurrent": lambda x: wend.nn.GRU(3, 2)(x[None], wend.ones(1, 7, 2)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_error_keeps_no_frames_once_it_is_handled(name):
+    def caller():
+        marker = Marker()
+        with pytest.raises(RuntimeError):
+            REFUSED[name](wend.ones(3, 3))
+        return weakref.ref(marker)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert caller()() is None, "a cycle holds the frame of the caller"
+    finally:
+        gc.enable()
+
+
 def test_modules_end_with_their_last_reference():
     gc.collect()
     gc.disable()

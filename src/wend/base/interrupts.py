@@ -27,9 +27,11 @@ def is_interrupt(error: BaseException) -> bool:
         return True
     inside, at = False, error.__traceback__
     while at is not None:
-        if _is_handler(at.tb_frame):
+        package = _package(at.tb_frame.f_globals.get("__name__"))
+        # A look at the locals of a frame keeps them: the error itself, in frames that handle it.
+        if package != "wend" and _is_handler(at.tb_frame):
             return True
-        inside = _package(at.tb_frame.f_globals.get("__name__")) in _INSIDE
+        inside = package in _INSIDE
         at = at.tb_next
     return inside and _package(type(error).__module__) not in _INSIDE
 
