@@ -217,7 +217,7 @@ ALONE = alone()
 def launch(frame, values, types, args, arena, touched):
     """Run the steps; returns the arrays made, or None if a kernel noted a failure.
 
-    What a signal handler raises while kernels run ends a long run, until leaves are written to.
+    An exception of a signal handler ends a run of long kernels, until leaves are written to.
 
     touched: handles and their values before the flush; None if no leaf may be overwritten
     """
