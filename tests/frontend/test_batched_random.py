@@ -1,10 +1,12 @@
 """Random programs whose way depends on values: batched, they compute what they compute in turn."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend
+from wend.base import config
 
 WIDTH = 3
 LEAVES = st.sampled_from(
@@ -92,9 +94,7 @@ def outcome(program, count, on):
     return found, logs, wend.rand(()).item()
 
 
-@settings(max_examples=60, deadline=None)
-@given(PROGRAMS, st.integers(1, 5))
-def test_batched_is_one_after_the_other(program, count):
+def same_as_alone(program, count):
     together, alone = outcome(program, count, True), outcome(program, count, False)
     assert len(together[0]) == len(alone[0])
     for a, b in zip(together[0], alone[0], strict=True):
@@ -102,3 +102,18 @@ def test_batched_is_one_after_the_other(program, count):
     if '"nested"' not in repr(program).replace("'", '"'):  # whose two halves share a log
         assert together[1] == alone[1]
     assert together[2] == alone[2]
+
+
+#: The same programs in each run; `tests/fuzz/turns.py` draws others.
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(PROGRAMS, st.integers(1, 5))
+def test_batched_is_one_after_the_other(program, count):
+    same_as_alone(program, count)
+
+
+def test_a_batch_within_a_loop_comes_back():
+    """Found by chance: the results are right, and verification took them for wrong."""
+    if config.settings.verify:
+        pytest.xfail("a pass knows only a part of the gradients that inner lanes hand on")
+    for _ in range(3):
+        same_as_alone([("while", [("nested", [("if", ["weight"], ["in place"])])])], 2)
