@@ -24,6 +24,7 @@ from wend.compiler.ir.symbolic_extents import (
 )
 from wend.compiler.lower.index import add as add_up
 from wend.compiler.lower.registry import lowers, rule_of
+from wend.compiler.lower.sums_of_products import join_products
 from wend.core.graph import Node, PathGraph, live_nodes
 from wend.core.primitive import Spec
 from wend.ops.basic import FillLike, Graft, Identity
@@ -54,10 +55,7 @@ class Lowering:
         self.known: dict[Any, Node] = {}
         self.nodes = live_nodes(path.nodes[: path.n_nodes], set(needed))
         self.needed = needed
-        self.consumers: dict[int, list[Node]] = {}
-        for node in self.nodes:
-            for i in node.inputs:
-                self.consumers.setdefault(i, []).append(node)
+        self.consumers = consumers_of(self.nodes)
         self.filled: set[int] = set()
         self.codes: dict[Any, Emit | None] = {}  # of elementwise ops, by primitive and program
         self.sources: dict[int, Node] = {}  # the nodes of uniform values
@@ -71,6 +69,8 @@ class Lowering:
         """Lower all nodes, a node in each slice; the result is `function`."""
         yield from find_extents(self.path, self.extents)
         f = self.function
+        self.nodes = join_products(self)
+        self.consumers = consumers_of(self.nodes)
         made = {o for node in self.nodes for o in node.outputs}
         used = {i for node in self.nodes for i in node.inputs} | self.needed
         f.inputs = sorted(i for i in used if i not in made)
@@ -143,7 +143,8 @@ class Lowering:
         """Add the result of a node: ops, a view, or another name for a known value."""
         f = self.function
         for out in node.outputs:
-            f.dtypes[out] = self.path.dtype_of(out)
+            if out not in f.dtypes:
+                f.dtypes[out] = self.path.dtype_of(out)
         inputs = tuple(f.resolve(i) for i in node.inputs)
         prim: Any = node.prim
         if prim.pure and not prim.random and not prim.calls_user:
@@ -448,6 +449,15 @@ class Lowering:
         dims = tuple(-1 if d in node.prim.axes else d for d in range(rank - kept, rank))
         fold = Fold(add_up, 0, widened(dtype), True)
         return self.add_fold(node, x, dims, fold)
+
+
+def consumers_of(nodes: list[Node]) -> dict[int, list[Node]]:
+    """Return the nodes that read each value, as often as they read the value."""
+    consumers: dict[int, list[Node]] = {}
+    for node in nodes:
+        for i in node.inputs:
+            consumers.setdefault(i, []).append(node)
+    return consumers
 
 
 def _exp_of_negative(code: Any, operands: list[Any]) -> Any:
