@@ -133,10 +133,14 @@ class BackwardPass:
                 else:
                     have[1] = sum_of(have[1], g)
             return
-        segment = value.segment
-        if segment is None:
-            return
-        table = self.come_by(segment)
+        if value.segment is not None:
+            self.hand_on(value, g)
+            if self.ledger is not None:
+                self.ledger.note(value, g)
+
+    def hand_on(self, value: Value, g: Any) -> None:
+        """Hand a gradient to a value that an earlier segment produced."""
+        table = self.come_by(value.segment)
         have = table.get(value.seg_index)
         table[value.seg_index] = g if have is None else have + g
 

@@ -324,9 +324,14 @@ class ParameterGradients:
             np.add(total, g, out=total)
         if fresh:
             mine = _hot.wrap(_hot.held(value.type, total))
-            owner.contribute(value, mine)
+            owner.hand_on(value, mine)
             if have is None:
                 self.sums[id(mine)] = mine
+
+    def note(self, value: Value, g: Any) -> None:
+        """Note a gradient that another way of passing a segment has handed to an earlier one."""
+        if self.account is not None:
+            self.account.note(value, g)
 
     def close(self) -> list[tuple[Any, Any]]:
         """Compute the put-off gradients; return (leaf, gradient) for each leaf."""

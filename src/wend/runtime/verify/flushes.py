@@ -234,11 +234,26 @@ class Account:
         """pending: gradients that segments have before, by negative serial and index"""
         self.leaves: dict[int, list[Any]] = {}  # by id of the leaf: [leaf, sum, site]
         self.seeds: dict[tuple[int, int], Any] = {}  # by negative serial of the segment and index
+        self.others: dict[tuple[int, int], list[Any]] = {}  # handles, to be added to the seeds
         self.width = 8  # the least width of all shadows
         self.scale = 0.0  # the largest element of all gradients
         for key, table in pending.items():
             for i, g in table.items():
                 self.seeds[key, i] = np.array(_hot.ensure(_hot.refreshed(g)))
+
+    def note(self, value: Value, g: Any) -> None:
+        """Note a gradient of a value that no segment of this account has handed on.
+
+        g: a handle, which is computed when the segment of the value is passed by
+        """
+        self.others.setdefault((-value.segment.serial, value.seg_index), []).append(g)
+
+    def seed(self, segment: Segment, i: int) -> Any:
+        """Return the gradient with which value i of a segment should begin; None if not known."""
+        place = (-segment.serial, i)
+        for g in self.others.pop(place, ()):
+            self.seeds[place] = self.seeds.get(place, 0) + _hot.ensure(_hot.refreshed(g))
+        return self.seeds.get(place)
 
     def pass_by(
         self, segment: Segment, shadow: Shadow, seeds: Gradients, values: dict[int, Value]
@@ -254,7 +269,7 @@ class Account:
         site = last_site(shadow.path.states, segment.sites)
         self.width = min(self.width, shadow.width)
         for i, g in seeds.items():
-            expected = self.seeds.get((-segment.serial, i))
+            expected = self.seed(segment, i)
             if expected is not None and not same_gradient(g, expected, self.width, self.scale):
                 raise differing(g, expected, site)
         handed_on = shadow.gradients(seeds) or {}
