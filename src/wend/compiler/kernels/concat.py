@@ -35,12 +35,15 @@ MOST_JOINED = 512
 def lower_cat(low: Lowering, node: Node) -> bool:
     """Lower a concatenation: a nest reads a few operands in place, `join` copies many.
 
+    A nest has code of its own for each number of operands. So operands of products go to `join`,
+    too: their number is the number of a loop's turns.
+
     Returns whether the node was lowered.
     """
     inputs = movement.joined(low, node)
     if inputs is None:
         return False
-    if len(inputs) > movement.MAX_PARTS:
+    if len(inputs) > movement.MAX_PARTS or node.outputs[0] in low.joined:
         return lower_join(low, node, inputs)
     return movement.cat(low, node, inputs)
 

@@ -63,6 +63,7 @@ class Lowering:
         self.maxima: dict[int, int] = {}  # maxima along dims that stay -> the operand
         self.differences: dict[int, tuple[int, ...]] = {}  # result -> operands
         self.copies: dict[tuple[int, tuple[int, ...]], int] = {}  # of operands of products
+        self.joined: set[int] = set()  # operands side by side: see `sums_of_products`
         self.views: dict[Any, Any] = {}  # layouts of views that were looked at
 
     def work(self) -> Iterator[None]:

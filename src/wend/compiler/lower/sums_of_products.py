@@ -254,6 +254,7 @@ class _Joining:
         for shape in shapes:
             rows = add(rows, shape[d])
         out = self.fresh((*shapes[0][:d], rows, *shapes[0][d + 1 :]), values[0])
+        self.low.joined.add(out)
         prim = ops.cat.primitive.of((("L", len(values)),), dim=d)
         type_ = _types.intern_type((2,) * len(shapes[0]), self.low.path.dtype_of(values[0]), CPU)
         program = prim.typed([type_] * len(values), [])[0]
