@@ -1,4 +1,4 @@
-"""Sizes that a model refuses: as constants in the types of inputs, or by a node that fails.
+"""Sizes and values that a model refuses: constants in types of inputs, or a node that fails.
 
 ONNX has no node that raises an error.  An index out of range does.
 """

@@ -30,14 +30,20 @@ __all__ = ["AskedNumber", "Extent", "ids_of", "noted"]
 _TURNED = {LT: GT, GT: LT, LE: GE, GE: LE, EQ: EQ, NE: NE}
 
 
-def ids_of(expr: Expr) -> Iterator[int]:
-    """The ids of the values and numbers that an expression reads."""
+def leaves_of(expr: Expr) -> Iterator[Any]:
+    """The DIM and ARG leaves of an expression."""
     if type(expr) is tuple:
         if expr[0] in (DIM, ARG):
-            yield expr[1]
+            yield expr
         else:
             for part in expr[1:]:
-                yield from ids_of(part)
+                yield from leaves_of(part)
+
+
+def ids_of(expr: Expr) -> Iterator[int]:
+    """The ids of the values and numbers that an expression reads."""
+    for leaf in leaves_of(expr):
+        yield leaf[1]
 
 
 def noted(number: Any) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from wend.core.symbolic import ARG, DIM, Expr
-from wend.transforms.exploring.numbers import ids_of
+from wend.transforms.exploring.numbers import ids_of, leaves_of
 from wend.transforms.exploring.program import (
     Apply,
     Compute,
@@ -17,7 +17,9 @@ from wend.transforms.exploring.program import (
     Fail,
     Give,
     Go,
+    Info,
     Item,
+    Point,
     ReadNumber,
     StaticGraph,
     Stretch,
@@ -76,7 +78,9 @@ def simplify(program: StaticGraph) -> StaticGraph:
     while True:
         _drop_dead(program)
         # Points that differ in arguments alone merge before these arguments are constants.
-        if not _merge_points(program) and not _drop_constant_params(program):
+        if _merge_points(program):
+            bind_extents(program)
+        elif not _drop_constant_params(program):
             break
     drop_points(program)
     return program
@@ -284,10 +288,10 @@ def _look(
     """(how a point looks but for names, the params in the order of first use)."""
     point = program.points[number]
     names: dict[int, int] = {}
-    everywhere = _global_ids(program)
+    fixed = _global_ids(program) | _unbound(program, point)
 
     def name(i: int) -> int:
-        if i in everywhere:
+        if i in fixed:
             return -1 - i
         return names.setdefault(i, len(names))
 
@@ -318,6 +322,34 @@ def _look(
     return (tuple(look), tuple(extents)), tuple(order)
 
 
+def _unbound(program: StaticGraph, point: Point) -> set[int]:
+    """The ids of earlier points that a point reads, and that no extents of its params stand for."""
+    own = set(point.params)
+    for stretch in point.answers:
+        for item in stretch.items:
+            own.update(made_by(item))
+    given = {e for p in point.params for e in program.info[p].extents or () if type(e) is tuple}
+    read = [*_expressions(point), *[e for e in given if e[0] not in (ARG, DIM)]]
+    leaves = {leaf for e in read for leaf in leaves_of(e)}
+    return {leaf[1] for leaf in leaves if leaf[1] not in own and leaf not in given}
+
+
+def _expressions(point: Point) -> Iterator[Expr]:
+    """The expressions of a point's question, items and ends."""
+    if point.question is not None and point.question[0] != "value":
+        yield from point.question[2:]
+    for stretch in point.answers:
+        for item in stretch.items:
+            if isinstance(item, Apply):
+                yield from item.args
+            elif isinstance(item, Compute):
+                yield item.expr
+            elif isinstance(item, Draw):
+                yield item.count
+        if isinstance(stretch.end, Give):
+            yield from [x for kind, x in stretch.end.leaves if kind == "number"]
+
+
 def _facts(program: StaticGraph, item: Any, name: Callable[[int], int]) -> Any:
     return tuple([_extents(program, o, name) for o in item.outputs])
 
@@ -333,6 +365,93 @@ def _extents(program: StaticGraph, i: int, name: Callable[[int], int]) -> Any:
         return name(k)
 
     return info.dtype, tuple([renamed(e, known_name) for e in info.extents])
+
+
+# -- extents of params ----------------------------------------------------------------------
+
+
+def bind_extents(program: StaticGraph) -> None:
+    """Let extents that only some ways to a point know be the extents of the point's own params."""
+    everywhere = _global_ids(program)
+    for point, known in zip(program.points, _known_at(program), strict=True):
+        at_hand = known | everywhere | set(point.params)
+        own: dict[Expr, Expr] = {}
+        for p in point.params:
+            for axis, e in enumerate(program.info[p].extents or ()):
+                if not at_hand.issuperset(ids_of(e)):
+                    own.setdefault(e, (DIM, p, axis))
+            _give_own(program, p, at_hand, {})
+        if own:
+            point.question = _replaced(point.question, own)
+            for stretch in point.answers:
+                made = at_hand | {i for item in stretch.items for i in made_by(item)}
+                stretch.items = [_with_own(item, own) for item in stretch.items]
+                if isinstance(stretch.end, Give):
+                    leaves = tuple(
+                        [
+                            (kind, _replaced(x, own) if kind == "number" else x)
+                            for kind, x in stretch.end.leaves
+                        ]
+                    )
+                    stretch.end = Give(leaves, stretch.end.structure, stretch.end.writes)
+                for item in stretch.items:
+                    for i in made_by(item):
+                        _give_own(program, i, made, own)
+
+
+def _known_at(program: StaticGraph) -> list[set[int]]:
+    """Return the ids that each way to a point has made, by point."""
+    everything = set(program.info)
+    known = [everything for _ in program.points]
+    known[0] = set()
+    while True:
+        found: list[set[int]] = [everything for _ in program.points]
+        found[0] = set()
+        for number, _, stretch in program.stretches():
+            if isinstance(stretch.end, Go):
+                made = {i for item in stretch.items for i in made_by(item)}
+                made |= known[number] | set(program.points[number].params)
+                found[stretch.end.point] = found[stretch.end.point] & made
+        if found == known:
+            return known
+        known = found
+
+
+def _give_own(program: StaticGraph, i: int, at_hand: set[int], own: dict[Expr, Expr]) -> None:
+    """Let extents of a value that are not known at a place be known by other names, or its own."""
+    info = program.info[i]
+    if info.extents is not None:
+        extents = [_replaced(e, own) for e in info.extents]
+        program.info[i] = Info(
+            tuple(
+                [
+                    e if at_hand.issuperset(ids_of(e)) else (DIM, i, axis)
+                    for axis, e in enumerate(extents)
+                ]
+            ),
+            info.dtype,
+            info.hint,
+        )
+
+
+def _replaced(expr: Any, own: dict[Expr, Expr]) -> Any:
+    """An expression, or a question, with other names for parts."""
+    if type(expr) is not tuple:
+        return expr
+    found = own.get(expr)
+    if found is not None or expr[0] in (DIM, ARG):
+        return expr if found is None else found
+    return (expr[0], *[_replaced(part, own) for part in expr[1:]])
+
+
+def _with_own(item: Item, own: dict[Expr, Expr]) -> Item:
+    if isinstance(item, Apply):
+        item.args = tuple([_replaced(e, own) for e in item.args])
+    elif isinstance(item, Compute):
+        item.expr = _replaced(item.expr, own)
+    elif isinstance(item, Draw):
+        item.count = _replaced(item.count, own)
+    return item
 
 
 def drop_points(program: StaticGraph) -> None:

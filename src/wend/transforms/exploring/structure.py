@@ -282,7 +282,7 @@ class _Builder:
         sides = (on_false, on_true)
         if not on_false.outcome.values or not on_true.outcome.values:
             left = on_false if on_false.outcome.values else on_true  # the second ends in an error
-            if question[0] == "compare" and left.outcome.values:
+            if left.outcome.values:
                 region.items.append(Check(question, left is on_true, site))
             region.items.extend(left.items)
             region.outcome = left.outcome
