@@ -1,10 +1,10 @@
-"""Sums of products of one form: one product of all operands side by side.
+"""Sums of products of the same form: a single product of all operands side by side.
 
 x1 @ y1 + x2 @ y2 = [x1 x2] @ [y1; y2]. A net that uses a weight in each time step adds a product
 to the gradient of the weight in each step. Such a product goes through the whole gradient, which
-may be far larger than its operands. Side by side, the operands of many steps are one product, which
-writes the gradient once. The first sizes of the path decide whether the copies of the operands cost
-less than the sums that are saved.
+may be far larger than its operands. Side by side, the operands of many steps make a single product,
+which writes the gradient once. The first sizes of the path decide whether the copies of the
+operands cost less than the sums that are saved.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Sum(NamedTuple):
 
 
 def join_products(low: Lowering) -> list[Node]:
-    """Return the nodes of a lowering, with products joined where a sum adds products of one form.
+    """Return the nodes of a lowering, with products of a sum joined where they have the same form.
 
     A position below is a place in the list of nodes as it was before.
     """

@@ -2,7 +2,7 @@
 
 Python goes on to hold a list, whose items are handles. The first and the last stand for the first
 and the last item, and become ops when they are used. The tensor in the middle holds all. The
-others stand for no item: who uses one has the loop unrolled.
+others stand for no item: the loop is unrolled for whoever uses such a slot.
 """
 
 from __future__ import annotations

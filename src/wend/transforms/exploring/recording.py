@@ -1107,7 +1107,7 @@ class Run:
             raise Again
 
     def is_recorded_now(self, value: Value) -> bool:
-        """Record an item of a list that a name holds; whether the value is one."""
+        """Record an item of a list that a name holds; whether the value is such an item."""
         if value.index != NOT_RECORDED or id(value) not in self.lists.ends:
             return any(value is v for v in self.live)
         self.record_part(value)

@@ -371,7 +371,7 @@ def _extents(program: StaticGraph, i: int, name: Callable[[int], int]) -> Any:
 
 
 def bind_extents(program: StaticGraph) -> None:
-    """Let extents that only some ways to a point know be the extents of the point's own params."""
+    """Let extents that only some ways to a point know be extents of the params of the point."""
     everywhere = _global_ids(program)
     for point, known in zip(program.points, _known_at(program), strict=True):
         at_hand = known | everywhere | set(point.params)

@@ -47,7 +47,7 @@ class SizeFacts:
         self.plain: set[Any] = set()
 
     def canonical(self, expr: Expr) -> Expr:
-        """An expression with one name for dims that are known to be equal."""
+        """An expression with a single name for dims that are known to be equal."""
         if not self.certain:
             return expr
         same: dict[Expr, Expr] = {}
