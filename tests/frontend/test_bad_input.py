@@ -70,3 +70,10 @@ def test_whoever_catches_pytorchs_error_catches_this(program, kind):
     with pytest.raises(Exception) as theirs:
         program(torch)
     assert issubclass(kind, theirs.type)
+
+
+def test_dims_beyond_those_of_numpy():
+    """PyTorch has such tensors, with few ops on them."""
+    for program in (lambda: wend.zeros([1] * 65), lambda: wend.ones(2)[(None,) * 64]):
+        with pytest.raises(errors.ShapeError, match="at most 64 dims, as in NumPy, and not 65"):
+            program()

@@ -105,6 +105,7 @@ DAMAGES = {
     "an attribute that is missing": lambda d: op(d, "full")[2].popitem(),
     "an attribute of another kind": lambda d: op(d, "select")[2].update(dim="0"),
     "an attribute beyond 64 bits": lambda d: op(d, "select")[2].update(dim=1 << 63),
+    "a size that is a bool": lambda d: op(d, "full")[6].__setitem__(0, True),
     "an op of users": lambda d: op(d, "add").__setitem__(1, "user_function"),
     "a result of another dtype": lambda d: d["info"][str(op(d, "add")[5][0])].__setitem__(
         1, "float16"
@@ -207,3 +208,18 @@ def test_powers_of_sizes_are_bounded():
     assert power(3, 4) == 81 and power(2.0, 0.5) == 2.0**0.5 and power(5, -1) == 0.2
     with pytest.raises(ValueError, match="to the power of"):
         power(9, 9**9)
+
+
+def test_ops_that_ask_nothing_of_sizes_do_so_in_files():
+    """Ops of gradient rules trust their sizes, and a file is not trusted."""
+    file = io.BytesIO()
+    program = torch.export.export(lambda x: x.expand(2, 4) * 2, (torch.ones(1, 4),))
+    torch.export.save(program, file)
+
+    def trusting(document):
+        op(document, "expand")[1] = "reshape_to"
+
+    with pytest.raises(
+        FormatError, match=r"reshape: shape \(2, 4\) is invalid for input of size 4"
+    ):
+        torch.export.load(io.BytesIO(changed(file.getvalue(), trusting)))

@@ -7,12 +7,13 @@ part of the core.  A step of a known path only compares its types: the rest runs
 `type_tag`, `put_type` and the like come from `type_table.h`, or, uncompiled, from `_select.py`.
 """
 
-from wend.base.errors import DeviceError
+from wend.base.errors import DeviceError, ShapeError
 from wend.base.shapes import Size
 
 MOST_SLOTS = 1 << 14  # of the table of types
 WAYS = 4  # slots in which a type may stand
 MAX_ROW = 8  # dims of which a type keeps the extents as C integers
+MOST_DIMS = 64  # of an array of NumPy
 LARGE = 1 << 31
 LOW_32 = (1 << 32) - 1
 
@@ -161,10 +162,12 @@ TURN = 0  # which of the neighbours gives way next
 
 
 def intern_kind(dtype, rank, device):
-    """The only RankedType with this dtype, rank and device."""
+    """The only RankedType with this dtype, rank and device. Raises ShapeError for too many dims."""
     key = (dtype, rank, device)
     kind = KINDS.get(key)
     if kind is None:
+        if rank > MOST_DIMS:
+            raise ShapeError(f"a tensor has at most {MOST_DIMS} dims, as in NumPy, and not {rank}")
         kind = KINDS[key] = RankedType(dtype, rank, device)
     return kind
 

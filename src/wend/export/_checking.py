@@ -116,6 +116,8 @@ def _check_expr(graph: StaticGraph, expr: Expr, whole: bool = False) -> None:
     """Raise FormatError for extents and numbers that do not exist.  whole: an int is wanted"""
     for leaf in _leaves(expr):
         if type(leaf) is not tuple:
+            if whole and type(leaf) is bool:
+                raise damaged(f"a size is {leaf}")
             continue
         info = graph.info.get(leaf[1])
         if info is None or (info.extents is None) is not (leaf[0] == ARG):

@@ -330,7 +330,10 @@ class _Reader:
         given = {k: self.constant(v) for k, v in strict.table(attrs, "attributes").items()}
         found = self.constant(form)
         check_form(cls, found)
-        prim = cls.intern(check_attributes(cls, given), found)
+        attributes = check_attributes(cls, given)
+        if name in _ASKING:
+            cls, attributes = REGISTRY[_ASKING[name]], {}
+        prim = cls.intern(attributes, found)
         numbers = tuple([self.expr(e) for e in strict.rows(args, "the numbers of an op")])
         flag = strict.flag(grad, "whether gradients are on")
         return Apply(prim, None, _ids(inputs), _ids(outputs), numbers, flag, _site(site))
@@ -361,6 +364,10 @@ class _Reader:
         if how == "constant":
             return how, self.constant(content)
         raise damaged(f"a part of the result is of kind {strict.short(how)}")
+
+
+#: Ops of gradient rules that ask nothing of extents -> the ops that do, which compute the same.
+_ASKING = {"reshape_to": "reshape", "expand_to": "expand"}
 
 
 def _named_tuple(name: Any, fields: list[Any]) -> Any:
