@@ -8,7 +8,7 @@ import pytest
 
 import wend as torch
 from wend import nn
-from wend.core import _hot
+from wend.core import _hot, _types
 
 N_THREADS, TURNS = 4, 12
 
@@ -68,6 +68,15 @@ def test_gradients_add_up_in_shared_parameters():
             (model(rows(k)).sum() * TURNS).backward()
         for g, p in zip(found, model.parameters(), strict=True):
             np.testing.assert_allclose(g, p.grad.numpy(), rtol=1e-9)
+
+
+def test_gradients_add_up_where_types_are_let_go_of():
+    """Found in a long run: beside many other types, equal types are not one object."""
+    _types.bound_types(4)
+    try:
+        test_gradients_add_up_in_shared_parameters()
+    finally:
+        _types.bound_types(2048)
 
 
 def test_steps_add_up_in_shared_parameters():

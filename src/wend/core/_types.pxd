@@ -139,6 +139,7 @@ cdef TensorType type_in_kind(RankedType kind, tuple shape)
 cdef TensorType type_of_row(RankedType kind, long long *row, Py_ssize_t n)
 @cython.locals(k=Py_ssize_t)
 cdef bint same_row(long long *a, long long *b, Py_ssize_t n) noexcept
+cpdef bint same_type(TensorType a, TensorType b) except -1
 @cython.locals(k=Py_ssize_t)
 cpdef bint same_tail(TensorType a, TensorType b) except -1
 @cython.locals(k=Py_ssize_t, extent="long long", size="long long", made=TensorType)

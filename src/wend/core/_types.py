@@ -251,6 +251,17 @@ def same_row(a, b, n):
     return True
 
 
+def same_type(a, b):
+    """Whether two types are equal: the table may have let go of one, and made another like it."""
+    if a is b:
+        return True
+    if a.kind is not b.kind or a.rank != b.rank:
+        return False
+    if a.rank > MAX_ROW:
+        return dims_of(a) == dims_of(b)
+    return same_row(a.row, b.row, a.rank)
+
+
 def same_tail(a, b):
     """Whether the shapes of two types are equal but for their first dim."""
     if a.rank != b.rank:

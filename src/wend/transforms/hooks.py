@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from wend.base.errors import ArgumentTypeError, GraphError
-from wend.core import _backward, _hot
+from wend.core import _backward, _hot, _types
 from wend.core._hot import Leaf, Tensor, Value
 from wend.core.primitive import ops
 
@@ -241,7 +241,7 @@ def add_to_grad(handle: Any, g: Any, create_graph: bool) -> None:
         if (
             have.alias is None
             and have.leaf is None
-            and total.value.type is old.type
+            and _types.same_type(total.value.type, old.type)
             and not old.requires_grad
         ):
             if _backward.renew_value(have, old, total.value):
