@@ -79,6 +79,31 @@ def test_a_while_loop_is_a_loop():
     assert len(program.points) == 2
 
 
+def test_loops_of_other_threads_are_not_the_functions():
+    """Found in a long run: a snapshot looks through the youngest objects, of all threads."""
+    stop = threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            for _ in zip(range(500), enumerate(range(500)), strict=True):
+                pass
+
+    def halve(x):
+        while x.abs().max() > 1:
+            x = x * 0.5
+        return x
+
+    thread = threading.Thread(target=busy, daemon=True)
+    thread.start()
+    try:
+        for _ in range(3):
+            program = checked(halve, torch.randn(3, 4) * 9, torch.randn(1, 5) * 1000)
+            assert len(program.points) == 2
+    finally:
+        stop.set()
+        thread.join()
+
+
 def test_a_loop_over_different_layers_with_an_early_exit():
     layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(5))
     heads = nn.ModuleList(nn.Linear(8, 3) for _ in range(5))

@@ -16,6 +16,7 @@ from typing import Any
 from wend.base import random_state, tree
 from wend.base.collecting import CollectionPaused
 from wend.base.errors import WendError
+from wend.base.switching import SwitchingSeldom
 from wend.core import _backward, _hot
 from wend.core._hot import Tensor, Value
 from wend.core.provenance import Site
@@ -64,7 +65,8 @@ def _entered(run: Run) -> Iterator[None]:
     """Inside the block, ops are recorded by the run; then handles from outside are put back."""
     trace = run.trace
     start = (trace.serial, len(trace.touched))
-    with CollectionPaused():  # snapshots look through the youngest objects
+    # Snapshots look through the youngest objects, of all threads.
+    with SwitchingSeldom(), CollectionPaused():
         gc.collect(0)
         before, trace.symbolic = trace.symbolic, run
         own = [*hidden_iterators({}), run.live, run.given, run.numbers]
