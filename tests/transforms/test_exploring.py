@@ -14,8 +14,8 @@ from wend.base import tree
 from wend.core import _hot
 from wend.core.symbolic import EQ
 from wend.frontend.static.explored import explored as explore
-from wend.transforms.exploring.program import Apply, Fail
-from wend.transforms.exploring.recording import ExploreError
+from wend.transforms.exploring.program import Apply, Fail, StaticGraph
+from wend.transforms.exploring.recording import ExploreError, Run
 from wend.transforms.exploring.running import SizesDiffer, run
 
 F = nn.functional
@@ -102,6 +102,31 @@ def test_loops_of_other_threads_are_not_the_functions():
     finally:
         stop.set()
         thread.join()
+
+
+def test_nothing_of_an_exploration_outlives_its_program():
+    def runs():
+        gc.collect()
+        return sum(type(o) in (Run, StaticGraph) for o in gc.get_objects())
+
+    def checks(x):
+        if x.shape[0] > 20:
+            try:
+                x[30, 0]
+            except IndexError as error:
+                raise ValueError("too long") from error
+        for row in x.reshape(x.shape[0], -1):
+            if row.sum() > 0:
+                x = x * 2
+        return x.sum(0)
+
+    counts = []
+    for _ in range(3):
+        explore(checks, (torch.randn(3, 4),))
+        with pytest.raises(ValueError, match="too long"):
+            explore(checks, (torch.randn(23, 4),))
+        counts.append(runs())  # ops know the last type that they were given
+    assert counts[0] == counts[1] == counts[2]
 
 
 def test_a_loop_over_different_layers_with_an_early_exit():

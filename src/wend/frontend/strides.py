@@ -22,7 +22,7 @@ def layout_of(handle: Tensor) -> Layout:
         return handle._layout  # type: ignore[no-any-return]
     alias = handle.alias
     if alias is None or alias.base is None:
-        return _dense(handle.value.type), 0
+        return _dense(concrete(handle.value.type)), 0
     return _laid_out(alias)
 
 
@@ -57,7 +57,7 @@ def concrete(type_: Any) -> Any:
 
 @lru_cache(MOST_KEPT)
 def _dense(type_: Any) -> tuple[int, ...]:
-    return contiguous_strides(tuple(map(hint_of, type_.shape)))
+    return contiguous_strides(type_.shape)
 
 
 @lru_cache(MOST_KEPT)

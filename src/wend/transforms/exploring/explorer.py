@@ -84,6 +84,7 @@ def _entered(run: Run) -> Iterator[None]:
                     if value.serial != run.serial:
                         _backward.restore(handle, value)
             del trace.touched[start[1] :]
+            run.end()
 
 
 class Arguments:
@@ -469,9 +470,20 @@ def _run(
             if not run.script:
                 raise
             site = getattr(error, "site", None) if isinstance(error, WendError) else None
-            run.stretch.end = Fail(error.with_traceback(None), site or Site(None, 0))
+            run.stretch.end = Fail(_without_frames(error), site or Site(None, 0))
             return not isinstance(error, WendError)
     return True
+
+
+def _without_frames(error: Exception) -> Exception:
+    """Return an error without the frames, and all they hold, of itself and of the errors before."""
+    waiting: list[BaseException] = [error]
+    while waiting:
+        each = waiting.pop()
+        each.__traceback__ = None
+        before = (each.__context__, each.__cause__)
+        waiting += [e for e in before if e is not None and e.__traceback__ is not None]
+    return error
 
 
 def _end(run: Run, result: Any) -> Give:

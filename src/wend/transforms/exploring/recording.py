@@ -298,6 +298,12 @@ class Run:
         self.parts_asked: dict[int, tuple[Value, Tensor, int, int, bool]] = {}
         self.read_at: dict[Expr, Any] = {}  # by number, the place in the code that has read it
 
+    def end(self) -> None:
+        """Let go of all values: the collector does not see that their types know the run."""
+        self.live, self.numbers, self.given, self.inputs = [], [], [], []
+        self.turns, self.parts_asked, self.read_at, self.fixed, self.before = {}, {}, {}, {}, {}
+        self.frames_from = None
+
     # -- tensors and numbers ----------------------------------------------------------------
 
     def tensor(self, info: Info, number: int, device: Any = CPU) -> Tensor:
