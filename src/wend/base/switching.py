@@ -1,4 +1,4 @@
-"""Holding back other threads while a thread looks at all objects that it has made."""
+"""Holding back all threads but the running thread, which looks at the objects that threads make."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 import threading
 import time
 
-#: Seconds for which a thread goes on inside before others may interrupt it.
+#: Seconds for which a thread goes on inside before a waiting thread may interrupt.
 LONG = 0.25
 
 
 class SwitchingSeldom:
-    """Context: a thread that does not wait for anything is interrupted by others after `LONG`.
+    """Context: a thread that does not wait for anything is interrupted after `LONG` seconds.
 
-    The others take a turn first: those that have waited for a while would interrupt at once. The
-    last thread out of such blocks restores the interval.
+    Waiting threads take a turn first: threads that have waited for a while would interrupt at once.
+    The last thread out of such blocks restores the interval.
     """
 
     __slots__ = ()
@@ -47,7 +47,7 @@ class SwitchingSeldom:
 
     @staticmethod
     def _after_fork() -> None:
-        """In the child of a fork: the blocks of other threads have no end there."""
+        """In the child of a fork: blocks of the parent's threads have no end there."""
         cls = SwitchingSeldom
         cls._lock = threading.Lock()
         if cls._inside:

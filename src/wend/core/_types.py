@@ -252,7 +252,7 @@ def same_row(a, b, n):
 
 
 def same_type(a, b):
-    """Whether two types are equal: the table may have let go of one, and made another like it."""
+    """Whether two types are equal: where the table has let go of a type, a twin may be made."""
     if a is b:
         return True
     if a.kind is not b.kind or a.rank != b.rank:
