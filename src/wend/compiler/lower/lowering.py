@@ -70,8 +70,9 @@ class Lowering:
         """Lower all nodes, a node in each slice; the result is `function`."""
         yield from find_extents(self.path, self.extents)
         f = self.function
-        self.nodes = join_products(self)
-        self.consumers = consumers_of(self.nodes)
+        nodes = join_products(self)
+        if nodes is not self.nodes:
+            self.nodes, self.consumers = nodes, consumers_of(nodes)
         made = {o for node in self.nodes for o in node.outputs}
         used = {i for node in self.nodes for i in node.inputs} | self.needed
         f.inputs = sorted(i for i in used if i not in made)

@@ -70,6 +70,8 @@ def join_products(low: Lowering) -> list[Node]:
     joining = _Joining(low)
     for found in joining.sums():
         joining.join(found)
+    if not joining.instead:
+        return low.nodes
     return [node for k, own in enumerate(low.nodes) for node in joining.instead.get(k, (own,))]
 
 
