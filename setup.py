@@ -23,13 +23,14 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text))
 
 
-CORE = Path("src") / "wend" / "core"
+ENGINE = Path("src") / "wend" / "_engine"
+CORE = ENGINE / "core"
 # Parts of the core: the hot one first, and those that it reaches, or that reach it, as C functions.
 PARTS = ("_hot", "_types", "_trie_policy", "_siblings", "_indexing", "_backward", "_modules")
-NATIVE = Path("src") / "wend" / "runtime" / "native"
-BATCHING = Path("src") / "wend" / "runtime" / "batching"
-FIBERS = Path("src") / "wend" / "runtime" / "fibers"
-READY_MADE = Path("wend") / "compiler" / "ready_made.py"
+NATIVE = ENGINE / "runtime" / "native"
+BATCHING = ENGINE / "runtime" / "batching"
+FIBERS = ENGINE / "runtime" / "fibers"
+READY_MADE = Path("wend") / "_engine" / "compiler" / "ready_made.py"
 # Python's own flags ask for debug information, which would be six sevenths of the libraries, and
 # for -O3, which makes them a sixth larger and not faster (benchmarks/recording.py).
 # No exception passes through this code: it needs no tables for unwinding, a fourteenth of it.
@@ -63,7 +64,7 @@ def pure() -> bool:
 
 
 class BuildModules(build_py):
-    """build_py, which compresses the source of a compiled module: see `wend.core._select`."""
+    """build_py, which compresses the source of a compiled module: see `_engine/core/_select.py`."""
 
     def get_module_outfile(self, build_dir: str, package: list[str], module: str) -> str:
         path = str(super().get_module_outfile(build_dir, package, module))
@@ -82,7 +83,7 @@ class BuildModules(build_py):
 class BuildCore(build_ext):
     """build_ext, ending in a message that says what to do where there is no compiler.
 
-    Kernels that are the same in most programs are compiled too: see `wend.compiler.ready_made`.
+    Kernels that most programs share are compiled too: see `_engine/compiler/ready_made.py`.
     """
 
     def finalize_options(self) -> None:
@@ -106,7 +107,7 @@ class BuildCore(build_ext):
         folder = str((root / READY_MADE).with_name("ready"))
         for level in ("avx2", ""):
             done = subprocess.run(
-                [sys.executable, "-m", "wend.compiler.ready_made", folder],
+                [sys.executable, "-m", "wend._engine.compiler.ready_made", folder],
                 env={**os.environ, "PYTHONPATH": str(root), "WEND_PURE": "1", "WEND_CPU": level},
                 capture_output=True,
                 text=True,
@@ -139,7 +140,7 @@ def extensions() -> list[Any]:
     headers = [*map(str, sorted(CORE.glob("*.h"))), *map(str, sorted(CORE.glob("*.pxd")))]
     core, *parts = [
         Extension(
-            f"wend.core.{name}",
+            f"wend._engine.core.{name}",
             [str(CORE / f"{name}.py")],
             include_dirs=[str(CORE)],
             depends=headers,
@@ -152,7 +153,7 @@ def extensions() -> list[Any]:
     # lanes, which know flushes.
     runtime = [str(CORE), str(NATIVE), str(BATCHING)]
     launcher = Extension(
-        "wend.runtime.native._launch",
+        "wend._engine.runtime.native._launch",
         [str(NATIVE / "_launch.py")],
         include_dirs=runtime,
         depends=[
@@ -164,7 +165,7 @@ def extensions() -> list[Any]:
         extra_link_args=LINK if os.name == "nt" else [*LINK, "-pthread"],
     )
     grouper = Extension(
-        "wend.runtime.batching._grouper",
+        "wend._engine.runtime.batching._grouper",
         [str(BATCHING / "_grouper.py")],
         include_dirs=runtime,
         depends=[str(BATCHING / "_grouper.pxd"), str(BATCHING / "_grouper_shim.h")],
@@ -172,7 +173,7 @@ def extensions() -> list[Any]:
         extra_link_args=LINK,
     )
     slabs = Extension(
-        "wend.runtime.batching._slabs",
+        "wend._engine.runtime.batching._slabs",
         [str(BATCHING / "_slabs.py")],
         include_dirs=runtime,
         depends=[
@@ -183,7 +184,7 @@ def extensions() -> list[Any]:
         extra_link_args=launcher.extra_link_args,
     )
     lanes = Extension(
-        "wend.runtime.fibers._lanes",
+        "wend._engine.runtime.fibers._lanes",
         [str(FIBERS / "_lanes.py")],
         include_dirs=runtime,
         depends=[
@@ -195,7 +196,7 @@ def extensions() -> list[Any]:
         extra_link_args=launcher.extra_link_args,
     )
     binding = Extension(
-        "wend.runtime.native._bind",
+        "wend._engine.runtime.native._bind",
         [str(NATIVE / "_bind.py")],
         include_dirs=runtime,
         depends=[str(NATIVE / "_bind.pxd"), str(BATCHING / "_slabs_shim.h")],

@@ -85,9 +85,9 @@ def python_path() -> str:
 #: Prints what a time of Wend depends on, in the environment of the side that is measured.
 ASK = """
 import json
-from wend.compiler.llvm_ir import jit
-from wend.compiler.llvm_ir.object_cache import default_directory
-from wend.core import _hot, _select
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir.object_cache import default_directory
+from wend._engine.core import _hot, _select
 folder = default_directory()
 cold = folder is None or not folder.is_dir() or not any(folder.iterdir())
 print(json.dumps({

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from bench import ONE_THREAD, publish
 
-from wend.compiler.kernels.conv import forward as conv
+from wend._engine.compiler.kernels.conv import forward as conv
 
 SHAPES = [
     "1x3x32x64", "1x3x32x160", "1x32x32x64", "8x32x32x64", "1x32x64x97/2", "1x64x64x32",

@@ -5,8 +5,8 @@ python benchmarks/fits.py exp sinh
 
 Minimax polynomials by Remez' algorithm in 70 digits (needs mpmath): of all polynomials of a length,
 that whose largest weighted error is smallest.  The weight makes it the relative error of the result
-that the polynomial goes into.  What is printed is what stands in `wend.compiler.mathlib`, give or
-take the last digits, which the search does not settle.
+that the polynomial goes into.  What is printed is what stands in
+`wend._engine.compiler.mathlib`, give or take the last digits, which the search does not settle.
 """
 
 from __future__ import annotations

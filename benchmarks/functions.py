@@ -20,7 +20,7 @@ import numpy as np
 from bench import ONE_THREAD, publish
 from loops import loop
 
-from wend.base import dtypes
+from wend._engine.base import dtypes
 
 NAMES = """exp exp2 expm1 sigmoid log log1p log2 log10 tanh sin cos tan erf erfc asin acos atan sinh
 cosh asinh acosh atanh erfinv lgamma digamma""".split()

@@ -6,13 +6,13 @@ import ctypes
 import math
 from typing import Any
 
-from wend.base import dtypes
-from wend.base.dtypes import DType
-from wend.compiler import mathlib
-from wend.compiler.codegen.instructions import VectorBuilder
-from wend.compiler.llvm_ir import jit
-from wend.compiler.llvm_ir.operand import Operand, where
-from wend.compiler.llvm_ir.text import Module, Text
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import DType
+from wend._engine.compiler import mathlib
+from wend._engine.compiler.codegen.instructions import VectorBuilder
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir.operand import Operand, where
+from wend._engine.compiler.llvm_ir.text import Module, Text
 
 LANES = 16
 

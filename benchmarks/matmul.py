@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from bench import ONE_THREAD, publish
 
-from wend.compiler.kernels.matmul import matmul
-from wend.compiler.llvm_ir import jit
+from wend._engine.compiler.kernels.matmul import matmul
+from wend._engine.compiler.llvm_ir import jit
 
 SHAPES = [
     "768x128x384", "64x768x256", "1024x1024x1024", "32x256x1024", "8x300x752", "64x784x256",

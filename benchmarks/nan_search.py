@@ -18,7 +18,7 @@ from typing import Any
 
 from profiling import ROUNDS, WORKLOADS, workload_of
 
-from wend.core import _hot
+from wend._engine.core import _hot
 
 COUNTED = 20
 

@@ -24,7 +24,7 @@ RUNS = {"runs": 0, "ops": 0, "seconds": 0.0}
 
 def watch(counts: Path) -> None:
     """Count the runs of the reference from now on, and write the counts when the process ends."""
-    from wend.runtime.numpy_executor.plan import ReferencePlan
+    from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 
     run = ReferencePlan.run
 
@@ -49,8 +49,8 @@ def watch(counts: Path) -> None:
 
 def host_ops() -> dict[str, int]:
     """Return the ops that machine code leaves to the reference, with the number of plans."""
-    from wend.compiler.ir.kernel import Kernel
-    from wend.runtime.tiers import TieredPlan
+    from wend._engine.compiler.ir.kernel import Kernel
+    from wend._engine.runtime.tiers import TieredPlan
 
     found: Counter[str] = Counter()
     for plan in gc.get_objects():

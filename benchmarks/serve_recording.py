@@ -221,7 +221,7 @@ def leaves_sorting() -> bool:
     """Whether the lines timed before were too new: Wend sorts nothing for some flushes then."""
     if "+wend" not in torch.__version__:
         return False
-    return importlib.import_module("wend.runtime.batching.signatures").BOOK.pause > 0
+    return importlib.import_module("wend._engine.runtime.batching.signatures").BOOK.pause > 0
 
 
 def scheduling(loss: Any) -> float:
@@ -229,7 +229,7 @@ def scheduling(loss: Any) -> float:
     if "+wend" not in torch.__version__:
         return 0.0
     hot, execution = map(
-        importlib.import_module, ("wend.core._hot", "wend.runtime.batching.forward")
+        importlib.import_module, ("wend._engine.core._hot", "wend._engine.runtime.batching.forward")
     )
     trace, at = hot.current_trace(), hot.value_of(loss).index
     batch = hot.FlushJob(trace.states, trace.values, trace.args, None, None, 0, [], None)
@@ -309,8 +309,8 @@ class Executing:
         self.spent = 0
         if "wend" not in torch.__version__:
             return
-        from wend.core import _hot
-        from wend.runtime import flush as plans
+        from wend._engine.core import _hot
+        from wend._engine.runtime import flush as plans
 
         def execute(batch: Any, live: list[int]) -> None:
             start = clock()

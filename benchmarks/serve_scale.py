@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent / "workloads"))
 
 import wend.distributed as dist
-from wend.tools import alias
+from wend._tools import alias
 
 alias.install()
 
@@ -79,9 +79,9 @@ def raw_sums():
 
 def transfers():
     """[(bytes, processor seconds of a sum by the channel of gradients)]; all ranks call."""
+    from wend._engine.runtime.native.launcher import maker
     from wend.distributed._group import resolve
     from wend.distributed._replicas.reducer import own_channel
-    from wend.runtime.native.launcher import maker
 
     channel, rows = own_channel(resolve(None), "scale"), []
     for size in SIZES[5:]:

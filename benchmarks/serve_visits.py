@@ -63,7 +63,7 @@ def first_step() -> float:
 
 def under_way() -> dict[str, float]:
     """Milliseconds of a step on the reference: before its path is planned, and meanwhile."""
-    from wend.runtime import tiers
+    from wend._engine.runtime import tiers
 
     def step(k: int) -> float:
         start = time.process_time()
@@ -87,9 +87,9 @@ def under_way() -> dict[str, float]:
 
 def planning(turns: int, gradient: bool) -> dict[str, float]:
     """Microseconds an op to plan a loop, and a kernel to bind the plan to new sizes."""
-    from wend.base import config
-    from wend.runtime.compiled import plan as cpu
-    from wend.runtime.flush_log import last_plans
+    from wend._engine.base import config
+    from wend._engine.runtime.compiled import plan as cpu
+    from wend._engine.runtime.flush_log import last_plans
 
     with config.override(compile=True, wait=True):
         visit(turns, gradient)
@@ -116,7 +116,7 @@ def planning(turns: int, gradient: bool) -> dict[str, float]:
 
 def new_sizes(name: str) -> dict[str, float]:
     """Of an inference whose sizes never come twice: how the first visits of sizes compare."""
-    from wend.runtime.compiled import plan as cpu
+    from wend._engine.runtime.compiled import plan as cpu
 
     workload = getattr(importlib.import_module(name), name.upper())()
     for _ in range(workload.warm_up):

@@ -44,7 +44,7 @@ assert abs(found - wend.tensor(wanted).numpy()).max() < 1e-4
 early = "llvmlite" in sys.modules
 session.prepare()
 session(wend.tensor(given))
-from wend.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir import jit
 print(json.dumps([*took, jit.counters.compiled, early]))
 """
 

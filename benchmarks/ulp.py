@@ -25,7 +25,7 @@ import numpy as np
 from bench import publish
 from loops import LANES, judge, loop
 
-from wend.base import dtypes
+from wend._engine.base import dtypes
 
 Array = Any
 CHUNK = 1 << 16

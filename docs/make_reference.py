@@ -3,8 +3,8 @@
     python docs/make_reference.py FOLDER
 
 One page a public module, and one for `Tensor`. Names are those that a program can use, wherever
-they are defined: public modules re-export what lies in `wend.frontend` and `wend.ops`, some of it
-when first used.
+they are defined: public modules re-export what lies in `wend._frontend` and `wend._engine.ops`,
+some of it when first used.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ TITLES = {
     "wend.fx": "calls of a module as a graph",
     "wend.fx.passes.shape_prop": "shapes in such graphs",
     "wend._higher_order_ops": "branches and loops as functions",
-    "wend._compiler": "questions to the compiler",
+    "wend.compiler": "questions to the compiler",
     "wend._dynamo": "compiled functions",
     "wend.onnx": "ONNX models",
     "wend.library": "operators of a program's own",

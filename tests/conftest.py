@@ -58,7 +58,7 @@ def no_gradients_retained():
     As long as there are any, some flushes are not run by groups.  None may outlive a test.
     """
     yield
-    hooks = sys.modules.get("wend.transforms.hooks")
+    hooks = sys.modules.get("wend._engine.transforms.hooks")
     if hooks is not None and hooks.retaining():
         gc.collect()
         if hooks.retaining():
@@ -71,7 +71,7 @@ def no_other_threads():
 
     As long as there is any, steps look out for other threads.
     """
-    core = sys.modules.get("wend.core._hot")
+    core = sys.modules.get("wend._engine.core._hot")
     if core is None or not core.several() or threading.active_count() == _ALIVE[0]:
         return
     gc.collect()
@@ -106,7 +106,7 @@ def engine_state():
     if core is None or config is None:
         return None
     settings = {k: getattr(config.settings, k) for k in config.Settings.__slots__ if k[0] != "_"}
-    flushes = sys.modules.get("wend.runtime.verify.flushes")
+    flushes = sys.modules.get("wend._engine.runtime.verify.flushes")
     trace = core.current_trace()
     return settings, trace.mode, trace.root, dict(flushes._watching) if flushes else {}
 
@@ -130,7 +130,7 @@ def engine_as_before():
 def no_failure_inside():
     """No test passes if something failed inside Wend, even if the test expects an error."""
     yield
-    defects = sys.modules.get("wend.base.defects")
+    defects = sys.modules.get("wend._engine.base.defects")
     if defects is not None and defects.count():
         found = defects.summary()
         defects.reset()
@@ -140,7 +140,7 @@ def no_failure_inside():
 @pytest.fixture
 def planted_failure(no_failure_inside, monkeypatch):
     """For tests that plant a failure inside: as in production it warns, and it is forgotten."""
-    from wend.base import config, defects
+    from wend._engine.base import config, defects
 
     with config.override(strict=False):
         yield defects

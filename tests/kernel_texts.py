@@ -12,7 +12,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from wend.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir import jit
 
 _HASHES: set[str] = set()
 
@@ -21,9 +21,9 @@ def pytest_sessionstart(session):
     """Note each text on its way to LLVM, whether its machine code is on disk or not."""
     compile_module = jit.compile_module
 
-    def noted(text, *given):
+    def noted(text, *given, **named):
         _HASHES.add(hashlib.sha256(text.encode()).hexdigest())
-        return compile_module(text, *given)
+        return compile_module(text, *given, **named)
 
     jit.compile_module = noted
 

@@ -13,7 +13,7 @@ from functools import cache
 
 import llvmlite.binding as binding
 
-from wend.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir import jit
 
 #: The names and features that LLVM gives a Neoverse N1.
 ARM = jit.Target("aarch64-unknown-linux-gnu", "neoverse-n1", "+fp-armv8,+fullfp16,+lse,+neon")

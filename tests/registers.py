@@ -12,7 +12,7 @@ import re
 
 import llvmlite.binding as binding
 
-from wend.compiler.llvm_ir import jit, ready_objects
+from wend._engine.compiler.llvm_ir import jit, ready_objects
 
 AVX512 = ("avx512f", "avx512vl", "avx512bw", "avx512dq", "avx512cd")
 NAMED = re.compile(r"@llvm\.x86\.avx512\.([\w.]+)\(")

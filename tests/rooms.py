@@ -1,4 +1,4 @@
-"""The rooms of the layers that have any, and the order in which they lie."""
+"""The rooms of the engine's layers that have any, and the order in which they lie."""
 
 # The rooms of two layers, lowest first: a module imports its own room or a lower one, for type
 # checkers too. A room is a folder or a single module.
@@ -23,9 +23,9 @@ def rooms():
 
 def room_of(module, order=None):
     """(layer, rank, room) of a module in a layer with rooms; rank -1 if it is in none of them."""
-    _, layer, *inner = (*module.split("."), "", "")
+    _, engine, layer, *inner = (*module.split("."), "", "", "")
     known = order or rooms()
-    if layer not in known or not any(inner):
+    if engine != "_engine" or layer not in known or not any(inner):
         return None
     fits = [
         (len(room), rank, room)

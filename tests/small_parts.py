@@ -8,10 +8,10 @@ tested at the sizes of all tests.
 """
 
 import wend
-from wend.compiler.parallel import partition
-from wend.runtime.compiled import plan as cpu
+from wend._engine.compiler.parallel import partition
+from wend._engine.runtime.compiled import plan as cpu
 
-#: Nanoseconds: see `wend.compiler.parallel.partition`.
+#: Nanoseconds: see `wend._engine.compiler.parallel.partition`.
 partition.WORTH = cpu.WORTH = 200
 partition.PART = 100
 partition.GRAIN = 16

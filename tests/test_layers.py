@@ -1,12 +1,14 @@
 """The walls of the house: who imports whom, and which libraries are named where.
 
-base < core < ops < transforms < compiler < runtime < frontend < tools. A module imports its own
+base < core < ops < transforms < compiler < runtime < frontend < tools: the first six are the
+engine (`wend._engine`), the last two `wend._frontend` and `wend._tools`. A module imports its own
 layer or a lower one, imports inside functions included. The public packages (wend.nn, ...) count
 as frontend; wend/__init__.py alone is exempt. Folders import each other in one direction.
 """
 
 import ast
 import fnmatch
+import pkgutil
 import re
 import subprocess
 import sys
@@ -17,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from rooms import room_of, rooms
+from wend._engine.base.modules import PRIVATE
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "wend"
@@ -25,30 +28,30 @@ LAYERS = ("base", "core", "ops", "transforms", "compiler", "runtime", "frontend"
 # Which files may name a library; paths relative to the package. Nobody else may name torch.
 ALLOWED = {
     "numpy": [
-        "base/dtypes.py",
-        "ops/*",
-        "runtime/*",
-        "frontend/aliasing/*",
-        "frontend/interop/*",
-        "frontend/printing*",
-        "frontend/static/*",
+        "_engine/base/dtypes.py",
+        "_engine/ops/*",
+        "_engine/runtime/*",
+        "_frontend/aliasing/*",
+        "_frontend/interop/*",
+        "_frontend/printing*",
+        "_frontend/static/*",
         "onnx/*",
         "utils/data/*",
         "distributed/*",
         "utils/tensorboard/*",
         "serialization/*",
-        "tools/draws.py",  # numbers for Wend and PyTorch alike
+        "_tools/draws.py",  # numbers for Wend and PyTorch alike
     ],
-    "llvmlite": ["compiler/llvm_ir/jit.py"],
+    "llvmlite": ["_engine/compiler/llvm_ir/jit.py"],
     "ctypes": [
-        "runtime/*",
-        "compiler/llvm_ir/jit.py",
+        "_engine/runtime/*",
+        "_engine/compiler/llvm_ir/jit.py",
         "distributed/launcher/_guard.py",
-        "transforms/exploring/counters.py",  # names of a function that is running
+        "_engine/transforms/exploring/counters.py",  # names of a function that is running
     ],
     "mpi4py": ["distributed/_mpi.py"],
-    "threadpoolctl": ["runtime/compiled/threads.py"],
-    "torch": ["tools/journal.py"],  # of a run that Wend is compared with
+    "threadpoolctl": ["_engine/runtime/compiled/threads.py"],
+    "torch": ["_tools/journal.py"],  # of a run that Wend is compared with
 }
 ALLOWED["ml_dtypes"] = ALLOWED["numpy"]
 MOST_MODULES = 25  # in one folder, its __init__.py included
@@ -76,9 +79,11 @@ def layer_of(module):
     parts = module.split(".")
     if len(parts) == 1:
         return None
-    if parts[1] == "__main__":
+    if parts[1] in ("__main__", "_tools"):
         return LAYERS.index("tools")
-    return LAYERS.index(parts[1] if parts[1] in LAYERS else "frontend")
+    if parts[1] == "_engine":
+        return LAYERS.index(parts[2]) if len(parts) > 2 else 0
+    return LAYERS.index("frontend")
 
 
 def is_type_checking(test):
@@ -240,8 +245,7 @@ def graph():
 
 
 def test_every_layer_is_there(graph):
-    found = {module.split(".")[1] for module in graph if "." in module}
-    assert found >= set(LAYERS)
+    assert {layer_of(module) for module in graph} == {None, *range(len(LAYERS))}
 
 
 def test_imports_point_down(graph):
@@ -269,6 +273,18 @@ def test_a_folder_has_at_most_25_modules():
     sizes = sizes_of_folders()
     assert len(sizes) > 40
     assert {folder: n for folder, n in sizes.items() if n > MOST_MODULES} == {}
+
+
+#: Public modules of Wend's own, beside PyTorch's.
+OWN_MODULES = {"__main__", "aot", "debug", "errors", "xp"}
+
+
+def test_the_package_holds_pytorchs_names_and_few_of_its_own():
+    """A private package is for the rest: a name of the engine's might be PyTorch's one day."""
+    torch = pytest.importorskip("torch")
+    modules = {found.name for found in pkgutil.iter_modules([str(PACKAGE)])}
+    theirs = {found.name for found in pkgutil.iter_modules(torch.__path__)}
+    assert {n for n in modules - theirs if not hasattr(torch, n)} == {*OWN_MODULES, *PRIVATE}
 
 
 def test_libraries_are_named_where_they_may_be(graph):
@@ -299,49 +315,50 @@ def made_package(folder, files):
 @pytest.mark.parametrize(
     "text",
     [
-        "import wend.ops.math",
-        "from wend.ops import math",
-        "from wend.ops.math import sin",
+        "import wend._engine.ops.math",
+        "from wend._engine.ops import math",
+        "from wend._engine.ops.math import sin",
         "from ..ops import math",
-        "def f():\n    from wend.ops.math import sin",
-        "import importlib\nimportlib.import_module('wend.ops.math')",
+        "def f():\n    from wend._engine.ops.math import sin",
+        "import importlib\nimportlib.import_module('wend._engine.ops.math')",
         "import wend",
         "from wend.nn import Linear",
-        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import wend.ops.math",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import wend._engine.ops.math",
     ],
 )
 def test_an_upward_import_is_seen(tmp_path, text):
-    files = {"core/low.py": text, "ops/math.py": "", "nn/__init__.py": ""}
+    files = {"_engine/core/low.py": text, "_engine/ops/math.py": "", "nn/__init__.py": ""}
     graph, _ = made_package(tmp_path, files)
     assert len(list(upward_imports(graph))) == 1
 
 
 def test_an_import_of_a_higher_room_is_seen(tmp_path):
     """Also where only a type checker sees it; and a module in no room."""
-    text = "import typing\nif typing.TYPE_CHECKING:\n    from wend.compiler.kernels import scan"
+    kernels = "wend._engine.compiler.kernels"
+    text = f"import typing\nif typing.TYPE_CHECKING:\n    from {kernels} import scan"
     files = {
-        "compiler/ir/loops.py": text,
-        "compiler/kernels/scan.py": "from wend.compiler.kernels.matmul import matmul",
-        "compiler/kernels/matmul/matmul.py": "from wend.compiler.kernels.scan import x",
-        "compiler/stray.py": "",
+        "_engine/compiler/ir/loops.py": text,
+        "_engine/compiler/kernels/scan.py": f"from {kernels}.matmul import matmul",
+        "_engine/compiler/kernels/matmul/matmul.py": f"from {kernels}.scan import x",
+        "_engine/compiler/stray.py": "",
     }
     graph, _ = made_package(tmp_path, files)
     assert [found.partition(" ")[0] for found in imports_between_rooms(graph)] == [
         "loops.py:3:",
         "matmul.py:1:",
-        "wend.compiler.stray",
+        "wend._engine.compiler.stray",
     ]
 
 
 def test_a_downward_import_is_fine(tmp_path):
     files = {
-        "base/a.py": "",
-        "core/b.py": "from wend.base import a\nfrom . import c",
-        "core/c.py": "import numpy",
-        "nn/__init__.py": "import wend\nfrom wend.frontend.nn import x",
-        "frontend/nn.py": "from wend.core.b import y",
-        "tools/d.py": "import wend.nn",
-        "__init__.py": "import wend.tools.d",
+        "_engine/base/a.py": "",
+        "_engine/core/b.py": "from wend._engine.base import a\nfrom . import c",
+        "_engine/core/c.py": "import numpy",
+        "nn/__init__.py": "import wend\nfrom wend._frontend.nn import x",
+        "_frontend/nn.py": "from wend._engine.core.b import y",
+        "_tools/d.py": "import wend.nn",
+        "__init__.py": "import wend._tools.d",
     }
     graph, package = made_package(tmp_path, files)
     assert list(upward_imports(graph)) == [] == list(cycles(graph))
@@ -350,28 +367,30 @@ def test_a_downward_import_is_fine(tmp_path):
 
 def test_a_cycle_is_seen(tmp_path):
     files = {
-        "core/a.py": "from wend.core import b",
-        "core/b.py": "def f():\n    from wend.core.c import x",
-        "core/c.py": "import wend.core.a",
+        "_engine/core/a.py": "from wend._engine.core import b",
+        "_engine/core/b.py": "def f():\n    from wend._engine.core.c import x",
+        "_engine/core/c.py": "import wend._engine.core.a",
     }
     graph, _ = made_package(tmp_path, files)
-    assert list(cycles(graph)) == ["wend.core.a -> wend.core.b -> wend.core.c -> wend.core.a"]
-    files["core/c.py"] = "if TYPE_CHECKING:\n    import wend.core.a"
+    assert list(cycles(graph)) == [
+        "wend._engine.core.a -> wend._engine.core.b -> wend._engine.core.c -> wend._engine.core.a"
+    ]
+    files["_engine/core/c.py"] = "if TYPE_CHECKING:\n    import wend._engine.core.a"
     assert list(cycles(made_package(tmp_path, files)[0])) == []
 
 
 def test_a_circle_of_folders_is_seen(tmp_path):
     """Also between a folder and a module beside it, and where only a type checker sees it."""
     files = {
-        "core/a/x.py": "import wend.core.b",
-        "core/b.py": "if TYPE_CHECKING:\n    from wend.core.a.y import z",
-        "core/a/y.py": "",
-        "core/c.py": "import wend.core.d",
-        "core/d.py": "import wend.core.c",
+        "_engine/core/a/x.py": "import wend._engine.core.b",
+        "_engine/core/b.py": "if TYPE_CHECKING:\n    from wend._engine.core.a.y import z",
+        "_engine/core/a/y.py": "",
+        "_engine/core/c.py": "import wend._engine.core.d",
+        "_engine/core/d.py": "import wend._engine.core.c",
     }
     graph, package = made_package(tmp_path, files)
-    assert list(circles_of_folders(graph)) == ["wend.core.a"]
-    assert sizes_of_folders(package)["core/a"] == 3
+    assert list(circles_of_folders(graph)) == ["wend._engine.core.a"]
+    assert sizes_of_folders(package)["_engine/core/a"] == 3
 
 
 # --- nothing of one machine in the project ---------------------------------------

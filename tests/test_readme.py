@@ -184,7 +184,7 @@ def batches():
 
 
 def machine_code():
-    from wend.base import config
+    from wend._engine.base import config
 
     assert config.settings.compile is not None and config.settings.strict
 

@@ -6,9 +6,9 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "wend"
 MOST_LINES, MOST_OF_A_FUNCTION = 1500, 80
 #: Recording, the trie, flushes and calls are one unit: inlining across them makes a step quick.
-LONGER = {"core/_hot.py": 2800}
+LONGER = {"_engine/core/_hot.py": 2800}
 #: A call inside costs recording off the trie 1 to 2 in a hundred.
-LONG_FUNCTIONS = {"core/_hot.py: record_off": 106, "core/_hot.py: record_alone": 95}
+LONG_FUNCTIONS = {"_engine/core/_hot.py: record_off": 106, "_engine/core/_hot.py: record_alone": 95}
 
 
 def functions(source):

@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parent.parent / "src" / "wend"
+PACKAGE = Path(__file__).resolve().parent.parent / "src" / "wend" / "_engine"
 INTERNAL = ("core", "transforms", "compiler", "runtime")
 
 

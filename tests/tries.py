@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import wend
-from wend.core import _hot
-from wend.runtime import flush, tiers
-from wend.runtime.batching import signatures
+from wend._engine.core import _hot
+from wend._engine.runtime import flush, tiers
+from wend._engine.runtime.batching import signatures
 
 #: A root that has gained so much takes no new children.
 SEALED = 1 << 40

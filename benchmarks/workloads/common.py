@@ -99,7 +99,7 @@ def come_to_rest() -> int:
     if "+wend" not in torch.__version__:
         dynamo = sys.modules.get("torch._dynamo.utils")
         return dynamo.counters["stats"]["unique_graphs"] if dynamo else 0
-    compiler = sys.modules.get("wend.compiler.llvm_ir.jit")
+    compiler = sys.modules.get("wend._engine.compiler.llvm_ir.jit")
     if compiler is None:
         return 0
     if not compiler.drain(300):

@@ -26,7 +26,7 @@ COUNTS: Counter[str] = Counter()  # steps, plans and calls, for the demonstratio
 # 1. A handle and a pending value ------------------------------------------------------------------
 # Arithmetic computes nothing. The user holds a `Tensor`, a handle. Its `Value` is pending (a place
 # in a segment) or held (a buffer). A leaf is a value from outside; it is held from the start.
-# Real code: core/_hot.py (`Value`, `Tensor`), frontend/tensor.py, ops/elementwise/ (rules of ops).
+# Real code: core/_hot.py (`Value`, `Tensor`), _frontend/tensor.py, ops/elementwise/ (rules of ops).
 
 
 @dataclass(eq=False)

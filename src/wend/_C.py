@@ -11,19 +11,19 @@ from enum import Enum as _Enum
 from types import SimpleNamespace
 from typing import Any
 
-from wend.base.devices import device
-from wend.base.dtypes import DType as dtype
-from wend.base.errors import LinAlgError as _LinAlgError
-from wend.base.errors import NotImplementedInWend as _NotImplementedInWend
-from wend.base.shapes import Size
-from wend.core._hot import Tensor as TensorBase
-from wend.frontend.api import get_default_device as _device_in_force
-from wend.frontend.formats import layout, memory_format
-from wend.frontend.methods import DisableTorchFunctionSubclass
-from wend.frontend.platform import current_accelerator as _get_accelerator
-from wend.frontend.platform import nothing as _log_api_usage_once
-from wend.frontend.random import Generator
-from wend.frontend.toolkit import parse_to as _parse_to
+from wend._engine.base.devices import device
+from wend._engine.base.dtypes import DType as dtype
+from wend._engine.base.errors import LinAlgError as _LinAlgError
+from wend._engine.base.errors import NotImplementedInWend as _NotImplementedInWend
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import Tensor as TensorBase
+from wend._frontend.api import get_default_device as _device_in_force
+from wend._frontend.formats import layout, memory_format
+from wend._frontend.methods import DisableTorchFunctionSubclass
+from wend._frontend.platform import current_accelerator as _get_accelerator
+from wend._frontend.platform import nothing as _log_api_usage_once
+from wend._frontend.random import Generator
+from wend._frontend.toolkit import parse_to as _parse_to
 
 __all__ = [
     "DisableTorchFunctionSubclass",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import version
 
-from wend.frontend.api import get_num_threads
+from wend._frontend.api import get_num_threads
 
 __all__ = ["parallel_info", "show"]
 

@@ -12,40 +12,40 @@ import sys as _sys
 from typing import Any
 
 from wend.version import __version__
-from wend.base import devices as _devices
-from wend.base.devices import device
-from wend.base.dtypes import ABSENT, ALIASES, NAMES, finfo, iinfo
-from wend.base.dtypes import DType as dtype
-from wend.base.shapes import Size
-from wend.core._modules import PublicModule as _PublicModule
-from wend.core._hot import Tensor
-from wend.core.primitive import PUBLIC as _PUBLIC
-from wend import compiler as _layer
-from wend import ops as _ops
-from wend.runtime import flush as _plans
-from wend.frontend.aliasing import rebinding as _aliasing
-from wend.frontend import tensor as _tensor
-from wend.frontend import layout as _layout
-from wend.frontend.interop import exchange as _interop
-from wend.frontend import methods as _methods
-from wend.frontend.formats import *
-from wend.frontend.interop.exchange import from_dlpack
-from wend.frontend.printing import set_printoptions, get_printoptions
-from wend.frontend.creation import *
-from wend.frontend.typed import *
-from wend.frontend.methods import allclose, equal, is_nonzero, is_same_size, positive, typename
-from wend.frontend.functions import *
-from wend.frontend.complexes import *
-from wend.frontend.random import *
-from wend.frontend.api import *
-from wend.frontend import formats as _formats
-from wend.frontend.checks import *
-from wend.frontend import linalg as _linalg
-from wend.frontend.spectrograms import istft, stft
-from wend.frontend import overrides as _overrides
-from wend.frontend.rare.streams import Event, Stream
-from wend.frontend.storage import TypedStorage, UntypedStorage
-from wend.frontend.autograd.backward import (
+from wend._engine.base import devices as _devices
+from wend._engine.base import former_names as _former_names
+from wend._engine.base.devices import device
+from wend._engine.base.dtypes import ABSENT, ALIASES, NAMES, finfo, iinfo
+from wend._engine.base.dtypes import DType as dtype
+from wend._engine.base.shapes import Size
+from wend._engine.core._modules import PublicModule as _PublicModule
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import PUBLIC as _PUBLIC
+from wend._engine import ops as _ops
+from wend._engine.runtime import flush as _plans
+from wend._frontend.aliasing import rebinding as _aliasing
+from wend._frontend import tensor as _tensor
+from wend._frontend import layout as _layout
+from wend._frontend.interop import exchange as _interop
+from wend._frontend import methods as _methods
+from wend._frontend.formats import *
+from wend._frontend.interop.exchange import from_dlpack
+from wend._frontend.printing import set_printoptions, get_printoptions
+from wend._frontend.creation import *
+from wend._frontend.typed import *
+from wend._frontend.methods import allclose, equal, is_nonzero, is_same_size, positive, typename
+from wend._frontend.functions import *
+from wend._frontend.complexes import *
+from wend._frontend.random import *
+from wend._frontend.api import *
+from wend._frontend import formats as _formats
+from wend._frontend.checks import *
+from wend._frontend import linalg as _linalg
+from wend._frontend.spectrograms import istft, stft
+from wend._frontend import overrides as _overrides
+from wend._frontend.rare.streams import Event, Stream
+from wend._frontend.storage import TypedStorage, UntypedStorage
+from wend._frontend.autograd.backward import (
     enable_grad,
     inference_mode,
     is_grad_enabled,
@@ -100,17 +100,17 @@ _FOREACH = [
 #: Names that load with their module, when first used.
 _ELSEWHERE = {
     **dict.fromkeys(_AS_SCHEMAS, "wend.nn.functional._as_schemas"),
-    **dict.fromkeys(_FOREACH, "wend.frontend.rare.foreach"),
-    **dict.fromkeys(_SWITCHES, "wend.frontend.rare.switches"),
-    **dict.fromkeys(_STORAGES, "wend.frontend.rare.typed_storage"),
-    "AcceleratorError": "wend.frontend.platform",
-    "Event": "wend.frontend.platform",
-    "OutOfMemoryError": "wend.frontend.platform",
-    "Stream": "wend.frontend.platform",
-    "get_device_module": "wend.frontend.platform",
-    "DisableTorchFunctionSubclass": "wend.frontend.methods",
-    **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "wend.frontend.rare.symbols"),
-    "from_file": "wend.frontend.rare.files",
+    **dict.fromkeys(_FOREACH, "wend._frontend.rare.foreach"),
+    **dict.fromkeys(_SWITCHES, "wend._frontend.rare.switches"),
+    **dict.fromkeys(_STORAGES, "wend._frontend.rare.typed_storage"),
+    "AcceleratorError": "wend._frontend.platform",
+    "Event": "wend._frontend.platform",
+    "OutOfMemoryError": "wend._frontend.platform",
+    "Stream": "wend._frontend.platform",
+    "get_device_module": "wend._frontend.platform",
+    "DisableTorchFunctionSubclass": "wend._frontend.methods",
+    **dict.fromkeys(("SymBool", "SymFloat", "SymInt"), "wend._frontend.rare.symbols"),
+    "from_file": "wend._frontend.rare.files",
     "Future": "wend.futures",
     "GradScaler": "wend.amp.grad_scaler",
     **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), "wend.nn._base.flat_weights"),
@@ -123,8 +123,8 @@ _ELSEWHERE = {
     "session": "wend.export",
     "load_session": "wend.export",
     "vmap": "wend.func",
-    "autobatch": "wend.frontend.batching.batched",
-    "batched": "wend.frontend.batching.batched",
+    "autobatch": "wend._frontend.batching.batched",
+    "batched": "wend._frontend.batching.batched",
     "summary": "wend.debug",
     "set_anomaly_enabled": "wend.autograd",
     "is_anomaly_enabled": "wend.autograd",
@@ -142,22 +142,17 @@ _ELSEWHERE = {
     "ScriptFunction": "wend.jit",
 }
 
-#: Public modules whose names layers have.
-_BEHIND_LAYERS = {"compiler": "wend._compiler", "ops": "wend._torch_ops"}
-
 #: Submodules that load when first used.
 _LAZY = frozenset(
     "signal nn optim utils autograd func nested export jit onnx linalg fft cuda cpu backends "
     "random special masked testing distributed distributions multiprocessing amp serialization "
-    "types version overrides hub sparse accelerator mps mtia xpu return_types debug aot fx "
-    "_dynamo _inductor _higher_order_ops ao _C __config__ _custom_ops _tensor_str futures "
-    "library profiler quasirandom storage torch_version _utils functional xp".split()
+    "types version errors overrides hub sparse accelerator mps mtia xpu return_types debug aot fx "
+    "_dynamo _inductor compiler _higher_order_ops ao _C __config__ _custom_ops _tensor_str futures "
+    "library ops profiler quasirandom storage torch_version _utils functional xp".split()
 )
 
 
 def __getattr__(name: str) -> Any:
-    if name in _BEHIND_LAYERS:  # for programs that see no layers: `wend run` hides these
-        return importlib.import_module(_BEHIND_LAYERS[name])
     if name == "torch":  # PyTorch's package knows itself by that name
         return _sys.modules[__name__]
     if name in _ELSEWHERE:
@@ -174,19 +169,8 @@ def __getattr__(name: str) -> Any:
 
 
 _sys.modules[__name__].__class__ = _PublicModule
+_sys.meta_path.insert(0, _former_names.FormerNames())
 
 
 _formats.SparsePackage.load = lambda: importlib.import_module("wend.sparse")
-_devices.MetaPackage.load = lambda: importlib.import_module("wend.frontend.meta")
-
-
-def _of_compiler(name: str) -> Any:
-    """Names of torch.compiler's, asked of the layer of that name."""
-    if not name.startswith("_"):
-        public = importlib.import_module("wend._compiler")
-        if name in public.__all__:
-            return getattr(public, name)
-    raise AttributeError(f"module 'wend.compiler' has no attribute {name!r}")
-
-
-vars(_layer)["__getattr__"] = _of_compiler
+_devices.MetaPackage.load = lambda: importlib.import_module("wend._frontend.meta")

@@ -2,7 +2,7 @@
 
 import sys
 
-from wend.tools.cli import main
+from wend._tools.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

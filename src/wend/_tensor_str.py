@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.core._hot import Tensor
-from wend.frontend import printing as _printing
+from wend._engine.core._hot import Tensor
+from wend._frontend import printing as _printing
 
 __all__ = ["_add_suffixes", "_tensor_str"]
 

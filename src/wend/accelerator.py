@@ -1,6 +1,6 @@
 """wend.accelerator: there is none."""
 
-from wend.frontend.platform import current_accelerator, device_count, is_available
-from wend.frontend.platform import nothing as synchronize
+from wend._frontend.platform import current_accelerator, device_count, is_available
+from wend._frontend.platform import nothing as synchronize
 
 __all__ = ["current_accelerator", "device_count", "is_available", "synchronize"]

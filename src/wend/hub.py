@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlparse
 
-from wend.base.errors import ArgumentError, NotImplementedInWend
+from wend._engine.base.errors import ArgumentError, NotImplementedInWend
 from wend.serialization import load as load_file
 
 __all__ = [

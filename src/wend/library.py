@@ -11,17 +11,17 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from wend import _torch_ops
-from wend._torch_ops import OpOverload, OpOverloadPacket
+from wend import ops as _ops
+from wend._engine.base import tree
+from wend._engine.base.dtypes import DType, float64
+from wend._engine.base.errors import ArgumentError, GraphError, NotImplementedInWend
+from wend._engine.base.tree import Structure
+from wend._engine.core._hot import Tensor
+from wend._frontend.autograd.backward import is_grad_enabled, no_grad
+from wend._frontend.rare.schemas import infer_schema
 from wend.amp.autocast_mode import autocast, is_autocast_available, is_autocast_enabled
 from wend.autograd import Function
-from wend.base import tree
-from wend.base.dtypes import DType, float64
-from wend.base.errors import ArgumentError, GraphError, NotImplementedInWend
-from wend.base.tree import Structure
-from wend.core._hot import Tensor
-from wend.frontend.autograd.backward import is_grad_enabled, no_grad
-from wend.frontend.rare.schemas import infer_schema
+from wend.ops import OpOverload, OpOverloadPacket
 
 __all__ = [
     "CustomOpDef",
@@ -63,7 +63,7 @@ class CustomOpDef:
         self.vmap: Callable[..., Any] | None = None
         self.autocast: dict[str, Any] = {}
         _defined[name] = self
-        packet = _torch_ops.namespace(self.namespace)._define(self._name, self)
+        packet = _ops.namespace(self.namespace)._define(self._name, self)
         self._opoverload = packet.default
 
     def __repr__(self) -> str:
@@ -297,7 +297,7 @@ def get_kernel(op: Any, dispatch_key: str) -> Callable[..., Any]:
             if kind in known.kernels:
                 return known.kernels[kind]
         raise GraphError(f"get_kernel: {name} has no function for {dispatch_key}")
-    packet = getattr(_torch_ops.namespace(space), tail.partition(".")[0], None)
+    packet = getattr(_ops.namespace(space), tail.partition(".")[0], None)
     if packet is None or packet._function is None:
         raise GraphError(f"get_kernel: there is no operator {name}")
     return packet._function  # type: ignore[no-any-return]

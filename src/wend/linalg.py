@@ -1,8 +1,8 @@
 """torch.linalg: factorisations, systems of equations, functions of matrices, norms and products."""
 
-from wend.base.errors import LinAlgError
-from wend.core.primitive import ops as _ops
-from wend.frontend.linalg import (
+from wend._engine.base.errors import LinAlgError
+from wend._engine.core.primitive import ops as _ops
+from wend._frontend.linalg import (
     cholesky,
     cholesky_ex,
     cond,

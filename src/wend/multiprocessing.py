@@ -19,10 +19,10 @@ from multiprocessing.reduction import DupFd, ForkingPickler
 from pathlib import Path
 from typing import Any
 
-from wend.base.dtypes import NAMES
-from wend.base.errors import ArgumentError, GraphError
-from wend.core._hot import Tensor
-from wend.frontend.interop.shared import block_of, mapped, tensor_in
+from wend._engine.base.dtypes import NAMES
+from wend._engine.base.errors import ArgumentError, GraphError
+from wend._engine.core._hot import Tensor
+from wend._frontend.interop.shared import block_of, mapped, tensor_in
 from wend.nn.parameter import Parameter
 
 __all__ = [

@@ -1,8 +1,8 @@
 """torch.overrides: the calls that a class with its own `__torch_function__` is asked about."""
 
-from wend.frontend.methods import DisableTorchFunctionSubclass
-from wend.frontend.modes.function_modes import BaseTorchFunctionMode, TorchFunctionMode
-from wend.frontend.overrides import (
+from wend._frontend.methods import DisableTorchFunctionSubclass
+from wend._frontend.modes.function_modes import BaseTorchFunctionMode, TorchFunctionMode
+from wend._frontend.overrides import (
     get_default_nowrap_functions,
     get_ignored_functions,
     get_overridable_functions,

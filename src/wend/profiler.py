@@ -18,14 +18,14 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
+from wend._engine.base.errors import ArgumentError
+from wend._frontend.profiling.chrome_trace import MOST_BYTES
+from wend._frontend.profiling.event_lists import DeviceType, EventList
+from wend._frontend.profiling.memory_report import MemoryReport
+from wend._frontend.profiling.recording import Options, Recording
+from wend._frontend.profiling.time_tables import TimeTable, by_line, by_module
+from wend._frontend.profiling.window import SliceTree
 from wend.autograd.profiler import record_function
-from wend.base.errors import ArgumentError
-from wend.frontend.profiling.chrome_trace import MOST_BYTES
-from wend.frontend.profiling.event_lists import DeviceType, EventList
-from wend.frontend.profiling.memory_report import MemoryReport
-from wend.frontend.profiling.recording import Options, Recording
-from wend.frontend.profiling.time_tables import TimeTable, by_line, by_module
-from wend.frontend.profiling.window import SliceTree
 
 __all__ = [
     "DeviceType",

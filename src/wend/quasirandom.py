@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import ArgumentError
-from wend.frontend.creation import from_numpy
-from wend.frontend.interop import sobol
-from wend.frontend.random import Generator, randint
-from wend.frontend.toolkit import Tensor, arange, get_default_dtype, int64, zeros
+from wend._engine.base.errors import ArgumentError
+from wend._frontend.creation import from_numpy
+from wend._frontend.interop import sobol
+from wend._frontend.random import Generator, randint
+from wend._frontend.toolkit import Tensor, arange, get_default_dtype, int64, zeros
 
 __all__ = ["SobolEngine"]
 

@@ -1,6 +1,6 @@
 """wend.random: seeds and states of the random number generators."""
 
-from wend.frontend.random import (
+from wend._frontend.random import (
     Generator,
     default_generator,
     fork_rng,

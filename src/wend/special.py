@@ -1,7 +1,7 @@
 """torch.special: special functions."""
 
-from wend.core.primitive import PUBLIC as _PUBLIC
-from wend.core.primitive import ops as _ops
+from wend._engine.core.primitive import PUBLIC as _PUBLIC
+from wend._engine.core.primitive import ops as _ops
 
 airy_ai = _ops.airy_ai
 bessel_j0 = _ops.bessel_j0

@@ -1,5 +1,5 @@
 """torch.storage: the memory of tensors."""
 
-from wend.frontend.storage import TypedStorage, UntypedStorage
+from wend._frontend.storage import TypedStorage, UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]

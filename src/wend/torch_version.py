@@ -1,5 +1,5 @@
 """`TorchVersion`: a version string that compares as a number."""
 
-from wend.base.version import Version as TorchVersion
+from wend._engine.base.version import Version as TorchVersion
 
 __all__ = ["TorchVersion"]

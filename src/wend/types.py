@@ -6,13 +6,13 @@ import os
 from collections.abc import Sequence
 from typing import IO, Any, Union
 
-from wend.base.devices import device as _device
-from wend.base.dtypes import DType as _dtype
-from wend.base.shapes import Size
-from wend.core._hot import Tensor
-from wend.frontend.formats import layout as _layout
-from wend.frontend.rare.symbols import SymBool, SymFloat, SymInt
-from wend.frontend.storage import UntypedStorage as Storage
+from wend._engine.base.devices import device as _device
+from wend._engine.base.dtypes import DType as _dtype
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import Tensor
+from wend._frontend.formats import layout as _layout
+from wend._frontend.rare.symbols import SymBool, SymFloat, SymInt
+from wend._frontend.storage import UntypedStorage as Storage
 
 __all__ = ["Device", "FileLike", "Number", "Storage"]
 

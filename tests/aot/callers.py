@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 
-from wend.compiler.aot.pattern_code import DTYPES, MOST_DIMS
+from wend._engine.compiler.aot.pattern_code import DTYPES, MOST_DIMS
 
 NULL_SHAPE = (0,) * MOST_DIMS
 

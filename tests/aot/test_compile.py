@@ -12,8 +12,8 @@ from nets import net
 
 import wend as torch
 from wend import aot, nn
-from wend.base import tree
-from wend.base.errors import ArgumentError, ArgumentTypeError, CompileError
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, CompileError
 from wend.serialization import safetensors
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"

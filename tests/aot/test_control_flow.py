@@ -11,7 +11,7 @@ from callers import NativeModel
 
 import wend as torch
 from wend import aot, nn
-from wend.base import tree
+from wend._engine.base import tree
 
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler named cc")
 torch.manual_seed(0)

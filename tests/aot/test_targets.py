@@ -14,7 +14,7 @@ from test_control_flow import PROGRAMS, early_exit, halve, layer, stops
 
 import wend as torch
 from wend import aot
-from wend.compiler.aot.targets import goal_of
+from wend._engine.compiler.aot.targets import goal_of
 
 HERE = Path(__file__).resolve().parent
 needs_compiler = pytest.mark.skipif(

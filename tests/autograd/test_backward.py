@@ -3,7 +3,7 @@
 import pytest
 
 import wend as torch
-from wend.base.errors import GraphError, ShapeError
+from wend._engine.base.errors import GraphError, ShapeError
 
 
 def leaf(lib, *numbers):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.transforms import reach
+from wend._engine.transforms import reach
 
 STEPS = 12
 

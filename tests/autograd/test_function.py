@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import wend as torch
-from wend.base.errors import GraphError
+from wend._engine.base.errors import GraphError
 
 
 def leaf(lib, *numbers, **options):

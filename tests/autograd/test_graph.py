@@ -6,8 +6,8 @@ import weakref
 import pytest
 
 import wend as torch
-from wend.base import config
-from wend.base.errors import GraphError
+from wend._engine.base import config
+from wend._engine.base.errors import GraphError
 
 
 def leaf(lib, *numbers):

@@ -7,7 +7,7 @@ import weakref
 import pytest
 
 import wend as torch
-from wend.base.errors import ArgumentTypeError, GraphError
+from wend._engine.base.errors import ArgumentTypeError, GraphError
 
 
 def leaf(lib, *numbers):

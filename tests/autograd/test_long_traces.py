@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import wend
-from wend.core import _hot
-from wend.core.graph import path_at
-from wend.transforms.differentiate import entries_met
+from wend._engine.core import _hot
+from wend._engine.core.graph import path_at
+from wend._engine.transforms.differentiate import entries_met
 
 # No random program has closed the trie to new structure.
 pytestmark = pytest.mark.usefixtures("own_trie")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import wend as torch
-from wend.base.errors import ArgumentTypeError, GraphError
+from wend._engine.base.errors import ArgumentTypeError, GraphError
 
 
 def leaf(lib, *numbers):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import wend as torch
-from wend.core import _hot, _modules
-from wend.core._select import is_compiled
+from wend._engine.core import _hot, _modules
+from wend._engine.core._select import is_compiled
 
 
 def leaf(*numbers):

@@ -3,7 +3,7 @@
 import pytest
 
 import wend
-from wend.frontend.autograd.watching import watch
+from wend._frontend.autograd.watching import watch
 
 
 class Watcher:

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from wend.base.collecting import OFTEN_ENOUGH, CollectionPaused, CollectionSeldom
+from wend._engine.base.collecting import OFTEN_ENOUGH, CollectionPaused, CollectionSeldom
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from wend.base import config
-from wend.base.config import Settings, flag, override, settings
-from wend.base.errors import ArgumentError, ArgumentTypeError, NotAvailable
+from wend._engine.base import config
+from wend._engine.base.config import Settings, flag, override, settings
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, NotAvailable
 
 
 @pytest.mark.parametrize("text", ["1", "true", "YES", " on "])

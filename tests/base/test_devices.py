@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 
-from wend.base.devices import CPU, device, usable
-from wend.base.errors import ArgumentTypeError, DeviceError
+from wend._engine.base.devices import CPU, device, usable
+from wend._engine.base.errors import ArgumentTypeError, DeviceError
 
 GOOD = ["cpu", "cpu:0", "cuda", "cuda:1", "cuda:12", "mps", "meta", "privateuseone:3"]
 BAD = ["foo", "CPU", "cpu:", "cpu:x", "cpu:-1", "cpu:01", "", ":0", "cuda:1:2", " cpu"]

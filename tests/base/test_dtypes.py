@@ -9,9 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from wend.base import dtypes
-from wend.base.dtypes import ALL, DType, promote_types, result_dtype
-from wend.base.errors import ArgumentTypeError, DTypeError
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import ALL, DType, promote_types, result_dtype
+from wend._engine.base.errors import ArgumentTypeError, DTypeError
 
 NAMES = [dtype.name for dtype in ALL]
 #: PyTorch promotes uint16, uint32 and uint64 with floats only.

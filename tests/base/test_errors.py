@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
-from wend.base import errors
-from wend.base.errors import ModuleNotAvailable, WendError
+from wend._engine.base import errors
+from wend._engine.base.errors import ModuleNotAvailable, WendError
 
 BUILTINS = {
     "ShapeError": RuntimeError,

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from wend.base import random_state
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.base.random_state import RandomState, as_signed, normalize_seed, philox
+from wend._engine.base import random_state
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.random_state import RandomState, as_signed, normalize_seed, philox
 
 
 @pytest.mark.smoke

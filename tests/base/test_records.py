@@ -7,7 +7,7 @@ from functools import cached_property
 
 import pytest
 
-from wend.base.records import Record
+from wend._engine.base.records import Record
 
 
 class Point(Record):

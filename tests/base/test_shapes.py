@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wend.base import shapes
-from wend.base.errors import ArgumentError, ArgumentTypeError, DimError, ShapeError
-from wend.base.shapes import Size
+from wend._engine.base import shapes
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, DimError, ShapeError
+from wend._engine.base.shapes import Size
 
 SHAPES = st.lists(st.integers(0, 4), max_size=5).map(tuple)
 

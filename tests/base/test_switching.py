@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from wend.base.switching import LONG, SwitchingSeldom
+from wend._engine.base.switching import LONG, SwitchingSeldom
 
 
 @pytest.fixture(autouse=True)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.base.shapes import Size
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.shapes import Size
 
 Point = namedtuple("Point", "x y")
 

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from wend.base.version import Version
+from wend._engine.base.version import Version
 
 ORDERED = [
     "0.9",

@@ -7,8 +7,8 @@ import ml_dtypes
 import numpy as np
 from products import aligned, words
 
-from wend.compiler.kernels.conv import forward as conv
-from wend.compiler.kernels.matmul import matmul
+from wend._engine.compiler.kernels.conv import forward as conv
+from wend._engine.compiler.kernels.matmul import matmul
 
 # fmt: off
 # images, channels, filters, size, kernel, stride, dilation, padding, groups

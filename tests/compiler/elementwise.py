@@ -4,10 +4,10 @@ import ctypes
 
 import numpy as np
 
-from wend.base import dtypes
-from wend.compiler.codegen.instructions import Faults, VectorBuilder
-from wend.compiler.llvm_ir import jit
-from wend.compiler.llvm_ir.text import Module, Text
+from wend._engine.base import dtypes
+from wend._engine.compiler.codegen.instructions import Faults, VectorBuilder
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir.text import Module, Text
 
 
 def kernel(rule, ins, lanes, module, target):

@@ -17,18 +17,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wend.base import dtypes
-from wend.compiler.codegen.scalar_ops import NUMBER_TYPES, identity_of
-from wend.compiler.ir.kernel import Kernel
-from wend.compiler.ir.loops import CONTRACT, FOLD, MAP, SCATTER, Op
-from wend.compiler.ir.symbolic_extents import Poly
-from wend.compiler.pipeline import Recipe
-from wend.compiler.schedule.epilogue_ops import Tail, head_of
-from wend.compiler.schedule.loop_order import Access, Nest
-from wend.core import _types, symbolic
-from wend.runtime.compiled.arena import place_all
-from wend.runtime.numpy_executor.numpy_builder import NumpyBuilder
-from wend.runtime.numpy_executor.runners import runner_of
+from wend._engine.base import dtypes
+from wend._engine.compiler.codegen.scalar_ops import NUMBER_TYPES, identity_of
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.compiler.ir.loops import CONTRACT, FOLD, MAP, SCATTER, Op
+from wend._engine.compiler.ir.symbolic_extents import Poly
+from wend._engine.compiler.pipeline import Recipe
+from wend._engine.compiler.schedule.epilogue_ops import Tail, head_of
+from wend._engine.compiler.schedule.loop_order import Access, Nest
+from wend._engine.core import _types, symbolic
+from wend._engine.runtime.compiled.arena import place_all
+from wend._engine.runtime.numpy_executor.numpy_builder import NumpyBuilder
+from wend._engine.runtime.numpy_executor.runners import runner_of
 
 
 class Builder(NumpyBuilder):

@@ -136,8 +136,8 @@ def results(function):
 def compare(function):
     """Run a program by machine code and by rules. Returns how many modules were made."""
     from tries import own_trie
-    from wend.base import config
-    from wend.compiler.llvm_ir import jit
+    from wend._engine.base import config
+    from wend._engine.compiler.llvm_ir import jit
 
     before = jit.counters.compiled + jit.counters.loaded
     with own_trie(), config.override(compile=True, wait=True, verify=True, strict=True):

@@ -24,11 +24,11 @@ from interpreter import Machine  # noqa: E402
 
 import wend as torch  # noqa: E402
 from tries import own_trie  # noqa: E402
-from wend.base import config  # noqa: E402
-from wend.compiler.pipeline import Recipe, Watch  # noqa: E402
-from wend.core import _hot, _types  # noqa: E402
-from wend.runtime import flush  # noqa: E402
-from wend.runtime.numpy_executor.runners import runner_of  # noqa: E402
+from wend._engine.base import config  # noqa: E402
+from wend._engine.compiler.pipeline import Recipe, Watch  # noqa: E402
+from wend._engine.core import _hot, _types  # noqa: E402
+from wend._engine.runtime import flush  # noqa: E402
+from wend._engine.runtime.numpy_executor.runners import runner_of  # noqa: E402
 
 #: How far two orders of sums may be apart, by bytes of a float.
 TOLERANCE = {4: 2e-4, 8: 1e-9}

@@ -6,8 +6,8 @@ import mmap
 import numpy as np
 import pytest
 
-from wend.compiler.kernels.matmul import matmul
-from wend.compiler.llvm_ir.jit import compile_module
+from wend._engine.compiler.kernels.matmul import matmul
+from wend._engine.compiler.llvm_ir.jit import compile_module
 
 
 def aligned(size, dtype):

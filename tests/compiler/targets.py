@@ -1,6 +1,6 @@
 """Processors of the host's kind that can do less: their code runs here as well."""
 
-from wend.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir import jit
 
 
 def targets():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from wend.base.dtypes import bfloat16
-from wend.runtime.native.launcher import launcher, maker
+from wend._engine.base.dtypes import bfloat16
+from wend._engine.runtime.native.launcher import launcher, maker
 
 MADE, LEAF, FOUND, SHOWN = launcher.sources()
 DTYPES = [np.dtype(t) for t in (np.bool_, np.int64, np.float32, np.complex64)] + [bfloat16.numpy]

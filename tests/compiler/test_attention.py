@@ -6,9 +6,9 @@ from test_pipeline import compared, recipe
 
 import wend as torch
 import wend.nn.functional as F
-from wend.base import config
-from wend.compiler.ir.kernel import Kernel
-from wend.runtime.compiled.arena import place_all
+from wend._engine.base import config
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.runtime.compiled.arena import place_all
 
 attend = F.scaled_dot_product_attention
 
@@ -204,7 +204,7 @@ def test_memory_grows_with_the_rows_only():
 @pytest.mark.parametrize("drops", [False, True])
 def test_the_reference_in_parts(drops, monkeypatch):
     """Many scores: the reference computes a few rows at a time, to the same numbers."""
-    from wend.ops import attend as module
+    from wend._engine.ops import attend as module
 
     q, k, v = operands((2, 3), 33, 20, 8, 8)
 

@@ -8,11 +8,11 @@ from numpy._core.multiarray import get_handler_name
 from tests.tries import own_trie
 
 import wend as torch
-from wend.base import config
-from wend.compiler.llvm_ir import jit
-from wend.runtime import tiers
-from wend.runtime.compiled import malloc_trim
-from wend.runtime.native.launcher import LARGE, launcher, maker
+from wend._engine.base import config
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.runtime import tiers
+from wend._engine.runtime.compiled import malloc_trim
+from wend._engine.runtime.native.launcher import LARGE, launcher, maker
 
 compiled = pytest.mark.skipif(
     not launcher.__file__.endswith((".so", ".pyd")), reason="the launcher is not compiled"

@@ -7,9 +7,9 @@ from test_pipeline import compared, last_plan, normal, recipe
 import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
-from wend.base import config
-from wend.compiler.pipeline import Recipe
-from wend.compiler.verifier import check
+from wend._engine.base import config
+from wend._engine.compiler.pipeline import Recipe
+from wend._engine.compiler.verifier import check
 
 
 @pytest.fixture(autouse=True)

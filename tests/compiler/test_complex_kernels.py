@@ -5,8 +5,8 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.runtime.native.launcher import launcher
+from wend._engine.base import config
+from wend._engine.runtime.native.launcher import launcher
 
 pad = torch.nn.functional.pad
 

@@ -5,12 +5,12 @@ import pytest
 from convolutions import GEOMETRIES, Case, few_channels, large_squares, layouts, near, negate
 from products import guarded
 
-from wend.compiler.kernels.conv import forward
-from wend.compiler.kernels.conv.winograd.tiles_2x2 import least
-from wend.compiler.kernels.conv.winograd.tiles_4x4 import has_wide
-from wend.compiler.kernels.matmul import matmul
-from wend.compiler.kernels.matmul.microkernel import TileConfig
-from wend.compiler.llvm_ir.jit import Target, assembly, compile_module, host
+from wend._engine.compiler.kernels.conv import forward
+from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import least
+from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import has_wide
+from wend._engine.compiler.kernels.matmul import matmul
+from wend._engine.compiler.kernels.matmul.microkernel import TileConfig
+from wend._engine.compiler.llvm_ir.jit import Target, assembly, compile_module, host
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)

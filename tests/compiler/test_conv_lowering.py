@@ -6,13 +6,13 @@ from convolutions import GEOMETRIES, Case, near
 
 import wend
 from tries import own_trie
-from wend.base import config
-from wend.compiler.ir.loops import CONVOLVE
-from wend.compiler.kernels.conv.forward import keeps_turned
-from wend.core.primitive import ops
+from wend._engine.base import config
+from wend._engine.compiler.ir.loops import CONVOLVE
+from wend._engine.compiler.kernels.conv.forward import keeps_turned
+from wend._engine.core.primitive import ops
+from wend._engine.runtime import tiers
+from wend._engine.runtime.compiled.plan import CompiledPlan
 from wend.nn import functional as F
-from wend.runtime import tiers
-from wend.runtime.compiled.plan import CompiledPlan
 
 
 @pytest.fixture(autouse=True)

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 import wend
-from wend.base.config import Settings
+from wend._engine.base.config import Settings
 
 SOURCES = Path(wend.__file__).parent.parent
 STEPS = """
 import sys
 import wend as torch
-from wend.base import config
-from wend.compiler.llvm_ir import jit
-from wend.runtime import tiers
-from wend.runtime.native.launcher import launcher
+from wend._engine.base import config
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.runtime import tiers
+from wend._engine.runtime.native.launcher import launcher
 
 def steps(count, depth=1):
     for _ in range(count):
@@ -126,8 +126,8 @@ def test_regions_that_fail_are_left_to_others_with_one_warning():
     program = (
         BROKEN
         + """
-from wend.core import _hot
-from wend.runtime.batching import executor
+from wend._engine.core import _hot
+from wend._engine.runtime.batching import executor
 _hot.current_trace().root.gained = 1 << 40  # what is new leaves the trie at once
 asked = []
 

@@ -4,7 +4,7 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
+from wend._engine.base import config
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (3, 1)])

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import wend as torch
-from wend.base import config
-from wend.core import step_log
-from wend.runtime.compiled.plan import MOST_SHOWN
-from wend.runtime.flush_log import last_plans
+from wend._engine.base import config
+from wend._engine.core import step_log
+from wend._engine.runtime.compiled.plan import MOST_SHOWN
+from wend._engine.runtime.flush_log import last_plans
 
 RNG = np.random.default_rng(0)
 ROWS, WEIGHT = RNG.normal(size=(60, 8)), RNG.normal(size=(8, 8))

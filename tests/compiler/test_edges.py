@@ -5,7 +5,7 @@ import harness
 import pytest
 
 from tries import own_trie
-from wend.base import config, dtypes
+from wend._engine.base import config, dtypes
 
 pytest.importorskip("torch")
 

@@ -7,9 +7,9 @@ from test_pipeline import compared, normal, recipe
 import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
-from wend.base import config
-from wend.compiler.ir.kernel import Kernel
-from wend.compiler.ir.loops import CONTRACT, CONVOLVE
+from wend._engine.base import config
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE
 
 SIZES = [(1, 1, 1), (2, 3, 5), (8, 48, 16), (17, 49, 33), (70, 310, 20), (3, 20, 1300), (40, 64, 7)]
 
@@ -222,7 +222,7 @@ def test_few_rows(rows):
 
 
 def test_sizes_change_without_compiling():
-    from wend.compiler.llvm_ir import jit
+    from wend._engine.compiler.llvm_ir import jit
 
     w, b = normal(50, 30, seed=1), normal(50, seed=2)
 

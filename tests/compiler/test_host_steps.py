@@ -5,10 +5,10 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.compiler.ir.kernel import Kernel
-from wend.ops.indexing.gather import ScatterSrc
-from wend.runtime.flush_log import last_plans
+from wend._engine.base import config
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.ops.indexing.gather import ScatterSrc
+from wend._engine.runtime.flush_log import last_plans
 
 
 @pytest.fixture(autouse=True)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from harness import ELEMENTWISE, by_dtype, report, snippet
 
-from wend.base import dtypes
-from wend.base.errors import CompileError
-from wend.compiler.codegen.instructions import Faults, VectorBuilder, literal
-from wend.compiler.llvm_ir import jit
-from wend.compiler.llvm_ir.text import Module, Text
-from wend.ops.builder import Builder
+from wend._engine.base import dtypes
+from wend._engine.base.errors import CompileError
+from wend._engine.compiler.codegen.instructions import Faults, VectorBuilder, literal
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir.text import Module, Text
+from wend._engine.ops.builder import Builder
 
 #: Vectors of one register, of several, and none.
 LANES = (1, 4, 16)
@@ -95,7 +95,7 @@ def test_machine_code_agrees_with_reference(op, dtype):
     ],
 )
 def test_what_may_fail_says_so(op, x, y, message, lanes):
-    from wend.core.primitive import REGISTRY
+    from wend._engine.core.primitive import REGISTRY
 
     y = y if isinstance(y, int) else np.array(y)
     prim, params = harness.bind(REGISTRY[op], harness.Sample(np.array(x), y))

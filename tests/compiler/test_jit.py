@@ -10,9 +10,9 @@ import threading
 
 import pytest
 
-from wend.base.errors import CompileError
-from wend.compiler.llvm_ir import jit
-from wend.compiler.llvm_ir.object_cache import ObjectCache, default_directory
+from wend._engine.base.errors import CompileError
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir.object_cache import ObjectCache, default_directory
 
 
 def adding(number, name="k"):
@@ -212,7 +212,7 @@ def python(code, **environment):
 
 
 _LATER = """
-from wend.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir import jit
 import os
 text = "define i64 @k{0}(i64 %x) {{\\n  %y = add i64 %x, {0}\\n  ret i64 %y\\n}}"
 for i in range(40):
@@ -251,8 +251,8 @@ def test_processes_share_the_cache(tmp_path):
 
 LEVEL = """
 import os, wend
-from wend.base.errors import ArgumentError
-from wend.compiler.llvm_ir import jit
+from wend._engine.base.errors import ArgumentError
+from wend._engine.compiler.llvm_ir import jit
 try:
     found = jit.host()
 except ArgumentError as error:

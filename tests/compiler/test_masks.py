@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from targets import targets
 
-from wend.compiler.kernels.matmul.microkernel import lane_mask
-from wend.compiler.llvm_ir import masks
-from wend.compiler.llvm_ir.function import Routine
-from wend.compiler.llvm_ir.jit import compile_module
+from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
+from wend._engine.compiler.llvm_ir import masks
+from wend._engine.compiler.llvm_ir.function import Routine
+from wend._engine.compiler.llvm_ir.jit import compile_module
 
 LANES = 8
 KINDS = [("float", "float32"), ("double", "float64"), ("i8", "int8"), ("i32", "int32")]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from targets import targets
 
-from wend.base import dtypes
-from wend.compiler import mathlib
+from wend._engine.base import dtypes
+from wend._engine.compiler import mathlib
 
 NUMPY = {
     "asin": "arcsin",

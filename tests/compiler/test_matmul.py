@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from products import guarded, pack, product
 
-from wend.compiler.kernels.matmul import matmul
-from wend.compiler.llvm_ir.jit import Target, compile_module, host
+from wend._engine.compiler.kernels.matmul import matmul
+from wend._engine.compiler.llvm_ir.jit import Target, compile_module, host
 
 # Some cross the extents of tiles, of chunks of columns and of blocks of depth.
 ROWS = (0, 1, 2, 5, 8, 9, 16, 17, 23)

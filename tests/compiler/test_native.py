@@ -9,8 +9,8 @@ import pytest
 
 import wend as torch
 from tries import new_trie
-from wend.base import config, dtypes
-from wend.compiler.lower.lowering import Lowering
+from wend._engine.base import config, dtypes
+from wend._engine.compiler.lower.lowering import Lowering
 
 NATIVE = """
     arange uniform standard_normal random_bits random_integers flip pad cat roll

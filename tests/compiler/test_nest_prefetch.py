@@ -6,10 +6,10 @@ from tests.tries import own_trie
 
 import wend as torch
 import wend.nn.functional as F
-from wend.base import config
-from wend.compiler.codegen import nest_prefetch
-from wend.compiler.llvm_ir.jit import host
-from wend.compiler.pipeline import Recipe
+from wend._engine.base import config
+from wend._engine.compiler.codegen import nest_prefetch
+from wend._engine.compiler.llvm_ir.jit import host
+from wend._engine.compiler.pipeline import Recipe
 
 
 @pytest.fixture(params=[8, 256], ids=["vector by vector", "gathered"])

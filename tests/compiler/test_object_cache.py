@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import wend
-from wend.compiler.llvm_ir.object_cache import ObjectCache, default_secret
+from wend._engine.compiler.llvm_ir.object_cache import ObjectCache, default_secret
 
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes of files")
 
@@ -228,7 +228,7 @@ def test_where_the_key_is(tmp_path):
 
 
 PROGRAM = """
-from wend.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir import jit
 jit.compile_module("define i64 @k(i64 %x) {\\n  %y = add i64 %x, 1\\n  ret i64 %y\\n}", ["k"])
 print(jit.counters.compiled, jit.counters.loaded, jit._object_cache().refused)
 """

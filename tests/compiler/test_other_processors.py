@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from kinds_of_kernels import PROGRAMS
 
-from wend.base.config import LEVELS
-from wend.base.errors import ArgumentError
-from wend.compiler.llvm_ir import jit
+from wend._engine.base.config import LEVELS
+from wend._engine.base.errors import ArgumentError
+from wend._engine.compiler.llvm_ir import jit
 
 TESTS = Path(__file__).resolve().parent.parent
 KINDS = str(TESTS / "compiler" / "kinds_of_kernels.py")
@@ -26,7 +26,7 @@ here_only = pytest.mark.skipif(
 #: What the plugin finds wrong, each in a module of its own.
 LOOKING = """
 import neon, pytest
-from wend.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir import jit
 adding = "define i64 @k(i64 %x) {\\n  %y = add i64 %x, 3\\n  ret i64 %y\\n}\\n"
 i64 = jit.ctypes.c_int64
 assert jit.compile_module(adding, ["k"]).function("k", i64, result=i64)(4) == 7

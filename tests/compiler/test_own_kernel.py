@@ -13,13 +13,13 @@ PROGRAM = """
 import sys, types
 import numpy as np
 import wend as torch
-import wend.compiler.pipeline
+import wend._engine.compiler.pipeline
 
 for name, text in {files!r}.items():
     module = sys.modules[name] = types.ModuleType(name)
     exec(text, vars(module))
 
-from wend.core.primitive import ops
+from wend._engine.core.primitive import ops
 
 for n in (5, 1, 0, 9):
     x = torch.tensor(np.arange(float(n)), requires_grad=True)
@@ -45,7 +45,7 @@ def files_of_page():
 
 def test_an_op_with_a_kernel_is_two_files():
     files = files_of_page()
-    assert list(files) == ["wend.ops.rotate", "wend.compiler.kernels.rotate"]
+    assert list(files) == ["wend._engine.ops.rotate", "wend._engine.compiler.kernels.rotate"]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(files=files)],
         env={**os.environ, "WEND_COMPILE": "force", "WEND_STRICT": "1"},

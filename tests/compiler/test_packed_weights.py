@@ -8,9 +8,9 @@ import pytest
 import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
-from wend.base import config
-from wend.runtime.batching import forward, slabs
-from wend.runtime.compiled import packed_weights
+from wend._engine.base import config
+from wend._engine.runtime.batching import forward, slabs
+from wend._engine.runtime.compiled import packed_weights
 
 
 @pytest.fixture(autouse=True)

@@ -10,15 +10,15 @@ import pytest
 import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
-from wend.base import config
-from wend.compiler.kernels.conv.forward import keeps_turned
-from wend.compiler.kernels.matmul.matmul import tile_columns
-from wend.compiler.parallel.partition import MOST_PARTS
-from wend.core import step_log
-from wend.runtime.compiled import plan as cpu
-from wend.runtime.compiled.threads import default_threads
-from wend.runtime.flush_log import last_plans
-from wend.runtime.native.launcher import launcher
+from wend._engine.base import config
+from wend._engine.compiler.kernels.conv.forward import keeps_turned
+from wend._engine.compiler.kernels.matmul.matmul import tile_columns
+from wend._engine.compiler.parallel.partition import MOST_PARTS
+from wend._engine.core import step_log
+from wend._engine.runtime.compiled import plan as cpu
+from wend._engine.runtime.compiled.threads import default_threads
+from wend._engine.runtime.flush_log import last_plans
+from wend._engine.runtime.native.launcher import launcher
 
 
 @pytest.fixture(autouse=True)

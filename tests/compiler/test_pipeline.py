@@ -8,15 +8,15 @@ import pytest
 import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
-from wend.base import config
-from wend.compiler.codegen.nest import NestCode
-from wend.compiler.ir.kernel import Kernel
-from wend.compiler.llvm_ir import jit
-from wend.compiler.pipeline import Recipe
-from wend.core import _hot
-from wend.core.primitive import ops
-from wend.runtime import flush
-from wend.runtime.native.launcher import launcher
+from wend._engine.base import config
+from wend._engine.compiler.codegen.nest import NestCode
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.compiler.pipeline import Recipe
+from wend._engine.core import _hot
+from wend._engine.core.primitive import ops
+from wend._engine.runtime import flush
+from wend._engine.runtime.native.launcher import launcher
 
 
 @pytest.fixture(autouse=True)

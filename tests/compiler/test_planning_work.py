@@ -6,10 +6,10 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.base.errors import CompileDeclined
+from wend._engine.base import config
+from wend._engine.base.errors import CompileDeclined
+from wend._engine.runtime.compiled import plan
 from wend.nn.utils import rnn
-from wend.runtime.compiled import plan
 
 
 def calls_of_planning(step, monkeypatch):

@@ -11,11 +11,11 @@ from test_pipeline import compared, normal, recipe
 import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
-from wend.base import config
-from wend.compiler.ir.kernel import Kernel
-from wend.compiler.kernels.conv import forward
-from wend.compiler.kernels.matmul import matmul
-from wend.compiler.llvm_ir.jit import compile_module
+from wend._engine.base import config
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.compiler.kernels.conv import forward
+from wend._engine.compiler.kernels.matmul import matmul
+from wend._engine.compiler.llvm_ir.jit import compile_module
 
 pools = forward.pools("float32")
 WINDOW = {"kernel": 2, "step": 2, "pad": 0, "dilation": 1}

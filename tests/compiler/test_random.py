@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from targets import targets
 
-from wend.base import dtypes
-from wend.compiler.codegen import philox
-from wend.core.primitive import ops
+from wend._engine.base import dtypes
+from wend._engine.compiler.codegen import philox
+from wend._engine.core.primitive import ops
 
 SEEDS = [(7, 5), (-3, 2**40), (2**62, -5000), (0, 2**63 - 8)]
 FLOATS = [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64]

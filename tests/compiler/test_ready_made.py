@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from wend.compiler import ready_made
-from wend.compiler.llvm_ir import jit, ready_objects
-from wend.compiler.llvm_ir.object_cache import ObjectCache
+from wend._engine.compiler import ready_made
+from wend._engine.compiler.llvm_ir import jit, ready_objects
+from wend._engine.compiler.llvm_ir.object_cache import ObjectCache
 
 TEXT = "define i64 @k(i64 %x) {\n  %y = add i64 %x, 5\n  ret i64 %y\n}\n"
 
@@ -75,7 +75,7 @@ def test_kernels_of_other_texts_are_removed_and_the_rest_is_kept(folder, monkeyp
 def test_texts_are_those_of_plans():
     """A kernel that plans write in other words would never be found."""
     import wend
-    from wend.base import config
+    from wend._engine.base import config
     from wend.nn import functional as F
 
     def step():

@@ -7,10 +7,10 @@ from test_pipeline import compared, normal, recipe
 import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
-from wend.base import config
-from wend.compiler.ir.kernel import Kernel
-from wend.compiler.ir.loops import CONTRACT
-from wend.compiler.ir.symbolic_extents import FirstSizes
+from wend._engine.base import config
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.compiler.ir.loops import CONTRACT
+from wend._engine.compiler.ir.symbolic_extents import FirstSizes
 
 HEADS, DEPTH = 3, 5
 WIDTH = HEADS * DEPTH

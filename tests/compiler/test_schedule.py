@@ -10,13 +10,13 @@ from loop_graphs import check
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.compiler import verifier
-from wend.compiler.ir.symbolic_extents import ZERO
-from wend.compiler.pipeline import Recipe
-from wend.compiler.schedule import buffer_reuse
-from wend.compiler.schedule.fuse import Fusion
-from wend.runtime.flush_log import last_plans
+from wend._engine.base import config
+from wend._engine.compiler import verifier
+from wend._engine.compiler.ir.symbolic_extents import ZERO
+from wend._engine.compiler.pipeline import Recipe
+from wend._engine.compiler.schedule import buffer_reuse
+from wend._engine.compiler.schedule.fuse import Fusion
+from wend._engine.runtime.flush_log import last_plans
 
 #: Graphs of a case; each of them is run on four machines.
 GRAPHS = 15
@@ -57,7 +57,7 @@ def read_too_early(monkeypatch):
                         lives[home] = size, first, max(last, lives.pop(out)[2])
         return homes, lives
 
-    monkeypatch.setattr("wend.compiler.pipeline.shared_places", shared)
+    monkeypatch.setattr("wend._engine.compiler.pipeline.shared_places", shared)
 
 
 def folded_again(monkeypatch):
@@ -81,7 +81,7 @@ def never_late(monkeypatch):
 
 def no_offset(monkeypatch):
     """Views begin where their bases begin."""
-    monkeypatch.setattr("wend.compiler.ir.layout.add", lambda a, b: ZERO)
+    monkeypatch.setattr("wend._engine.compiler.ir.layout.add", lambda a, b: ZERO)
 
 
 @pytest.mark.parametrize("plant", [read_too_early, folded_again, never_late, no_offset])

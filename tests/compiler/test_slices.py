@@ -7,15 +7,15 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.compiler.llvm_ir import jit
-from wend.compiler.pipeline import Recipe
-from wend.compiler.schedule.fuse import MOST_OPS
-from wend.runtime import tiers
-from wend.runtime.compiled import arena
-from wend.runtime.flush_log import last_plans
-from wend.runtime.native.launcher import launcher
-from wend.transforms import quick
+from wend._engine.base import config
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.compiler.pipeline import Recipe
+from wend._engine.compiler.schedule.fuse import MOST_OPS
+from wend._engine.runtime import tiers
+from wend._engine.runtime.compiled import arena
+from wend._engine.runtime.flush_log import last_plans
+from wend._engine.runtime.native.launcher import launcher
+from wend._engine.transforms import quick
 
 
 @pytest.fixture(autouse=True)
@@ -225,7 +225,7 @@ def test_known_segments_are_passed_without_python(weights, monkeypatch, wait):
     calls = []
     real = quick.pass_segment
     monkeypatch.setattr(
-        "wend.transforms.backward_ways.pass_segment", lambda *a: calls.append(1) or real(*a)
+        "wend._engine.transforms.backward_ways.pass_segment", lambda *a: calls.append(1) or real(*a)
     )
     gradients(w, x, 6)
     assert not calls

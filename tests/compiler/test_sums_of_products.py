@@ -5,9 +5,9 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.compiler.ir.loops import CONTRACT, JOIN
-from wend.runtime.flush_log import last_plans
+from wend._engine.base import config
+from wend._engine.compiler.ir.loops import CONTRACT, JOIN
+from wend._engine.runtime.flush_log import last_plans
 
 
 def steps_of_last_plan():

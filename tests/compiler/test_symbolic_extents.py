@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from wend.compiler.ir.extent_program import NONE
-from wend.compiler.ir.symbolic_extents import (
+from wend._engine.compiler.ir.extent_program import NONE
+from wend._engine.compiler.ir.symbolic_extents import (
     ONE,
     ZERO,
     Extents,
@@ -16,9 +16,9 @@ from wend.compiler.ir.symbolic_extents import (
     scale,
     sub,
 )
-from wend.core import symbolic
-from wend.runtime.native import _bind_select
-from wend.runtime.native.launcher import launcher
+from wend._engine.core import symbolic
+from wend._engine.runtime.native import _bind_select
+from wend._engine.runtime.native.launcher import launcher
 
 binding = _bind_select.select()
 
@@ -80,7 +80,7 @@ def test_a_circle_of_equalities_ends(space):
 
 
 def test_a_circle_of_divisors_ends(space):
-    from wend.core.symbolic import EQ, MOD
+    from wend._engine.core.symbolic import EQ, MOD
 
     atoms = [space.atom(("dim", k, 0)) for k in range(2)]
     n, m = (0, 0, 0), (0, 1, 0)
@@ -92,7 +92,7 @@ def test_a_circle_of_divisors_ends(space):
 
 def test_extents_that_are_no_polynomials_are_atoms(space):
     n = space.atom(("dim", 0, 0))
-    from wend.core.symbolic import FLOORDIV
+    from wend._engine.core.symbolic import FLOORDIV
 
     half = space.of((FLOORDIV, (0, 0, 0), 2), lambda i, a: n, None)
     again = space.of((FLOORDIV, (0, 0, 0), 2), lambda i, a: n, None)

@@ -9,14 +9,14 @@ import pytest
 from products import product
 from targets import targets
 
-from wend.compiler.kernels.conv import forward
-from wend.compiler.kernels.conv.input_gradient import PhaseTaps, keeps_order
-from wend.compiler.kernels.conv.sizes import first_variant
-from wend.compiler.kernels.conv.winograd.tiles_2x2 import has_tiles
-from wend.compiler.kernels.matmul import matmul
-from wend.compiler.llvm_ir.function import Routine
-from wend.compiler.llvm_ir.integers import Bool, Int, every
-from wend.compiler.llvm_ir.variants import Variant, variant, variants_of
+from wend._engine.compiler.kernels.conv import forward
+from wend._engine.compiler.kernels.conv.input_gradient import PhaseTaps, keeps_order
+from wend._engine.compiler.kernels.conv.sizes import first_variant
+from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import has_tiles
+from wend._engine.compiler.kernels.matmul import matmul
+from wend._engine.compiler.llvm_ir.function import Routine
+from wend._engine.compiler.llvm_ir.integers import Bool, Int, every
+from wend._engine.compiler.llvm_ir.variants import Variant, variant, variants_of
 from wend.debug import variants
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,7 +110,7 @@ def test_a_condition_in_code_has_no_truth_value():
 
 @pytest.fixture
 def family(monkeypatch):
-    monkeypatch.setattr("wend.compiler.llvm_ir.variants._AFTER", {})
+    monkeypatch.setattr("wend._engine.compiler.llvm_ir.variants._AFTER", {})
     return "test"
 
 

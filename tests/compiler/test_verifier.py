@@ -4,16 +4,16 @@ import pytest
 
 import wend as torch
 import wend.nn.functional as F
-from wend.base import config
-from wend.base.errors import DefectError
-from wend.compiler.ir.kernel import Kernel
-from wend.compiler.ir.symbolic_extents import ONE
-from wend.compiler.pipeline import PASSES, Recipe
-from wend.compiler.schedule.fuse import Fusion
-from wend.compiler.schedule.fusion_group import Region
-from wend.compiler.verifier import CHECKS, check, check_places
-from wend.runtime.compiled import arena
-from wend.runtime.flush_log import last_step
+from wend._engine.base import config
+from wend._engine.base.errors import DefectError
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.compiler.ir.symbolic_extents import ONE
+from wend._engine.compiler.pipeline import PASSES, Recipe
+from wend._engine.compiler.schedule.fuse import Fusion
+from wend._engine.compiler.schedule.fusion_group import Region
+from wend._engine.compiler.verifier import CHECKS, check, check_places
+from wend._engine.runtime.compiled import arena
+from wend._engine.runtime.flush_log import last_step
 
 
 def network(x, weight, bias):

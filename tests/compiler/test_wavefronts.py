@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 import wend as torch
 import wend.nn.functional as F
 from wend import nn
-from wend.base import config
-from wend.compiler.ir.kernel import Kernel, Slot
-from wend.compiler.parallel.tasks import Stage, StagedTasks
-from wend.compiler.parallel.wavefronts import accesses, rounds
-from wend.runtime.compiled import argument_layout
+from wend._engine.base import config
+from wend._engine.compiler.ir.kernel import Kernel, Slot
+from wend._engine.compiler.parallel.tasks import Stage, StagedTasks
+from wend._engine.compiler.parallel.wavefronts import accesses, rounds
+from wend._engine.runtime.compiled import argument_layout
 
 
 def kernel(reads, writes):

@@ -10,7 +10,7 @@ import pytest
 
 import wend as torch
 from wend import nn
-from wend.core._modules import PublicModule
+from wend._engine.core._modules import PublicModule
 
 
 class Counting(nn.Module):

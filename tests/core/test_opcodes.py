@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wend.core import _types, symbolic
-from wend.core._select import OPCODES
-from wend.core.symbolic import ARG, OPERATORS
-from wend.runtime.native import _bind_select
+from wend._engine.core import _types, symbolic
+from wend._engine.core._select import OPCODES
+from wend._engine.core.symbolic import ARG, OPERATORS
+from wend._engine.runtime.native import _bind_select
 
 TYPES = Path(_types.__file__).with_name("_types.pxd")
 PAIRS = list(itertools.product((-7, -1, 0, 1, 2, 5, 7, 1 << 20), repeat=2))

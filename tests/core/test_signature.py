@@ -4,7 +4,7 @@ import pytest
 
 import wend
 import wend.nn.functional as F
-from wend.core.signature import EMPTY, Binder, parse_signature
+from wend._engine.core.signature import EMPTY, Binder, parse_signature
 
 
 def test_parameters_of_a_declaration():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base.errors import ShapeError
+from wend._engine.base.errors import ShapeError
 from wend.utils.data import DataLoader, UnlikeSamples, default_collate, ragged
 
 

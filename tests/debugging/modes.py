@@ -5,7 +5,7 @@ good, bad: numbers that keep all values finite, and that make a bad value, on th
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
+from wend._engine.base import config
 
 
 def new_path(run, good, bad):

@@ -25,9 +25,9 @@ from types import FunctionType
 from typing import Any
 
 import wend
-from wend.core import _hot
-from wend.core._types import LeafPrimitive
-from wend.core.provenance import Site
+from wend._engine.core import _hot
+from wend._engine.core._types import LeafPrimitive
+from wend._engine.core.provenance import Site
 from wend.debug._watch import Watch, watching
 from wend.optim.optimizer import (
     register_optimizer_step_post_hook,
@@ -213,7 +213,7 @@ def compare(program: Program, steps_each: int = 0) -> Comparison:
 
 def script(path: str, arguments: list[str]) -> Program:
     """A script as a program, with `torch` meaning Wend."""
-    wend.tools.alias.install()
+    wend._tools.alias.install()
 
     def program() -> None:
         sys.argv = [path, *arguments]
@@ -255,6 +255,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    import wend.tools.alias
+    import wend._tools.alias
 
     main()

@@ -14,11 +14,11 @@ from tests.debugging.modes import MODES
 
 import wend
 import wend as torch
-from wend.base import config
-from wend.base.errors import ArgumentError, ArgumentTypeError, BadValueError, GraphError
-from wend.core import _hot
-from wend.core.primitive import REGISTRY
-from wend.runtime.verify.bad_values import hands_on
+from wend._engine.base import config
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, BadValueError, GraphError
+from wend._engine.core import _hot
+from wend._engine.core.primitive import REGISTRY
+from wend._engine.runtime.verify.bad_values import hands_on
 
 F = torch.nn.functional
 
@@ -410,7 +410,7 @@ def test_no_cost_without_the_guard():
     """No op, no flush and no read more: the slots hold the functions of the runtime."""
     if config.settings.verify or config.settings.nan_guard:
         pytest.skip("flushes are looked through in this run")
-    from wend.runtime.native.launcher import launcher
+    from wend._engine.runtime.native.launcher import launcher
 
     assert _hot.slot("execute") == launcher.execute
     run, _ = program_of(Perceptron, log_of_negative, backward=True)

@@ -11,7 +11,7 @@ import pytest
 
 import wend
 from wend import nn
-from wend.core import _hot, _select
+from wend._engine.core import _hot, _select
 
 PROGRAM = """
 import wend

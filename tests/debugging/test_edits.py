@@ -5,7 +5,7 @@ import pytest
 
 import wend as torch
 from wend import debug, nn
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 
 F = nn.functional
 

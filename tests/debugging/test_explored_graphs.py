@@ -7,7 +7,7 @@ import pytest
 
 import wend as torch
 from wend import debug, nn
-from wend.base.errors import ArgumentError, GraphError
+from wend._engine.base.errors import ArgumentError, GraphError
 from wend.debug._explored import program_of
 
 

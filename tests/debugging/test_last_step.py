@@ -5,9 +5,9 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend import debug, nn
-from wend.base import config
-from wend.compiler.llvm_ir import jit
-from wend.runtime.batching import signatures
+from wend._engine.base import config
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.runtime.batching import signatures
 
 #: Batching and machine code are settings that a whole run of the tests may turn off.
 plain = pytest.mark.skipif(

@@ -4,7 +4,7 @@ import pytest
 
 import wend
 from wend import debug, nn
-from wend.base import config
+from wend._engine.base import config
 
 pytestmark = pytest.mark.usefixtures("own_trie")
 
@@ -156,7 +156,7 @@ def test_memory_of_several_models_by_module():
 
 
 def test_kernels_of_an_op():
-    pytest.importorskip("wend.compiler.llvm_ir.jit")
+    pytest.importorskip("wend._engine.compiler.llvm_ir.jit")
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
     x = wend.ones(2, 4)
     with config.override(compile=True, wait=True, deterministic=False):

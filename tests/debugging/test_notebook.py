@@ -60,7 +60,7 @@ def error(cell):
 
 
 EXPLAIN = """
-from wend.base import config
+from wend._engine.base import config
 with config.override(compile=True, wait=True):
     model(points).tolist()
 wend.debug.explain()

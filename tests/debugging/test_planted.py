@@ -13,7 +13,7 @@ from tests.debugging.planted import KINDS, PLANTS, written
 
 import wend
 import wend as torch
-from wend.base.errors import ArgumentTypeError, BadValueError
+from wend._engine.base.errors import ArgumentTypeError, BadValueError
 
 #: Seeds whose plant leaves neither a loss nor a parameter that is not finite: tanh(inf) is 1.
 HARMLESS = {

@@ -11,8 +11,8 @@ from tests.debugging.provenance import compare
 
 import wend
 from wend import nn
-from wend.core import _hot, _select
-from wend.core.provenance import Site
+from wend._engine.core import _hot, _select
+from wend._engine.core.provenance import Site
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"

@@ -7,8 +7,8 @@ import pytest
 
 import wend
 import wend as torch
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core import _hot
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core import _hot
 
 nn = torch.nn
 

@@ -14,7 +14,7 @@ import pytest
 
 import wend
 from wend import debug, nn
-from wend.base import config
+from wend._engine.base import config
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "seeing.md"
 F = nn.functional
@@ -222,7 +222,7 @@ def no_gradient():
 
 @pytest.fixture
 def code_at_once():
-    llvm = pytest.importorskip("wend.compiler.llvm_ir.jit")
+    llvm = pytest.importorskip("wend._engine.compiler.llvm_ir.jit")
     if llvm.obstacle() is not None:
         pytest.skip("no machine code can be made here, so there are no kernels to name")
     with config.override(compile=True, wait=True, deterministic=False):

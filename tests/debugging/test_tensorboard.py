@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import wend as torch
-from wend.base.errors import ArgumentError, ArgumentTypeError, ModuleNotAvailable
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ModuleNotAvailable
 
 needs_files = pytest.mark.skipif(
     __import__("importlib.util").util.find_spec("tensorboardX") is None,

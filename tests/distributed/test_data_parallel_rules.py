@@ -249,7 +249,7 @@ def mixed(rank, size):
 
 def accepted(rank, size):
     """Gradients with each argument that changes nothing here; all by the same kernels."""
-    from wend.base import config
+    from wend._engine.base import config
 
     with config.override(compile=False):
         plain = linear()
@@ -272,7 +272,7 @@ def accepted(rank, size):
 def order(rank, size):
     """Orders of buckets after many steps of one path; and how often buckets were early."""
     import wend as torch
-    from wend.base import config
+    from wend._engine.base import config
     from wend.nn.parallel import DistributedDataParallel
 
     torch.manual_seed(0)

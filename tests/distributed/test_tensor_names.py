@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import wend
-from wend.base.refusals import is_refused
+from wend._engine.base.refusals import is_refused
 from wend.distributed import tensor as ours
 from wend.distributed.tensor import parallel, placement_types
 from wend.distributed.tensor._utils import _compute_local_shape_and_global_offset as part

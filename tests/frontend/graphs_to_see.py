@@ -4,7 +4,7 @@ import math
 import random
 from contextlib import contextmanager
 
-from wend.frontend.seeing.op_graph import OpGraph, OpNode
+from wend._frontend.seeing.op_graph import OpGraph, OpNode
 
 FILE = "models/model.py"
 

@@ -3,7 +3,7 @@
 import pytest
 
 import wend
-from wend.base import errors
+from wend._engine.base import errors
 
 
 def twice(ns):

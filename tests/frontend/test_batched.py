@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base import config
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core import _hot
-from wend.frontend.batching.choice import FIRST_PAUSE, TRIALS, Weighing, weighing_of
-from wend.runtime.fibers import fibers
+from wend._engine.base import config
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core import _hot
+from wend._engine.runtime.fibers import fibers
+from wend._frontend.batching.choice import FIRST_PAUSE, TRIALS, Weighing, weighing_of
 
 WAYS = [True, False]
 

@@ -7,9 +7,9 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
+from wend._engine.base import config
+from wend._engine.runtime.batching import signatures
 from wend.debug import batches
-from wend.runtime.batching import signatures
 
 
 @pytest.fixture(autouse=True)

@@ -193,7 +193,7 @@ def test_backends_are_names():
         assert torch._dynamo.lookup_backend("own") is own
         assert torch.compile(double, backend="own")(x).tolist() == [2.0, 2.0]
     finally:
-        from wend.frontend.static.compiling import BACKENDS
+        from wend._frontend.static.compiling import BACKENDS
 
         del BACKENDS["own"]
     assert "eager" in torch.compiler.list_backends(None)

@@ -8,7 +8,7 @@ import pytest
 
 import wend as torch
 from wend import masked
-from wend.base import config
+from wend._engine.base import config
 
 INF, NAN = float("inf"), float("nan")
 ENDS = [complex(a, b) for a in (0, 1, -1, INF, -INF, NAN) for b in (0, 1, -2, INF, NAN)]

@@ -5,10 +5,10 @@ import pytest
 
 import wend as torch
 from wend._dynamo.exc import UncapturedHigherOrderOpError
+from wend._engine.transforms.exploring.program import Go
 from wend._higher_order_ops import associative_scan, scan
 from wend._higher_order_ops import map as map_slices
 from wend.export import export
-from wend.transforms.exploring.program import Go
 
 
 def with_cond(x):

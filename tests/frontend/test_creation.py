@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base import dtypes
-from wend.base.errors import (
+from wend._engine.base import dtypes
+from wend._engine.base.errors import (
     ArgumentError,
     ArgumentTypeError,
     DeviceError,
@@ -18,9 +18,9 @@ from wend.base.errors import (
     ShapeError,
     ValueRefused,
 )
-from wend.core._hot import Tensor
-from wend.frontend import creation, formats
-from wend.frontend.interop import exchange as interop  # noqa: F401 (interop gives Tensor methods)
+from wend._engine.core._hot import Tensor
+from wend._frontend import creation, formats
+from wend._frontend.interop import exchange as interop  # noqa: F401 (interop gives Tensor methods)
 
 torch = pytest.importorskip("torch")
 

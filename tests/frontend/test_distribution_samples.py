@@ -10,7 +10,7 @@ import pytest
 from scipy import special, stats
 
 import wend
-from wend.core.primitive import ops
+from wend._engine.core.primitive import ops
 
 N = 4000
 D = wend.distributions

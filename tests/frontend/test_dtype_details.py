@@ -9,8 +9,8 @@ import pytest
 
 import wend as torch
 from wend import masked
-from wend.base import config
-from wend.base.errors import ArgumentError, DTypeNotImplemented, ValuesRefused
+from wend._engine.base import config
+from wend._engine.base.errors import ArgumentError, DTypeNotImplemented, ValuesRefused
 
 
 def same(found, wanted):

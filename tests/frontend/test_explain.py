@@ -5,8 +5,8 @@ import pytest
 
 import wend as torch
 import wend.nn.functional as F
-from wend.base import config
-from wend.compiler.pipeline import PASSES
+from wend._engine.base import config
+from wend._engine.compiler.pipeline import PASSES
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import pytest
 
 import wend as torch
 from wend import nn
-from wend.base.errors import FormatError
+from wend._engine.base.errors import FormatError
 from wend.export import Dim, ExportedProgram, export
 from wend.serialization import safetensors
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import wend
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 
 
 def model(t):

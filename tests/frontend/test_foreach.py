@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.frontend.rare import foreach
+from wend._frontend.rare import foreach
 
 PAIR = ([[0.25, 0.5, -0.75], [[0.125, 0.875]]], [[2.0, 0.5, 3.0], [[1.5, -2.0]]])
 NUMBERS = [2.0, 3.0]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base.errors import LinAlgError
+from wend._engine.base.errors import LinAlgError
 
 KINDS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 NORMS = (None, "forward", "ortho")

@@ -3,7 +3,7 @@
 import pytest
 from tests.frontend.graphs_to_see import GRAPHS, Writer, transformer
 
-from wend.frontend.seeing.folding import MOST_ITEMS, MOST_LEAVES, Fold, fold
+from wend._frontend.seeing.folding import MOST_ITEMS, MOST_LEAVES, Fold, fold
 
 
 def repeats_of(folding):

@@ -8,9 +8,9 @@ import shutil
 import pytest
 from tests.frontend.graphs_to_see import HOSTILE, chain, digits, hostile, transformer, tree
 
-from wend.frontend.seeing.folding import fold
-from wend.frontend.seeing.op_graph import SHOWN, OpGraph
-from wend.frontend.seeing.page import data_of, page_of
+from wend._frontend.seeing.folding import fold
+from wend._frontend.seeing.op_graph import SHOWN, OpGraph
+from wend._frontend.seeing.page import data_of, page_of
 
 MOST_BYTES = 150_000  # of a page without its data
 MOST_BOXES = 220  # that a page shows at once

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 from tests.frontend.graphs_to_see import GRAPHS, HOSTILE, hostile, transformer
 
-from wend.frontend.seeing.dot import dot_of, quoted
-from wend.frontend.seeing.layers import layered
-from wend.frontend.seeing.svg import svg_of
+from wend._frontend.seeing.dot import dot_of, quoted
+from wend._frontend.seeing.layers import layered
+from wend._frontend.seeing.svg import svg_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -12,9 +12,9 @@ import pytest
 
 import wend
 from tries import own_trie
-from wend.base import config, dtypes
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.frontend.interop.exchange import from_dlpack, to_dlpack, user_attributes
+from wend._engine.base import config, dtypes
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._frontend.interop.exchange import from_dlpack, to_dlpack, user_attributes
 from wend.nn.parameter import Parameter
 
 torch = pytest.importorskip("torch")

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wend.base import dtypes
-from wend.base.errors import ArgumentError, ArgumentTypeError, ValueRefused
-from wend.frontend.interop.arrays import Op, array_from_data
+from wend._engine.base import dtypes
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ValueRefused
+from wend._frontend.interop.arrays import Op, array_from_data
 
 torch = pytest.importorskip("torch")
 

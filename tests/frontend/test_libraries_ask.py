@@ -39,7 +39,7 @@ def test_an_operator_with_a_gradient():
     )
     cube.register_fake(lambda x, scale=1.0: x.new_empty(x.shape))
     x = wend.tensor([1.0, 2.0], requires_grad=True)
-    op = library._torch_ops.namespace("tests_ask").cube
+    op = library._ops.namespace("tests_ask").cube
     (op(x).sum() + op.default(x, scale=2.0).sum()).backward()
     assert x.grad.tolist() == [9.0, 36.0]
     assert op.default.name() == "tests_ask::cube" and cube._opoverload is op.default
@@ -53,7 +53,7 @@ def test_an_operator_without_a_gradient_or_function():
         plain(x).sum().backward()
     library.register_fake("tests_ask::nowhere", lambda x: x)
     with pytest.raises(NotImplementedError, match="no function for the CPU"):
-        library._torch_ops.namespace("tests_ask").nowhere(x)
+        library._ops.namespace("tests_ask").nowhere(x)
 
 
 def test_an_operator_on_lists_and_one_that_writes():
@@ -75,14 +75,14 @@ def test_a_library_by_schemas():
     mine.define("twice(Tensor x) -> Tensor")
     mine.impl("twice", lambda x: x * 2, "CompositeImplicitAutograd")
     x = wend.ones(2, requires_grad=True)
-    library._torch_ops.namespace("tests_ask_more").twice.default(x).sum().backward()
+    library._ops.namespace("tests_ask_more").twice.default(x).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
     with pytest.raises(OSError, match="PyTorch's binary"):
-        library._torch_ops.load_library("some.so")
+        library._ops.load_library("some.so")
 
 
 def test_operators_of_aten():
-    aten = library._torch_ops.aten
+    aten = library._ops.aten
     assert aten.add.Tensor(wend.ones(2), 1).tolist() == [2.0, 2.0]
     assert aten.add.Tensor is aten.add.Tensor and aten.add.Tensor != aten.add.Scalar
     assert aten._softmax(wend.zeros(2), 0).tolist() == [0.5, 0.5]

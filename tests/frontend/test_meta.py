@@ -8,8 +8,8 @@ import warnings
 import pytest
 
 import wend
-from wend.base.devices import AWAY
-from wend.base.errors import DeviceError, GraphError, NoDataError
+from wend._engine.base.devices import AWAY
+from wend._engine.base.errors import DeviceError, GraphError, NoDataError
 
 META = wend.device("meta")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base.errors import GraphError
+from wend._engine.base.errors import GraphError
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

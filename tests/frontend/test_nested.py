@@ -9,7 +9,7 @@ import pytest
 import wend
 import wend.nn.functional as F
 from wend import nested
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError, ShapeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError, ShapeError
 from wend.nested import NestedTensor
 
 try:
@@ -305,7 +305,7 @@ def test_what_is_ragged_by_chance():
 
 def test_elementwise_ops_and_rows_are_one_op(rows):
     """The components lie behind one another: their number does not tell in the work."""
-    from wend.core import _hot
+    from wend._engine.core import _hot
 
     rows = nested.nested_tensor_from_jagged(rows.values(), rows.offsets())
     trace = _hot.current_trace()

@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import wend  # noqa: E402
-from wend import _torch_ops  # noqa: E402
+from wend import ops as _ops  # noqa: E402
 
 BOTH = pytest.mark.parametrize("t", [wend, torch], ids=["wend", "torch"])
 NUMBER = Union[int, float, bool]
@@ -138,12 +138,12 @@ def test_functions_by_key():
     kernel = wend.library.get_kernel("keys_of_tests::scale", "CPU")
     assert kernel(wend.ones(1)).tolist() == [2]
     library.impl("scale", lambda x: kernel(x) + 1, "CPU")
-    assert _torch_ops.namespace("keys_of_tests").scale(wend.ones(1)).tolist() == [3]
+    assert _ops.namespace("keys_of_tests").scale(wend.ones(1)).tolist() == [3]
     assert wend.library.get_kernel("aten::sin", "CPU")(wend.zeros(1)).tolist() == [0]
     library.impl("scale", lambda keys, x: (keys, x), "Autograd", with_keyset=True)
     assert wend.library.get_kernel("keys_of_tests::scale", "Autograd")(1) == (None, 1)
     library.impl("scale", wend.library.fallthrough_kernel, "Autograd")
-    assert _torch_ops.namespace("keys_of_tests").scale(wend.ones(1)).tolist() == [3]
+    assert _ops.namespace("keys_of_tests").scale(wend.ones(1)).tolist() == [3]
     with pytest.raises(RuntimeError, match="allow_override"):
         library.impl("scale", lambda x: x, "CPU", allow_override=False)
     with pytest.raises(ValueError, match="no dispatch key"):

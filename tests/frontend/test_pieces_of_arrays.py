@@ -5,9 +5,9 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.core import _hot
-from wend.frontend.aliasing.outside_memory import FEW, LITTLE
+from wend._engine.base import config
+from wend._engine.core import _hot
+from wend._frontend.aliasing.outside_memory import FEW, LITTLE
 
 # Numbers of elements: compared as copies, compared by NumPy, too many to compare.
 SIZES = [6, FEW // 8 + 2, LITTLE // 8 + 8]

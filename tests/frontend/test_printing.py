@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend
-from wend.base import dtypes
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.frontend import printing
+from wend._engine.base import dtypes
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._frontend import printing
 
 torch = pytest.importorskip("torch")
 

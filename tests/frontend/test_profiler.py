@@ -11,10 +11,11 @@ import pytest
 
 import wend
 from wend import nn
+from wend._engine.base import config
+from wend._engine.core import _hot
+from wend._engine.runtime.measure.recorder import RUNNING
+from wend._frontend.profiling.session import session
 from wend.autograd import profiler as autograd_profiler
-from wend.base import config
-from wend.core import _hot
-from wend.frontend.profiling.session import session
 from wend.profiler import (
     ExecutionTraceObserver,
     ProfilerAction,
@@ -23,7 +24,6 @@ from wend.profiler import (
     schedule,
     tensorboard_trace_handler,
 )
-from wend.runtime.measure.recorder import RUNNING
 
 #: The paths of other tests may have sealed the trie, or be compiled already.
 pytestmark = pytest.mark.usefixtures("own_trie")
@@ -336,11 +336,11 @@ def test_threads_have_tracks_of_their_own(tmp_path):
 
 
 def everything_tapped():
-    from wend.core._hot import Tensor
+    from wend._engine.core._hot import Tensor
+    from wend._engine.runtime.numpy_executor.plan import ReferencePlan
+    from wend._engine.runtime.tiers import TieredPlan
     from wend.nn._base.hooked import HooksMixin
     from wend.optim import optimizer
-    from wend.runtime.numpy_executor.plan import ReferencePlan
-    from wend.runtime.tiers import TieredPlan
 
     return [
         _hot.slot("execute"),
@@ -367,7 +367,11 @@ def test_exceptions_leave_nothing_behind():
     assert everything_tapped() == before
     names = [e.name for e in p.events()]
     assert "outer" in names and "nn.Module: Bad" in names
-    with pytest.raises(wend.base.errors.WendError), profile() as p, record_function("failing"):
+    with (
+        pytest.raises(wend.errors.WendError),
+        profile() as p,
+        record_function("failing"),
+    ):
         wend.ones(2, 3) @ wend.ones(2, 3)
     assert "failing" in [e.name for e in p.events()]
     assert not RUNNING
@@ -393,7 +397,7 @@ def test_frames_get_their_own_steps_back():
 
 
 def importlib_plans():
-    from wend.runtime.compiled import plan
+    from wend._engine.runtime.compiled import plan
 
     return sorted(plan._BOUND, key=id)
 
@@ -476,11 +480,11 @@ def test_stacks(tmp_path):
     assert lines and all(int(line.rpartition(" ")[2]) > 0 for line in lines)
     grouped = p.key_averages(group_by_stack_n=1)
     assert any("take_step" in row.stack[0] for row in grouped if row.stack)
-    with pytest.raises(wend.base.errors.ArgumentError, match="metric"):
+    with pytest.raises(wend.errors.ArgumentError, match="metric"):
         p.export_stacks(str(tmp_path / "s.txt"), "speed")
     with profile() as p:
         pass
-    with pytest.raises(wend.base.errors.ArgumentError, match="with_stack"):
+    with pytest.raises(wend.errors.ArgumentError, match="with_stack"):
         p.export_stacks(str(tmp_path / "s.txt"))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import wend
 from wend import nn
-from wend.base import config
+from wend._engine.base import config
 from wend.debug import memory
 from wend.profiler import profile, record_function
 from wend.utils.data import DataLoader, TensorDataset
@@ -179,7 +179,7 @@ def test_memory_that_was_there_before_has_its_owner(tmp_path):
     p.export_memory_timeline(str(tmp_path / "m.json.gz"))
     with gzip.open(tmp_path / "m.json.gz", "rt") as file:
         assert json.load(file) == [times, sizes]
-    with pytest.raises(wend.base.errors.ArgumentError, match=r"\.json"):
+    with pytest.raises(wend.errors.ArgumentError, match=r"\.json"):
         p.export_memory_timeline("m.html")
     with profile() as p:
         pass
@@ -265,7 +265,7 @@ import numpy as np
 import pytest
 import wend
 from wend import nn
-from wend.base import config
+from wend._engine.base import config
 from wend.profiler import profile
 
 rng = np.random.default_rng(0)

@@ -8,8 +8,8 @@ import pytest
 
 import wend as torch
 from wend import nn
-from wend.base.errors import FormatError
-from wend.core.symbolic import power
+from wend._engine.base.errors import FormatError
+from wend._engine.core.symbolic import power
 from wend.serialization import safetensors
 
 

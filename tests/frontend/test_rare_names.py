@@ -242,7 +242,7 @@ def test_a_file_that_requires_gradients(tmp_path):
 
 
 def test_symbols_have_the_methods_of_ints():
-    from wend.core.symbolic import Guards, SymInt, SymNumber
+    from wend._engine.core.symbolic import Guards, SymInt, SymNumber
 
     guards = Guards()
     for n in (0, 1, 5, 8, 1023):

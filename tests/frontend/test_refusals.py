@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base import errors
+from wend._engine.base import errors
 
 NAN, INF = float("nan"), float("inf")
 

@@ -8,8 +8,8 @@ import pytest
 
 import wend as torch
 from wend import debug, nn
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.compiler.llvm_ir import jit
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.compiler.llvm_ir import jit
 from wend.nn._base import hooked
 
 F = nn.functional

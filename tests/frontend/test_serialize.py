@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend
-from wend.base import dtypes
-from wend.base.errors import ArgumentError, ArgumentTypeError, DeviceError
+from wend._engine.base import dtypes
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, DeviceError
 from wend.nn.parameter import Parameter
 from wend.serialization import (
     CheckpointError,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.frontend.hostile_files import checkpoint, number, row, storage, tensor, text
 
 import wend
-from wend.base.errors import DeviceError
+from wend._engine.base.errors import DeviceError
 from wend.serialization import CheckpointError, load, save
 from wend.serialization._storages import Allowance
 

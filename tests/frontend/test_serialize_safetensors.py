@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend
-from wend.base import dtypes
+from wend._engine.base import dtypes
 from wend.serialization import CheckpointError, safetensors
 
 reference = pytest.importorskip("safetensors.torch")

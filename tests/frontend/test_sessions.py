@@ -13,7 +13,7 @@ import pytest
 
 import wend
 from wend import nn
-from wend.base.errors import FormatError, IndexOutOfRange
+from wend._engine.base.errors import FormatError, IndexOutOfRange
 from wend.serialization import safetensors
 
 
@@ -324,7 +324,7 @@ early = "llvmlite" in sys.modules
 session.prepare()
 later = [session.run({"words": x}).numpy() for _ in range(3)]
 assert all(np.allclose(first, y, rtol=1e-5, atol=1e-6) for y in later)
-from wend.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir import jit
 print(json.dumps([early, jit.counters.compiled, jit.counters.offered, first.tolist()]))
 print(session.report)
 """
@@ -497,7 +497,7 @@ def test_kernels_of_another_users_key_are_made_anew(saved, tmp_path, monkeypatch
 ANOTHER_MODEL = """
 import sys
 import wend
-from wend.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir import jit
 
 session = wend.load_session(sys.argv[1])
 session.prepare()

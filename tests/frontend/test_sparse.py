@@ -11,7 +11,12 @@ import scipy.sparse
 import wend
 import wend.nn.functional as F
 from wend import sparse
-from wend.base.errors import ArgumentTypeError, GraphError, IndexOutOfRange, NotImplementedInWend
+from wend._engine.base.errors import (
+    ArgumentTypeError,
+    GraphError,
+    IndexOutOfRange,
+    NotImplementedInWend,
+)
 
 try:
     import torch
@@ -326,7 +331,7 @@ def test_sparse_and_dense_gradients_add_up():
 
 
 def test_many_rows_are_added_up_alike():
-    from wend.ops.indexing.index_dim import MANY, EmbeddingAdjoint
+    from wend._engine.ops.indexing.index_dim import MANY, EmbeddingAdjoint
 
     rng = np.random.default_rng(3)
     n = MANY // 64 + 5

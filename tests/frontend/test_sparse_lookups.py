@@ -7,9 +7,9 @@ import pytest
 
 import wend
 from tries import own_trie
-from wend.base import config
-from wend.runtime.batching.signatures import BOOK
-from wend.runtime.flush_log import last_step
+from wend._engine.base import config
+from wend._engine.runtime.batching.signatures import BOOK
+from wend._engine.runtime.flush_log import last_step
 from wend.sparse import lookups
 
 try:

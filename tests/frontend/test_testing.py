@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend
-from wend.base import dtypes
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base import dtypes
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.nn.parameter import Parameter
 from wend.testing import assert_allclose, assert_close, make_tensor
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base import dtypes
-from wend.base.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
-from wend.frontend import typed
+from wend._engine.base import dtypes
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, DeviceError, ShapeError
+from wend._frontend import typed
 
 torch = pytest.importorskip("torch")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base.errors import GraphError
+from wend._engine.base.errors import GraphError
 
 LEAVES = {
     "leaf": lambda t, b: b.clone(),

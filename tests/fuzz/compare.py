@@ -19,7 +19,7 @@ import wend
 import wend.func
 import wend.utils.checkpoint
 from tries import new_trie, own_trie
-from wend.base import config, defects
+from wend._engine.base import config, defects
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.dtypes import NAMES
-from wend.core.primitive import REGISTRY
+from wend._engine.base.dtypes import NAMES
+from wend._engine.core.primitive import REGISTRY
 
 INTS = (
     -1, 0, 1, 2, 3, 7, 63, 64, 65, 255, 1000, 1 << 16, 1 << 20, (1 << 31) - 1, 1 << 31, 1 << 32,

@@ -27,8 +27,8 @@ import files_valid
 import numpy as np
 
 import wend
-from wend.base import config, defects
-from wend.base.errors import FormatError, NotImplementedInWend, OutOfMemory, WendError
+from wend._engine.base import config, defects
+from wend._engine.base.errors import FormatError, NotImplementedInWend, OutOfMemory, WendError
 
 MEMORY = 2 << 30  # bytes of addresses
 SECONDS = 5  # that a program of a file may run: it may hold a loop without an end
@@ -149,7 +149,7 @@ class Opened:
     @property
     def float32(self) -> int:
         """The number of the type in C."""
-        from wend.compiler.aot.pattern_code import DTYPES
+        from wend._engine.compiler.aot.pattern_code import DTYPES
 
         return DTYPES.index("float32")
 

@@ -59,8 +59,8 @@ def work(seed: int, first: int, count: int, kind: str) -> None:
     import compare
     import reduce
 
-    from wend.runtime import tiers
-    from wend.runtime.native.launcher import launcher
+    from wend._engine.runtime import tiers
+    from wend._engine.runtime.native.launcher import launcher
 
     for number in range(first, first + count):
         print(json.dumps({"begins": number}), flush=True)

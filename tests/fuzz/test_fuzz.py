@@ -21,9 +21,9 @@ from states import BETWEEN, CARRIERS, LEFT_OUT
 from ways import call, product_of
 
 import wend
-from wend.base import config
-from wend.core import _hot
-from wend.core._select import is_compiled
+from wend._engine.base import config
+from wend._engine.core import _hot
+from wend._engine.core._select import is_compiled
 
 SHARES, SHARE = 16, 10
 YEAR, WEEK, _ = datetime.date.today().isocalendar()

@@ -20,9 +20,9 @@ import numpy as np
 import wend as torch
 import wend.nn.functional as F
 from wend import nn
-from wend.base import config, random_state
-from wend.frontend.batching.batched import streams
-from wend.runtime.fibers import lanes
+from wend._engine.base import config, random_state
+from wend._engine.runtime.fibers import lanes
+from wend._frontend.batching.batched import streams
 from wend.utils.checkpoint import checkpoint
 
 WIDTH = 4

@@ -91,7 +91,7 @@ def of_step(name: str) -> dict[str, Any]:
 
 def of_example(name: str) -> dict[str, Any]:
     """Run a program of `examples` as `wend run` does; return the counts of all of it."""
-    from wend.tools.alias import install
+    from wend._tools.alias import install
 
     install()
     sys.path.insert(0, str(EXAMPLES))

@@ -17,20 +17,20 @@ from typing import Any
 
 import volume
 
-from wend.compiler.ir.kernel import Kernel
-from wend.compiler.llvm_ir import jit
-from wend.compiler.pipeline import Recipe
-from wend.core import _hot
-from wend.core._select import is_compiled
-from wend.core.step_log import ROWS
-from wend.runtime import flush
-from wend.runtime.batching import _grouper_select, backward, deferred_backward, executor
-from wend.runtime.batching.per_op import PerOpExecution
-from wend.runtime.batching.report import Noted, flushed
-from wend.runtime.compiled.plan import CompiledPlan
-from wend.runtime.native.launcher import launcher
-from wend.runtime.numpy_executor.runners import NodeRun, ReadyRule
-from wend.runtime.tiers import TieredPlan
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.compiler.pipeline import Recipe
+from wend._engine.core import _hot
+from wend._engine.core._select import is_compiled
+from wend._engine.core.step_log import ROWS
+from wend._engine.runtime import flush
+from wend._engine.runtime.batching import _grouper_select, backward, deferred_backward, executor
+from wend._engine.runtime.batching.per_op import PerOpExecution
+from wend._engine.runtime.batching.report import Noted, flushed
+from wend._engine.runtime.compiled.plan import CompiledPlan
+from wend._engine.runtime.native.launcher import launcher
+from wend._engine.runtime.numpy_executor.runners import NodeRun, ReadyRule
+from wend._engine.runtime.tiers import TieredPlan
 
 COUNTS: Counter[str] = Counter()
 #: Counts that are the most of all flushes, and not their sum.

@@ -24,8 +24,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 from written_models import MODELS, ORDERS, Case, hands_of  # noqa: E402
 
 from forked import Forked  # noqa: E402
-from wend.core._select import is_compiled  # noqa: E402
-from wend.runtime.native.launcher import launcher  # noqa: E402
+from wend._engine.core._select import is_compiled  # noqa: E402
+from wend._engine.runtime.native.launcher import launcher  # noqa: E402
 
 SEED = 81
 #: A hand may take so many times what the best hand takes.

@@ -14,8 +14,8 @@ sys.path.insert(0, str(HERE))
 
 import record  # noqa: E402
 
-from wend.core._select import is_compiled  # noqa: E402
-from wend.runtime.native.launcher import launcher  # noqa: E402
+from wend._engine.core._select import is_compiled  # noqa: E402
+from wend._engine.runtime.native.launcher import launcher  # noqa: E402
 
 COMMAND = "python tests/guard/record.py --write"
 RECORD = record.written()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.runtime.native.launcher import launcher
-from wend.runtime.numpy_executor.runners import NodeRun
-from wend.runtime.report import Lines, describe, size_of
+from wend._engine.runtime.native.launcher import launcher
+from wend._engine.runtime.numpy_executor.runners import NodeRun
+from wend._engine.runtime.report import Lines, describe, size_of
 
 #: (bytes read and written, bytes of temporaries and results) of frames, which are kept alive here:
 #: a frame that goes would leave its identity to another one.

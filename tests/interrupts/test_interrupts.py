@@ -78,7 +78,7 @@ _patch = pytest.MonkeyPatch()
 
 def signaling_flush(y, real):
     """Let the next step of the reference send this process a signal, once."""
-    from wend.runtime.numpy_executor import runners
+    from wend._engine.runtime.numpy_executor import runners
 
     call = runners.NodeRun.call
 
@@ -193,13 +193,13 @@ def test_rows_written_in_place_are_put_back():
 
 def test_an_op_without_memory_can_be_read_later(monkeypatch):
     """Too little memory undoes the step, as an error of an op; the value may be had later."""
-    from wend.ops.elementwise import family as elementwise  # noqa: F401
+    from wend._engine.ops.elementwise import family as elementwise  # noqa: F401
 
     x = torch.ones(3)
     p = torch.zeros(3)
     y = torch.exp(x)
     p += y
-    from wend.runtime.numpy_executor import plan as reference
+    from wend._engine.runtime.numpy_executor import plan as reference
 
     plain, short = reference.run_plainly, reference.launcher.in_lots
 

@@ -12,9 +12,9 @@ import wend as torch
 from interrupting import Check, Course, Cut, timer
 from training_loops import Loop, data
 from wend import nn
-from wend.base import config
-from wend.core._select import is_compiled
-from wend.runtime.native.launcher import launcher
+from wend._engine.base import config
+from wend._engine.core._select import is_compiled
+from wend._engine.runtime.native.launcher import launcher
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "setitimer"), reason="there is no timer that sends signals here"

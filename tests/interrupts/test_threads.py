@@ -8,7 +8,7 @@ import pytest
 
 import wend as torch
 from wend import nn
-from wend.core import _hot, _types
+from wend._engine.core import _hot, _types
 
 N_THREADS, TURNS = 4, 12
 

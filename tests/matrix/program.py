@@ -22,7 +22,7 @@ from matrix.layers import Sizes
 from training.apart import distance
 from training.tasks import fill
 from tries import own_trie
-from wend.base import config
+from wend._engine.base import config
 
 #: Steps of a case, and those before the counted ones.
 STEPS, BEFORE = 30, 10

@@ -20,8 +20,8 @@ from matrix.shortcomings import (
     listed,
     unlisted,
 )
-from wend.core._select import is_compiled
-from wend.runtime.native.launcher import launcher
+from wend._engine.core._select import is_compiled
+from wend._engine.runtime.native.launcher import launcher
 
 ALL = covered()
 CASES = [case for case in ALL if case.is_quick]

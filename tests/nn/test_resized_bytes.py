@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wend as torch
-from wend.base import config
+from wend._engine.base import config
 
 interpolate = torch.nn.functional.interpolate
 

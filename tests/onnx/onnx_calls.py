@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from wend.base import dtypes
-from wend.core import _hot, _types
-from wend.core.primitive import Composite
-from wend.core.signature import Binder
+from wend._engine.base import dtypes
+from wend._engine.core import _hot, _types
+from wend._engine.core.primitive import Composite
+from wend._engine.core.signature import Binder
 from wend.onnx.exporting import GraphWriter, UnsupportedOperatorError
 
 #: Operators that onnxruntime does not run on tensors without elements.

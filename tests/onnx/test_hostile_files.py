@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import wend
-from wend.base.errors import (
+from wend._engine.base.errors import (
     ArgumentTypeError,
     DTypeError,
     FormatError,

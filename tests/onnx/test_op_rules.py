@@ -4,10 +4,10 @@ import harness
 import numpy as np
 import pytest
 
-from wend.base import dtypes
-from wend.core.primitive import Composite
+from wend._engine.base import dtypes
+from wend._engine.core.primitive import Composite
+from wend._engine.ops.special.family import HostFunction
 from wend.onnx.exporting import UnsupportedOperatorError
-from wend.ops.special.family import HostFunction
 
 for name in ("onnx", "onnxruntime"):
     pytest.importorskip(name, reason=f"the package {name} is not installed")

@@ -5,7 +5,7 @@ import pytest
 
 import wend as torch
 from wend import nn
-from wend.base import tree
+from wend._engine.base import tree
 
 onnx = pytest.importorskip("onnx", reason="the onnx package is not installed")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

@@ -5,11 +5,11 @@ import pytest
 
 import wend
 from wend import nn
-from wend.base import dtypes
-from wend.frontend.static.explored import explored
+from wend._engine.base import dtypes
+from wend._engine.transforms.exploring.program import Apply, Draw
+from wend._frontend.static.explored import explored
 from wend.onnx.exporting import GraphWriter
 from wend.onnx.exporting.extents import placed
-from wend.transforms.exploring.program import Apply, Draw
 
 for name in ("onnx", "onnxruntime"):
     pytest.importorskip(name, reason=f"the package {name} is not installed")

@@ -6,12 +6,12 @@ import harness
 import numpy as np
 import pytest
 
-from wend.base import dtypes
-from wend.core import _types
-from wend.core.symbolic import hint_of, hints
+from wend._engine.base import dtypes
+from wend._engine.core import _types
+from wend._engine.core.symbolic import hint_of, hints
+from wend._engine.ops.builder import Builder
 from wend.onnx.exporting import GraphWriter, UnsupportedOperatorError, elements
 from wend.onnx.exporting.writer import OPSETS
-from wend.ops.builder import Builder
 
 for name in ("onnx", "onnxruntime"):
     pytest.importorskip(name, reason=f"the package {name} is not installed")

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import harness
 import numpy as np
 
-from wend.base import dtypes
-from wend.base.dtypes import DType
-from wend.core.primitive import Sample
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import DType
+from wend._engine.core.primitive import Sample
 
 INF, NAN = float("inf"), float("nan")
 # fmt: off
@@ -201,7 +201,7 @@ class Library(NamedTuple):
 
 def wend_library() -> Library:
     """Wend."""
-    from wend.frontend.autograd.backward import grad
+    from wend._frontend.autograd.backward import grad
 
     return Library(harness.tensor, harness.value, grad)
 

@@ -15,23 +15,23 @@ from typing import Any
 
 import numpy as np
 
-import wend.ops
-from wend.base import dtypes
-from wend.base.dtypes import CATEGORY_NAMES, DType
-from wend.base.errors import ExecutionError
-from wend.core import _hot, _types
-from wend.core.primitive import PUBLIC, REGISTRY, Composite, Sample, Spec
-from wend.core.signature import Binder
-from wend.core.symbolic import category_of
-from wend.core.types import Number
+import wend._engine.ops
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import CATEGORY_NAMES, DType
+from wend._engine.base.errors import ExecutionError
+from wend._engine.core import _hot, _types
+from wend._engine.core.primitive import PUBLIC, REGISTRY, Composite, Sample, Spec
+from wend._engine.core.signature import Binder
+from wend._engine.core.symbolic import category_of
+from wend._engine.core.types import Number
 
 #: Without PyTorch the comparisons with it are left out. It is imported when first needed.
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 def load_all_ops() -> None:
-    """Import every module under wend.ops, so that the registry is complete."""
-    for module in pkgutil.walk_packages(wend.ops.__path__, "wend.ops."):
+    """Import every module under wend._engine.ops, so that the registry is complete."""
+    for module in pkgutil.walk_packages(wend._engine.ops.__path__, "wend._engine.ops."):
         importlib.import_module(module.name)
 
 
@@ -182,7 +182,7 @@ def tensor(array: np.ndarray, requires_grad: bool = False) -> Any:
 
 
 def device() -> Any:
-    from wend.base.devices import CPU
+    from wend._engine.base.devices import CPU
 
     return CPU
 
@@ -404,7 +404,7 @@ def snippet(op: Any, sample: Sample, fault: str) -> str:
         f"{op.name}: {fault}\n"
         "-----\n"
         "import numpy as np\nfrom numpy import inf, nan\nimport wend as torch\n"
-        "from wend.core.primitive import ops\n"
+        "from wend._engine.core.primitive import ops\n"
         f"print(ops.{op.name}(\n    {joined}))\n"
         "-----"
     )
@@ -507,7 +507,7 @@ class Unused(Exception):
 
 def gradients(op: Any, sample: Sample, arrays: list[np.ndarray], twice: bool = False) -> Any:
     """Gradients of the weighted sum of the results; with `twice`, of those gradients' sum."""
-    from wend.frontend.autograd.backward import grad
+    from wend._frontend.autograd.backward import grad
 
     inputs = [tensor(a, requires_grad=True) for a in arrays]
     outs = [r for r in floating(call(op, sample, inputs)) if r.requires_grad]

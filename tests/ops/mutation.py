@@ -27,7 +27,7 @@ import test_batching
 import test_gradients
 import test_registry
 
-from wend.core.primitive import NO_GRADIENT, PUBLIC, ops
+from wend._engine.core.primitive import NO_GRADIENT, PUBLIC, ops
 
 RULES = ("vjp", "emit", "reference", "batch", "infer")
 SWAPS: dict[type, type] = {
@@ -188,7 +188,7 @@ def run(op: Any) -> tuple[int, list[str]]:
 
 def _wrapped(op: Any, name: str, function: Any) -> Any:
     if name == "reference" and op.elementwise:
-        from wend.ops.elementwise.family import _with_casts
+        from wend._engine.ops.elementwise.family import _with_casts
 
         return _with_casts(function)
     return function

@@ -8,10 +8,10 @@ import pytest
 from harness import PRIMITIVES, report, snippet
 
 import wend
-from wend.base import dtypes
-from wend.base.errors import GraphError
-from wend.core.primitive import NO_GRADIENT, Composite
-from wend.frontend.autograd.backward import grad
+from wend._engine.base import dtypes
+from wend._engine.base.errors import GraphError
+from wend._engine.core.primitive import NO_GRADIENT, Composite
+from wend._frontend.autograd.backward import grad
 from wend.func.mapping import vmap
 
 pytestmark = pytest.mark.filterwarnings("ignore")

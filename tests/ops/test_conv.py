@@ -7,7 +7,7 @@ import pytest
 from against import check, refuses
 
 import wend
-from wend.base.errors import DTypeError, ShapeError
+from wend._engine.base.errors import DTypeError, ShapeError
 
 RNG = np.random.default_rng(0)
 

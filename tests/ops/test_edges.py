@@ -7,7 +7,7 @@ import pytest
 
 import wend
 from tries import own_trie
-from wend.base import config, dtypes
+from wend._engine.base import config, dtypes
 
 needs_torch = pytest.mark.skipif(not harness.HAS_TORCH, reason="PyTorch is not installed")
 PRECISE = [dtypes.float32, dtypes.float64]

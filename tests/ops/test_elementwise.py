@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base import config
-from wend.base.errors import (
+from wend._engine.base import config
+from wend._engine.base.errors import (
     ArgumentTypeError,
     DTypeError,
     ExecutionError,
     ShapeError,
     ValueRefused,
 )
-from wend.core.primitive import ops
-from wend.ops.elementwise.selection import Where
+from wend._engine.core.primitive import ops
+from wend._engine.ops.elementwise.selection import Where
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from harness import OPS, Unused, report, snippet
 
-from wend.base import dtypes
-from wend.core.primitive import NO_GRADIENT
+from wend._engine.base import dtypes
+from wend._engine.core.primitive import NO_GRADIENT
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wend
-from wend.base.errors import (
+from wend._engine.base.errors import (
     ArgumentError,
     ArgumentTypeError,
     DimError,
@@ -17,9 +17,9 @@ from wend.base.errors import (
     IndexOutOfRange,
     ShapeError,
 )
-from wend.ops.indexing import keys as indexing
-from wend.ops.indexing.keys import Source, Step, plan_getitem, plan_of
-from wend.ops.indexing.subscript import getitem, setitem
+from wend._engine.ops.indexing import keys as indexing
+from wend._engine.ops.indexing.keys import Source, Step, plan_getitem, plan_of
+from wend._engine.ops.indexing.subscript import getitem, setitem
 
 torch = importlib.import_module("torch") if harness.HAS_TORCH else None
 needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")

@@ -7,8 +7,8 @@ import pytest
 from against import check, refuses, torch
 
 import wend
-from wend.base.errors import DTypeError, ShapeError
-from wend.core.primitive import ops
+from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.primitive import ops
 
 RNG = np.random.default_rng(0)
 

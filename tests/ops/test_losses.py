@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base.errors import ArgumentError, DTypeError, ExecutionError, IndexOutOfRange, ShapeError
-from wend.core.primitive import ops
+from wend._engine.base.errors import (
+    ArgumentError,
+    DTypeError,
+    ExecutionError,
+    IndexOutOfRange,
+    ShapeError,
+)
+from wend._engine.core.primitive import ops
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional

@@ -5,7 +5,7 @@ import pytest
 from harness import OPS, report, snippet
 
 import wend
-from wend.base import dtypes
+from wend._engine.base import dtypes
 
 BY_OP = [pytest.param(op, id=op.name) for op in OPS]
 needs_torch = pytest.mark.skipif(not harness.HAS_TORCH, reason="PyTorch is not installed")

@@ -11,9 +11,9 @@ import pytest
 from harness import OPS, report, snippet
 
 import wend
-from wend.base import dtypes, tree
-from wend.core import _hot
-from wend.core.signature import Binder
+from wend._engine.base import dtypes, tree
+from wend._engine.core import _hot
+from wend._engine.core.signature import Binder
 from wend.nested.dispatch import WHOLE_SHAPES
 from wend.nested.tensor import NestedTensor, nest
 

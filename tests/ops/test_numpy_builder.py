@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wend.runtime.numpy_executor.numpy_builder import NumpyBuilder
+from wend._engine.runtime.numpy_executor.numpy_builder import NumpyBuilder
 
 B = NumpyBuilder()
 INT, LONG, REAL = (np.array([7, -7]).astype(dtype) for dtype in ("int32", "int64", "float64"))

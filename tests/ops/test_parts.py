@@ -7,7 +7,7 @@ import pytest
 
 import wend
 from tries import own_trie
-from wend.core import _hot
+from wend._engine.core import _hot
 
 CALLS = [
     (wend.chunk, (3, 1)),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from against import check, refuses
 
-from wend.base.errors import ArgumentError, NotImplementedInWend, ShapeError
+from wend._engine.base.errors import ArgumentError, NotImplementedInWend, ShapeError
 
 RNG = np.random.default_rng(0)
 

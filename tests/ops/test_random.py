@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base.dtypes import bfloat16, float16, float32, float64
-from wend.base.errors import ArgumentError, ExecutionError, ShapeError
-from wend.base.random_state import philox as philox_block
-from wend.core.primitive import ops
-from wend.ops import philox
+from wend._engine.base.dtypes import bfloat16, float16, float32, float64
+from wend._engine.base.errors import ArgumentError, ExecutionError, ShapeError
+from wend._engine.base.random_state import philox as philox_block
+from wend._engine.core.primitive import ops
+from wend._engine.ops import philox
 
 N = 200_000
 

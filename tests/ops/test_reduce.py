@@ -7,8 +7,8 @@ import pytest
 from against import check, refuses
 
 import wend
-from wend.base.errors import DimError, DTypeError, ShapeError
-from wend.core.primitive import ops
+from wend._engine.base.errors import DimError, DTypeError, ShapeError
+from wend._engine.core.primitive import ops
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3, 4, 5))

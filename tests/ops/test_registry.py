@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from harness import ELEMENTWISE, OPS, PRIMITIVES, by_dtype, report, snippet
 
-from wend.base import dtypes
-from wend.base.errors import DTypeError
-from wend.core.primitive import NO_GRADIENT, Composite
-from wend.ops.builder import Builder
-from wend.runtime.numpy_executor.numpy_builder import NumpyBuilder
+from wend._engine.base import dtypes
+from wend._engine.base.errors import DTypeError
+from wend._engine.core.primitive import NO_GRADIENT, Composite
+from wend._engine.ops.builder import Builder
+from wend._engine.runtime.numpy_executor.numpy_builder import NumpyBuilder
 
 needs_torch = pytest.mark.skipif(not harness.HAS_TORCH, reason="PyTorch is not installed")
 

@@ -3,11 +3,11 @@
 import harness
 import pytest
 
-from wend.base import dtypes
+from wend._engine.base import dtypes
 
 #: Their references ask SciPy, and loading it takes as long as all smoke tests.
 WITH_SCIPY = tuple(
-    f"wend.ops.{name}"
+    f"wend._engine.ops.{name}"
     for name in "special linalg elementwise.special fourier implicit "
     "composites.products.factored composites.products.linalg".split()
 )

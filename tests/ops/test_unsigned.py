@@ -5,7 +5,7 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
+from wend._engine.base import config
 
 DTYPES = [np.uint16, np.uint32, np.uint64]
 

@@ -10,14 +10,20 @@ from hypothesis import strategies as st
 
 import wend
 from tries import own_trie
-from wend.base import config, dtypes
-from wend.base.errors import ArgumentError, DimError, DTypeError, IndexOutOfRange, ShapeError
-from wend.core import _hot
-from wend.core.primitive import REGISTRY, Composite, Primitive, ops
-from wend.core.symbolic import Guards, SymInt, evaluate
-from wend.ops.joining import Cat
-from wend.ops.views.family import Rescaled
-from wend.ops.views.reshapes import resolve_shape, view_strides
+from wend._engine.base import config, dtypes
+from wend._engine.base.errors import (
+    ArgumentError,
+    DimError,
+    DTypeError,
+    IndexOutOfRange,
+    ShapeError,
+)
+from wend._engine.core import _hot
+from wend._engine.core.primitive import REGISTRY, Composite, Primitive, ops
+from wend._engine.core.symbolic import Guards, SymInt, evaluate
+from wend._engine.ops.joining import Cat
+from wend._engine.ops.views.family import Rescaled
+from wend._engine.ops.views.reshapes import resolve_shape, view_strides
 
 torch = importlib.import_module("torch") if harness.HAS_TORCH else None
 needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed")

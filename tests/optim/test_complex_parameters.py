@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import wend  # noqa: E402
-from wend.base import config  # noqa: E402
+from wend._engine.base import config  # noqa: E402
 
 RNG = np.random.default_rng(3)
 

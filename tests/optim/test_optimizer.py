@@ -7,7 +7,7 @@ import pytest
 import wend
 from tries import own_trie
 from wend import nn, optim
-from wend.core.primitive import REGISTRY
+from wend._engine.core.primitive import REGISTRY
 from wend.optim.optimizer import MOST_SETS, OFTEN
 
 

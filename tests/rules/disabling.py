@@ -17,9 +17,9 @@ from typing import Any
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.core import _hot, _select
-from wend.runtime import flush
+from wend._engine.base import config
+from wend._engine.core import _hot, _select
+from wend._engine.runtime import flush
 
 COMPILED = _select.is_compiled(_hot)
 SOURCES = Path(torch.__file__).parent.parent

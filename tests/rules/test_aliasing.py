@@ -14,10 +14,10 @@ from disabling import budget, on_the_reference, slot_replaced
 
 import wend as torch
 from tries import own_trie
-from wend.core import _hot
-from wend.frontend.aliasing import outside_memory as aliasing_memory
-from wend.frontend.aliasing import rebinding as aliasing
-from wend.runtime.numpy_executor import runners
+from wend._engine.core import _hot
+from wend._engine.runtime.numpy_executor import runners
+from wend._frontend.aliasing import outside_memory as aliasing_memory
+from wend._frontend.aliasing import rebinding as aliasing
 
 # -- views, detach, .data, parameters -------------------------------------------------------
 

@@ -15,9 +15,9 @@ from disabling import COMPILED, on_the_reference, run_python, slot_replaced, sta
 
 import wend as torch
 from tries import own_trie
-from wend.base.devices import CPU
-from wend.core import _hot, _types
-from wend.runtime import flush
+from wend._engine.base.devices import CPU
+from wend._engine.core import _hot, _types
+from wend._engine.runtime import flush
 
 # -- structure that never repeats -----------------------------------------------------------
 

@@ -7,8 +7,8 @@ from disabling import budget, plans_made, slot_replaced
 
 import wend as torch
 from tries import own_trie
-from wend.core import _hot
-from wend.frontend.batching import flush_points as rhythm
+from wend._engine.core import _hot
+from wend._frontend.batching import flush_points as rhythm
 
 
 def at_once(trace, code, lasti) -> bool:

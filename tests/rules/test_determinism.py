@@ -12,9 +12,9 @@ from disabling import fresh_patterns, on_the_reference
 
 import wend as torch
 from tries import own_trie
-from wend.ops.random import Uniform
-from wend.ops.reduce import Sum
-from wend.runtime.batching import signatures
+from wend._engine.ops.random import Uniform
+from wend._engine.ops.reduce import Sum
+from wend._engine.runtime.batching import signatures
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from disabling import fresh_patterns, on_the_reference, plans_made, states_made
 
 import wend as torch
 from tries import own_trie
-from wend.core import primitive
-from wend.core.symbolic import DIM, EQ, Guards
+from wend._engine.core import primitive
+from wend._engine.core.symbolic import DIM, EQ, Guards
 
 # -- extents that happen to be equal --------------------------------------------------------
 

@@ -9,9 +9,9 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.core import _hot, _types
-from wend.runtime import flush as plans
-from wend.transforms import hooks
+from wend._engine.core import _hot, _types
+from wend._engine.runtime import flush as plans
+from wend._engine.transforms import hooks
 
 
 def leaf(*numbers):

@@ -10,9 +10,9 @@ from disabling import plans_made, slot_replaced
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.core import _hot
-from wend.runtime import flush
+from wend._engine.base import config
+from wend._engine.core import _hot
+from wend._engine.runtime import flush
 
 OUTPUTS = 12
 

@@ -9,8 +9,8 @@ from disabling import slot_replaced
 
 import wend as torch
 from tries import own_trie
-from wend.core import _hot, provenance
-from wend.transforms import history
+from wend._engine.core import _hot, provenance
+from wend._engine.transforms import history
 
 GOOD, BAD = torch.tensor([1]), torch.tensor([9])
 

@@ -10,9 +10,9 @@ from disabling import plans_made, slot_replaced, states_made
 
 import wend as torch
 from tries import own_trie
-from wend.core import _hot
-from wend.core.graph import PathGraph
-from wend.transforms import backward_ways, grad, hooks, quick, walk
+from wend._engine.core import _hot
+from wend._engine.core.graph import PathGraph
+from wend._engine.transforms import backward_ways, grad, hooks, quick, walk
 
 
 def leaf(*numbers):

@@ -13,10 +13,10 @@ import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
 from wend import nn
-from wend.base import config
-from wend.core import _hot
-from wend.runtime import tiers
-from wend.runtime.flush_log import last_plans
+from wend._engine.base import config
+from wend._engine.core import _hot
+from wend._engine.runtime import tiers
+from wend._engine.runtime.flush_log import last_plans
 
 BUCKETS = (12, 13, 16, 17, 20, 31)
 LENGTHS = (7, 8, 2, 1, 3, 16)

@@ -6,9 +6,9 @@ from disabling import plans_made, slot_replaced, states_made
 
 import wend as torch
 from tries import own_trie
-from wend.core import _hot
+from wend._engine.core import _hot
+from wend._engine.runtime import flush
 from wend.optim import optimizer
-from wend.runtime import flush
 
 # -- back to the root -----------------------------------------------------------------------
 

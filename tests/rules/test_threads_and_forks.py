@@ -12,7 +12,7 @@ from disabling import run_python
 
 import wend as torch
 from tries import own_trie
-from wend.core import _hot
+from wend._engine.core import _hot
 
 
 def in_thread(function):
@@ -119,7 +119,7 @@ import numpy as np
 if "unprepared" in sys.argv:
     real, os.register_at_fork = os.register_at_fork, lambda **handlers: None
 import wend as torch
-from wend.core import _hot
+from wend._engine.core import _hot
 if "unprepared" in sys.argv:
     os.register_at_fork = real
 

@@ -8,10 +8,10 @@ from disabling import on_machine_code, on_the_reference, slot_replaced
 
 import wend as torch
 from tries import own_trie
-from wend.core import _hot
-from wend.core._select import is_compiled
-from wend.runtime.numpy_executor import plan as reference
-from wend.runtime.numpy_executor import runners
+from wend._engine.core import _hot
+from wend._engine.core._select import is_compiled
+from wend._engine.runtime.numpy_executor import plan as reference
+from wend._engine.runtime.numpy_executor import runners
 
 BAD = 9  # an index that the table below does not have
 

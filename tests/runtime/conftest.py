@@ -2,7 +2,7 @@
 
 import pytest
 
-from wend.runtime.batching import signatures
+from wend._engine.runtime.batching import signatures
 
 
 @pytest.fixture(autouse=True)

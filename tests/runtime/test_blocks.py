@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from wend.core._select import is_compiled
-from wend.runtime.native.launcher import LARGE, launcher
+from wend._engine.core._select import is_compiled
+from wend._engine.runtime.native.launcher import LARGE, launcher
 
 LEAST = LARGE // 4
 compiled = pytest.mark.skipif(
@@ -47,7 +47,7 @@ def test_arrays_of_many_sizes_never_share_memory(seed):
 
 SIDE_BY_SIDE = """
 import numpy as np
-from wend.runtime.native.launcher import launcher
+from wend._engine.runtime.native.launcher import launcher
 
 def page(array):
     return array.ctypes.data // 4096

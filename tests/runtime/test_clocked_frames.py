@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from wend.runtime.compiled.argument_layout import CALL_WORDS
-from wend.runtime.measure.clocked_frames import clocked_steps
+from wend._engine.runtime.compiled.argument_layout import CALL_WORDS
+from wend._engine.runtime.measure.clocked_frames import clocked_steps
 
 
 def test_a_look_comes_before_each_round_and_all_calls_are_made():

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import wend as torch
-from wend.base import config
-from wend.runtime import donation
-from wend.runtime.numpy_executor import plan as reference
-from wend.runtime.numpy_executor import runners
+from wend._engine.base import config
+from wend._engine.runtime import donation
+from wend._engine.runtime.numpy_executor import plan as reference
+from wend._engine.runtime.numpy_executor import runners
 
 ROWS, WIDTH = 5, 4
 

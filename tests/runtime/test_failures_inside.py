@@ -10,12 +10,12 @@ import pytest
 import tries
 import wend as torch
 from wend import nn
-from wend.base import config, defects
-from wend.base.errors import DefectError, KernelFailure
-from wend.compiler.llvm_ir import jit
-from wend.ops.elementwise.transcendental import Tanh
-from wend.runtime.batching import signatures
-from wend.runtime.numpy_executor import runners
+from wend._engine.base import config, defects
+from wend._engine.base.errors import DefectError, KernelFailure
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.ops.elementwise.transcendental import Tanh
+from wend._engine.runtime.batching import signatures
+from wend._engine.runtime.numpy_executor import runners
 
 F = nn.functional
 
@@ -325,7 +325,7 @@ def test_a_user_function_that_raises_is_no_defect():
 def test_a_kernel_that_refuses_what_the_rules_take_is_a_defect(planted_failure, monkeypatch):
     """Whoever computes by rules finds nothing wrong: then the kernel was."""
     monkeypatch.setattr(
-        "wend.runtime.compiled.plan.CompiledPlan.run",
+        "wend._engine.runtime.compiled.plan.CompiledPlan.run",
         lambda self, batch: setattr(batch, "fault", KernelFailure("a kernel noted a failure")),
     )
     with tries.own_trie(), config.override(wait=True, compile=True), pytest.warns(RuntimeWarning):
@@ -337,7 +337,7 @@ def test_a_failing_background_thread_is_told(planted_failure, monkeypatch):
     """What LLVM or the code around it raises there would end the thread in silence."""
     assert jit.obstacle() is None  # found out now, while modules can be compiled
     assert jit.drain(100.0)  # plans of other tests that are under way are to meet no failure here
-    monkeypatch.setattr("wend.compiler.llvm_ir.jit.compile_module", no_code)
+    monkeypatch.setattr("wend._engine.compiler.llvm_ir.jit.compile_module", no_code)
     data = np.arange(7.0) + 0.125
     x = torch.tensor(data)
 
@@ -371,7 +371,7 @@ def test_where_an_exception_came_from():
     with pytest.raises(AttributeError) as found:
         runners.run_plainly(None, [], [])
     assert defects.came_from_inside(found.value)
-    assert defects.part_of(found.value) == "wend.runtime.numpy_executor.runners.run_plainly"
+    assert defects.part_of(found.value) == "wend._engine.runtime.numpy_executor.runners.run_plainly"
 
 
 class Users(nn.Module):

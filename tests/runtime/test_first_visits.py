@@ -6,9 +6,9 @@ import pytest
 import wend
 import wend.nn.functional as F
 from tries import own_trie
-from wend.base import config
-from wend.core import graph
-from wend.runtime.flush_log import last_step
+from wend._engine.base import config
+from wend._engine.core import graph
+from wend._engine.runtime.flush_log import last_step
 
 STEPS = 5
 

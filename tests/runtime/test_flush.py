@@ -4,9 +4,9 @@ import numpy as np
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.runtime import flush
-from wend.runtime.flush_log import last_step
+from wend._engine.base import config
+from wend._engine.runtime import flush
+from wend._engine.runtime.flush_log import last_step
 
 
 def asked():

@@ -3,7 +3,7 @@
 import pytest
 
 import wend as torch
-from wend.base.errors import ArgumentTypeError
+from wend._engine.base.errors import ArgumentTypeError
 
 HUGE = 1 << 45  # elements: more than any address space
 

@@ -7,15 +7,15 @@ import pytest
 
 import tries
 import wend as torch
-from wend.base import config, defects
-from wend.compiler.llvm_ir import jit, ready_objects
-from wend.core import _hot
+from wend._engine.base import config, defects
+from wend._engine.compiler.llvm_ir import jit, ready_objects
+from wend._engine.core import _hot
+from wend._engine.runtime import tiers
+from wend._engine.runtime.compiled import ready_code
+from wend._engine.runtime.compiled.plan import CompiledPlan
+from wend._engine.runtime.numpy_executor import runners
+from wend._engine.runtime.numpy_executor.runners import ReadyRule
 from wend.nn import functional as F
-from wend.runtime import tiers
-from wend.runtime.compiled import ready_code
-from wend.runtime.compiled.plan import CompiledPlan
-from wend.runtime.numpy_executor import runners
-from wend.runtime.numpy_executor.runners import ReadyRule
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import wend as torch
-from wend.base import config
-from wend.runtime.compiled import threads
+from wend._engine.base import config
+from wend._engine.runtime.compiled import threads
 
 
 def counts():

@@ -15,10 +15,10 @@ from typing import Any
 from call_forms import ANY, REQUIRED, Form, Parameter
 
 import wend
-from wend.base.errors import ArgumentTypeError
-from wend.base.refusals import is_refused
-from wend.core._hot import OpFunction
-from wend.core.signature import Binder, OverloadBinder
+from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.base.refusals import is_refused
+from wend._engine.core._hot import OpFunction
+from wend._engine.core.signature import Binder, OverloadBinder
 
 MISSING = object()
 #: Texts of errors that say that a call has no form, rather than that its values do not fit.
@@ -61,8 +61,6 @@ def wend_object(name: str) -> Any:
 
 
 def _step(owner: Any, part: str, path: str) -> Any:
-    if owner is wend and part in _INTERNAL:
-        return getattr(wend, part) if part == "compiler" else MISSING
     try:
         return getattr(owner, part)
     except AttributeError:
@@ -71,9 +69,6 @@ def _step(owner: Any, part: str, path: str) -> Any:
         return importlib.import_module(path)
     except ImportError:
         return MISSING
-
-
-_INTERNAL = frozenset("base core ops transforms runtime frontend tools".split())
 
 
 # -- samples --------------------------------------------------------------------------------
@@ -266,13 +261,13 @@ def _harmless(ours: Any) -> bool:
     place = getattr(ours, "__module__", None) or ""
     return isinstance(ours, OpFunction) or place.startswith(
         (
-            "wend.frontend.creation",
-            "wend.frontend.methods",
-            "wend.frontend.functions",
-            "wend.core",
-            "wend.ops",
-            "wend.frontend.layout",
-            "wend.frontend.random",
+            "wend._frontend.creation",
+            "wend._frontend.methods",
+            "wend._frontend.functions",
+            "wend._engine.core",
+            "wend._engine.ops",
+            "wend._frontend.layout",
+            "wend._frontend.random",
         )
     )
 

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from binding import Verdict, judge
 
-from wend.tools.compat.differences import ON_PURPOSE, OUT_OF_SCOPE, out_of_scope
+from wend._tools.compat.differences import ON_PURPOSE, OUT_OF_SCOPE, out_of_scope
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "names.md"
 HEAD = """# PyTorch's names, one by one

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from wend.base.lazy_modules import load_when_named
+from wend._engine.base.lazy_modules import load_when_named
 
 #: Prints each module of PyTorch's that can be named after `import torch`.
 LIST = """

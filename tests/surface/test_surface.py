@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wend.tools.compat.differences import ON_PURPOSE, out_of_scope
+from wend._tools.compat.differences import ON_PURPOSE, out_of_scope
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "names.md"
 

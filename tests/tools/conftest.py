@@ -14,12 +14,12 @@ SOURCE = Path(wend.__path__[0]).resolve().parent
 
 FILES = {
     "shop/__init__.py": (
-        "import shop.core, shop.ops\nfrom shop import nn\nfrom shop.version import __version__\n"
+        "import shop._engine.core\nfrom shop import nn\nfrom shop.version import __version__\n"
         "class Tensor: pass\n"
         "def zeros(n): return [0] * n\n"
         "def __getattr__(name):\n"
         "    if name == 'late': return 'late value'\n"
-        "    if name in ('announced', 'ops'):\n"
+        "    if name == 'announced':\n"
         "        import importlib\n"
         "        return importlib.import_module('shop.' + name)\n"
         "    raise AttributeError(name)\n"
@@ -30,9 +30,10 @@ FILES = {
     "shop/nn/functional.py": "def gelu(x): return x\ndef relu(x): return x\n",
     "shop/utils/__init__.py": "",
     "shop/utils/data.py": "class DataLoader: pass\nclass Dataset: pass\n",
-    "shop/core/__init__.py": "from shop import ops\nimport shop.ops.deep as deep\n",
-    "shop/ops/__init__.py": "",
-    "shop/ops/deep.py": "x = 3\n",
+    "shop/_engine/__init__.py": "",
+    "shop/_engine/core/__init__.py": "from shop._engine import ops\n",
+    "shop/_engine/ops.py": "x = 3\n",
+    "shop/ops.py": "aten = 4\n",
     "shop/broken.py": "import a_module_that_nobody_has\n",
     "shop/faulty.py": "1 / 0\n",
 }
@@ -72,7 +73,7 @@ def shop(tmp_path):
         script = tmp_path / "program.py"
         script.write_text(program)
         start = (
-            "import sys; from wend.tools import alias, launch; alias.install('shop'); "
+            "import sys; from wend._tools import alias, launch; alias.install('shop'); "
             f"sys.exit(launch.run_script({str(script)!r}, []))"
         )
         return run_python("-c", start, cwd=tmp_path, path=[tmp_path], check=check)

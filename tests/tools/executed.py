@@ -23,10 +23,10 @@ import pytest
 
 #: The sources that faults are drawn from, below `src/wend`.
 AREAS = {
-    "schedule": "compiler/schedule",
-    "lower": "compiler/lower",
-    "runtime": "runtime",
-    "transforms": "transforms",
+    "schedule": "_engine/compiler/schedule",
+    "lower": "_engine/compiler/lower",
+    "runtime": "_engine/runtime",
+    "transforms": "_engine/transforms",
     "distributed": "distributed",
     "autograd": "autograd",
 }

@@ -77,21 +77,21 @@ except AttributeError as error:
     )
 
 
-def test_layers_are_not_pytorchs(shop):
-    """`torch.ops` and `torch.compiler` are PyTorch's own; a layer must not pass for one."""
+def test_the_engine_is_not_pytorchs(shop):
+    """`torch.ops` and `torch.compiler` are PyTorch's; the engine's layers are not served."""
     shop(
         """
 import torch
-assert not hasattr(torch, "core") and not hasattr(torch, "ops")
-try:
-    import torch.ops
-except ImportError as error:
-    assert str(error).startswith("torch.ops: not part of Wend"), error
-else:
-    raise SystemExit("the layer was served")
-from shop import ops
-import shop.ops.deep as deep
-assert deep is ops.deep and deep.x == 3
+assert torch.ops.aten == 4 and not hasattr(torch, "core")
+for name in ("torch._engine", "torch.core"):
+    try:
+        __import__(name)
+    except ImportError as error:
+        assert str(error).startswith(f"{name}: not part of Wend"), error
+    else:
+        raise SystemExit("the layer was served")
+from shop._engine import ops
+assert ops.x == 3
 import types
 torch.compiler = types.ModuleType("shop.frontend.compiler_names")
 import torch.compiler as compiler
@@ -207,7 +207,7 @@ assert pickle.loads(b"ctorch.nn.linear\\nLinear\\n.") is Linear
 def test_a_real_torch_is_not_replaced(python):
     code = (
         "import sys, types; sys.modules['torch'] = types.ModuleType('torch')\n"
-        "from wend.tools import alias\n"
+        "from wend._tools import alias\n"
         "try: alias.install()\n"
         "except RuntimeError as error: print(error)"
     )
@@ -218,7 +218,7 @@ def test_install_twice_is_once(shop):
     shop(
         """
 import sys
-from wend.tools import alias
+from wend._tools import alias
 count = len(sys.meta_path)
 alias.install("shop")
 assert len(sys.meta_path) == count

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wend.core._select import PARTS, PlainLoader
+from wend._engine.core._select import PARTS, PlainLoader
 
 ROOT = Path(__file__).resolve().parents[2]
 pytest.importorskip("Cython")
@@ -20,15 +20,16 @@ def build(tmp_path):
     """A function that builds a copy of the project whose compiled modules are one line long."""
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tmp_path)
-    core = tmp_path / "src" / "wend" / "core"
+    package = tmp_path / "src" / "wend"
+    core = package / "_engine" / "core"
     core.mkdir(parents=True)
     runtime = core.parent / "runtime"
     native, batching, fibers = (runtime / name for name in ("native", "batching", "fibers"))
     for folder in (runtime, native, batching, fibers):
         folder.mkdir()
-    for folder in (core.parent, core, runtime, native, batching, fibers):
+    for folder in (package, core.parent, core, runtime, native, batching, fibers):
         (folder / "__init__.py").touch()
-    shutil.copy(ROOT / "src" / "wend" / "version.py", core.parent)
+    shutil.copy(ROOT / "src" / "wend" / "version.py", package)
     for part in PARTS:
         (core / f"{part}.py").write_text("x = 3\n")
         (core / f"{part}.pxd").touch()
@@ -96,7 +97,7 @@ def test_installers_find_no_python_beside_a_compiled_module(build, tmp_path, pur
     """They would make bytecode of it; an uncompiled core reads the source all the same."""
     done, _ = build("build_py", "--build-lib", str(tmp_path / "out"), WEND_PURE=pure)
     assert done.returncode == 0, done.stderr
-    found = [path for path in (tmp_path / "out").rglob("_[!_]*") if path.suffix != ".pxd"]
+    found = [path for path in (tmp_path / "out").rglob("_[!_]*.*") if path.suffix != ".pxd"]
     copied = {path.stem: path.suffix for path in found}
     copies = [*PARTS, "_launch", "_grouper", "_slabs", "_lanes", "_bind"]
     assert copied == dict.fromkeys(copies, ending)

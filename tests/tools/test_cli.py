@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from wend.tools import cli
+from wend._tools import cli
 
 
 @pytest.mark.smoke
@@ -51,7 +51,7 @@ def test_env_names_what_a_report_needs(capsys, monkeypatch):
 def test_env_runs_where_dependencies_are_missing(monkeypatch, capsys):
     from importlib import metadata
 
-    from wend.tools import environment
+    from wend._tools import environment
 
     def nothing(name):
         raise metadata.PackageNotFoundError(name)
@@ -70,7 +70,7 @@ def test_a_closed_pipe_is_no_error(python):
     code = (
         "import os, sys\n"
         "read, write = os.pipe(); os.close(read); os.dup2(write, 1)\n"
-        "from wend.tools import cli\n"
+        "from wend._tools import cli\n"
         "sys.exit(cli.main(['env']))"
     )
     done = python("-c", code, check=False)

@@ -6,10 +6,10 @@ from importlib import metadata
 
 import pytest
 
-from wend.tools import cli
-from wend.tools.compat import reading
-from wend.tools.compat.differences import ON_PURPOSE, OUT_OF_SCOPE, out_of_scope
-from wend.tools.compat.report import examine
+from wend._tools import cli
+from wend._tools.compat import reading
+from wend._tools.compat.differences import ON_PURPOSE, OUT_OF_SCOPE, out_of_scope
+from wend._tools.compat.report import examine
 
 PROGRAM = """
 import torch, torch.nn as nn

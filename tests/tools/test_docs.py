@@ -59,8 +59,8 @@ def rows(text, heading):
 
 
 def missing_files(text, *folders):
-    """Names of files and folders in a text that are neither in the package nor in the project."""
-    places = (PACKAGE, ROOT, *folders)
+    """Names in a text of files and folders that are not in the engine, the package, the project."""
+    places = (PACKAGE / "_engine", PACKAGE, ROOT, *folders)
     named = {found[1] for found in (*FILE.finditer(text), *FOLDER.finditer(text))}
     named |= {found[1] for found in LINK.finditer(text)}
     return sorted(name for name in named if not any((place / name).exists() for place in places))
@@ -89,7 +89,7 @@ def faults_of_prose(text):
 
 
 def test_the_architecture_prints_what_it_says():
-    llvm = pytest.importorskip("wend.compiler.llvm_ir.jit")
+    llvm = pytest.importorskip("wend._engine.compiler.llvm_ir.jit")
     if llvm.obstacle() is not None:
         pytest.skip("no machine code can be made here")
     with own_trie(), wend.eager(False):
@@ -139,18 +139,19 @@ def test_slots_are_those_of_the_sources():
     """Prints the table as it should be where it differs; purposes are written by hand."""
     told = {row[0].strip("`"): row for row in rows(read(ARCHITECTURE), "filled by")}
     lines = []
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in PACKAGE.rglob("*.py"):
         names = ", ".join(sorted(set(slots_filled(path))))
         if names:
-            module = path.relative_to(PACKAGE).as_posix()
+            module = path.relative_to(PACKAGE).as_posix().removeprefix("_engine/")
             lines.append([f"`{module}`", names, told.get(module, ("", "", "?"))[2]])
+    lines.sort()
     print("\n".join(f"| {' | '.join(row)} |" for row in lines))
     assert list(told.values()) == lines
     assert all(purpose not in ("", "?") for *_, purpose in lines)
 
 
 def test_each_slot_of_the_core_is_a_field_with_its_arguments_and_is_filled():
-    text = read(PACKAGE / "core" / "_types.py")
+    text = read(PACKAGE / "_engine" / "core" / "_types.py")
     fields = re.findall(r"^        self\.(\w+) = None  # \S", text, flags=re.M)
     declared = next(
         [n.attr for n in ast.walk(c) if isinstance(n, ast.Attribute)]

@@ -122,7 +122,7 @@ def test_a_missing_part_is_named_with_the_users_line_only(python, tmp_path, writ
     assert [line for line in lines if line.startswith("  File")] == [
         f'  File "{tmp_path / script}", line 2, in <module>'
     ]
-    assert lines[-1].startswith("wend.base.errors.NotAvailable: torch.versoin: not part of Wend")
+    assert lines[-1].startswith("wend.errors.NotAvailable: torch.versoin: not part of Wend")
     assert "near: torch.version" in lines[-1]
 
 

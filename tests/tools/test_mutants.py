@@ -28,7 +28,7 @@ def between(x: int | None, low=0):
     return x > low and all(a - b < 9 for a, b in zip([x], [1], strict=True))
 '''
 AND = "x > low and all(a - b < 9 for a, b in zip([x], [1], strict=True))"
-TEST = """from wend.runtime.a import between
+TEST = """from wend._engine.runtime.a import between
 
 def test_above():
     assert between(3)
@@ -43,8 +43,8 @@ def tree(tmp_path):
     """A tree of a single module and its tests."""
     for name, text in {
         "src/wend/__init__.py": "",
-        "src/wend/runtime/__init__.py": "",
-        "src/wend/runtime/a.py": SOURCE,
+        "src/wend/_engine/runtime/__init__.py": "",
+        "src/wend/_engine/runtime/a.py": SOURCE,
         "tests/test_a.py": TEST,
     }.items():
         path = tmp_path / name
@@ -56,7 +56,7 @@ def tree(tmp_path):
 
 
 def found_in(tree):
-    return faults.faults_of(tree, "runtime", tree / "src/wend/runtime/a.py")
+    return faults.faults_of(tree, "runtime", tree / "src/wend/_engine/runtime/a.py")
 
 
 def test_faults_of_a_module(tree):
@@ -84,7 +84,7 @@ def test_a_fault_is_a_single_change_and_keeps_its_name_when_lines_move(tree):
         changed = fault.apply(source)
         assert changed != source
         assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(source))
-    (tree / "src/wend/runtime/a.py").write_text("# more\n\n" + SOURCE)
+    (tree / "src/wend/_engine/runtime/a.py").write_text("# more\n\n" + SOURCE)
     assert [f.name for f in found_in(tree)] == [f.name for f in before]
     assert len({f.name for f in before}) == len(before)
 
@@ -94,7 +94,7 @@ def test_draws_go_on_and_compiled_modules_are_left_out(tree):
     assert len(drawn) == len(found_in(tree))
     assert faults.drawn(tree, 1, 5) == drawn[:5]
     assert faults.drawn(tree, 2, 100) != drawn
-    (tree / "src/wend/runtime/a.cpython-311-x86_64-linux-gnu.so").write_text("")
+    (tree / "src/wend/_engine/runtime/a.cpython-311-x86_64-linux-gnu.so").write_text("")
     assert faults.drawn(tree, 1, 100) == []
 
 
@@ -151,7 +151,7 @@ def test_faults_are_tried_in_a_copy(tree, monkeypatch):
     assert killed == Outcome("killed", tests[1])
     assert copy.try_fault(by_change["9", "10"], tests).verdict == "survived"
     for root in (tree, copy.root):
-        assert (root / "src/wend/runtime/a.py").read_text() == SOURCE
+        assert (root / "src/wend/_engine/runtime/a.py").read_text() == SOURCE
     (copy.root / "tests/test_a.py").write_text(TEST.replace("not between(0)", "between(0)"))
     copy.sound.clear()
     outcome = copy.try_fault(by_change["9", "10"], tests)
@@ -165,8 +165,8 @@ def test_the_functions_of_a_test_are_recorded(tree):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "executed", "-p", "no:cacheprovider"]
     subprocess.run([*command, "tests"], cwd=tree, env=env, check=True, capture_output=True)
     found = executed.read_records(folder)
-    tests = found["runtime/a.py:between"]
-    assert {name.removesuffix(".<genexpr>") for name in found} == {"runtime/a.py:between"}
+    tests = found["_engine/runtime/a.py:between"]
+    assert {name.removesuffix(".<genexpr>") for name in found} == {"_engine/runtime/a.py:between"}
     assert sorted(r.test for r in tests) == [
         "tests/test_a.py::test_above",
         "tests/test_a.py::test_below",

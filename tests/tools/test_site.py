@@ -62,7 +62,7 @@ def run(folder, *command):
 @pytest.mark.parametrize("page", WITH_CODE, ids=by_name)
 def test_fences_run(page, tmp_path):
     found = list(load(FENCES).fences(page.read_text(encoding="utf-8")))
-    llvm = pytest.importorskip("wend.compiler.llvm_ir.jit")
+    llvm = pytest.importorskip("wend._engine.compiler.llvm_ir.jit")
     if llvm.obstacle() is not None:
         pytest.skip("no machine code can be made here, which pages wait for")
     status, said = run(tmp_path, FENCES, page)

@@ -7,16 +7,16 @@ import inspect
 import pytest
 
 import wend
-from wend.core._hot import OpFunction, Tensor
-from wend.core._select import PARTS
-from wend.tools import stubs
-from wend.tools.stub_ops import Results, op_lines
+from wend._engine.core._hot import OpFunction, Tensor
+from wend._engine.core._select import PARTS
+from wend._tools import stubs
+from wend._tools.stub_ops import Results, op_lines
 
 
 @pytest.mark.parametrize("path", stubs.STUBS)
 def test_stubs_are_up_to_date(path):
     written = (stubs.PACKAGE / path).read_text(encoding="utf-8")
-    assert written == stubs.STUBS[path](), f"{path} is out of date: run python -m wend.tools.stubs"
+    assert written == stubs.STUBS[path](), f"{path} is out of date: run python -m wend._tools.stubs"
 
 
 @pytest.mark.parametrize("path", stubs.STUBS)
@@ -34,7 +34,7 @@ def declared(path, of_class=None):
 
 
 def test_every_method_of_tensor_is_declared():
-    names = declared("core/_hot.pyi", "Tensor")
+    names = declared("_engine/core/_hot.pyi", "Tensor")
     ops = {n for n, v in vars(Tensor).items() if isinstance(v, OpFunction)}
     assert ops <= names
     assert {"shape", "to", "backward", "T", "__getitem__", "__torch_function__"} <= names
@@ -52,7 +52,7 @@ def test_every_function_is_declared():
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_name_of_the_core_is_declared(part):
-    module = importlib.import_module(f"wend.core.{part}")
+    module = importlib.import_module(f"wend._engine.core.{part}")
     names = {
         n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__
     }

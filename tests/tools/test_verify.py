@@ -7,8 +7,8 @@ import sys
 import pytest
 
 import wend
-from wend.tools import verify
-from wend.tools.verify import compare, near_as_printed, parse, part_of_lines
+from wend._tools import verify
+from wend._tools.verify import compare, near_as_printed, parse, part_of_lines
 
 TRAINING = """\
 import sys
@@ -30,13 +30,13 @@ for step in range(5):
 
 #: Code whose instructions for tanh are wrong; the rules of the reference are right.
 WRONG_CODE = """\
-from wend.ops.elementwise.transcendental import Tanh
+from wend._engine.ops.elementwise.transcendental import Tanh
 Tanh.emit = lambda self, b, x: b.mul(b.tanh(x), b.constant(1.25, x))
 """
 
 #: The third update of one parameter is lost, but not in the reference.
 LOST_UPDATE = """\
-from wend.base import config
+from wend._engine.base import config
 real, calls = torch.optim.SGD.step, []
 def losing(self):
     calls.append(None)
@@ -93,7 +93,7 @@ def test_a_lost_update_is_found_at_its_step(tmp_path):
 
 WRONG_GRADIENT = """\
 if torch.__spec__.name == "wend":
-    from wend.ops.elementwise.transcendental import Tanh
+    from wend._engine.ops.elementwise.transcendental import Tanh
     real = Tanh.vjp
     Tanh.vjp = lambda self, g, y, x: tuple(part * 1.5 for part in real(self, g, y, x))
 """
@@ -111,7 +111,7 @@ def test_a_wrong_gradient_rule_is_found_beside_pytorch(tmp_path):
 
 def test_printed_values_are_compared_with_the_line_that_prints(tmp_path):
     program = (
-        "from wend.base import config\n{fault}print('a 1.5')\n"
+        "from wend._engine.base import config\n{fault}print('a 1.5')\n"
         "print('b', 2 if config.settings.compile else 3)\n"
     )
     code, said, _ = run(tmp_path, "--no-torch", program=program)

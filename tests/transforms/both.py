@@ -5,7 +5,7 @@ import pytest
 
 import wend
 import wend.func
-from wend.base import tree
+from wend._engine.base import tree
 
 
 def leaves(result):

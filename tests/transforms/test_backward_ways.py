@@ -4,8 +4,8 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.core.step_log import ROWS, BackwardRow
-from wend.transforms.backward_ways import BACKWARD, PENDING, SEGMENT
+from wend._engine.core.step_log import ROWS, BackwardRow
+from wend._engine.transforms.backward_ways import BACKWARD, PENDING, SEGMENT
 
 
 def ways_of(run, times=1):

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from harness import OPS, Unused, report, snippet
 
-from wend.base import dtypes
-from wend.core import _hot
-from wend.core.primitive import NO_GRADIENT, Composite
-from wend.core.signature import Binder
-from wend.core.symtrace import template
-from wend.frontend.autograd.backward import grad
-from wend.transforms.batch import batch_graph, interpret
-from wend.transforms.levels import run_mapped
+from wend._engine.base import dtypes
+from wend._engine.core import _hot
+from wend._engine.core.primitive import NO_GRADIENT, Composite
+from wend._engine.core.signature import Binder
+from wend._engine.core.symtrace import template
+from wend._engine.transforms.batch import batch_graph, interpret
+from wend._engine.transforms.levels import run_mapped
+from wend._frontend.autograd.backward import grad
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SIZE = 3

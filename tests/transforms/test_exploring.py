@@ -10,13 +10,13 @@ import pytest
 
 import wend as torch
 from wend import nn
-from wend.base import tree
-from wend.core import _hot
-from wend.core.symbolic import EQ
-from wend.frontend.static.explored import explored as explore
-from wend.transforms.exploring.program import Apply, Fail, StaticGraph
-from wend.transforms.exploring.recording import ExploreError, Run
-from wend.transforms.exploring.running import SizesDiffer, run
+from wend._engine.base import tree
+from wend._engine.core import _hot
+from wend._engine.core.symbolic import EQ
+from wend._engine.transforms.exploring.program import Apply, Fail, StaticGraph
+from wend._engine.transforms.exploring.recording import ExploreError, Run
+from wend._engine.transforms.exploring.running import SizesDiffer, run
+from wend._frontend.static.explored import explored as explore
 
 F = nn.functional
 

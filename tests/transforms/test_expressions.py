@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wend.core import symbolic
+from wend._engine.core import symbolic
 
 
 def test_parts_that_sums_share_are_replaced_once(monkeypatch):

@@ -6,7 +6,7 @@ from both import compare
 
 import wend
 import wend.func
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.func import grad, grad_and_value, jacfwd, jacrev, jvp, vjp, vmap
 
 rng = np.random.default_rng(1)
@@ -142,7 +142,7 @@ def test_integer_valued_seeds_take_the_dtype_of_the_output():
 
 def test_the_rows_of_a_jacobian_are_one_pass():
     """Not one backward pass per row: the time does not follow the number of rows."""
-    from wend.transforms import pullback
+    from wend._engine.transforms import pullback
 
     x = wend.randn(40)
     before = pullback._one_by_one
@@ -254,6 +254,6 @@ def test_an_outer_tensor_has_no_gradient_per_example():
 
 
 def _pull(w, out):
-    from wend.transforms.pullback import gradients
+    from wend._engine.transforms.pullback import gradients
 
     return gradients([out], [w], [wend.tensor(1.0)], False)[0]

@@ -11,15 +11,15 @@ import harness
 import pytest
 from harness import PRIMITIVES, report, snippet
 
-from wend.base import dtypes
-from wend.base.errors import WendError
-from wend.core import _types, symtrace
-from wend.core.primitive import NO_GRADIENT
-from wend.core.signature import Binder
-from wend.core.symbolic import Guards, compare, evaluate
-from wend.core.types import Number, Spec
-from wend.frontend.autograd.backward import grad
-from wend.frontend.creation import full, ones
+from wend._engine.base import dtypes
+from wend._engine.base.errors import WendError
+from wend._engine.core import _types, symtrace
+from wend._engine.core.primitive import NO_GRADIENT
+from wend._engine.core.signature import Binder
+from wend._engine.core.symbolic import Guards, compare, evaluate
+from wend._engine.core.types import Number, Spec
+from wend._frontend.autograd.backward import grad
+from wend._frontend.creation import full, ones
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 VARIANTS = 60

@@ -8,8 +8,8 @@ import pytest
 
 import wend as torch
 import wend.nn.functional as F
-from wend.transforms import residuals
-from wend.transforms.cuts import nearest_cut
+from wend._engine.transforms import residuals
+from wend._engine.transforms.cuts import nearest_cut
 
 
 def follows_from(kept, follows, wanted):

@@ -8,9 +8,9 @@ from both import compare
 
 import wend
 import wend.func
-from wend.base.errors import ArgumentError, GraphError
+from wend._engine.base.errors import ArgumentError, GraphError
+from wend._engine.transforms import batch
 from wend.func import vmap
-from wend.transforms import batch
 
 rng = np.random.default_rng(0)
 X, Y = rng.normal(size=(5, 3)), rng.normal(size=(5, 3))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import wend
-from wend.base.errors import ArgumentError, GraphError
-from wend.core import _hot
+from wend._engine.base.errors import ArgumentError, GraphError
+from wend._engine.core import _hot
 from wend.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
 X = np.arange(-6.0, 6.0).reshape(4, 3)

@@ -11,10 +11,10 @@ import pytest
 import wend as torch
 import wend.nn.functional as F
 from tries import own_trie
-from wend.base import config
-from wend.core import _hot
-from wend.core.body import Body, Total
-from wend.core.graph import path_at
+from wend._engine.base import config
+from wend._engine.core import _hot
+from wend._engine.core.body import Body, Total
+from wend._engine.core.graph import path_at
 
 
 @pytest.fixture(params=["on the trie", "off the trie"])

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.errors import ValueRefused
-from wend.frontend.static.compiling import Settings, StaticCheck
-from wend.frontend.static.errors import NotCallable
+from wend._engine.base.errors import ValueRefused
+from wend._frontend.static.compiling import Settings, StaticCheck
+from wend._frontend.static.errors import NotCallable
 from wend.nn.modules.module import Module
 
 __all__ = ["OptimizedModule", "compile", "innermost"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wend._dynamo._compiled import innermost
-from wend.frontend.static.explored import explored
-from wend.transforms.exploring.program import Apply
-from wend.transforms.exploring.recording import ExploreError
-from wend.transforms.exploring.text import lines
+from wend._engine.transforms.exploring.program import Apply
+from wend._engine.transforms.exploring.recording import ExploreError
+from wend._engine.transforms.exploring.text import lines
+from wend._frontend.static.explored import explored
 
 __all__ = ["ExplainOutput", "explain"]
 

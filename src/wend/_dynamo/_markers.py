@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from wend._dynamo._compiled import innermost
-from wend.base.errors import ValueRefused
-from wend.frontend.static.compiling import BACKENDS, DEBUG_BACKENDS, exploring
-from wend.frontend.static.errors import InvalidBackend, NotCallable
+from wend._engine.base.errors import ValueRefused
+from wend._frontend.static.compiling import BACKENDS, DEBUG_BACKENDS, exploring
+from wend._frontend.static.errors import InvalidBackend, NotCallable
 
 __all__ = [
     "allow_in_graph",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.static.patched import Patched
+from wend._frontend.static.patched import Patched
 
 accumulated_recompile_limit = 256
 accumulated_cache_size_limit = 256

@@ -1,6 +1,6 @@
 """torch._dynamo.exc: errors of compiled functions and of control flow as functions."""
 
-from wend.frontend.static.errors import (
+from wend._frontend.static.errors import (
     CondOpArgsMismatchError,
     InvalidBackend,
     TorchDynamoException,

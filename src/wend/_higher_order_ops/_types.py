@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend.base import tree
-from wend.core import _hot
-from wend.core._hot import Tensor
-from wend.frontend.static.errors import UncapturedHigherOrderOpError
-from wend.transforms.exploring.explorer import explore
-from wend.transforms.exploring.program import Give
-from wend.transforms.exploring.recording import ExploreError
+from wend._engine.base import tree
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.transforms.exploring.explorer import explore
+from wend._engine.transforms.exploring.program import Give
+from wend._engine.transforms.exploring.recording import ExploreError
+from wend._frontend.static.errors import UncapturedHigherOrderOpError
 
 __all__ = ["check_same", "code_of", "is_recorded", "kind_of", "leaf_kinds", "static_kinds"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, ValueRefused
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.core.symbolic import SymInt
 from wend._higher_order_ops._types import check_same, leaf_kinds
 from wend._higher_order_ops.scan import slices_of
 from wend._higher_order_ops.while_loop import carried_on
-from wend.base import tree
-from wend.base.errors import ArgumentError, ValueRefused
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.core.symbolic import SymInt
 from wend.func.mapping import vmap
 
 __all__ = ["associative_scan"]

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from wend._engine.base import tree
+from wend._engine.base.errors import ValueRefused
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
 from wend._higher_order_ops._types import (
     check_same,
     code_of,
@@ -12,10 +16,6 @@ from wend._higher_order_ops._types import (
     leaf_kinds,
     static_kinds,
 )
-from wend.base import tree
-from wend.base.errors import ValueRefused
-from wend.core import _hot
-from wend.core._hot import Tensor
 
 __all__ = ["cond"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base import tree
+from wend._engine.base.errors import ValueRefused
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
 from wend._higher_order_ops.scan import slices_of
-from wend.base import tree
-from wend.base.errors import ValueRefused
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
 
 __all__ = ["map"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base import tree
+from wend._engine.base.errors import ValueRefused
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.static.errors import UncapturedHigherOrderOpError
 from wend._higher_order_ops.while_loop import carried_on
-from wend.base import tree
-from wend.base.errors import ValueRefused
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.static.errors import UncapturedHigherOrderOpError
 
 __all__ = ["scan", "slices_of"]
 

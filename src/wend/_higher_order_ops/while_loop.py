@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base import tree
+from wend._engine.base.dtypes import bool_
+from wend._engine.base.errors import ValueRefused
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.core.symbolic import SymInt
+from wend._frontend.static.errors import UncapturedHigherOrderOpError
 from wend._higher_order_ops._types import check_same, is_recorded, leaf_kinds
-from wend.base import tree
-from wend.base.dtypes import bool_
-from wend.base.errors import ValueRefused
-from wend.core import _hot
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.core.symbolic import SymInt
-from wend.frontend.static.errors import UncapturedHigherOrderOpError
 
 __all__ = ["carried_on", "while_loop"]
 

@@ -1,7 +1,7 @@
 """torch._inductor: settings of PyTorch's code generator, which programs set; Wend has its own."""
 
+from wend._frontend.static.compiling import MODES
 from wend._inductor import config
-from wend.frontend.static.compiling import MODES
 
 __all__ = ["config", "list_mode_options"]
 

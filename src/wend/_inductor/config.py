@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from wend.frontend.static.patched import Patched
+from wend._frontend.static.patched import Patched
 
 aggressive_fusion = False
 allow_buffer_reuse = True

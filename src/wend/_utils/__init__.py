@@ -7,10 +7,10 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from wend.base.devices import device as Device
-from wend.base.errors import DeviceError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.devices import device as Device
+from wend._engine.base.errors import DeviceError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
 
 
 def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import wend
-from wend.base.dtypes import DType, bfloat16, float16, float32
-from wend.core import _hot
-from wend.core._hot import OpFunction, Tensor
-from wend.core.primitive import ops
-from wend.frontend.modes.asking import Asking, ask, asking_ops, leave_alone
+from wend._engine.base.dtypes import DType, bfloat16, float16, float32
+from wend._engine.core import _hot
+from wend._engine.core._hot import OpFunction, Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.modes.asking import Asking, ask, asking_ops, leave_alone
 from wend.nn import functional as F
 
 #: Computed in the lower type.

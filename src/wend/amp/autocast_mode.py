@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from wend._engine.base.dtypes import DType, bfloat16, float16, float64
+from wend._engine.core._hot import Tensor
 from wend.amp._policies import STATE, enter
-from wend.base.dtypes import DType, bfloat16, float16, float64
-from wend.core._hot import Tensor
 
 __all__ = [
     "autocast",

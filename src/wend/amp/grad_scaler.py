@@ -7,11 +7,11 @@ from collections import abc
 from enum import Enum
 from typing import Any
 
-from wend.base.devices import device as device_of
-from wend.base.dtypes import float32
-from wend.core._hot import Tensor
-from wend.frontend.autograd.backward import no_grad
-from wend.frontend.creation import full
+from wend._engine.base.devices import device as device_of
+from wend._engine.base.dtypes import float32
+from wend._engine.core._hot import Tensor
+from wend._frontend.autograd.backward import no_grad
+from wend._frontend.creation import full
 
 __all__ = ["GradScaler", "OptState"]
 

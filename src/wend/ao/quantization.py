@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-from wend.base.errors import NotImplementedInWend
-from wend.core._hot import Tensor
+from wend._engine.base.errors import NotImplementedInWend
+from wend._engine.core._hot import Tensor
 from wend.nn.modules.module import Module
 from wend.nn.quantized import FloatFunctional
 

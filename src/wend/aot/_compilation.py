@@ -7,26 +7,26 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.records import Record
+from wend._engine.compiler.aot import library_text
+from wend._engine.compiler.aot.graph_code import GraphCode
+from wend._engine.compiler.aot.linking import c_compiler, link
+from wend._engine.compiler.aot.pattern_code import KernelSymbols, type_code
+from wend._engine.compiler.aot.recorded_path import RecordedGraph
+from wend._engine.compiler.aot.targets import goal_of
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.core._hot import Tensor
+from wend._engine.core.provenance import Site
+from wend._engine.transforms.exploring.program import Give, StaticGraph
+from wend._engine.transforms.exploring.recording import ExploreError
+from wend._engine.transforms.exploring.running import holds
+from wend._frontend.autograd.grad_modes import no_grad
+from wend._frontend.static.explored import explored
 from wend.aot._pieces import record_graph
 from wend.aot._refusals import refuse
 from wend.aot._weights import LibraryWeights
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.base.records import Record
-from wend.compiler.aot import library_text
-from wend.compiler.aot.graph_code import GraphCode
-from wend.compiler.aot.linking import c_compiler, link
-from wend.compiler.aot.pattern_code import KernelSymbols, type_code
-from wend.compiler.aot.recorded_path import RecordedGraph
-from wend.compiler.aot.targets import goal_of
-from wend.compiler.llvm_ir import jit
-from wend.core._hot import Tensor
-from wend.core.provenance import Site
-from wend.frontend.autograd.grad_modes import no_grad
-from wend.frontend.static.explored import explored
 from wend.serialization.safetensors import save_file
-from wend.transforms.exploring.program import Give, StaticGraph
-from wend.transforms.exploring.recording import ExploreError
-from wend.transforms.exploring.running import holds
 
 __all__ = ["Compiled", "compile"]
 

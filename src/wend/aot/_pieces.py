@@ -10,20 +10,18 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
-from wend.aot._refusals import check, refuse
-from wend.aot._weights import LibraryWeights
-from wend.base.devices import CPU
-from wend.base.errors import ShapeError
-from wend.compiler.aot.recorded_path import (
+from wend._engine.base.devices import CPU
+from wend._engine.base.errors import ShapeError
+from wend._engine.compiler.aot.recorded_path import (
     Growth,
     Output,
     Piece,
     RecordedGraph,
     RecordedPath,
 )
-from wend.core import _hot, _types
-from wend.core.provenance import Site
-from wend.core.symbolic import (
+from wend._engine.core import _hot, _types
+from wend._engine.core.provenance import Site
+from wend._engine.core.symbolic import (
     ARG,
     DIM,
     EQ,
@@ -36,10 +34,9 @@ from wend.core.symbolic import (
     expr_of,
     substitute,
 )
-from wend.core.symtrace import Recorder, flatten_outputs, symbolic_shape
-from wend.frontend.autograd.grad_modes import no_grad
-from wend.transforms.exploring.numbers import ids_of
-from wend.transforms.exploring.program import (
+from wend._engine.core.symtrace import Recorder, flatten_outputs, symbolic_shape
+from wend._engine.transforms.exploring.numbers import ids_of
+from wend._engine.transforms.exploring.program import (
     Apply,
     Compute,
     Give,
@@ -49,7 +46,10 @@ from wend.transforms.exploring.program import (
     StaticGraph,
     Stretch,
 )
-from wend.transforms.exploring.simplify import asked, made_by, used_by
+from wend._engine.transforms.exploring.simplify import asked, made_by, used_by
+from wend._frontend.autograd.grad_modes import no_grad
+from wend.aot._refusals import check, refuse
+from wend.aot._weights import LibraryWeights
 
 __all__ = ["record_graph"]
 

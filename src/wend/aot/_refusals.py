@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wend.base.errors import CompileError
-from wend.core.provenance import Site
-from wend.transforms.exploring.program import Apply, Give, StaticGraph
+from wend._engine.base.errors import CompileError
+from wend._engine.core.provenance import Site
+from wend._engine.transforms.exploring.program import Apply, Give, StaticGraph
 
 __all__ = ["check", "refuse"]
 

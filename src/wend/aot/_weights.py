@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._engine.compiler.aot.recorded_path import LibraryWeight
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.transforms.exploring.program import Captured
 from wend.aot._refusals import refuse
-from wend.compiler.aot.recorded_path import LibraryWeight
-from wend.core import _hot
-from wend.core._hot import Tensor
 from wend.serialization.safetensors import CODE_OF
-from wend.transforms.exploring.program import Captured
 
 __all__ = ["LibraryWeights"]
 

@@ -1,5 +1,12 @@
 """torch.autograd: gradients, and tools to work with the graph."""
 
+from wend._engine.base.lazy_modules import load_when_named
+from wend._frontend.autograd.backward import backward, grad
+from wend._frontend.autograd.grad_modes import (
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_anomaly_enabled,
+)
 from wend.autograd import forward_ad, functional, grad_mode, graph, profiler
 from wend.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from wend.autograd.function import Function, NestedIOFunction
@@ -13,13 +20,6 @@ from wend.autograd.grad_mode import (
 )
 from wend.autograd.gradcheck import gradcheck, gradgradcheck
 from wend.autograd.variable import Variable
-from wend.base.lazy_modules import load_when_named
-from wend.frontend.autograd.backward import backward, grad
-from wend.frontend.autograd.grad_modes import (
-    is_anomaly_check_nan_enabled,
-    is_anomaly_enabled,
-    set_anomaly_enabled,
-)
 
 __all__ = [
     "Function",

@@ -1,5 +1,5 @@
 """torch.autograd.anomaly_mode."""
 
-from wend.frontend.autograd.grad_modes import detect_anomaly, set_detect_anomaly
+from wend._frontend.autograd.grad_modes import detect_anomaly, set_detect_anomaly
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]

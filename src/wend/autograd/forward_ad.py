@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import namedtuple
 from typing import Any
 
-from wend.base.errors import ArgumentTypeError, GraphError
-from wend.core import _hot
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.errors import ArgumentTypeError, GraphError
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.transforms.ancestry import depends_on_others
+from wend._engine.transforms.grad import GradMode
+from wend._engine.transforms.pullback import gradients
 from wend.func.derivatives import Variables
-from wend.transforms.ancestry import depends_on_others
-from wend.transforms.grad import GradMode
-from wend.transforms.pullback import gradients
 
 __all__ = [
     "UnpackedDualTensor",

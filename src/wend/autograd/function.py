@@ -1,6 +1,6 @@
 """torch.autograd.function: operations with a user-defined backward pass."""
 
-from wend.frontend.autograd.function import (
+from wend._frontend.autograd.function import (
     Function,
     FunctionCtx,
     NestedIOFunction,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.autograd.backward import grad
-from wend.frontend.autograd.grad_modes import enable_grad
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.autograd.backward import grad
+from wend._frontend.autograd.grad_modes import enable_grad
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

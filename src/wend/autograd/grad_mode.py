@@ -1,6 +1,6 @@
 """torch.autograd.grad_mode: the switches of gradient recording."""
 
-from wend.frontend.autograd.grad_modes import (
+from wend._frontend.autograd.grad_modes import (
     enable_grad,
     enforce_grad_layout_policy,
     inference_mode,

@@ -10,13 +10,13 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend.base import dtypes
-from wend.base.errors import ArgumentError, GraphError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.autograd.backward import grad
-from wend.frontend.autograd.grad_modes import enable_grad, no_grad
-from wend.frontend.creation import tensor
+from wend._engine.base import dtypes
+from wend._engine.base.errors import ArgumentError, GraphError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.autograd.backward import grad
+from wend._frontend.autograd.grad_modes import enable_grad, no_grad
+from wend._frontend.creation import tensor
 from wend.func.derivatives import jvp
 
 __all__ = [

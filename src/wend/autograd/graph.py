@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.core import _hot
-from wend.core._hot import Tensor
-from wend.frontend.autograd.function import pop_saved_hooks, push_saved_hooks, saved_hooks
-from wend.frontend.autograd.nodes import GradientEdge, Node, get_gradient_edge, register_hook
-from wend.frontend.removable import RemovableHandle
-from wend.transforms.grad import current_pass
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.transforms.grad import current_pass
+from wend._frontend.autograd.function import pop_saved_hooks, push_saved_hooks, saved_hooks
+from wend._frontend.autograd.nodes import GradientEdge, Node, get_gradient_edge, register_hook
+from wend._frontend.removable import RemovableHandle
 
 __all__ = [
     "GradientEdge",

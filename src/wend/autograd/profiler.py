@@ -7,12 +7,12 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from wend.base.errors import ArgumentError
-from wend.frontend.profiling.event_lists import EventList, FunctionEvent, MemRecordsAcc
-from wend.runtime.measure.recorder import RUNNING
+from wend._engine.base.errors import ArgumentError
+from wend._engine.runtime.measure.recorder import RUNNING
+from wend._frontend.profiling.event_lists import EventList, FunctionEvent, MemRecordsAcc
 
 if TYPE_CHECKING:
-    from wend.frontend.profiling.recording import Recording
+    from wend._frontend.profiling.recording import Recording
 
 __all__ = [
     "EnforceUnique",
@@ -108,7 +108,7 @@ class profile:
             return self
         if self.entered:
             raise RuntimeError("profile: this profiler has been entered before; make a new one")
-        from wend.frontend.profiling.recording import Options, Recording
+        from wend._frontend.profiling.recording import Options, Recording
 
         self.entered = True
         self.trace_id = self.create_trace_id()

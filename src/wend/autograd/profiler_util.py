@@ -1,6 +1,6 @@
 """torch.autograd.profiler_util: measured operations, their sums, and tables of these."""
 
-from wend.frontend.profiling.event_lists import (
+from wend._frontend.profiling.event_lists import (
     MEMORY_EVENT_NAME,
     OUT_OF_MEMORY_EVENT_NAME,
     DeviceType,

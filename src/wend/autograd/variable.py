@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import GraphError
-from wend.core._hot import Tensor
-from wend.transforms.grad import current_pass
+from wend._engine.base.errors import GraphError
+from wend._engine.core._hot import Tensor
+from wend._engine.transforms.grad import current_pass
 
 __all__ = ["Variable"]
 
@@ -41,7 +41,7 @@ class Variable(metaclass=_VariableMeta):
 
 def native_empty(requires_grad: bool) -> Any:
     """An empty tensor."""
-    from wend.frontend.creation import empty
+    from wend._frontend.creation import empty
 
     made = empty(0)
     return made.requires_grad_() if requires_grad else made

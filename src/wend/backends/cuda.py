@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from wend.base.errors import DeviceError
-from wend.frontend.platform import is_available
+from wend._engine.base.errors import DeviceError
+from wend._frontend.platform import is_available
 
 is_built = is_available
 

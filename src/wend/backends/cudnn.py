@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wend.frontend.platform import is_available
+from wend._frontend.platform import is_available
 
 is_built = is_available
 enabled = True

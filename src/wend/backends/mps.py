@@ -1,7 +1,7 @@
 """Questions about Apple's GPUs: there is none."""
 
-from wend.frontend.platform import device_count as get_core_count
-from wend.frontend.platform import is_available
+from wend._frontend.platform import device_count as get_core_count
+from wend._frontend.platform import is_available
 
 is_built = is_available
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from wend.frontend.platform import is_available
+from wend._frontend.platform import is_available
 
 __all__ = ["flags", "is_available", "set_flags"]
 

@@ -1,5 +1,5 @@
 """Whether Wend's threads are OpenMP's: they are its own."""
 
-from wend.frontend.platform import is_available
+from wend._frontend.platform import is_available
 
 __all__ = ["is_available"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.platform import is_available
+from wend._frontend.platform import is_available
 
 enabled = False
 strategy: str | None = None

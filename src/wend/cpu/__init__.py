@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.core._hot import synchronize as _synchronize
+from wend._engine.core._hot import synchronize as _synchronize
 from wend.cpu import amp
 
 __all__ = [

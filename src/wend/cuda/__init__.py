@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from wend._frontend import platform as _platform
+from wend._frontend.platform import (
+    AcceleratorError,
+    OutOfMemoryError,
+    device_count,
+    is_available,
+    is_bf16_supported,
+)
 from wend.cuda import amp
 from wend.cuda.streams import (
     CUDAGraph,
@@ -17,14 +25,6 @@ from wend.cuda.streams import (
     stream,
 )
 from wend.cuda.tensors import CLASSES as _CLASSES
-from wend.frontend import platform as _platform
-from wend.frontend.platform import (
-    AcceleratorError,
-    OutOfMemoryError,
-    device_count,
-    is_available,
-    is_bf16_supported,
-)
 
 manual_seed = manual_seed_all = seed = seed_all = _platform.nothing
 synchronize = empty_cache = ipc_collect = reset_peak_memory_stats = _platform.nothing

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from wend.base.devices import device as Device
-from wend.base.errors import DeviceError
-from wend.frontend.platform import Event as AnyEvent
-from wend.frontend.platform import Stream as AnyStream
+from wend._engine.base.devices import device as Device
+from wend._engine.base.errors import DeviceError
+from wend._frontend.platform import Event as AnyEvent
+from wend._frontend.platform import Stream as AnyStream
 
 __all__ = [
     "CUDAGraph",

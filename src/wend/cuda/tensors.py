@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from wend.base.dtypes import DType
-from wend.base.errors import ArgumentTypeError
-from wend.frontend import typed
+from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentTypeError
+from wend._frontend import typed
 
 
 class AbsentType(type):

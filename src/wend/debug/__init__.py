@@ -1,19 +1,19 @@
 """wend.debug: the graph and the work of the engine, with reasons."""
 
+from wend._frontend.batching.report import Batches, batches
+from wend._frontend.explanation import Explanation, explain
+from wend._frontend.profiling.memory_report import HeldMemory
+from wend._frontend.seeing.graph_diff import GraphDiff, diff
+from wend._frontend.seeing.op_graph import OpGraph, OpNode
+from wend._frontend.seeing.path_map import PathMap, paths
+from wend._frontend.seeing.slow_step import WhySlow, why_slow
+from wend._frontend.variant_table import VariantTable, variants
 from wend.debug._bad_values import BadValue, find_nan, nan_guard
 from wend.debug._breaking import break_when
 from wend.debug._graph_of import graph, watch
 from wend.debug._memory import memory
 from wend.debug._no_gradient import NoGradient, WhyNoGradient, why_no_gradient
 from wend.debug._summary import ModelSummary, SummaryRow, summary
-from wend.frontend.batching.report import Batches, batches
-from wend.frontend.explanation import Explanation, explain
-from wend.frontend.profiling.memory_report import HeldMemory
-from wend.frontend.seeing.graph_diff import GraphDiff, diff
-from wend.frontend.seeing.op_graph import OpGraph, OpNode
-from wend.frontend.seeing.path_map import PathMap, paths
-from wend.frontend.seeing.slow_step import WhySlow, why_slow
-from wend.frontend.variant_table import VariantTable, variants
 
 __all__ = [
     "BadValue",

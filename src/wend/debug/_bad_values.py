@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from wend.base import config
-from wend.base.errors import ArgumentError, ArgumentTypeError, BadValueError
-from wend.core import _hot
-from wend.core._hot import Segment, Tensor, Value
-from wend.frontend.autograd.watching import watch as watch_passes
+from wend._engine.base import config
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, BadValueError
+from wend._engine.core import _hot
+from wend._engine.core._hot import Segment, Tensor, Value
+from wend._engine.runtime.verify.bad_values import INFINITY, NAN, BadValue, Replay, facts_of, is_bad
+from wend._engine.runtime.verify.guard import WATCH
+from wend._frontend.autograd.watching import watch as watch_passes
 from wend.nn.modules.module import Module
-from wend.runtime.verify.bad_values import INFINITY, NAN, BadValue, Replay, facts_of, is_bad
-from wend.runtime.verify.guard import WATCH
 
 __all__ = ["BadValue", "find_nan", "nan_guard"]
 

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from wend.base.errors import ArgumentTypeError
-from wend.core import _hot
-from wend.core._hot import FlushJob
-from wend.core._types import LeafPrimitive
-from wend.frontend.api import eager
-from wend.runtime.verify.flushes import unwatched
-from wend.runtime.verify.flushes import watch as watch_flushes
+from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.core import _hot
+from wend._engine.core._hot import FlushJob
+from wend._engine.core._types import LeafPrimitive
+from wend._engine.runtime.verify.flushes import unwatched
+from wend._engine.runtime.verify.flushes import watch as watch_flushes
+from wend._frontend.api import eager
 
 __all__ = ["break_when"]
 

@@ -6,17 +6,17 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from wend.base.devices import CPU
-from wend.base.errors import CompileError, ShapeError
-from wend.core import _hot, _types
-from wend.core._types import LeafPrimitive
-from wend.core.graph import Node
-from wend.core.provenance import Site
-from wend.core.symbolic import evaluate
+from wend._engine.base.devices import CPU
+from wend._engine.base.errors import CompileError, ShapeError
+from wend._engine.core import _hot, _types
+from wend._engine.core._types import LeafPrimitive
+from wend._engine.core.graph import Node
+from wend._engine.core.provenance import Site
+from wend._engine.core.symbolic import evaluate
+from wend._engine.runtime.measure.shares import flops_of
+from wend._engine.runtime.tiers import TieredPlan
+from wend._frontend.seeing.op_graph import Call, OpGraph, OpNode
 from wend.debug._watch import Mark, Watch, WatchedFlush
-from wend.frontend.seeing.op_graph import Call, OpGraph, OpNode
-from wend.runtime.measure.shares import flops_of
-from wend.runtime.tiers import TieredPlan
 
 __all__ = ["Collector"]
 

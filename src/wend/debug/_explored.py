@@ -8,15 +8,14 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, GraphError
-from wend.core._hot import Tensor
-from wend.core.provenance import Site, module_path
-from wend.core.symbolic import ARG, DIM, Expr, substitute
-from wend.frontend.seeing.op_graph import Call, OpGraph, OpNode
-from wend.transforms.exploring import text
-from wend.transforms.exploring.numbers import ids_of
-from wend.transforms.exploring.program import (
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, GraphError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.provenance import Site, module_path
+from wend._engine.core.symbolic import ARG, DIM, Expr, substitute
+from wend._engine.transforms.exploring import text
+from wend._engine.transforms.exploring.numbers import ids_of
+from wend._engine.transforms.exploring.program import (
     Apply,
     Captured,
     Compute,
@@ -29,7 +28,8 @@ from wend.transforms.exploring.program import (
     StaticGraph,
     Stretch,
 )
-from wend.transforms.exploring.running import apply, number_of, run
+from wend._engine.transforms.exploring.running import apply, number_of, run
+from wend._frontend.seeing.op_graph import Call, OpGraph, OpNode
 
 __all__ = ["explored_graph", "program_of"]
 

@@ -6,21 +6,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core import _hot
-from wend.core._hot import Tensor
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.transforms.walk import path_of
+from wend._frontend.seeing.dot import dot_of
+from wend._frontend.seeing.op_graph import PARTS, OpGraph
+from wend._frontend.seeing.page import page_of
+from wend._frontend.seeing.rerun import run
+from wend._frontend.seeing.svg import svg_of
 from wend.debug._collect import Collector
 from wend.debug._explored import explored_graph, program_of
 from wend.debug._last_step import last_flushes
 from wend.debug._watch import Watch, WatchedFlush, watching
-from wend.frontend.seeing.dot import dot_of
-from wend.frontend.seeing.op_graph import PARTS, OpGraph
-from wend.frontend.seeing.page import page_of
-from wend.frontend.seeing.rerun import run
-from wend.frontend.seeing.svg import svg_of
 from wend.nn.modules.module import Module
-from wend.transforms.walk import path_of
 
 __all__ = ["graph", "watch"]
 

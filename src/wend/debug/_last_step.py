@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from wend.base.devices import CPU
-from wend.core import _types
-from wend.core._types import LeafPrimitive
-from wend.core.graph import PathGraph
+from wend._engine.base.devices import CPU
+from wend._engine.core import _types
+from wend._engine.core._types import LeafPrimitive
+from wend._engine.core.graph import PathGraph
+from wend._engine.runtime.batching.report import Noted, records
+from wend._engine.runtime.flush_log import Flush, last_passes, last_step
 from wend.debug._watch import WatchedFlush
-from wend.runtime.batching.report import Noted, records
-from wend.runtime.flush_log import Flush, last_passes, last_step
 
 __all__ = ["LastStep", "last_flushes"]
 
@@ -132,6 +132,6 @@ def _types_of(states: list[Any]) -> list[Any]:
 
 def _unknown(kind: Any = None) -> Any:
     """Stands for the type of a value whose sizes are not kept."""
-    from wend.base.dtypes import float32
+    from wend._engine.base.dtypes import float32
 
     return _types.intern_type((), float32 if kind is None else kind.dtype, CPU)

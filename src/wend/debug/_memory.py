@@ -6,11 +6,11 @@ import gc
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.errors import ArgumentTypeError
-from wend.core._hot import Segment, Tensor
-from wend.core.holdings import holdings, root_of
-from wend.core.provenance import site_of
-from wend.frontend.profiling.memory_report import HeldMemory, MemoryRow
+from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.core._hot import Segment, Tensor
+from wend._engine.core.holdings import holdings, root_of
+from wend._engine.core.provenance import site_of
+from wend._frontend.profiling.memory_report import HeldMemory, MemoryRow
 from wend.nn.modules.module import Module
 from wend.optim.optimizer import Optimizer
 

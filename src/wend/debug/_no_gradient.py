@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core._hot import Tensor
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core._hot import Tensor
+from wend._frontend.seeing.op_graph import OpGraph, OpNode
 from wend.debug._graph_of import watch
-from wend.frontend.seeing.op_graph import OpGraph, OpNode
 from wend.nn.modules.module import Module
 
 __all__ = ["NoGradient", "WhyNoGradient", "why_no_gradient"]

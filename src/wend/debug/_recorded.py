@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from wend.base import config, tree
-from wend.core import _hot, _types
-from wend.core._hot import FlushJob, Tensor
-from wend.core.graph import PathGraph
-from wend.frontend.autograd.grad_modes import no_grad
+from wend._engine.base import config, tree
+from wend._engine.core import _hot, _types
+from wend._engine.core._hot import FlushJob, Tensor
+from wend._engine.core.graph import PathGraph
+from wend._engine.runtime.flush import dismantle
+from wend._engine.runtime.verify.flushes import unwatched, watch
+from wend._frontend.autograd.grad_modes import no_grad
 from wend.nn.modules.module import (
     Module,
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-from wend.runtime.flush import dismantle
-from wend.runtime.verify.flushes import unwatched, watch
 
 Place = tuple[int, int]  # (number of the stretch, number of the step in its path)
 

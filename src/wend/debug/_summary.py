@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core._hot import Tensor
+from wend._frontend.creation import zeros
 from wend.debug._recorded import Call, record
-from wend.frontend.creation import zeros
 from wend.nn.modules.module import Module
 
 __all__ = ["ModelSummary", "SummaryRow", "summary"]

@@ -9,13 +9,21 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
-from wend.base import config
-from wend.base.errors import ArgumentError
-from wend.core import _hot
-from wend.core._hot import FlushJob
-from wend.core.graph import PathGraph
-from wend.core.provenance import module_path
-from wend.core.step_log import ROWS
+from wend._engine.base import config
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core import _hot
+from wend._engine.core._hot import FlushJob
+from wend._engine.core.graph import PathGraph
+from wend._engine.core.provenance import module_path
+from wend._engine.core.step_log import ROWS
+from wend._engine.runtime.batching.report import Noted, next_record, records
+from wend._engine.runtime.measure.engine import measure_engine
+from wend._engine.runtime.measure.recorder import RUNNING, MeasuredFlush, SliceRecorder
+from wend._engine.runtime.measure.shares import seconds_by_step
+from wend._engine.runtime.measure.summary import summary
+from wend._engine.runtime.verify.flushes import unwatched
+from wend._engine.runtime.verify.flushes import watch as watch_flushes
+from wend._engine.transforms.grad import recorded_passes
 from wend.nn.modules.module import (
     Module,
     register_module_forward_hook,
@@ -25,14 +33,6 @@ from wend.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
-from wend.runtime.batching.report import Noted, next_record, records
-from wend.runtime.measure.engine import measure_engine
-from wend.runtime.measure.recorder import RUNNING, MeasuredFlush, SliceRecorder
-from wend.runtime.measure.shares import seconds_by_step
-from wend.runtime.measure.summary import summary
-from wend.runtime.verify.flushes import unwatched
-from wend.runtime.verify.flushes import watch as watch_flushes
-from wend.transforms.grad import recorded_passes
 
 __all__ = ["Watch", "WatchedFlush", "watching"]
 

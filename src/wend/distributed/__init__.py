@@ -1,6 +1,6 @@
 """torch.distributed: processes that communicate, by MPI or by sockets."""
 
-from wend.base.lazy_modules import load_when_named
+from wend._engine.base.lazy_modules import load_when_named
 from wend.distributed import _setup
 from wend.distributed._collectives import (
     _all_gather_base,

@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ArgumentTypeError, DTypeError, GraphError, NoDataError, ShapeError
-from wend.core import _backward, _hot
-from wend.core._hot import Tensor
+from wend._engine.base.errors import (
+    ArgumentTypeError,
+    DTypeError,
+    GraphError,
+    NoDataError,
+    ShapeError,
+)
+from wend._engine.core import _backward, _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.runtime.native.launcher import maker_of
+from wend._engine.transforms.grad import GradMode
+from wend._frontend.aliasing.rebinding import assign
 from wend.distributed._transport import Array
-from wend.frontend.aliasing.rebinding import assign
-from wend.runtime.native.launcher import maker_of
-from wend.transforms.grad import GradMode
 
 __all__ = [
     "blank",
@@ -51,7 +57,7 @@ def check_tensor(name: str, parameter: str, tensor: Any) -> None:
 
 
 def _strided() -> Any:
-    from wend.frontend.formats import strided
+    from wend._frontend.formats import strided
 
     return strided
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ArgumentError, ShapeError
-from wend.core._hot import Tensor
-from wend.core.provenance import user_level
+from wend._engine.base.errors import ArgumentError, ShapeError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.provenance import user_level
+from wend._frontend.autograd.grad_modes import no_grad
 from wend.distributed._arrays import (
     blank,
     check_list,
@@ -30,7 +31,6 @@ from wend.distributed._group import ProcessGroup, resolve
 from wend.distributed._reduction import Line, RedOpType, ReduceOp, Reduction, reduction_of
 from wend.distributed._transport import Array, Signature, Transport
 from wend.distributed._work import Done, Work
-from wend.frontend.autograd.grad_modes import no_grad
 
 __all__ = [
     "all_gather",

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wend.base.errors import GraphError, WendError
-from wend.core.provenance import Site, user_site
+from wend._engine.base.errors import GraphError, WendError
+from wend._engine.core.provenance import Site, user_site
 from wend.distributed._faults import CollectiveMismatch
 from wend.distributed._transport import Array, Greeting, Request, Signature, Transport, title_of
 from wend.distributed._work import Work

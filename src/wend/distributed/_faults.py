@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wend.base.errors import WendError
+from wend._engine.base.errors import WendError
 
 __all__ = [
     "CollectiveMismatch",

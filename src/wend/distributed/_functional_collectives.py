@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import ArgumentError, ShapeError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.errors import ArgumentError, ShapeError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
 from wend.distributed import _collectives as plain
 from wend.distributed._group import ProcessGroup, resolve, state
 from wend.distributed._messages import P2POp, batch_isend_irecv, irecv, isend

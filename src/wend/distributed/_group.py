@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.distributed._engine import Channel
 from wend.distributed._faults import NoProcessGroup
 from wend.distributed._transport import Transport

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core._hot import Tensor
-from wend.core.provenance import user_site
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.provenance import user_site
 from wend.distributed._arrays import blank, check_tensor, describe, read, write
 from wend.distributed._collectives import member, place_in
 from wend.distributed._group import ProcessGroup, resolve

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ModuleNotAvailable
+from wend._engine.base.errors import ModuleNotAvailable
 from wend.distributed._faults import DistBackendError
 from wend.distributed._transport import Array, Request, Transport
 from wend.distributed.launcher import _rank

@@ -14,19 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from wend.base import dtypes
-from wend.base.dtypes import DType
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.base.shapes import Size
-from wend.core import _hot, _types
-from wend.core._hot import Tensor
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.shapes import Size
+from wend._engine.core import _hot, _types
+from wend._engine.core._hot import Tensor
+from wend._frontend import creation
 from wend.distributed._arrays import read
 from wend.distributed._collectives import member, place_in
 from wend.distributed._engine import gather_bytes
 from wend.distributed._group import ProcessGroup, resolve
 from wend.distributed._messages import irecv, send
 from wend.distributed._transport import Transport
-from wend.frontend import creation
 
 __all__ = [
     "all_gather_object",

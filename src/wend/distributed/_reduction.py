@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wend.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType
-from wend.base.errors import ArgumentError, ArgumentTypeError, DTypeError
+from wend._engine.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, DTypeError
 from wend.distributed._arrays import room
 from wend.distributed._transport import Array, Gathered, Transport
 

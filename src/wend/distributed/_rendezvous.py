@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlparse
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 
 __all__ = ["Place", "asked_for", "local_rank"]
 

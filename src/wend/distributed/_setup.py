@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
-from wend.core.provenance import user_level
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
+from wend._engine.core.provenance import user_level
 from wend.distributed._engine import Channel
 from wend.distributed._faults import NoProcessGroup
 from wend.distributed._group import (

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ArgumentError, ShapeError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError, ShapeError
+from wend._engine.core._hot import Tensor
 from wend.distributed import _collectives
 from wend.distributed._arrays import check_list
 from wend.distributed._collectives import all_gather, all_reduce, alone, barrier, member

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.distributed._engine import Channel
 from wend.distributed._group import (
     DEFAULT_TIMEOUT,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from wend.base.errors import WendError
-from wend.core.provenance import Site
+from wend._engine.base.errors import WendError
+from wend._engine.core.provenance import Site
 from wend.distributed._faults import DistBackendError
 from wend.distributed._transport import Signature, title_of
 

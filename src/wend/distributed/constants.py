@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import IntEnum
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.distributed._group import DEFAULT_TIMEOUT as default_pg_timeout
 
 __all__ = [

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.base.devices import device, usable
-from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
-from wend.base.shapes import Size
-from wend.core._hot import Tensor
+from wend._engine.base.devices import device, usable
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import Tensor
+from wend._frontend import creation
 from wend.distributed._group import ProcessGroup, resolve, state
 from wend.distributed._setup import init_process_group
 from wend.distributed._subgroups import new_group
-from wend.frontend import creation
 
 __all__ = ["DeviceMesh", "init_device_mesh"]
 

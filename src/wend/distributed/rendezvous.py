@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlparse
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.distributed._rendezvous import asked_for
 from wend.distributed._stores.network import TCPStore
 from wend.distributed._stores.tables import FileStore, Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import NotImplementedInWend
+from wend._engine.base.errors import NotImplementedInWend
 
 __all__ = ["init_rpc", "is_available", "remote", "rpc_async", "rpc_sync", "shutdown"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
 from wend.distributions.bernoulli import Bernoulli, ContinuousBernoulli
 from wend.distributions.binomial import Binomial, Geometric, Poisson
 from wend.distributions.categorical import Categorical, OneHotCategorical

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
-from wend.base.errors import ArgumentError
-from wend.base.shapes import Size
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.errors import ArgumentError
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
 from wend.distributions import constraints
 from wend.distributions.utils import lazy_property, sum_rightmost
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.autograd.backward import no_grad
+from wend._frontend.creation import arange
+from wend._frontend.random import bernoulli, rand
 from wend.distributions import constraints
 from wend.distributions.distribution import ExponentialFamily
 from wend.distributions.utils import (
@@ -17,9 +20,6 @@ from wend.distributions.utils import (
     logits_to_probs,
     probs_to_logits,
 )
-from wend.frontend.autograd.backward import no_grad
-from wend.frontend.creation import arange
-from wend.frontend.random import bernoulli, rand
 
 __all__ = ["Bernoulli", "ContinuousBernoulli"]
 

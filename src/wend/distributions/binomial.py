@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from wend.base.dtypes import finfo
-from wend.base.errors import ArgumentError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.dtypes import finfo
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.autograd.backward import no_grad
+from wend._frontend.creation import arange
+from wend._frontend.random import binomial, poisson, rand
 from wend.distributions import constraints
 from wend.distributions.categorical import Categorical
 from wend.distributions.distribution import Distribution, ExponentialFamily
@@ -19,9 +22,6 @@ from wend.distributions.utils import (
     logits_to_probs,
     probs_to_logits,
 )
-from wend.frontend.autograd.backward import no_grad
-from wend.frontend.creation import arange
-from wend.frontend.random import binomial, poisson, rand
 
 __all__ = ["Binomial", "Geometric", "Multinomial", "NegativeBinomial", "Poisson"]
 

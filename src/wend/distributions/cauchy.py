@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from wend.base.dtypes import finfo
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.dtypes import finfo
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.autograd.backward import no_grad
+from wend._frontend.random import rand, von_mises
 from wend.distributions import constraints
 from wend.distributions.distribution import Distribution
 from wend.distributions.transformed_distribution import TransformedDistribution
 from wend.distributions.transforms import AbsTransform, AffineTransform, ExpTransform
 from wend.distributions.uniform import Uniform
 from wend.distributions.utils import broadcast_all, euler_constant, nan_like
-from wend.frontend.autograd.backward import no_grad
-from wend.frontend.random import rand, von_mises
 
 __all__ = ["Cauchy", "Gumbel", "HalfCauchy", "Laplace", "VonMises"]
 

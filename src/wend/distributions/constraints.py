@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend.base.dtypes import finfo
-from wend.base.errors import ArgumentError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.dtypes import finfo
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend import linalg
 from wend.distributions.utils import all_rightmost
-from wend.frontend import linalg
 
 __all__ = [
     "Constraint",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from wend.base.errors import ArgumentError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.random import _sample_dirichlet
 from wend.distributions import constraints
 from wend.distributions.distribution import ExponentialFamily
 from wend.distributions.transformed_distribution import TransformedDistribution
 from wend.distributions.transforms import AffineTransform, PowerTransform
 from wend.distributions.uniform import Uniform
 from wend.distributions.utils import broadcast_all, euler_constant
-from wend.frontend.random import _sample_dirichlet
 
 __all__ = ["Beta", "Dirichlet", "Kumaraswamy"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from wend.base.errors import ArgumentError
-from wend.base.shapes import Size
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.errors import ArgumentError
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.autograd.backward import enable_grad, grad, no_grad
 from wend.distributions.constraints import is_dependent
 from wend.distributions.utils import lazy_property, sum_rightmost
-from wend.frontend.autograd.backward import enable_grad, grad, no_grad
 
 __all__ = ["Distribution", "ExponentialFamily"]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from wend.base.dtypes import finfo
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.dtypes import finfo
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.creation import tensor
+from wend._frontend.random import _standard_gamma, rand
 from wend.distributions import constraints
 from wend.distributions.distribution import ExponentialFamily
 from wend.distributions.transformed_distribution import TransformedDistribution
 from wend.distributions.transforms import PowerTransform
 from wend.distributions.utils import broadcast_all
-from wend.frontend.creation import tensor
-from wend.frontend.random import _standard_gamma, rand
 
 __all__ = ["Chi2", "Exponential", "Gamma", "InverseGamma"]
 

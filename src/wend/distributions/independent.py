@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from wend.base.errors import ArgumentError
-from wend.base.shapes import Size
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.errors import ArgumentError
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.autograd.backward import no_grad
 from wend.distributions import constraints
 from wend.distributions.categorical import Categorical
 from wend.distributions.distribution import Distribution
 from wend.distributions.utils import sum_rightmost
-from wend.frontend.autograd.backward import no_grad
 
 __all__ = ["Independent", "MixtureSameFamily"]
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from wend.core._hot import Tensor
+from wend._engine.core._hot import Tensor
 from wend.distributions.distribution import Distribution
 
 __all__ = ["kl_divergence", "register_kl"]

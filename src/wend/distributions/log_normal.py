@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from wend.base.shapes import Size
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
 from wend.distributions import constraints
 from wend.distributions.normal import Normal
 from wend.distributions.transformed_distribution import TransformedDistribution

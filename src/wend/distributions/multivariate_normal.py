@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from wend.base.errors import ArgumentError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.core.symbolic import broadcast_shapes
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.core.symbolic import broadcast_shapes
+from wend._frontend import linalg
+from wend._frontend.creation import eye
 from wend.distributions import constraints
 from wend.distributions.distribution import Distribution
 from wend.distributions.utils import lazy_property, standard_normal
-from wend.frontend import linalg
-from wend.frontend.creation import eye
 
 __all__ = ["LowRankMultivariateNormal", "MultivariateNormal"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
 from wend.distributions import constraints
 from wend.distributions.distribution import ExponentialFamily
 from wend.distributions.utils import broadcast_all, standard_normal

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.random import rand
 from wend.distributions import constraints
 from wend.distributions.distribution import Distribution
 from wend.distributions.gamma import Exponential
 from wend.distributions.transformed_distribution import TransformedDistribution
 from wend.distributions.transforms import AffineTransform, ExpTransform, PowerTransform
 from wend.distributions.utils import broadcast_all, euler_constant
-from wend.frontend.random import rand
 
 __all__ = ["GeneralizedPareto", "Pareto", "Weibull"]
 

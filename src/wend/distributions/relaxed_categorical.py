@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.random import rand
 from wend.distributions import constraints
 from wend.distributions.categorical import Categorical
 from wend.distributions.distribution import Distribution
@@ -24,7 +25,6 @@ from wend.distributions.utils import (
     logits_to_probs,
     probs_to_logits,
 )
-from wend.frontend.random import rand
 
 __all__ = [
     "ExpRelaxedCategorical",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.base.dtypes import finfo
-from wend.base.errors import ArgumentError
-from wend.base.shapes import Size
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.core.symbolic import broadcast_shapes
+from wend._engine.base.dtypes import finfo
+from wend._engine.base.errors import ArgumentError
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.core.symbolic import broadcast_shapes
+from wend._frontend import linalg
+from wend._frontend.creation import arange, eye
 from wend.distributions import constraints
 from wend.distributions._transform import (
     CatTransform,
@@ -30,8 +32,6 @@ from wend.distributions.utils import (
     tril_matrix_to_vec,
     vec_to_tril_matrix,
 )
-from wend.frontend import linalg
-from wend.frontend.creation import arange, eye
 
 __all__ = [
     "AbsTransform",

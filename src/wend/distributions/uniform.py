@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.random import rand
 from wend.distributions import constraints
 from wend.distributions.distribution import Distribution
 from wend.distributions.utils import broadcast_all, nan_like
-from wend.frontend.random import rand
 
 __all__ = ["Uniform"]
 

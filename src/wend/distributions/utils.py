@@ -6,13 +6,13 @@ from collections.abc import Callable
 from functools import update_wrapper
 from typing import Any
 
-from wend.base.dtypes import finfo, int64
-from wend.base.errors import ArgumentError
-from wend.core._hot import Tensor, has_override
-from wend.core.primitive import ops
-from wend.frontend.autograd.backward import enable_grad
-from wend.frontend.creation import tensor
-from wend.frontend.random import randn
+from wend._engine.base.dtypes import finfo, int64
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core._hot import Tensor, has_override
+from wend._engine.core.primitive import ops
+from wend._frontend.autograd.backward import enable_grad
+from wend._frontend.creation import tensor
+from wend._frontend.random import randn
 
 __all__ = [
     "broadcast_all",

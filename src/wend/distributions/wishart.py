@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any, ClassVar
 
-from wend.base.dtypes import finfo
-from wend.base.errors import ArgumentError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.core.symbolic import broadcast_shapes
+from wend._engine.base.dtypes import finfo
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.core.symbolic import broadcast_shapes
+from wend._frontend import linalg
+from wend._frontend.autograd.backward import no_grad
+from wend._frontend.creation import arange, tensor
 from wend.distributions import constraints
 from wend.distributions.dirichlet import Beta
 from wend.distributions.distribution import Distribution, ExponentialFamily
@@ -22,9 +25,6 @@ from wend.distributions.multivariate_normal import (
     squared,
 )
 from wend.distributions.utils import broadcast_all, standard_normal
-from wend.frontend import linalg
-from wend.frontend.autograd.backward import no_grad
-from wend.frontend.creation import arange, tensor
 
 __all__ = ["LKJCholesky", "Wishart"]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from wend.base.lazy_modules import load_when_named
+from wend._engine.base.lazy_modules import load_when_named
 from wend.export._dims import Dim, dims
 from wend.export._examples import AdditionalInputs, ShapesCollection
 from wend.export._program import (

@@ -10,12 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from wend.core.symbolic import ARG, DIM, Expr
-from wend.export._operands import counts_of
-from wend.export._rules import check_rules
-from wend.export._strict import damaged
-from wend.export._ways import Place, Ways
-from wend.transforms.exploring.program import (
+from wend._engine.core.symbolic import ARG, DIM, Expr
+from wend._engine.transforms.exploring.program import (
     Apply,
     Compute,
     Draw,
@@ -27,6 +23,10 @@ from wend.transforms.exploring.program import (
     Stretch,
     number_category,
 )
+from wend.export._operands import counts_of
+from wend.export._rules import check_rules
+from wend.export._strict import damaged
+from wend.export._ways import Place, Ways
 
 __all__ = ["check_dims", "check_graph"]
 

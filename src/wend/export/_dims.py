@@ -6,9 +6,9 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core._hot import Tensor
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core._hot import Tensor
 
 __all__ = ["Dim", "Hint", "dims", "free_extents", "named_dims"]
 

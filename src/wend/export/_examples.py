@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend.base.errors import ArgumentError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core._hot import Tensor
 from wend.export._dims import Dim
 from wend.nn.modules.module import Module
 from wend.utils import _pytree

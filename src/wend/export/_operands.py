@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.dtypes import DType
-from wend.core.signature import Param
+from wend._engine.base.dtypes import DType
+from wend._engine.core.signature import Param
 from wend.export import _strict as strict
 from wend.export._strict import damaged
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, FormatError
-from wend.core._hot import Tensor
-from wend.core.symbolic import DIM, EQ
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, FormatError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.symbolic import DIM, EQ
+from wend._engine.transforms.exploring import running, text
+from wend._engine.transforms.exploring.program import Apply, StaticGraph
 from wend.export._dims import Dim, free_extents, named_dims
 from wend.export._examples import AdditionalInputs, ShapesCollection
 from wend.export._signing import Bounds, Example, bounds_of, example_of, signature_of
 from wend.export.graph_signature import ExportGraphSignature
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter
-from wend.transforms.exploring import running, text
-from wend.transforms.exploring.program import Apply, StaticGraph
 
 __all__ = [
     "ExportedProgram",
@@ -282,7 +282,7 @@ def export(
     user's line and the remedy, where the function has no static graph.
     """
     # Loading a program needs no explorer.
-    from wend.frontend.static.explored import explored
+    from wend._frontend.static.explored import explored
 
     kwargs = dict(kwargs or {})
     if isinstance(args, Tensor) or not isinstance(args, (tuple, list)):

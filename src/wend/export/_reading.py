@@ -12,20 +12,13 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 from typing import Any
 
-from wend.base.dtypes import NAMES
-from wend.base.tree import LEAF, Structure
-from wend.core._hot import Tensor
-from wend.core.primitive import REGISTRY
-from wend.core.provenance import Site
-from wend.core.symbolic import ARG, DIM, EQ, NEG, OPERATORS, Expr
-from wend.export import _strict as strict
-from wend.export._checking import check_dims, check_graph
-from wend.export._dims import Dim
-from wend.export._operands import MOST_DIMS, check_attributes, check_form
-from wend.export._program import ExportedProgram
-from wend.export._strict import damaged
-from wend.nn.parameter import Parameter
-from wend.transforms.exploring.program import (
+from wend._engine.base.dtypes import NAMES
+from wend._engine.base.tree import LEAF, Structure
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import REGISTRY
+from wend._engine.core.provenance import Site
+from wend._engine.core.symbolic import ARG, DIM, EQ, NEG, OPERATORS, Expr
+from wend._engine.transforms.exploring.program import (
     Apply,
     Captured,
     Compute,
@@ -39,6 +32,13 @@ from wend.transforms.exploring.program import (
     StaticGraph,
     Stretch,
 )
+from wend.export import _strict as strict
+from wend.export._checking import check_dims, check_graph
+from wend.export._dims import Dim
+from wend.export._operands import MOST_DIMS, check_attributes, check_form
+from wend.export._program import ExportedProgram
+from wend.export._strict import damaged
+from wend.nn.parameter import Parameter
 
 __all__ = ["KINDS", "NAMES_OF_OPCODES", "VERSION", "SavedSite", "program_of"]
 

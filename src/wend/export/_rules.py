@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.devices import CPU
-from wend.core import _types
-from wend.core.symbolic import evaluate
+from wend._engine.base.devices import CPU
+from wend._engine.core import _types
+from wend._engine.core.symbolic import evaluate
+from wend._engine.transforms.exploring.program import (
+    Apply,
+    Compute,
+    Draw,
+    Info,
+    StaticGraph,
+    Stretch,
+)
 from wend.export._strict import damaged
-from wend.transforms.exploring.program import Apply, Compute, Draw, Info, StaticGraph, Stretch
 
 __all__ = ["check_rules"]
 

@@ -11,16 +11,12 @@ import os
 from collections.abc import Mapping
 from typing import IO, Any
 
-from wend.base.dtypes import DType
-from wend.base.errors import FormatError
-from wend.base.tree import Structure
-from wend.core._hot import Tensor
-from wend.core.symbolic import ARG, DIM, NEG, Expr
-from wend.export._dims import Dim
-from wend.export._program import ExportedProgram
-from wend.export._reading import KINDS, NAMES_OF_OPCODES, VERSION, program_of
-from wend.serialization import CheckpointError, safetensors
-from wend.transforms.exploring.program import (
+from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import FormatError
+from wend._engine.base.tree import Structure
+from wend._engine.core._hot import Tensor
+from wend._engine.core.symbolic import ARG, DIM, NEG, Expr
+from wend._engine.transforms.exploring.program import (
     Apply,
     Compute,
     Draw,
@@ -32,6 +28,10 @@ from wend.transforms.exploring.program import (
     StaticGraph,
     Stretch,
 )
+from wend.export._dims import Dim
+from wend.export._program import ExportedProgram
+from wend.export._reading import KINDS, NAMES_OF_OPCODES, VERSION, program_of
+from wend.serialization import CheckpointError, safetensors
 
 __all__ = ["load", "save"]
 

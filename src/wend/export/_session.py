@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, ArgumentTypeError, FormatError, GraphError
-from wend.core import _hot
-from wend.core._hot import Tensor, Value
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, FormatError, GraphError
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor, Value
+from wend._engine.transforms.exploring.program import Give, StaticGraph
+from wend._frontend.autograd.grad_modes import no_grad
+from wend._frontend.static.graph_runner import GraphRunner, copied, fed_value, is_array
 from wend.export import _session_files as files
 from wend.export._program import ExportedProgram, GraphText, check_inputs, export
-from wend.frontend.autograd.grad_modes import no_grad
-from wend.frontend.static.graph_runner import GraphRunner, copied, fed_value, is_array
-from wend.transforms.exploring.program import Give, StaticGraph
 
 __all__ = ["Session", "load_session", "session"]
 

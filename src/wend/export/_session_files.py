@@ -13,17 +13,17 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from wend.base.dtypes import uint8
-from wend.base.errors import FormatError
-from wend.compiler.llvm_ir.offered_objects import Offer, signatures_of
-from wend.compiler.llvm_ir.user_key import user_key
-from wend.core import _hot
-from wend.core._hot import Tensor
+from wend._engine.base.dtypes import uint8
+from wend._engine.base.errors import FormatError
+from wend._engine.compiler.llvm_ir.offered_objects import Offer, signatures_of
+from wend._engine.compiler.llvm_ir.user_key import user_key
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._frontend.creation import frombuffer
+from wend._frontend.static.graph_runner import GraphRunner
 from wend.export import _saving
 from wend.export import _strict as strict
 from wend.export._program import ExportedProgram
-from wend.frontend.creation import frombuffer
-from wend.frontend.static.graph_runner import GraphRunner
 
 __all__ = ["SavedKernels", "compiled_parts", "read", "write"]
 
@@ -47,7 +47,7 @@ class SavedKernels:
         """Where the kernels come from, as text."""
         if self.offer is None:
             return self.reason
-        from wend.compiler.llvm_ir import jit
+        from wend._engine.compiler.llvm_ir import jit
 
         made_for, here = self.made_for, jit.description()
         count = f"{len(self.offer.objects)} kernels came with the file"
@@ -65,7 +65,7 @@ class SavedKernels:
 
 def compiled_parts(runner: GraphRunner) -> list[Any]:
     """Return the compiled plans of all parts, made if need be."""
-    from wend.compiler.llvm_ir import jit
+    from wend._engine.compiler.llvm_ir import jit
 
     plans = [function.plan for function in runner.functions()]
     plans = [plan for plan in plans if hasattr(plan, "advance")]
@@ -93,8 +93,8 @@ def write(
     more: dict[str, Tensor] = {}
     secret = user_key() if plans else None
     if secret is not None:
-        from wend.compiler.llvm_ir import jit
-        from wend.runtime.compiled.plan import kernel_texts
+        from wend._engine.compiler.llvm_ir import jit
+        from wend._engine.runtime.compiled.plan import kernel_texts
 
         texts = {t: n for plan in plans for t, n in kernel_texts(plan.recipe).items()}
         packed = {k: zlib.compress(x) for k, x in jit.objects_of(texts, offer).items()}

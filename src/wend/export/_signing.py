@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from wend._engine.transforms.exploring.program import Apply, Give, StaticGraph, number_category
 from wend.export._dims import Dim
 from wend.export.graph_signature import (
     ConstantArgument,
@@ -21,7 +22,6 @@ from wend.export.graph_signature import (
     TensorArgument,
 )
 from wend.nn.modules.module import Module
-from wend.transforms.exploring.program import Apply, Give, StaticGraph, number_category
 from wend.utils import _pytree
 
 __all__ = ["Bounds", "Example", "bounds_of", "example_of", "signature_of"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wend.base.errors import FormatError
+from wend._engine.base.errors import FormatError
 
 __all__ = ["check_depth", "damaged", "flag", "parsed", "row", "rows", "table", "text", "whole"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from wend._engine.transforms.exploring.program import Go, StaticGraph
 from wend.export._strict import damaged
-from wend.transforms.exploring.program import Go, StaticGraph
 
 __all__ = ["Place", "Ways"]
 

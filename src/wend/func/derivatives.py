@@ -11,15 +11,15 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.core import _hot
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.transforms.ancestry import depends_on_others
-from wend.transforms.grad import GradMode
-from wend.transforms.levels import Level, current_level
-from wend.transforms.pullback import gradients, many_gradients
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.transforms.ancestry import depends_on_others
+from wend._engine.transforms.grad import GradMode
+from wend._engine.transforms.levels import Level, current_level
+from wend._engine.transforms.pullback import gradients, many_gradients
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "vjp"]
 

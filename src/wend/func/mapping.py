@@ -6,16 +6,16 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from wend.base import random_state, tree
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.base.random_state import RandomState
-from wend.base.shapes import normalize_dim
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.batching.batched import run_calls, streams
+from wend._engine.base import random_state, tree
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.base.random_state import RandomState
+from wend._engine.base.shapes import normalize_dim
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.transforms.batch import with_batch_axis
+from wend._engine.transforms.levels import DRAWS, RANDOMNESS, ValueNeeded, run_mapped
+from wend._frontend.batching.batched import run_calls, streams
 from wend.nested.tensor import nest
-from wend.transforms.batch import with_batch_axis
-from wend.transforms.levels import DRAWS, RANDOMNESS, ValueNeeded, run_mapped
 
 __all__ = ["vmap"]
 

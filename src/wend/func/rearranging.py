@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
 
 __all__ = ["rearrange"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.core._hot import Tensor
+from wend._engine.core._hot import Tensor
+from wend._engine.transforms.levels import behind
 from wend.nn.modules.batchnorm import _BatchNorm
-from wend.transforms.levels import behind
 
 __all__ = ["debug_unwrap", "replace_all_batch_norm_modules_"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wend.base.errors import ArgumentError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
 
 __all__ = ["stack_module_state"]
 

@@ -1,6 +1,6 @@
 """torch.fx: the calls of a module as a graph that can be read, interpreted and copied."""
 
-from wend.base.lazy_modules import load_when_named
+from wend._engine.base.lazy_modules import load_when_named
 from wend.fx import operator_schemas, passes
 from wend.fx._symbolic_trace import PH, Tracer, symbolic_trace, wrap
 from wend.fx.graph import Graph

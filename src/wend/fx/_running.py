@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.fx.graph import Graph
 from wend.fx.node import Node, map_arg
 from wend.nn.modules.module import Module

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wend.base.errors import ArgumentError, NotImplementedInWend
-from wend.core._hot import Tensor
-from wend.core.provenance import current_site
+from wend._engine.base.errors import ArgumentError, NotImplementedInWend
+from wend._engine.core._hot import Tensor
+from wend._engine.core.provenance import current_site
 from wend.fx import proxy
 from wend.fx.graph import Graph
 from wend.fx.graph_module import GraphModule

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from wend.base.errors import ArgumentError, ExecutionError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError, ExecutionError
+from wend._engine.core._hot import Tensor
 from wend.fx.node import Node, Target, _text, map_aggregate, map_arg, refuse_edit, target_text
 
 __all__ = ["Graph", "PythonCode"]

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from wend.base.errors import NotImplementedInWend
+from wend._engine.base.errors import NotImplementedInWend
 
 __all__ = [
     "Argument",

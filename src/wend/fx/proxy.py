@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from wend.base.errors import ArgumentError
-from wend.core.provenance import current_site
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core.provenance import current_site
 from wend.fx.node import Node, map_aggregate
 
 __all__ = ["Attribute", "Proxy", "TraceError"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from wend.frontend.platform import itself as _itself
-from wend.frontend.platform import jit_marker as _marker
+from wend._frontend.platform import itself as _itself
+from wend._frontend.platform import jit_marker as _marker
 from wend.jit._script import (
     Attribute,
     CompilationUnit,

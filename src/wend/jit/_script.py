@@ -23,17 +23,17 @@ import zipfile
 from collections.abc import Callable, Mapping
 from typing import IO, Any, NamedTuple
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, FormatError, GraphError, NotImplementedInWend
-from wend.core import _hot
-from wend.core._hot import Tensor
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, FormatError, GraphError, NotImplementedInWend
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.transforms.exploring.program import Apply
 from wend.export import ExportedProgram
 from wend.export import export as explore
 from wend.export import load as load_program
 from wend.export import save as save_program
 from wend.export._program import ProgramModule
 from wend.nn.modules.module import Module
-from wend.transforms.exploring.program import Apply
 
 __all__ = [
     "Attribute",
@@ -226,7 +226,7 @@ class _Blank:
 
     def tensor(self) -> Tensor:
         """A tensor of the type: ones, as many programs divide."""
-        from wend.frontend.creation import ones
+        from wend._frontend.creation import ones
 
         return ones(tuple(self.type.shape), dtype=self.type.dtype)
 

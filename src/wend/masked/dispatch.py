@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.frontend.methods import DisableTorchFunctionSubclass
-from wend.frontend.toolkit import Tensor, ones_like, ops
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._frontend.methods import DisableTorchFunctionSubclass
+from wend._frontend.toolkit import Tensor, ones_like, ops
 from wend.masked import reductions, scans
 from wend.masked.tensor import _ASKED, MaskedTensor, as_masked_tensor, wrapped
 

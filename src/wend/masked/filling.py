@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from typing import Any, ParamSpec, cast
 
-from wend.base.dtypes import FLOAT, INT, DType, iinfo, int64
-from wend.base.shapes import normalize_dims
-from wend.frontend.toolkit import Tensor, get_default_dtype, ops
+from wend._engine.base.dtypes import FLOAT, INT, DType, iinfo, int64
+from wend._engine.base.shapes import normalize_dims
+from wend._frontend.toolkit import Tensor, get_default_dtype, ops
 
 P = ParamSpec("P")
 

@@ -6,8 +6,8 @@ import builtins
 import math
 from typing import Any
 
-from wend.base.dtypes import FLOAT
-from wend.frontend.toolkit import Tensor, get_default_dtype, int64, ops
+from wend._engine.base.dtypes import FLOAT
+from wend._frontend.toolkit import Tensor, get_default_dtype, int64, ops
 from wend.masked.filling import (
     dims_of,
     filled,

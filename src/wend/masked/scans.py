@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ops
+from wend._frontend.toolkit import Tensor, ops
 from wend.masked.filling import filled
 from wend.masked.reductions import norm
 

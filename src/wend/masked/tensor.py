@@ -10,11 +10,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.dtypes import bool_, float16, float32, float64, int8, int16, int32, int64
-from wend.base.errors import ArgumentError, ArgumentTypeError, NotImplementedInWend
-from wend.frontend.formats import strided
-from wend.frontend.methods import DisableTorchFunctionSubclass
-from wend.frontend.toolkit import Tensor, ops
+from wend._engine.base.dtypes import bool_, float16, float32, float64, int8, int16, int32, int64
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, NotImplementedInWend
+from wend._frontend.formats import strided
+from wend._frontend.methods import DisableTorchFunctionSubclass
+from wend._frontend.toolkit import Tensor, ops
 
 __all__ = ["MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wend.frontend import platform as _platform
-from wend.frontend.platform import device_count, is_available
+from wend._frontend import platform as _platform
+from wend._frontend.platform import device_count, is_available
 
 manual_seed = seed = _platform.nothing
 synchronize = empty_cache = get_rng_state = set_rng_state = _platform.refuse

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, ShapeError
-from wend.base.shapes import normalize_dim
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend import creation
-from wend.frontend.formats import jagged, strided
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ShapeError
+from wend._engine.base.shapes import normalize_dim
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend import creation
+from wend._frontend.formats import jagged, strided
 from wend.nested.tensor import NestedTensor, Packed, nest, nest_packed
 
 __all__ = [

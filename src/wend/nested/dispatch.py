@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, ArgumentTypeError, WendError
-from wend.core import _hot, _types
-from wend.core._hot import OpFunction, Tensor
-from wend.core.primitive import ops
-from wend.core.signature import Binder, Param
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, WendError
+from wend._engine.core import _hot, _types
+from wend._engine.core._hot import OpFunction, Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.core.signature import Binder, Param
 from wend.nested.tensor import NestedTensor, Packed, nest, nest_packed
 
 __all__ = ["dispatch"]

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from wend.base.errors import ArgumentError, GraphError, ShapeError
-from wend.base.shapes import Size, normalize_dim
-from wend.core import _hot, _types
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.creation import tensor
-from wend.frontend.formats import strided
+from wend._engine.base.errors import ArgumentError, GraphError, ShapeError
+from wend._engine.base.shapes import Size, normalize_dim
+from wend._engine.core import _hot, _types
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.creation import tensor
+from wend._frontend.formats import strided
 
 __all__ = ["NestedTensor", "Packed", "RaggedSize", "nest"]
 

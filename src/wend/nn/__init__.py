@@ -1,7 +1,7 @@
 # ruff: noqa: F401, F403
 """Modules, parameters, layers and losses; `functional`, `init` and `utils` beside them."""
 
-from wend.base.lazy_modules import load_when_named
+from wend._engine.base.lazy_modules import load_when_named
 from wend.nn import functional, init, modules, parallel, parameter, utils
 from wend.nn.modules import *
 from wend.nn.modules.utils import factory_kwargs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.autograd.backward import grad
-from wend.frontend.toolkit import Tensor, enable_grad, ops
+from wend._frontend.autograd.backward import grad
+from wend._frontend.toolkit import Tensor, enable_grad, ops
 from wend.nn import functional as F
 
 __all__ = [

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, no_grad, ops
-from wend.frontend.toolkit import eye as _identity
+from wend._frontend.toolkit import Tensor, no_grad, ops
+from wend._frontend.toolkit import eye as _identity
 
 __all__ = [
     "calculate_gain",

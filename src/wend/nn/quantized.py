@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.core.primitive import ops
+from wend._engine.core.primitive import ops
 from wend.nn.modules.module import Module
 
 __all__ = ["FloatFunctional"]

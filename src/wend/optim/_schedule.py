@@ -7,7 +7,7 @@ import weakref
 from functools import wraps
 from typing import Any
 
-from wend.frontend.toolkit import Tensor
+from wend._frontend.toolkit import Tensor
 from wend.optim.optimizer import Optimizer
 
 EPOCH_WARNING = (

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from wend.frontend.toolkit import (
+from wend._frontend.toolkit import (
     NotImplementedInWend,
     Tensor,
     assign,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.dtypes import finfo
-from wend.frontend.toolkit import Tensor, full_beside, ops
+from wend._engine.base.dtypes import finfo
+from wend._frontend.toolkit import Tensor, full_beside, ops
 from wend.optim._stepping import check_range, number, take
 from wend.optim.optimizer import Optimizer
 

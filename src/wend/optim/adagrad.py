@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import GraphError
-from wend.frontend.toolkit import Tensor, ops
+from wend._engine.base.errors import GraphError
+from wend._frontend.toolkit import Tensor, ops
 from wend.optim._stepping import check, check_modes, decay_of, filled_for, number, take
 from wend.optim.optimizer import Optimizer
 

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.errors import GraphError
-from wend.frontend.toolkit import Tensor, ops
+from wend._engine.base.errors import GraphError
+from wend._engine.transforms.hooks import made_of_parts
+from wend._frontend.toolkit import Tensor, ops
 from wend.optim._stepping import (
     check,
     check_betas,
@@ -18,7 +19,6 @@ from wend.optim._stepping import (
     zeros_for,
 )
 from wend.optim.optimizer import Optimizer
-from wend.transforms.hooks import made_of_parts
 
 __all__ = ["Adam", "SparseAdam"]
 

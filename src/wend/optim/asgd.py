@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ops
+from wend._frontend.toolkit import Tensor, ops
 from wend.optim._stepping import (
     as_counter,
     check,

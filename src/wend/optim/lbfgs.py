@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, enable_grad, full_beside, no_grad, ops
+from wend._frontend.toolkit import Tensor, enable_grad, full_beside, no_grad, ops
 from wend.optim._stepping import check, number
 from wend.optim.optimizer import Optimizer
 

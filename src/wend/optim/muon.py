@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ops
+from wend._frontend.toolkit import Tensor, ops
 from wend.optim._stepping import check_range, number, take, zeros_for
 from wend.optim.optimizer import Optimizer
 

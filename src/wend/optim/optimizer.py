@@ -11,13 +11,13 @@ from copy import deepcopy
 from itertools import chain
 from typing import Any
 
-from wend.base.errors import ArgumentError, GraphError
-from wend.base.interrupts import is_interrupt
-from wend.core._hot import current_trace
-from wend.core._types import off_mode
-from wend.core.holdings import NAMERS
-from wend.core.provenance import one_site
-from wend.core.whole import (
+from wend._engine.base.errors import ArgumentError, GraphError
+from wend._engine.base.interrupts import is_interrupt
+from wend._engine.core._hot import current_trace
+from wend._engine.core._types import off_mode
+from wend._engine.core.holdings import NAMERS
+from wend._engine.core.provenance import one_site
+from wend._engine.core.whole import (
     Headroom,
     cuts_short,
     is_undone,
@@ -26,12 +26,12 @@ from wend.core.whole import (
     position,
     take_back,
 )
-from wend.frontend.toolkit import Tensor, enable_grad, no_grad, synchronize, tensor
+from wend._engine.runtime.measure.taps import SOURCES, Taps
+from wend._engine.transforms.hooks import MADE_OF_PARTS, made_of_parts
+from wend._frontend.toolkit import Tensor, enable_grad, no_grad, synchronize, tensor
 from wend.nn._base.gradients import clear_gradients
 from wend.nn._base.hooks import HookTable, RemovableHandle
 from wend.optim._stepping import counter_dtype
-from wend.runtime.measure.taps import SOURCES, Taps
-from wend.transforms.hooks import MADE_OF_PARTS, made_of_parts
 
 __all__ = [
     "Optimizer",

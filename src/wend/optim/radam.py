@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.frontend.toolkit import ops
+from wend._frontend.toolkit import ops
 from wend.optim._adam_variant import AdamVariant
 
 __all__ = ["RAdam"]

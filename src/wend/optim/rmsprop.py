@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ops
+from wend._frontend.toolkit import Tensor, ops
 from wend.optim._stepping import check, check_modes, decay_of, number, take, zeros_for
 from wend.optim.optimizer import Optimizer
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any, Literal
 
-from wend.frontend.toolkit import Tensor, int64, no_grad, tensor
+from wend._frontend.toolkit import Tensor, int64, no_grad, tensor
 from wend.nn.modules.batchnorm import _BatchNorm
 from wend.nn.modules.module import Module
 from wend.optim._schedule import LRScheduler

@@ -3,7 +3,7 @@
 from typing import Any
 
 import wend
-from wend.core.primitive import REGISTRY, RETURN_TYPES
+from wend._engine.core.primitive import REGISTRY, RETURN_TYPES
 
 __all__: list[str] = []
 

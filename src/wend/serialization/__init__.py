@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from wend.base.devices import device
+from wend._engine.base.devices import device
 from wend.serialization._errors import CheckpointError, UnsafeName
 from wend.serialization._load import get_unsafe_globals_in_checkpoint, load
 from wend.serialization._names import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pickle import UnpicklingError
 from typing import Any
 
-from wend.base.errors import FormatError
+from wend._engine.base.errors import FormatError
 
 __all__ = ["CheckpointError", "UnsafeName", "short"]
 

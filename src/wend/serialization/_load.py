@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.serialization._archive import (
     ArchiveReader,
     FileSource,

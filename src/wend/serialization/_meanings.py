@@ -9,13 +9,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from wend.base.devices import META, device
-from wend.base.dtypes import ALL, DType
-from wend.base.errors import WendError
-from wend.base.shapes import Size, is_contiguous
-from wend.core._hot import Tensor
-from wend.frontend.creation import empty_strided
-from wend.frontend.formats import (
+from wend._engine.base.devices import META, device
+from wend._engine.base.dtypes import ALL, DType
+from wend._engine.base.errors import WendError
+from wend._engine.base.shapes import Size, is_contiguous
+from wend._engine.core._hot import Tensor
+from wend._frontend.creation import empty_strided
+from wend._frontend.formats import (
     jagged,
     layout,
     sparse_bsc,
@@ -25,7 +25,7 @@ from wend.frontend.formats import (
     sparse_csr,
     strided,
 )
-from wend.frontend.parameters.parameter import Parameter
+from wend._frontend.parameters.parameter import Parameter
 from wend.serialization._errors import CheckpointError, short
 from wend.serialization._names import Meaning
 from wend.serialization._storages import STORAGE_NAMES, Allowance, StorageKind, TypedStorage

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.serialization._errors import CheckpointError, UnsafeName, short
 from wend.serialization._renaming import torch_path
 

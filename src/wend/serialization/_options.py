@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from wend.base.errors import DeviceError, NotImplementedInWend
+from wend._engine.base.errors import DeviceError, NotImplementedInWend
 
 __all__ = [
     "LoadEndianness",

@@ -8,15 +8,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import IO, Any, ClassVar
 
-from wend.base.devices import device
-from wend.base.dtypes import DType
-from wend.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
-from wend.base.shapes import Size
-from wend.core._hot import OpFunction, Tensor
-from wend.frontend.formats import layout
-from wend.frontend.interop.exchange import user_attributes
-from wend.frontend.parameters.parameter import Parameter
-from wend.frontend.removable import HookTable
+from wend._engine.base.devices import device
+from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import OpFunction, Tensor
+from wend._frontend.formats import layout
+from wend._frontend.interop.exchange import user_attributes
+from wend._frontend.parameters.parameter import Parameter
+from wend._frontend.removable import HookTable
 from wend.serialization._renaming import torch_path
 from wend.serialization._storages import STORAGE_NAMES
 from wend.serialization._tensors import StoredView, stored_view

@@ -11,11 +11,10 @@ import importlib
 import sys
 from typing import Any
 
-from wend.core._hot import OpFunction
+from wend._engine.base.modules import PRIVATE
+from wend._engine.core._hot import OpFunction
 
 __all__ = ["torch_path", "wend_object"]
-
-INNER = ("base", "core", "ops", "transforms", "compiler", "runtime", "frontend", "tools")
 
 
 def torch_path(value: Any) -> tuple[str, str] | None:
@@ -26,7 +25,7 @@ def torch_path(value: Any) -> tuple[str, str] | None:
         return _op_path(value)
     if not (module == "wend" or module.startswith("wend.")) or "." in name:
         return None
-    if module.split(".")[1:2] not in [[layer] for layer in INNER]:
+    if not PRIVATE.intersection(module.split(".")[1:2]):
         return "torch" + module[len("wend") :], name
     for public in sorted(_public_modules(), key=lambda path: (_distance(path, module), path)):
         if getattr(sys.modules[public], name, None) is value:
@@ -45,7 +44,9 @@ def _op_path(op: OpFunction) -> tuple[str, str] | None:
 
 def _public_modules() -> list[str]:
     loaded = [path for path in list(sys.modules) if path == "wend" or path.startswith("wend.")]
-    return [path for path in loaded if not path.startswith(tuple(f"wend.{i}" for i in INNER))]
+    return [
+        path for path in loaded if not path.startswith(tuple(f"wend.{name}" for name in PRIVATE))
+    ]
 
 
 def _distance(public: str, module: str) -> int:

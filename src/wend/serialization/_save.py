@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.serialization._archive import ArchiveWriter
 from wend.serialization._legacy import write_legacy
 from wend.serialization._pickler import checkpoint_pickler

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.devices import CPU, META, device
-from wend.base.dtypes import NAMES, DType
-from wend.base.errors import ArgumentTypeError, DeviceError
+from wend._engine.base.devices import CPU, META, device
+from wend._engine.base.dtypes import NAMES, DType
+from wend._engine.base.errors import ArgumentTypeError, DeviceError
 from wend.serialization._archive import ArchiveReader
 from wend.serialization._errors import CheckpointError, short
 

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wend.base.devices import CPU
-from wend.base.dtypes import DType, from_numpy
-from wend.base.shapes import contiguous_strides, is_contiguous
-from wend.core import _hot, _types
-from wend.core._hot import Alias, Tensor
-from wend.core.primitive import ops
-from wend.frontend.aliasing.versions import storage_of
-from wend.frontend.strides import layout_of
+from wend._engine.base.devices import CPU
+from wend._engine.base.dtypes import DType, from_numpy
+from wend._engine.base.shapes import contiguous_strides, is_contiguous
+from wend._engine.core import _hot, _types
+from wend._engine.core._hot import Alias, Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.aliasing.versions import storage_of
+from wend._frontend.strides import layout_of
 
 __all__ = ["StoredView", "conjugated", "stored_view", "tensor_from_array", "view_of"]
 

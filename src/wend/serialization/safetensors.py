@@ -17,11 +17,11 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from wend.base.devices import placement
-from wend.base.dtypes import NAMES, DType
-from wend.base.errors import ArgumentTypeError
-from wend.core import _hot
-from wend.core._hot import Tensor
+from wend._engine.base.devices import placement
+from wend._engine.base.dtypes import NAMES, DType
+from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
 from wend.serialization._archive import CHUNK, FileSource
 from wend.serialization._errors import CheckpointError, short
 from wend.serialization._save import atomic_file

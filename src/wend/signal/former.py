@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.devices import CPU
-from wend.base.dtypes import FLOAT, float64, get_default_dtype
-from wend.base.errors import DTypeError, DTypeNotImplemented, ValueRefused
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.creation import Options, checked_keywords, finished
+from wend._engine.base.devices import CPU
+from wend._engine.base.dtypes import FLOAT, float64, get_default_dtype
+from wend._engine.base.errors import DTypeError, DTypeNotImplemented, ValueRefused
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.creation import Options, checked_keywords, finished
 from wend.signal import windows
 
 __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"]

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from wend.base.dtypes import float32, float64, get_default_dtype
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.creation import Options, checked_keywords, finished
-from wend.frontend.formats import is_sparse_layout
-from wend.ops.views.strided import arange
+from wend._engine.base.dtypes import float32, float64, get_default_dtype
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.ops.views.strided import arange
+from wend._frontend.creation import Options, checked_keywords, finished
+from wend._frontend.formats import is_sparse_layout
 
 __all__ = [
     "bartlett",

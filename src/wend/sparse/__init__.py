@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from wend.core._hot import Tensor
+from wend._engine.core._hot import Tensor
 from wend.sparse import elementwise as elementwise  # rules of ops
 from wend.sparse import methods as methods
 from wend.sparse import shapes as shapes

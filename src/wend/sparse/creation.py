@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.dtypes import get_default_dtype, int64
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.creation import Options, as_tensor, is_index, sizes_of
-from wend.frontend.formats import layout as Layout
-from wend.frontend.formats import (
+from wend._engine.base.dtypes import get_default_dtype, int64
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.creation import Options, as_tensor, is_index, sizes_of
+from wend._frontend.formats import layout as Layout
+from wend._frontend.formats import (
     sparse_bsc,
     sparse_bsr,
     sparse_coo,
@@ -18,8 +18,8 @@ from wend.frontend.formats import (
     sparse_csr,
     strided,
 )
-from wend.frontend.interop import places as arrays
-from wend.frontend.interop.exchange import array_of
+from wend._frontend.interop import places as arrays
+from wend._frontend.interop.exchange import array_of
 from wend.sparse.layouts import BLOCKED, COMPRESSED, Compressed, Coordinates
 from wend.sparse.tensor import (
     SparseTensor,

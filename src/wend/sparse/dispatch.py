@@ -10,14 +10,14 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from wend.base.dtypes import NAMES
-from wend.base.errors import GraphError, NotImplementedInWend
-from wend.core._hot import Tensor
-from wend.core.primitive import Composite, ops
-from wend.frontend.aliasing.rebinding import check_writable
-from wend.frontend.formats import sparse_coo
-from wend.frontend.tensor import write_out
-from wend.frontend.toolkit import assign
+from wend._engine.base.dtypes import NAMES
+from wend._engine.base.errors import GraphError, NotImplementedInWend
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import Composite, ops
+from wend._frontend.aliasing.rebinding import check_writable
+from wend._frontend.formats import sparse_coo
+from wend._frontend.tensor import write_out
+from wend._frontend.toolkit import assign
 from wend.sparse.tensor import SparseTensor, compress, merged
 
 __all__ = ["RULES", "dispatch", "rule"]

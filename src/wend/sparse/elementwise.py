@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.dtypes import promote_types
-from wend.base.errors import ArgumentError, GraphError, NotImplementedInWend, ShapeError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend import random
-from wend.frontend.creation import held, sizes_of
-from wend.frontend.interop import places as arrays
-from wend.frontend.methods import equal as dense_equal
-from wend.ops.indexing.subscript import index_put
+from wend._engine.base.dtypes import promote_types
+from wend._engine.base.errors import ArgumentError, GraphError, NotImplementedInWend, ShapeError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.ops.indexing.subscript import index_put
+from wend._frontend import random
+from wend._frontend.creation import held, sizes_of
+from wend._frontend.interop import places as arrays
+from wend._frontend.methods import equal as dense_equal
 from wend.sparse.creation import empty_of_layout
 from wend.sparse.dispatch import rule
 from wend.sparse.layouts import Coordinates

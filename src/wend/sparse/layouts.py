@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import GraphError
-from wend.core._hot import Tensor
-from wend.frontend.creation import held
-from wend.frontend.formats import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
-from wend.frontend.interop import places as arrays
-from wend.frontend.interop.exchange import array_of
+from wend._engine.base.errors import GraphError
+from wend._engine.core._hot import Tensor
+from wend._frontend.creation import held
+from wend._frontend.formats import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from wend._frontend.interop import places as arrays
+from wend._frontend.interop.exchange import array_of
 
 __all__ = ["BLOCKED", "BY_COLUMNS", "COMPRESSED", "Compressed", "Coordinates"]
 

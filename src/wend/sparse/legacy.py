@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.dtypes import NAMES, DType
-from wend.base.errors import ArgumentTypeError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.creation import sizes_of
+from wend._engine.base.dtypes import NAMES, DType
+from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.creation import sizes_of
 from wend.sparse.creation import sparse_coo_tensor
 from wend.sparse.tensor import SparseTensor, empty
 

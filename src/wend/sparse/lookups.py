@@ -12,19 +12,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.base.dtypes import int64
-from wend.core import _hot
-from wend.core._hot import Record, Segment, Tensor, Value
-from wend.core._types import off_mode
-from wend.core.primitive import ops
-from wend.frontend.creation import held
-from wend.frontend.interop import places as arrays
-from wend.frontend.interop.exchange import array_of
-from wend.runtime.batching.deferred_backward import LazyPath
-from wend.runtime.batching.split_flush import leaf_record
+from wend._engine.base.dtypes import int64
+from wend._engine.core import _hot
+from wend._engine.core._hot import Record, Segment, Tensor, Value
+from wend._engine.core._types import off_mode
+from wend._engine.core.primitive import ops
+from wend._engine.runtime.batching.deferred_backward import LazyPath
+from wend._engine.runtime.batching.split_flush import leaf_record
+from wend._engine.transforms.grad import with_grad
+from wend._frontend.creation import held
+from wend._frontend.interop import places as arrays
+from wend._frontend.interop.exchange import array_of
 from wend.sparse.layouts import Coordinates
 from wend.sparse.tensor import wrap
-from wend.transforms.grad import with_grad
 
 #: Most traces, and most shapes of `nothing`, that are kept.
 MOST_OPEN, MOST_SHAPES = 1024, 64

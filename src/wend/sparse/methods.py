@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import GraphError
-from wend.core._hot import Tensor
-from wend.frontend.formats import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from wend._engine.base.errors import GraphError
+from wend._engine.core._hot import Tensor
+from wend._frontend.formats import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from wend.sparse.creation import convert, masked
 from wend.sparse.dispatch import rule
 from wend.sparse.products import smm, sspaddmm

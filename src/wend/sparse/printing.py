@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wend.base.dtypes import bool_, get_default_dtype, int64
-from wend.core._hot import Tensor
-from wend.frontend.interop.exchange import array_of
-from wend.frontend.printing import append_facts, array_text
+from wend._engine.base.dtypes import bool_, get_default_dtype, int64
+from wend._engine.core._hot import Tensor
+from wend._frontend.interop.exchange import array_of
+from wend._frontend.printing import append_facts, array_text
 from wend.sparse.layouts import Coordinates
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import GraphError, ShapeError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.creation import held
-from wend.frontend.interop import places as arrays
-from wend.frontend.linalg.lowrank import pca_lowrank, svd_lowrank
+from wend._engine.base.errors import GraphError, ShapeError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.creation import held
+from wend._frontend.interop import places as arrays
+from wend._frontend.linalg.lowrank import pca_lowrank, svd_lowrank
 from wend.sparse.dispatch import rule
 from wend.sparse.elementwise import added
 from wend.sparse.layouts import Coordinates

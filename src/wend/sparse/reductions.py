@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import GraphError
-from wend.base.shapes import normalize_dim
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.creation import held
-from wend.frontend.interop import places as arrays
+from wend._engine.base.errors import GraphError
+from wend._engine.base.shapes import normalize_dim
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.creation import held
+from wend._frontend.interop import places as arrays
 from wend.sparse.dispatch import called, rule
 from wend.sparse.tensor import SparseTensor, coo, merged
 

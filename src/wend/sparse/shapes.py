@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import GraphError, IndexOutOfRange, NotImplementedInWend, ShapeError
-from wend.base.shapes import normalize_dim
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.creation import as_tensor, held
-from wend.frontend.interop import places as arrays
-from wend.frontend.interop.exchange import array_of
+from wend._engine.base.errors import GraphError, IndexOutOfRange, NotImplementedInWend, ShapeError
+from wend._engine.base.shapes import normalize_dim
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.creation import as_tensor, held
+from wend._frontend.interop import places as arrays
+from wend._frontend.interop.exchange import array_of
 from wend.sparse.dispatch import rule
 from wend.sparse.layouts import BLOCKED, Compressed
 from wend.sparse.tensor import SparseTensor, coo, merged, wrap

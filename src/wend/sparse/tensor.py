@@ -8,24 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wend.base.dtypes import can_cast, int64
-from wend.base.errors import (
+from wend._engine.base.dtypes import can_cast, int64
+from wend._engine.base.errors import (
     ArgumentError,
     ArgumentTypeError,
     DTypeError,
     GraphError,
     ShapeError,
 )
-from wend.core import _hot, _types
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.aliasing.rebinding import check_writable
-from wend.frontend.creation import held
-from wend.frontend.formats import sparse_coo, sparse_csr
-from wend.frontend.interop import places as arrays
-from wend.frontend.interop.exchange import array_of
-from wend.frontend.toolkit import assign, parse_to
-from wend.ops.indexing.subscript import index_put
+from wend._engine.core import _hot, _types
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.ops.indexing.subscript import index_put
+from wend._frontend.aliasing.rebinding import check_writable
+from wend._frontend.creation import held
+from wend._frontend.formats import sparse_coo, sparse_csr
+from wend._frontend.interop import places as arrays
+from wend._frontend.interop.exchange import array_of
+from wend._frontend.toolkit import assign, parse_to
 from wend.sparse.layouts import BLOCKED, BY_COLUMNS, Compressed, Coordinates, layout_of
 
 __all__ = ["SparseTensor", "coo", "wrap"]

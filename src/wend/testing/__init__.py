@@ -1,5 +1,5 @@
 """Comparing and making tensors in tests: PyTorch's `torch.testing`."""
 
-from wend.frontend.testing import assert_allclose, assert_close, make_tensor
+from wend._frontend.testing import assert_allclose, assert_close, make_tensor
 
 __all__ = ["assert_allclose", "assert_close", "make_tensor"]

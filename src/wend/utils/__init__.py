@@ -12,5 +12,5 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name == "swap_tensors":
-        return importlib.import_module("wend.frontend.swapping").swap_tensors
+        return importlib.import_module("wend._frontend.swapping").swap_tensors
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,8 +10,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from wend.base import tree as _tree
-from wend.base.shapes import Size
+from wend._engine.base import tree as _tree
+from wend._engine.base.shapes import Size
 
 __all__ = [
     "Context",

@@ -13,10 +13,10 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core import _hot, _types
-from wend.core._hot import Tensor
-from wend.frontend.autograd.grad_modes import no_grad
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core import _hot, _types
+from wend._engine.core._hot import Tensor
+from wend._frontend.autograd.grad_modes import no_grad
 
 __all__ = [
     "CheckpointError",

@@ -1,5 +1,5 @@
 """torch.utils.dlpack: memory shared with other libraries."""
 
-from wend.frontend.interop.exchange import from_dlpack, to_dlpack
+from wend._frontend.interop.exchange import from_dlpack, to_dlpack
 
 __all__ = ["from_dlpack", "to_dlpack"]

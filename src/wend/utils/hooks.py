@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from wend.frontend.removable import RemovableHandle
+from wend._frontend.removable import RemovableHandle
 from wend.nn._base.hooks import BackwardHooks
 
 __all__ = ["BackwardHook", "RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]

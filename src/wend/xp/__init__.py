@@ -11,10 +11,10 @@ import importlib
 import math
 from typing import Any
 
-from wend.base.dtypes import (
+from wend._engine.base.dtypes import (
     bool_ as bool,
 )
-from wend.base.dtypes import (
+from wend._engine.base.dtypes import (
     complex64,
     complex128,
     float32,

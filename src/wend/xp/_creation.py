@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import wend
-from wend.base import dtypes
-from wend.base.dtypes import DType
-from wend.base.errors import ValueRefused
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ValueRefused
 from wend.xp._operands import Array, functions
 
 __all__ = [

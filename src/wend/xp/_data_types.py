@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import wend
-from wend.base import dtypes
-from wend.base.devices import CPU
-from wend.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType
-from wend.base.errors import ArgumentTypeError, DTypeError, ValueRefused
+from wend._engine.base import dtypes
+from wend._engine.base.devices import CPU
+from wend._engine.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType
+from wend._engine.base.errors import ArgumentTypeError, DTypeError, ValueRefused
 from wend.xp._operands import Array, of_number
 
 __all__ = [

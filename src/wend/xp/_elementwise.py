@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import wend
-from wend.base.dtypes import FLOAT
-from wend.base.errors import DTypeError
+from wend._engine.base.dtypes import FLOAT
+from wend._engine.base.errors import DTypeError
 from wend.xp._operands import Array, converted, together
 
 __all__ = [

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import wend
-from wend.base import dtypes
-from wend.base.errors import ShapeError, ValueRefused
+from wend._engine.base import dtypes
+from wend._engine.base.errors import ShapeError, ValueRefused
 from wend.xp._operands import Array, converted, functions, together
 
 __all__ = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import wend
-from wend.base import dtypes
-from wend.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType
-from wend.base.errors import ArgumentTypeError
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType
+from wend._engine.base.errors import ArgumentTypeError
 
 Array = Any  #: a wend.Tensor
 functions: Any = wend  #: for functions that are made at run time, which types do not show

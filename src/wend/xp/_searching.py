@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import wend
-from wend.base import dtypes
-from wend.base.errors import ArgumentTypeError
+from wend._engine.base import dtypes
+from wend._engine.base.errors import ArgumentTypeError
 from wend.xp._operands import Array, converted, functions, together
 
 __all__ = [

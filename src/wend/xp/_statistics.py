@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import wend
-from wend.base.dtypes import DType
-from wend.base.errors import ValueRefused
+from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ValueRefused
 from wend.xp._operands import Array, axes, converted, summed_type
 
 __all__ = [

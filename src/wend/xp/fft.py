@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import wend
-from wend.base.dtypes import DType
+from wend._engine.base.dtypes import DType
 from wend.xp._operands import Array
 
 __all__ = [

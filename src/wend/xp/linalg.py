@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import wend
-from wend.base.dtypes import DType
+from wend._engine.base.dtypes import DType
 from wend.xp._manipulation import matmul, matrix_transpose, tensordot, vecdot
 from wend.xp._operands import Array, converted, functions, summed_type, together
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wend.frontend import platform as _platform
-from wend.frontend.platform import device_count, is_available, is_bf16_supported
+from wend._frontend import platform as _platform
+from wend._frontend.platform import device_count, is_available, is_bf16_supported
 
 manual_seed = manual_seed_all = seed = seed_all = empty_cache = _platform.nothing
 current_device = current_stream = get_device_name = get_device_properties = _platform.refuse

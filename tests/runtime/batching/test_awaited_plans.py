@@ -5,12 +5,12 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.compiler.llvm_ir import jit
-from wend.runtime import flush, tiers
-from wend.runtime.batching import executor, split_flush
-from wend.runtime.batching.executor import LONG
-from wend.runtime.flush_log import last_step
+from wend._engine.base import config
+from wend._engine.compiler.llvm_ir import jit
+from wend._engine.runtime import flush, tiers
+from wend._engine.runtime.batching import executor, split_flush
+from wend._engine.runtime.batching.executor import LONG
+from wend._engine.runtime.flush_log import last_step
 
 WIDTH, STEPS = 6, LONG // 3 + 10
 GROUPS, PLAN = "groups of regions", "plan"

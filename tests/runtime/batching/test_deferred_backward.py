@@ -11,11 +11,11 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.runtime import flush
-from wend.runtime.batching import deferred_backward, executor, signatures
-from wend.runtime.compiled import argument_block
-from wend.runtime.fibers import fibers, lane_backward, lanes
+from wend._engine.base import config
+from wend._engine.runtime import flush
+from wend._engine.runtime.batching import deferred_backward, executor, signatures
+from wend._engine.runtime.compiled import argument_block
+from wend._engine.runtime.fibers import fibers, lane_backward, lanes
 
 Params = dict[str, "torch.Tensor"]
 

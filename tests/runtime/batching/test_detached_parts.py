@@ -9,8 +9,8 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend import nn
-from wend.base import config
-from wend.runtime.batching import signatures
+from wend._engine.base import config
+from wend._engine.runtime.batching import signatures
 
 WORDS, ROWS, WIDTH, STEPS = 20, 5, 4, 8
 

@@ -12,9 +12,9 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.runtime import flush as plans
-from wend.runtime.batching import (
+from wend._engine.base import config
+from wend._engine.runtime import flush as plans
+from wend._engine.runtime.batching import (
     _grouper_select,
     deferred_backward,
     executor,
@@ -22,9 +22,9 @@ from wend.runtime.batching import (
     signatures,
     slabs,
 )
-from wend.runtime.batching import forward as execution
-from wend.runtime.compiled import packed_weights
-from wend.runtime.native import _launch_select
+from wend._engine.runtime.batching import forward as execution
+from wend._engine.runtime.compiled import packed_weights
+from wend._engine.runtime.native import _launch_select
 
 Params = dict[str, "torch.Tensor"]
 

@@ -9,8 +9,8 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.runtime.batching import forward as execution
-from wend.runtime.batching import signatures
+from wend._engine.runtime.batching import forward as execution
+from wend._engine.runtime.batching import signatures
 
 WIDTH = 5
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wend as torch
-from wend.core import _hot
+from wend._engine.core import _hot
 
 MANY = 20
 

@@ -9,10 +9,10 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.core import _hot
-from wend.runtime import flush
-from wend.runtime.batching import levels
-from wend.runtime.numpy_executor.plan import ReferencePlan
+from wend._engine.core import _hot
+from wend._engine.runtime import flush
+from wend._engine.runtime.batching import levels
+from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 import wend as torch
-from wend.core.primitive import ops
+from wend._engine.core.primitive import ops
 
 
 def test_an_op_of_many_results_is_left_to_another_executor():

@@ -11,9 +11,9 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend import nn
-from wend.core import _hot, _trie_policy
-from wend.core.provenance import Site
-from wend.runtime.batching import signatures
+from wend._engine.core import _hot, _trie_policy
+from wend._engine.core.provenance import Site
+from wend._engine.runtime.batching import signatures
 
 
 def run(cell, sizes, grad=True):

@@ -5,11 +5,11 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.core import _hot
-from wend.runtime.batching import executor
-from wend.runtime.batching.executor import ENOUGH, LONG, SHARE
-from wend.runtime.flush_log import last_step
+from wend._engine.base import config
+from wend._engine.core import _hot
+from wend._engine.runtime.batching import executor
+from wend._engine.runtime.batching.executor import ENOUGH, LONG, SHARE
+from wend._engine.runtime.flush_log import last_step
 
 WIDTH = 6
 

@@ -7,9 +7,9 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.runtime.batching import signatures
-from wend.runtime.compiled import plan as cpu
+from wend._engine.base import config
+from wend._engine.runtime.batching import signatures
+from wend._engine.runtime.compiled import plan as cpu
 
 SIZES = (3, 9, 5, 40, 2, 17, 70, 4, 12, 33, 8)
 

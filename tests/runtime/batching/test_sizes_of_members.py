@@ -5,7 +5,7 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
+from wend._engine.base import config
 
 PROGRAMS = {
     "mul": (lambda x, y: x * y.sum(0), lambda x, y: x * y.sum(0)),

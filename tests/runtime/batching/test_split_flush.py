@@ -6,9 +6,9 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend import nn
-from wend.base import config
-from wend.runtime import flush
-from wend.runtime.batching import executor, split_flush
+from wend._engine.base import config
+from wend._engine.runtime import flush
+from wend._engine.runtime.batching import executor, split_flush
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.compiler.llvm_ir import jit
+from wend._engine.base import config
+from wend._engine.compiler.llvm_ir import jit
 
 STEPS = 24
 BODIES = {

@@ -2,10 +2,10 @@
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.core import _hot
-from wend.runtime import flush
-from wend.runtime.fibers.fibers import _Surroundings
+from wend._engine.base import config
+from wend._engine.core import _hot
+from wend._engine.runtime import flush
+from wend._engine.runtime.fibers.fibers import _Surroundings
 
 
 def test_all_of_a_threads_state_is_restored():

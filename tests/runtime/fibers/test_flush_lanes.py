@@ -10,11 +10,11 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config, random_state
-from wend.core.step_log import BackwardRow
-from wend.runtime import flush_log
-from wend.runtime.fibers import _lanes_select, fibers, flush_lanes, lanes
-from wend.runtime.fibers.flush_lanes import LANE_EXECUTORS, LONE, MERGED, OWN_PLAN, TOGETHER
+from wend._engine.base import config, random_state
+from wend._engine.core.step_log import BackwardRow
+from wend._engine.runtime import flush_log
+from wend._engine.runtime.fibers import _lanes_select, fibers, flush_lanes, lanes
+from wend._engine.runtime.fibers.flush_lanes import LANE_EXECUTORS, LONE, MERGED, OWN_PLAN, TOGETHER
 
 native = _lanes_select.select()
 

@@ -11,10 +11,10 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config, random_state
-from wend.core import _hot
-from wend.runtime.batching import deferred_backward, signatures
-from wend.runtime.fibers import _lanes_select, fibers, flush_lanes, lane_backward, lanes
+from wend._engine.base import config, random_state
+from wend._engine.core import _hot
+from wend._engine.runtime.batching import deferred_backward, signatures
+from wend._engine.runtime.fibers import _lanes_select, fibers, flush_lanes, lane_backward, lanes
 
 native = _lanes_select.select()
 

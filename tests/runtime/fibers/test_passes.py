@@ -12,7 +12,7 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.runtime.fibers import lanes
+from wend._engine.runtime.fibers import lanes
 
 
 @pytest.fixture(autouse=True, params=["lanes", "merged"])

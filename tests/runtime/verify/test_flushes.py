@@ -6,12 +6,12 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend import nn
-from wend.base import config
-from wend.base.errors import DefectError
+from wend._engine.base import config
+from wend._engine.base.errors import DefectError
+from wend._engine.runtime.batching import deferred_backward, executor
+from wend._engine.runtime.fibers import lane_backward
+from wend._engine.runtime.verify import flushes
 from wend.nn import functional as F
-from wend.runtime.batching import deferred_backward, executor
-from wend.runtime.fibers import lane_backward
-from wend.runtime.verify import flushes
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ import pytest
 
 import wend as torch
 from tries import own_trie
-from wend.base import config
-from wend.base.errors import DefectError
-from wend.runtime.compiled import plan as cpu
+from wend._engine.base import config
+from wend._engine.base.errors import DefectError
+from wend._engine.runtime.compiled import plan as cpu
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wend import amp
-from wend.base.dtypes import DType, bfloat16
+from wend._engine.base.dtypes import DType, bfloat16
 
 __all__ = ["autocast"]
 

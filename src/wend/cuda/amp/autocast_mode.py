@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from wend import amp
-from wend.base.dtypes import DType, float16
+from wend._engine.base.dtypes import DType, float16
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd"]
 

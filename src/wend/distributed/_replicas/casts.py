@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-from wend.frontend.toolkit import Tensor
+from wend._frontend.toolkit import Tensor
 
 __all__ = ["cast_tensors"]
 

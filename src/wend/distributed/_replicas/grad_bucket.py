@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from wend.base import dtypes
-from wend.core import _hot, _types
-from wend.core._hot import Tensor
+from wend._engine.base import dtypes
+from wend._engine.core import _hot, _types
+from wend._engine.core._hot import Tensor
 from wend.distributed._replicas.buckets import Bucket
 
 __all__ = ["GradBucket"]

@@ -19,10 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from wend.core import _backward, _hot
-from wend.core._hot import Tensor
-from wend.core.provenance import user_site
-from wend.core.step_log import ROWS, BackwardRow
+from wend._engine.core import _backward, _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.core.provenance import user_site
+from wend._engine.core.step_log import ROWS, BackwardRow
+from wend._engine.runtime.compiled.handover import announce, received
+from wend._engine.runtime.native.launcher import maker
+from wend._engine.transforms.hooks import made_of_parts
 from wend.distributed._engine import Channel
 from wend.distributed._group import ProcessGroup
 from wend.distributed._group import state as group_state
@@ -32,9 +35,6 @@ from wend.distributed._replicas.counters import Counters, Round
 from wend.distributed._replicas.shared_line import shared
 from wend.distributed._work import Work
 from wend.distributed.algorithms.ddp_comm_hooks.default_hooks import WIRES
-from wend.runtime.compiled.handover import announce, received
-from wend.runtime.native.launcher import maker
-from wend.transforms.hooks import made_of_parts
 
 __all__ = ["Exchange", "Reducer", "own_channel"]
 

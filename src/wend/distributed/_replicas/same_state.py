@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import GraphError
-from wend.core import _hot, _types
+from wend._engine.base.errors import GraphError
+from wend._engine.core import _hot, _types
 from wend.distributed._engine import Channel, gather_bytes
 
 __all__ = ["broadcast_all", "check_same"]
@@ -72,7 +72,7 @@ def broadcast_all(channel: Channel, tensors: Sequence[Any], root: int) -> None:
 
 def hand_out(tensors: Sequence[Any], sizes: Sequence[int], flat: np.ndarray) -> None:
     """Write the parts of a flat array into tensors, without gradient."""
-    from wend.frontend.autograd.grad_modes import no_grad
+    from wend._frontend.autograd.grad_modes import no_grad
 
     with no_grad():
         end = 0

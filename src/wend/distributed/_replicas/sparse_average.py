@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from wend.core import _hot
-from wend.transforms.hooks import made_of_parts
+from wend._engine.core import _hot
+from wend._engine.transforms.hooks import made_of_parts
 
 __all__ = ["average"]
 
@@ -17,7 +17,7 @@ def average(channel: Any, parameter: Any, gradient: Any, divisor: int) -> Any:
 
     gradient: of this rank: sparse, dense, or None for zeros
     """
-    from wend.frontend.toolkit import tensor
+    from wend._frontend.toolkit import tensor
     from wend.sparse.creation import sparse_coo_tensor
 
     places, values = parts_of(parameter, gradient)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ArgumentError
-from wend.core import _hot
-from wend.core.primitive import ops
-from wend.frontend.autograd.function import Function
-from wend.frontend.autograd.grad_modes import no_grad
-from wend.frontend.toolkit import Tensor, tensor
+from wend._engine.base.errors import ArgumentError
+from wend._engine.core import _hot
+from wend._engine.core.primitive import ops
+from wend._frontend.autograd.function import Function
+from wend._frontend.autograd.grad_modes import no_grad
+from wend._frontend.toolkit import Tensor, tensor
 
 __all__ = ["normalize"]
 

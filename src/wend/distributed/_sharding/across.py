@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import wend
-from wend.core._hot import Tensor
+from wend._engine.core._hot import Tensor
 from wend.distributed._sharding.shards import shard_of, tensor_of
 
 __all__ = ["any_rank_found", "whole_norms"]

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wend.base.devices import CPU
-from wend.base.dtypes import from_numpy
-from wend.core import _hot, _types
-from wend.core._hot import Tensor
+from wend._engine.base.devices import CPU
+from wend._engine.base.dtypes import from_numpy
+from wend._engine.core import _hot, _types
+from wend._engine.core._hot import Tensor
 
 __all__ = [
     "Shard",

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.core.provenance import user_level
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.core.provenance import user_level
 
 __all__ = ["Join", "JoinHook", "Joinable"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core._hot import Tensor
 from wend.distributed.checkpoint.stateful import Stateful
 
 __all__ = ["flattened", "from_plain", "replaced", "to_plain", "with_states"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from wend.base.errors import FormatError
+from wend._engine.base.errors import FormatError
 
 __all__ = ["CheckpointException"]
 

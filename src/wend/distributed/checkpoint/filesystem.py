@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ArgumentTypeError
-from wend.base.shapes import Size
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import Tensor
 from wend.distributed._sharding.shards import array_of
 from wend.distributed.checkpoint.api import CheckpointException
 from wend.distributed.checkpoint.metadata import (

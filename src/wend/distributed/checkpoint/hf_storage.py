@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.refusals import refuse
+from wend._engine.base.refusals import refuse
 from wend.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 
 __all__ = ["HuggingFaceStorageReader", "HuggingFaceStorageWriter"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from wend.base.dtypes import DType
-from wend.base.shapes import Size
+from wend._engine.base.dtypes import DType
+from wend._engine.base.shapes import Size
 
 __all__ = [
     "BytesStorageMetadata",

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 import wend
-from wend.base.errors import ArgumentError, ShapeError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError, ShapeError
+from wend._engine.core._hot import Tensor
+from wend._frontend.autograd.grad_modes import no_grad
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import (
     array_of,
@@ -20,7 +21,6 @@ from wend.distributed._sharding.shards import (
     shard_of,
     tensor_of,
 )
-from wend.frontend.autograd.grad_modes import no_grad
 
 __all__ = [
     "FQNS_T",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from wend.base.errors import ArgumentError, ShapeError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError, ShapeError
+from wend._engine.core._hot import Tensor
+from wend._frontend.autograd.grad_modes import no_grad
 from wend.distributed._sharding.shards import shard_of, tensor_of
 from wend.distributed.checkpoint._tree import from_plain, replaced
 from wend.distributed.checkpoint.api import CheckpointException
 from wend.distributed.checkpoint.filesystem import FileSystemReader, check_storage
 from wend.distributed.checkpoint.stateful import Stateful
-from wend.frontend.autograd.grad_modes import no_grad
 
 __all__ = ["load", "load_state_dict"]
 

@@ -7,8 +7,8 @@ import secrets
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, WendError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, WendError
+from wend._engine.core._hot import Tensor
 from wend.distributed._group import state as group_state
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import array_of, shard_of, tensor_of

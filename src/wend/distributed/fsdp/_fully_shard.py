@@ -6,7 +6,7 @@ from functools import wraps
 from typing import Any
 
 import wend
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
 from wend.distributed._replicas.casts import cast_tensors
 from wend.distributed._sharding.ranks import Ranks, ranks_of
 from wend.distributed._sharding.shards import mark, shard_of

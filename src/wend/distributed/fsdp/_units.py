@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 import wend
-from wend.base.errors import GraphError
-from wend.core import _hot
+from wend._engine.base.errors import GraphError
+from wend._engine.core import _hot
+from wend._frontend.autograd.grad_modes import is_grad_enabled
+from wend._frontend.autograd.watching import watch
 from wend.distributed._reduction import RedOpType, Reduction
 from wend.distributed._replicas.buckets import flags_of, words_of
 from wend.distributed._replicas.reducer import assign, state_of
@@ -28,8 +30,6 @@ from wend.distributed._sharding.shards import (
     rows_of,
     tensor_of,
 )
-from wend.frontend.autograd.grad_modes import is_grad_enabled
-from wend.frontend.autograd.watching import watch
 
 __all__ = ["Sharded", "Unit"]
 

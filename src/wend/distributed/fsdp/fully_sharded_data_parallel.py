@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.refusals import refuse
+from wend._engine.base.refusals import refuse
 
 __all__ = ["FullyShardedDataParallel"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from wend.base.errors import WendError
+from wend._engine.base.errors import WendError
 from wend.distributed.launcher._options import Orders
 
 _GUARD: Final = str(Path(__file__).with_name("_guard.py"))

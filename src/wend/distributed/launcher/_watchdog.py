@@ -16,7 +16,7 @@ import traceback
 from types import FrameType
 from typing import Any, Final, NoReturn
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.distributed.launcher import _rank
 
 _LOOKS_PER_TIMEOUT: Final = 20

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from wend.distributed.elastic.multiprocessing.errors import (
     ChildFailedError,

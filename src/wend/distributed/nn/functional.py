@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import GraphError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import GraphError
+from wend._engine.core._hot import Tensor
+from wend._frontend.autograd.function import Function
+from wend._frontend.creation import empty_like, zeros_like
 from wend.distributed import _collectives as plain
 from wend.distributed._collectives import place_in
 from wend.distributed._group import ProcessGroup, resolve
 from wend.distributed._reduction import RedOpType, ReduceOp
-from wend.frontend.autograd.function import Function
-from wend.frontend.creation import empty_like, zeros_like
 
 __all__ = [
     "all_gather",

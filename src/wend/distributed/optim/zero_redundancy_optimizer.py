@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import wend
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._engine.core._hot import Tensor
 from wend.distributed._group import resolve
 from wend.distributed._replicas.same_state import hand_out
 from wend.distributed._sharding.ranks import Ranks, ranks_of

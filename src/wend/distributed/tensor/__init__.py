@@ -1,6 +1,6 @@
 """torch.distributed.tensor: how ranks share a tensor; no tensor of Wend is shared so."""
 
-from wend.base.lazy_modules import load_when_named
+from wend._engine.base.lazy_modules import load_when_named
 from wend.distributed.device_mesh import DeviceMesh, init_device_mesh
 from wend.distributed.tensor._api import (
     DTensor,

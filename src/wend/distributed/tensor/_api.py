@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from wend.base import refusals
-from wend.core._hot import Tensor
+from wend._engine.base import refusals
+from wend._engine.core._hot import Tensor
 
 __all__ = [
     "DTensor",

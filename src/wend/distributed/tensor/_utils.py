@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.distributed.device_mesh import DeviceMesh
 from wend.distributed.tensor.placement_types import Placement, Shard, _StridedShard
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from wend.base.dtypes import DType
-from wend.base.shapes import Size
-from wend.core._hot import Tensor
+from wend._engine.base.dtypes import DType
+from wend._engine.base.shapes import Size
+from wend._engine.core._hot import Tensor
 from wend.fx.interpreter import Interpreter
 from wend.fx.node import Node, map_aggregate
 
@@ -26,7 +26,7 @@ class TensorMetadata(NamedTuple):
 
 
 def _facts(x: Tensor) -> TensorMetadata:
-    from wend.frontend.formats import contiguous_format
+    from wend._frontend.formats import contiguous_format
 
     layout = contiguous_format if x.is_contiguous() else None
     stride = tuple(x.stride())

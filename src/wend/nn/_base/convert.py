@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.errors import ArgumentTypeError, NoDataError
-from wend.frontend.static.compiling import Settings, StaticCheck
-from wend.frontend.toolkit import (
+from wend._engine.base.errors import ArgumentTypeError, NoDataError
+from wend._frontend.static.compiling import Settings, StaticCheck
+from wend._frontend.toolkit import (
     Tensor,
     bfloat16,
     device_of,

@@ -17,8 +17,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.errors import ArgumentTypeError, DTypeError, ShapeError, ValueRefused
-from wend.frontend.toolkit import Tensor
+from wend._engine.base.errors import ArgumentTypeError, DTypeError, ShapeError, ValueRefused
+from wend._frontend.toolkit import Tensor
 from wend.nn._base.recurrence import State, Weights, layers
 
 __all__ = ["gru", "lstm", "rnn_relu", "rnn_tanh"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wend.core.whole import Headroom, Whole, cuts_short
-from wend.frontend.toolkit import Tensor
+from wend._engine.core.whole import Headroom, Whole, cuts_short
+from wend._frontend.toolkit import Tensor
 
 __all__ = ["clear_gradients"]
 

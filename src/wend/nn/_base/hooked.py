@@ -6,11 +6,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from wend.core import _hot
-from wend.core.provenance import module_path
-from wend.frontend.toolkit import ACTIVE_HOOKS
+from wend._engine.core import _hot
+from wend._engine.core.provenance import module_path
+from wend._engine.runtime.measure.taps import SOURCES, Taps
+from wend._frontend.toolkit import ACTIVE_HOOKS
 from wend.nn._base.hooks import BackwardHooks, HookTable, RemovableHandle
-from wend.runtime.measure.taps import SOURCES, Taps
 
 
 class GlobalHooks(HookTable):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.removable import HookTable, RemovableHandle
-from wend.frontend.toolkit import Function, Tensor, is_grad_enabled
+from wend._frontend.removable import HookTable, RemovableHandle
+from wend._frontend.toolkit import Function, Tensor, is_grad_enabled
 
 __all__ = ["HookTable", "RemovableHandle"]
 

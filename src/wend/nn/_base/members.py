@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wend.frontend.toolkit import ModuleBase, Tensor
+from wend._frontend.toolkit import ModuleBase, Tensor
 from wend.nn._base.hooks import HookTable, RemovableHandle
 from wend.nn._base.registry import Registry, registry, replace_registry
 from wend.nn.parameter import Buffer, Parameter, is_lazy

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ops, tensor
+from wend._frontend.toolkit import Tensor, ops, tensor
 
 Weights = list[Any]  # weight_ih, weight_hh, bias_ih, bias_hh (or None), weight_hr (or None)
 State = tuple[Tensor, ...]

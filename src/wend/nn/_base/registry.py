@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from wend.core._modules import mirrored
+from wend._engine.core._modules import mirrored
 
 _MISSING: Any = object()
 

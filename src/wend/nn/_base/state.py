@@ -8,7 +8,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, no_grad
+from wend._frontend.toolkit import Tensor, no_grad
 from wend.nn._base.hooks import HookTable, RemovableHandle
 from wend.nn.parameter import Parameter, is_lazy
 

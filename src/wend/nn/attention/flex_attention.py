@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from wend.base.errors import ShapeError
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend.creation import arange
+from wend._engine.base.errors import ShapeError
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend.creation import arange
 
 __all__ = [
     "AuxOutput",

@@ -9,8 +9,8 @@ import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from wend.frontend.toolkit import REGISTRY as _REGISTRY
-from wend.frontend.toolkit import ops as _ops
+from wend._frontend.toolkit import REGISTRY as _REGISTRY
+from wend._frontend.toolkit import ops as _ops
 from wend.nn.functional.activation import *
 from wend.nn.functional.attention import *
 from wend.nn.functional.ctc import *

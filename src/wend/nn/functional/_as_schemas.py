@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import ValueRefused
-from wend.frontend.toolkit import Tensor, arange, no_grad, ones_like, ops, zeros_like
+from wend._engine.base.errors import ValueRefused
+from wend._frontend.toolkit import Tensor, arange, no_grad, ones_like, ops, zeros_like
 from wend.nn import functional as F
 
 __all__ = [

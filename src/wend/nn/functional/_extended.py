@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.toolkit import make_function
+from wend._frontend.toolkit import make_function
 
 
 def _taken(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from wend.core.provenance import user_level
-from wend.frontend.toolkit import Tensor, empty_like, make_function, ops, zeros_like
+from wend._engine.core.provenance import user_level
+from wend._frontend.toolkit import Tensor, empty_like, make_function, ops, zeros_like
 from wend.nn.functional._extended import with_inplace
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, bool_, ops, zeros_like
+from wend._frontend.toolkit import Tensor, bool_, ops, zeros_like
 from wend.nn.functional.dropout import dropout
 from wend.nn.functional.padding import pad
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.dtypes import float32, float64
-from wend.base.errors import DTypeNotImplemented, ValueRefused
-from wend.frontend.toolkit import Tensor, ops, tensor
+from wend._engine.base.dtypes import float32, float64
+from wend._engine.base.errors import DTypeNotImplemented, ValueRefused
+from wend._frontend.toolkit import Tensor, ops, tensor
 
 __all__ = ["ctc_loss"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wend.frontend.toolkit import Tensor, ops
+from wend._frontend.toolkit import Tensor, ops
 
 __all__ = ["pdist"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import warnings
 
-from wend.base.errors import ValueRefused
-from wend.frontend.toolkit import Tensor, empty_like, ops
+from wend._engine.base.errors import ValueRefused
+from wend._frontend.toolkit import Tensor, empty_like, ops
 
 __all__ = [
     "alpha_dropout",

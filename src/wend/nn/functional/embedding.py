@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import warnings
 
-from wend.base.errors import GraphError
-from wend.frontend.toolkit import (
+from wend._engine.base.errors import GraphError
+from wend._frontend.toolkit import (
     Tensor,
     in_rule,
     is_grad_enabled,

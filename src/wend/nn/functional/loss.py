@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ops
+from wend._frontend.toolkit import Tensor, ops
 
 __all__ = ["linear_cross_entropy", "triplet_margin_with_distance_loss"]
 

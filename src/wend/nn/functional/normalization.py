@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from wend.core.whole import Whole
-from wend.frontend.toolkit import Tensor, no_grad, ops
+from wend._engine.core.whole import Whole
+from wend._frontend.toolkit import Tensor, no_grad, ops
 
 __all__ = ["batch_norm", "group_norm", "instance_norm"]
 

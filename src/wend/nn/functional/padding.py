@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.toolkit import NotImplementedInWend, Tensor, ops
+from wend._frontend.toolkit import NotImplementedInWend, Tensor, ops
 
 __all__ = ["pad"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.random import rand
-from wend.frontend.toolkit import Tensor, ops
+from wend._frontend.random import rand
+from wend._frontend.toolkit import Tensor, ops
 from wend.nn.functional._extended import with_indices
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ops
-from wend.ops.composites.layers.sampling import MODES, PADDING_MODES
+from wend._engine.ops.composites.layers.sampling import MODES, PADDING_MODES
+from wend._frontend.toolkit import Tensor, ops
 
 __all__ = ["affine_grid", "grid_sample"]
 

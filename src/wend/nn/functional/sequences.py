@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from wend.base.errors import ArgumentError
-from wend.frontend.overrides import (
+from wend._engine.base.errors import ArgumentError
+from wend._frontend.overrides import (
     has_torch_function,
     has_torch_function_unary,
     has_torch_function_variadic,
 )
-from wend.frontend.toolkit import Tensor, ops
+from wend._frontend.toolkit import Tensor, ops
 
 __all__ = [
     "TYPE_CHECKING",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ops
+from wend._frontend.toolkit import Tensor, ops
 
 __all__ = ["upsample", "upsample_bilinear", "upsample_nearest"]
 

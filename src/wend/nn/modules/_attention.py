@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, empty
+from wend._frontend.toolkit import Tensor, empty
 from wend.nn import functional as F
 from wend.nn import init
 from wend.nn.functional.attention import canonical_mask, none_or_dtype

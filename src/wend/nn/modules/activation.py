@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, empty, ops
+from wend._frontend.toolkit import Tensor, empty, ops
 from wend.nn import functional as F
 from wend.nn import init
 from wend.nn.modules._attention import MultiheadAttention

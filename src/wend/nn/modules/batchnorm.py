@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from wend.core.whole import Whole
-from wend.frontend.toolkit import Tensor, int64, ones, tensor, zeros
+from wend._engine.core.whole import Whole
+from wend._frontend.toolkit import Tensor, int64, ones, tensor, zeros
 from wend.nn import functional as F
 from wend.nn import init
 from wend.nn.modules.lazy import LazyModuleMixin

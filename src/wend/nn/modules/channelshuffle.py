@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wend.frontend.toolkit import Tensor
+from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
 from wend.nn.modules.module import Module
 

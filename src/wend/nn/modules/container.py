@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from wend.frontend.toolkit import Tensor
+from wend._frontend.toolkit import Tensor
 from wend.nn._base.members import modules_of
 from wend.nn.modules.module import Module, _indented
 from wend.nn.parameter import Parameter

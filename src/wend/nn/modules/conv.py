@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, empty, no_grad
+from wend._frontend.toolkit import Tensor, empty, no_grad
 from wend.nn import functional as F
 from wend.nn import init
 from wend.nn.modules.lazy import LazyModuleMixin

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from wend.frontend.toolkit import Tensor
+from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
 from wend.nn.modules.batchnorm import _LazyNormBase, _NormBase
 

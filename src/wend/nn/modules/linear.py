@@ -7,7 +7,7 @@ from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, empty, no_grad, ops
+from wend._frontend.toolkit import Tensor, empty, no_grad, ops
 from wend.nn import functional as F
 from wend.nn import init
 from wend.nn.modules.container import ModuleList, Sequential

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.toolkit import Tensor
+from wend._frontend.toolkit import Tensor
 from wend.nn import functional as F
 from wend.nn.modules.distance import PairwiseDistance
 from wend.nn.modules.linear import Linear

@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from wend.core._modules import note_module_class
-from wend.core.holdings import NAMERS
-from wend.frontend.toolkit import ModuleBase, Tensor
+from wend._engine.core._modules import note_module_class
+from wend._engine.core.holdings import NAMERS
+from wend._frontend.toolkit import ModuleBase, Tensor
 from wend.nn._base.convert import ConversionMixin
 from wend.nn._base.gradients import clear_gradients
 from wend.nn._base.hooked import (

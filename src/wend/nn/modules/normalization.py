@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, empty, ops
+from wend._frontend.toolkit import Tensor, empty, ops
 from wend.nn import functional as F
 from wend.nn import init
 from wend.nn.modules.module import Module

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from wend.base.errors import ShapeError
-from wend.frontend.toolkit import Tensor, empty, full_beside, ops
+from wend._engine.base.errors import ShapeError
+from wend._frontend.toolkit import Tensor, empty, full_beside, ops
 from wend.nn import init
 from wend.nn._base.packed import PackedSequence
 from wend.nn._base.recurrence import State, layers

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, full, get_default_dtype
+from wend._frontend.toolkit import Tensor, full, get_default_dtype
 from wend.nn import functional as F
 from wend.nn import init
 from wend.nn.functional.attention import canonical_mask, none_or_dtype

@@ -1,6 +1,6 @@
 """Wrappers for several devices."""
 
-from wend.base.lazy_modules import load_when_named
+from wend._engine.base.lazy_modules import load_when_named
 from wend.nn.parallel.data_parallel import DataParallel, data_parallel
 from wend.nn.parallel.distributed import DistributedDataParallel
 from wend.nn.parallel.parallel_apply import parallel_apply

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.autograd.function import Function
-from wend.frontend.platform import refuse
+from wend._frontend.autograd.function import Function
+from wend._frontend.platform import refuse
 
 __all__ = ["Broadcast", "Gather", "ReduceAddCoalesced", "Scatter"]
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from wend.base.errors import ArgumentTypeError, GraphError
-from wend.core import _hot
+from wend._engine.base.errors import ArgumentTypeError, GraphError
+from wend._engine.core import _hot
 from wend.nn.modules.module import Module
 
 __all__ = ["MixedTypes", "cast_buffers", "cast_parameters", "check_types"]

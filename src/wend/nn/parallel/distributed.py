@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, GraphError
-from wend.frontend.autograd.grad_modes import is_grad_enabled
-from wend.frontend.autograd.watching import watch
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, GraphError
+from wend._frontend.autograd.grad_modes import is_grad_enabled
+from wend._frontend.autograd.watching import watch
 from wend.nn.modules.module import Module
 from wend.nn.parallel._precision import MixedTypes as _MixedPrecision
 from wend.nn.parallel._precision import cast_buffers, cast_parameters, check_types

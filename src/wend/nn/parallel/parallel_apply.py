@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wend.base.devices import usable
-from wend.base.errors import ArgumentError
+from wend._engine.base.devices import usable
+from wend._engine.base.errors import ArgumentError
 
 __all__ = ["parallel_apply"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.devices import usable
-from wend.base.errors import ArgumentError
+from wend._engine.base.devices import usable
+from wend._engine.base.errors import ArgumentError
 
 __all__ = ["check_devices", "gather", "scatter", "scatter_kwargs"]
 

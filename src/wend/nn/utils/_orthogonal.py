@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.dtypes import finfo
-from wend.frontend.linalg import householder_product, matrix_exp, solve
-from wend.frontend.random import randn
-from wend.frontend.toolkit import NotImplementedInWend, Tensor, eye, no_grad, ops, zeros_like
+from wend._engine.base.dtypes import finfo
+from wend._frontend.linalg import householder_product, matrix_exp, solve
+from wend._frontend.random import randn
+from wend._frontend.toolkit import NotImplementedInWend, Tensor, eye, no_grad, ops, zeros_like
 from wend.nn.modules.module import Module
 
 MAPS = ("matrix_exp", "cayley", "householder")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, no_grad, ops
+from wend._frontend.toolkit import Tensor, no_grad, ops
 from wend.nn.modules.conv import _ConvTranspose
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter

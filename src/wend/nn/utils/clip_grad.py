@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, no_grad, ops, tensor
+from wend._frontend.toolkit import Tensor, no_grad, ops, tensor
 
 __all__ = [
     "clip_grad_norm",

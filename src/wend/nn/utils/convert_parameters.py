@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from wend.frontend.toolkit import Tensor, ops
+from wend._frontend.toolkit import Tensor, ops
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, ones_like, zeros_like
+from wend._frontend.toolkit import Tensor, ones_like, zeros_like
 from wend.nn.parameter import Parameter
 
 __all__ = [

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, no_grad
+from wend._frontend.toolkit import Tensor, no_grad
 from wend.nn.modules.container import ModuleDict, ModuleList
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter

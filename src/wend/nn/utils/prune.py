@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from wend.frontend.random import rand
-from wend.frontend.toolkit import Tensor, ones_like, ops, zeros_like
+from wend._frontend.random import rand
+from wend._frontend.toolkit import Tensor, ones_like, ops, zeros_like
 from wend.nn.modules.module import Module
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from wend.frontend.toolkit import Tensor, full_beside, int64, ops, tensor
+from wend._frontend.toolkit import Tensor, full_beside, int64, ops, tensor
 from wend.nn._base.packed import PackedSequence, invert_permutation
 
 __all__ = [

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from wend.frontend.toolkit import Tensor
+from wend._engine.ops.sugar import spelled
+from wend._frontend.toolkit import Tensor
 from wend.nn.modules.module import Module
-from wend.ops.sugar import spelled
 
 __all__ = ["functional_call"]
 

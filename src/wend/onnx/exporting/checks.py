@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import int64
-from wend.core.symbolic import DIM, EQ, NE, Expr, substitute
+from wend._engine.base.dtypes import int64
+from wend._engine.core.symbolic import DIM, EQ, NE, Expr, substitute
+from wend._engine.transforms.exploring.program import StaticGraph
+from wend._engine.transforms.exploring.sizes import allowed, dims_of
 from wend.onnx.exporting.values import Value
-from wend.transforms.exploring.program import StaticGraph
-from wend.transforms.exploring.sizes import allowed, dims_of
 
 __all__ = ["checked", "fixed_and_open"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from wend.base import dtypes
-from wend.base.dtypes import DType, bool_, int64
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import DType, bool_, int64
 
 __all__ = ["MISSING", "Elements"]
 

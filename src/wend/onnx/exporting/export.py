@@ -9,20 +9,20 @@ from typing import IO, Any
 
 import numpy as np
 
-from wend.base import tree
-from wend.base.errors import ArgumentError, NotImplementedInWend
-from wend.core import _hot
-from wend.core._hot import Tensor
+from wend._engine.base import tree
+from wend._engine.base.errors import ArgumentError, NotImplementedInWend
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.transforms.exploring import running
+from wend._engine.transforms.exploring.program import Draw, Fail
+from wend._frontend.autograd.grad_modes import no_grad
+from wend._frontend.static.proof import Refused, close, first_difference
 from wend.export import ExportedProgram
 from wend.export import export as explore
-from wend.frontend.autograd.grad_modes import no_grad
-from wend.frontend.static.proof import Refused, close, first_difference
 from wend.nn.modules.container import ModuleDict, ModuleList
 from wend.onnx.exporting.functions import fold_modules
 from wend.onnx.exporting.program import ProgramWriter
 from wend.onnx.exporting.values import UnsupportedOperatorError
-from wend.transforms.exploring import running
-from wend.transforms.exploring.program import Draw, Fail
 
 __all__ = ["ONNXProgram", "OnnxExporterError", "export"]
 
@@ -95,7 +95,7 @@ class ONNXProgram:
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Tensor]:
         """The results of onnxruntime for these arguments.  Raises ImportError without this."""
-        from wend.frontend.creation import as_tensor
+        from wend._frontend.creation import as_tensor
 
         program = self.exported_program.program
         leaves = tree.leaves((args, kwargs))

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import FLOAT, bool_, float64, int64
-from wend.core.symbolic import (
+from wend._engine.base.dtypes import FLOAT, bool_, float64, int64
+from wend._engine.core.symbolic import (
     ADD,
     ARG,
     DIM,

@@ -6,8 +6,8 @@ Only float64 may become narrower, where there is no kernel of it.
 
 from __future__ import annotations
 
-from wend.base import dtypes
-from wend.base.dtypes import DType
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import DType
 
 __all__ = ["computed_in"]
 

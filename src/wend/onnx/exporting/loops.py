@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from wend.base.dtypes import bool_, int64
-from wend.core.symbolic import DIM, MAX, make
+from wend._engine.base.dtypes import bool_, int64
+from wend._engine.core.symbolic import DIM, MAX, make
+from wend._engine.transforms.exploring.carried import Carried, carried
+from wend._engine.transforms.exploring.simplify import asked
+from wend._engine.transforms.exploring.structure import Nested, Repeat
 from wend.onnx.exporting import recurrent
 from wend.onnx.exporting.values import Value
-from wend.transforms.exploring.carried import Carried, carried
-from wend.transforms.exploring.simplify import asked
-from wend.transforms.exploring.structure import Nested, Repeat
 
 __all__ = ["write"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import bool_, float64, int64
-from wend.core import _hot
-from wend.core.symbolic import (
+from wend._engine.base.dtypes import bool_, float64, int64
+from wend._engine.core import _hot
+from wend._engine.core.symbolic import (
     ARG,
     DIM,
     EQ,
@@ -27,13 +27,10 @@ from wend.core.symbolic import (
     hint_of,
     make,
 )
-from wend.onnx.exporting import checks, loops
-from wend.onnx.exporting.values import Value
-from wend.onnx.exporting.writer import GraphWriter
-from wend.transforms.exploring import text
-from wend.transforms.exploring.carried import items_of
-from wend.transforms.exploring.numbers import ids_of
-from wend.transforms.exploring.program import (
+from wend._engine.transforms.exploring import text
+from wend._engine.transforms.exploring.carried import items_of
+from wend._engine.transforms.exploring.numbers import ids_of
+from wend._engine.transforms.exploring.program import (
     Apply,
     Compute,
     Draw,
@@ -42,9 +39,9 @@ from wend.transforms.exploring.program import (
     StaticGraph,
     number_category,
 )
-from wend.transforms.exploring.running import pattern_of
-from wend.transforms.exploring.simplify import made_by
-from wend.transforms.exploring.structure import (
+from wend._engine.transforms.exploring.running import pattern_of
+from wend._engine.transforms.exploring.simplify import made_by
+from wend._engine.transforms.exploring.structure import (
     END,
     Bind,
     Branch,
@@ -55,7 +52,10 @@ from wend.transforms.exploring.structure import (
     structured,
     writes_of,
 )
-from wend.transforms.exploring.turns import rolled
+from wend._engine.transforms.exploring.turns import rolled
+from wend.onnx.exporting import checks, loops
+from wend.onnx.exporting.values import Value
+from wend.onnx.exporting.writer import GraphWriter
 
 __all__ = ["ProgramWriter"]
 

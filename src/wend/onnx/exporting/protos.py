@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.dtypes import DType
-from wend.core.symbolic import DIM, expr_of
+from wend._engine.base.dtypes import DType
+from wend._engine.core.symbolic import DIM, expr_of
 from wend.version import __version__
 
 __all__ = ["Protos", "renamed", "used_nodes"]

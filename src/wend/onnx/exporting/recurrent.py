@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from wend.core import _hot
-from wend.core.symbolic import ARG, SUB, Expr
+from wend._engine.core import _hot
+from wend._engine.core.symbolic import ARG, SUB, Expr
+from wend._engine.transforms.exploring.carried import Carried
+from wend._engine.transforms.exploring.program import Apply, Compute
+from wend._engine.transforms.exploring.running import apply
+from wend._engine.transforms.exploring.structure import Repeat
 from wend.onnx.exporting.values import Value
-from wend.transforms.exploring.carried import Carried
-from wend.transforms.exploring.program import Apply, Compute
-from wend.transforms.exploring.running import apply
-from wend.transforms.exploring.structure import Repeat
 
 __all__ = ["layer_of", "write"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.dtypes import DType
-from wend.base.errors import WendError
+from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import WendError
 
 __all__ = ["UnsupportedOperatorError", "Value"]
 

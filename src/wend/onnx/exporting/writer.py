@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from wend.base import dtypes
-from wend.base.dtypes import DType, int64
-from wend.core.symbolic import (
+from wend._engine.base import dtypes
+from wend._engine.base.dtypes import DType, int64
+from wend._engine.core.symbolic import (
     ARG,
     DIM,
     Guards,
@@ -28,7 +28,7 @@ from wend.core.symbolic import (
     expr_of,
     hint_of,
 )
-from wend.core.types import Spec
+from wend._engine.core.types import Spec
 from wend.onnx.exporting import extents
 from wend.onnx.exporting.elements import Elements
 from wend.onnx.exporting.kernels import computed_in

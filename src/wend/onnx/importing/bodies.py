@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import NotImplementedInWend
+from wend._engine.base.errors import NotImplementedInWend
 from wend.onnx.importing.protos import parsed_function
 from wend.onnx.importing.types import element_of, is_tensor
 

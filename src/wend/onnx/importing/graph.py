@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from wend.base.errors import FormatError, NotImplementedInWend, WendError
+from wend._engine.base.errors import FormatError, NotImplementedInWend, WendError
 from wend.onnx.importing.bodies import Body, TypedBody
 from wend.onnx.importing.carried import call_with_carried
 from wend.onnx.importing.protos import (

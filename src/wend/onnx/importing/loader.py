@@ -7,7 +7,7 @@ import os
 from collections import namedtuple
 from typing import Any
 
-from wend.base.errors import ArgumentTypeError, FormatError, ModuleNotAvailable
+from wend._engine.base.errors import ArgumentTypeError, FormatError, ModuleNotAvailable
 from wend.nn.modules.module import Module
 from wend.nn.parameter import Parameter
 from wend.onnx.importing.graph import Context, Importer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend.base.errors import FormatError
+from wend._engine.base.errors import FormatError
 
 MOST_VERSION = 1 << 31
 

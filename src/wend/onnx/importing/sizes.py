@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 import wend
-from wend.core import _hot
-from wend.core.symbolic import MOD, SUB, SymInt, expr_of, hint_of
+from wend._engine.core import _hot
+from wend._engine.core.symbolic import MOD, SUB, SymInt, expr_of, hint_of
 
 MOST_KNOWN = 64  # numbers of a tensor that are followed
 _LARGEST = 1 << 62

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import wend
-from wend.base.errors import DTypeError, FormatError, NotImplementedInWend, ShapeError
+from wend._engine.base.errors import DTypeError, FormatError, NotImplementedInWend, ShapeError
 
 #: A sparse tensor becomes dense, and the file may name any shape: the most elements.
 MOST_DENSE = 1 << 28

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.utils.data._utils import seam
 from wend.utils.data.sampler import Sampler
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.utils.data._utils import seam
 from wend.utils.data._utils.collate import default_collate, default_convert
 from wend.utils.data._utils.info import get_worker_info

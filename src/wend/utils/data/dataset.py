@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from wend.base.errors import ArgumentError, IndexOutOfRange, NotImplementedInWend
+from wend._engine.base.errors import ArgumentError, IndexOutOfRange, NotImplementedInWend
 from wend.utils.data._utils import seam
 
 __all__ = [

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sized
 from typing import Any
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.utils.data._utils import seam
 from wend.utils.data.sampler import Sampler
 

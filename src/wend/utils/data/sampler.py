@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from wend.base.errors import ArgumentError, ArgumentTypeError, NotImplementedInWend
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError, NotImplementedInWend
 from wend.utils.data._utils import seam
 
 __all__ = [

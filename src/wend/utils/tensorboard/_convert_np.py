@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ArgumentError, DTypeNotImplemented
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError, DTypeNotImplemented
+from wend._engine.core._hot import Tensor
 
 Array = Any
 

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.utils.tensorboard._convert_np import as_bytes, make_grid
 from wend.utils.tensorboard.summary import png
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from wend.base.errors import ModuleNotAvailable
+from wend._engine.base.errors import ModuleNotAvailable
 
 
 def library(name: str) -> Any:

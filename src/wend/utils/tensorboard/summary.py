@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ArgumentError, ArgumentTypeError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ArgumentError, ArgumentTypeError
+from wend._engine.core._hot import Tensor
 from wend.utils.tensorboard._convert_np import as_bytes, in_order, make_np
 from wend.utils.tensorboard._library import library, needed
 

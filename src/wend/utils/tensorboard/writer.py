@@ -17,7 +17,7 @@ from urllib.parse import quote
 import numpy as np
 
 from wend import debug
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.utils.tensorboard import _embedding, summary
 from wend.utils.tensorboard._convert_np import in_order, make_grid, make_np
 from wend.utils.tensorboard._library import library, needed

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wend.base.dtypes import bfloat16, float16
+from wend._engine.base.dtypes import bfloat16, float16
 from wend.futures import Future
 
 __all__ = [

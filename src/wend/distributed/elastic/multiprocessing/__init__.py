@@ -7,7 +7,7 @@ import os
 import tempfile
 from dataclasses import dataclass
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 
 __all__ = ["DefaultLogsSpecs", "LogsSpecs", "Std"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from typing import Any
 
-from wend.base.errors import ArgumentTypeError, ExecutionError
+from wend._engine.base.errors import ArgumentTypeError, ExecutionError
 from wend.distributed.device_mesh import DeviceMesh, _entered
 from wend.distributed.tensor.parallel.style import ParallelStyle
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.distributed.device_mesh import DeviceMesh
 from wend.distributed.tensor._api import refuse
 from wend.distributed.tensor.placement_types import Placement, Replicate, Shard

@@ -7,7 +7,7 @@ from typing import Any
 
 import wend
 import wend.nn.functional as F
-from wend.base.errors import NotImplementedInWend
+from wend._engine.base.errors import NotImplementedInWend
 from wend.onnx.importing.ops.support import pad_argument, same_padding
 from wend.onnx.importing.registry import op
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import wend
-from wend.base.errors import FormatError, ShapeError
+from wend._engine.base.errors import FormatError, ShapeError
 from wend.onnx.importing.carried import aware
 from wend.onnx.importing.ops.support import axes_of, ints, number, size_tensor
 from wend.onnx.importing.registry import op

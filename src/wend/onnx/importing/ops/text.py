@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import wend
-from wend.base.errors import ArgumentError
+from wend._engine.base.errors import ArgumentError
 from wend.onnx.importing.registry import op
 from wend.onnx.importing.types import Text, dtype_of, element_of, plain, with_element
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ArgumentTypeError, ShapeError, WendError
+from wend._engine.base.errors import ArgumentTypeError, ShapeError, WendError
 from wend.utils.data._utils import seam
 
 NAME = "default_collate"

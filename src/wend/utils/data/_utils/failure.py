@@ -7,7 +7,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from wend.base.errors import ExecutionError
+from wend._engine.base.errors import ExecutionError
 
 
 class _Verbatim(str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from wend.base.errors import ArgumentError, ExecutionError
+from wend._engine.base.errors import ArgumentError, ExecutionError
 from wend.utils.data._utils.collate import UnlikeSamples, default_collate
 
 

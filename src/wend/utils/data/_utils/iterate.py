@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from wend.base.errors import ExecutionError
-from wend.runtime.measure.taps import SOURCES, Taps
+from wend._engine.base.errors import ExecutionError
+from wend._engine.runtime.measure.taps import SOURCES, Taps
 from wend.utils.data._utils.fetch import StreamEnd, make_fetcher
 
 

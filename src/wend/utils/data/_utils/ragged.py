@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.errors import ShapeError
-from wend.core._hot import Tensor
+from wend._engine.base.errors import ShapeError
+from wend._engine.core._hot import Tensor
 from wend.utils.data._utils import seam
 from wend.utils.data._utils.collate import collate
 

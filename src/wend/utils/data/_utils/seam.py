@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from wend.base.devices import CPU
-from wend.base.dtypes import NAMES, float64, from_numpy, int64
-from wend.core import _hot, _types
-from wend.core._hot import Tensor
-from wend.core.primitive import ops
-from wend.frontend import creation, random
-from wend.frontend.interop.exchange import array_of
+from wend._engine.base.devices import CPU
+from wend._engine.base.dtypes import NAMES, float64, from_numpy, int64
+from wend._engine.core import _hot, _types
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._frontend import creation, random
+from wend._frontend.interop.exchange import array_of
 
 
 def is_tensor(value: object) -> bool:

@@ -1,0 +1,226 @@
+"""Devices. Wend computes on 'cpu' only; tensors on 'meta' have shapes, dtypes, and no data.
+
+PyTorch's names of further devices construct, so that a program may ask `torch.device("cuda" if
+torch.cuda.is_available() else "cpu")`, and answer clearly when used.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Self, TypeVar
+
+from wend._engine.base.errors import ArgumentTypeError, DeviceError
+
+# fmt: off
+TYPES: Final = (
+    "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia",
+    "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
+)
+# fmt: on
+_PATTERN: Final = re.compile(r"([a-z_]+)(?::(0|[1-9][0-9]*))?")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class device:
+    """device('cpu'), device('cuda:1'), device('cuda', 1), device(another device).
+
+    type: str     index: int or None. Raises DeviceError for a bad name or index.
+    As a context manager (or decorator) a device becomes this thread's default device, which 'cpu'
+    and 'meta' can be.
+    """
+
+    __slots__ = ("index", "type")
+    type: str
+    index: int | None
+
+    def __init__(self, type: str | int | device, index: int | None = None) -> None:
+        if isinstance(type, device):
+            type, index = type._fields(index)
+        elif isinstance(type, str):
+            type, index = _parse(type, index)
+        elif isinstance(type, int) and not isinstance(type, bool):
+            raise DeviceError(
+                f"device: {type} names an accelerator by number, and none is available; "
+                "use device('cpu')"
+            )
+        else:
+            raise ArgumentTypeError(
+                f"device: takes a string such as 'cpu', not a {type.__class__.__name__}"
+            )
+        object.__setattr__(self, "type", type)
+        object.__setattr__(self, "index", index)
+
+    def _fields(self, index: int | None) -> tuple[str, int | None]:
+        if index is not None:
+            raise ArgumentTypeError("device: an index cannot be given beside a device")
+        return self.type, self.index
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"device: attribute {name!r} is not writable")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"device: attribute {name!r} is not writable")
+
+    def __repr__(self) -> str:
+        tail = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{tail})"
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, device):
+            return NotImplemented
+        return self.type == other.type and self.index == other.index
+
+    def __hash__(self) -> int:
+        return hash((self.type, self.index))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return device, (self.type,) if self.index is None else (self.type, self.index)
+
+    def __enter__(self) -> Self:
+        _DEFAULTS.enter(placement(self, "device"))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _DEFAULTS.leave()
+
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def under_device(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return under_device  # type: ignore[return-value]
+
+
+def _parse(text: str, index: int | None) -> tuple[str, int | None]:
+    if not text:
+        raise DeviceError("device: the device string must not be empty")
+    kind = text.partition(":")[0]
+    if kind not in TYPES:
+        raise DeviceError(
+            f"device: expected one of {', '.join(TYPES)} device type at start of device "
+            f"string: {text}"
+        )
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise DeviceError(f"device: invalid device string: {text!r}")
+    if match[2] is not None:
+        if index is not None:
+            raise DeviceError(
+                f"device: the string {text!r} includes an index, and index={index} was passed too"
+            )
+        return kind, int(match[2])
+    if index is not None and (isinstance(index, bool) or not isinstance(index, int)):
+        raise ArgumentTypeError(f"device: index must be an int, not {type(index).__name__}")
+    if index is not None and index < 0:
+        raise DeviceError(f"device: index must not be negative, and it is {index}")
+    return kind, index
+
+
+CPU: Final = device("cpu")
+META: Final = device("meta")
+
+#: Defaults other than the CPU that are in force in some thread. Creation functions look here first.
+AWAY: Final[list[device]] = []
+
+
+class _Defaults(threading.local):
+    """A thread's default devices: that of `set_default_device`, then those of open blocks."""
+
+    def __init__(self) -> None:
+        self.stack = [CPU]
+
+    def enter(self, place: device) -> None:
+        """Begin a block with that default device."""
+        self.stack.append(place)
+        if place is not CPU:
+            AWAY.append(place)
+
+    def leave(self) -> None:
+        """End the innermost block."""
+        if self.stack.pop() is not CPU:
+            AWAY.pop()
+
+    def set(self, place: device) -> None:
+        """Make `place` the default device outside of all blocks."""
+        if self.stack[0] is not CPU:
+            AWAY.pop()
+        if place is not CPU:
+            AWAY.append(place)
+        self.stack[0] = place
+
+
+_DEFAULTS: Final = _Defaults()
+
+
+def default_place() -> device:
+    """Where creation functions of this thread put tensors: CPU or META."""
+    return _DEFAULTS.stack[-1]
+
+
+def set_default_place(given: object) -> None:
+    """Set this thread's default device outside of all blocks; None means the CPU."""
+    _DEFAULTS.set(placement(given, "set_default_device"))
+
+
+def placement(given: object, op: str) -> device:
+    """CPU or META, as asked for. None means the CPU.
+
+    Raises as `usable`.
+    """
+    if given is META:
+        return META
+    if isinstance(given, str) and given.startswith("meta"):
+        given = device(given)
+    if isinstance(given, device) and given.type == "meta":
+        return META
+    usable(given, op)
+    return CPU
+
+
+def place_asked(given: object, op: str) -> device:
+    """CPU or META: where a creation function puts a tensor, by its argument `device`.
+
+    None means the default device of the thread. Raises as `usable`.
+    """
+    if given is not None:
+        return placement(given, op)
+    return default_place() if AWAY else CPU
+
+
+class MetaPackage:
+    """Tensors on the device `meta`, which the front end makes. Loaded when first used."""
+
+    load: Callable[[], Any]  # set by the package as a whole
+
+
+def usable(given: object, op: str) -> device:
+    """The device that an op is asked for, checked. None means the CPU.
+
+    given: device, str or None     op: public name, for the message
+    Raises DeviceError if Wend cannot compute there, ArgumentTypeError if `given` is no device.
+    """
+    if given is None:
+        return CPU
+    if not isinstance(given, device):
+        if not isinstance(given, str | int):
+            raise ArgumentTypeError(f"{op}: {type(given).__name__} is no device; give 'cpu'")
+        given = device(given)
+    if given.type == "meta":
+        raise DeviceError(
+            f"{op}: the device 'meta' has no data, and cannot be used here; use device='cpu'"
+        )
+    if given.type != "cpu":
+        raise DeviceError(
+            f"{op}: device '{given}' is not available: Wend computes on 'cpu' only so far; "
+            "ask torch.cuda.is_available() first, or use device='cpu'"
+        )
+    if given.index not in (None, 0):
+        raise DeviceError(f"{op}: device '{given}' is not available: there is one CPU device")
+    return given

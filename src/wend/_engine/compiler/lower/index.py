@@ -1,0 +1,226 @@
+"""Lowering of the ops that index, to pick elements or to put elements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wend._engine.base import dtypes
+from wend._engine.compiler.ir.layout import symbolic_call
+from wend._engine.compiler.ir.loops import FOLD, MAP, SCATTER, Fold, Op, Read
+from wend._engine.compiler.ir.symbolic_extents import ONE, Extents, Poly, product
+from wend._engine.compiler.lower.registry import lowers
+from wend._engine.core.graph import Node
+from wend._engine.ops.elementwise.family import widened
+from wend._engine.ops.indexing.index_dim import Embedding, EmbeddingAdjoint
+from wend._engine.ops.views.scatters import SelectScatter, SliceScatter
+from wend._engine.ops.views.slicing import counted_index, slice_bounds
+
+if TYPE_CHECKING:
+    from wend._engine.compiler.lower.lowering import Lowering
+
+#: Writes to single slices on a path that become kernels.
+MOST_PUTS = 16
+
+
+def pick(low: Lowering, node: Node) -> bool:
+    """gather of a single element a row: a fold that lets only that element pass."""
+    f = low.function
+    x, index = node.inputs
+    out = node.outputs[0]
+    rank = len(f.shape(x))
+    dim = node.prim.place(rank) if rank else 0
+    shape = f.shape(index)
+    if not low.kernel_types(node) or rank == 0 or len(shape) < rank or shape[dim] != ONE:
+        return False
+    if any(n != m for d, (n, m) in enumerate(zip(f.shape(x), shape)) if d != dim):
+        return False
+    dtype = f.dtypes[out]
+    if dtype.category != dtypes.FLOAT:
+        return False
+    space = f.shape(x)
+    follow = tuple(-1 if d == dim else d for d in range(rank))
+    reads = [Read(x, tuple(range(rank))), Read(index, follow)]
+    wide = widened(dtype)
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        value, place = b.convert(operands[0], wide), code.checked_place(operands[1], dim)
+        # Adding -0.0 leaves every number unchanged.
+        return b.select(b.eq(code.place(dim), place), value, code.constant(-0.0, wide))
+
+    fold = Fold(add, -0.0, wide, True)
+    op = Op(FOLD, node, node.outputs, reads, space, follow, emit, fold=fold)
+    op.placed = True
+    low.folding(op)
+    return True
+
+
+def drop(low: Lowering, node: Node) -> bool:
+    """scatteradd of a single element a row: added where the loop comes to the indexed place."""
+    f = low.function
+    base, index, source = node.inputs
+    rank = len(f.shape(base))
+    dim = node.prim.place(rank) if rank else 0
+    count = f.shape(index)
+    if not low.kernel_types(node) or rank == 0 or len(count) < rank or count[dim] != ONE:
+        return False
+    if f.shape(source) != f.shape(index) or f.dtypes[base] is dtypes.bool_:
+        return False
+    space = f.shape(base)
+    if any(n != m for d, (n, m) in enumerate(zip(space, f.shape(index))) if d != dim):
+        return False
+    follow = tuple(-1 if d == dim else d for d in range(rank))
+    every = tuple(range(rank))
+    reads = [Read(base, every), Read(index, follow), Read(source, follow)]
+    dtype = f.dtypes[base]
+    wide = widened(dtype)
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        x, y = b.convert(operands[0], wide), b.convert(operands[2], wide)
+        here = b.eq(code.place(dim), code.checked_place(operands[1], dim))
+        return b.convert(b.select(here, b.add(x, y), x), dtype)
+
+    op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
+    op.placed = True
+    f.ops.append(op)
+    return True
+
+
+@lowers(Embedding)
+def rows(low: Lowering, node: Node) -> bool:
+    """embedding: rows of a table, by an index."""
+    f = low.function
+    table, index = node.inputs
+    if not low.kernel_types(node):
+        return False
+    low.materialise(table)
+    space = f.shape(node.outputs[0])
+    rank = len(space)
+    reads = [
+        Read(table, (-1, rank - 1), row=1),
+        Read(index, tuple(range(rank - 1))),
+    ]
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        return operands[0]
+
+    f.ops.append(Op(MAP, node, node.outputs, reads, space, tuple(range(rank)), emit))
+    return True
+
+
+@lowers(EmbeddingAdjoint)
+def add_rows(low: Lowering, node: Node) -> bool:
+    """The adjoint of embedding: rows added up by an index."""
+    f = low.function
+    x, index = node.inputs
+    dtype = f.dtypes[x]
+    if not low.kernel_types(node) or node.prim.scale_grad_by_freq:
+        return False
+    if dtype not in (dtypes.float32, dtypes.float64):
+        return False
+    space = f.shape(x)
+    rank = len(space)
+    reads = [Read(x, tuple(range(rank))), Read(index, tuple(range(rank - 1)))]
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        padding = b.convert(code.number(1), f.dtypes[index])
+        left_out = b.eq(operands[1], padding)
+        return b.select(left_out, code.constant(0.0, dtype), operands[0])
+
+    fold = Fold(add, 0, dtype, True)
+    f.ops.append(
+        Op(SCATTER, node, node.outputs, reads, space, (-1, rank - 1), emit, node.args, fold)
+    )
+    return True
+
+
+@lowers(SliceScatter)
+def inject(low: Lowering, node: Node) -> bool:
+    """slice_scatter: a part of the input replaced."""
+    f = low.function
+    x, source = node.inputs
+    if not low.kernel_types(node):
+        return False
+    space = f.shape(x)
+    rank = len(space)
+    dim = node.prim.dim % rank
+    first = slice_start(low.extents, node, space, dim)
+    if first is None:
+        return False
+    every = tuple(range(rank))
+    part = f.shape(source)
+    if any(n != m for d, (n, m) in enumerate(zip(part, space)) if d != dim):
+        return False
+    reads = [Read(x, every), Read(source, every, ((dim, first, part[dim]),))]
+    dtype = f.dtypes[x]
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        return b.select(code.inside(1), b.convert(operands[1], dtype), operands[0])
+
+    f.ops.append(Op(MAP, node, node.outputs, reads, space, every, emit))
+    return True
+
+
+@lowers(SelectScatter)
+def put_slice(low: Lowering, node: Node) -> bool:
+    """select_scatter: a slice of the input replaced."""
+    f = low.function
+    x, source = node.inputs
+    if not low.kernel_types(node):
+        return False
+    space = f.shape(x)
+    if x not in f.uniform:  # each write goes through all of the input: the reference need not
+        low.puts += 1
+        if low.puts > MOST_PUTS:
+            return False
+        if f.base(x) in f.inputs:
+            f.small.append(product(space))
+    rank = len(space)
+    dim = node.prim.dim % rank
+    every = tuple(range(rank))
+    others = tuple(d for d in every if d != dim)
+
+    def rule(symbols: Any, marks: Any, sizes: list[Any]) -> Any:
+        index = node.prim.arrange([None, None], sizes)[2]
+        return counted_index("select_scatter", index, symbols[dim], dim), None
+
+    found = symbolic_call(low.extents, node, rule, space, space, node.args)
+    if found is None or f.shape(source) != tuple(space[d] for d in others):
+        return False
+    (index, _), poly = found
+    place = low.extents.canonical(poly(index))
+    dtype = f.dtypes[x]
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        here = b.eq(code.place(dim), code.integer(place))
+        return b.select(here, b.convert(operands[1], dtype), operands[0])
+
+    reads = [Read(x, every), Read(source, others)]
+    op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
+    op.placed = True
+    f.ops.append(op)
+    return True
+
+
+def slice_start(extents: Extents, node: Node, shape: tuple[Poly, ...], dim: int) -> Poly | None:
+    """Return the first place of a slice of step 1 along a dim, as a polynomial; None if unknown."""
+
+    def rule(symbols: Any, marks: Any, sizes: list[Any]) -> Any:
+        start, end, step = node.prim.arrange([None, None], sizes)[2:]
+        first, _, _ = slice_bounds("slice", symbols[dim], start, end, step)
+        return first, 1 if step == 1 else 0
+
+    found = symbolic_call(extents, node, rule, shape, shape, node.args)
+    if found is None:
+        return None
+    (first, dense), poly = found
+    return poly(first) if dense else None
+
+
+def add(b: Any, a: Any, x: Any) -> Any:
+    """How a sum combines."""
+    return b.add(a, x)

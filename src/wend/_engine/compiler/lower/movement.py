@@ -1,0 +1,139 @@
+"""Lowering of the ops that move elements: pad, cat, roll, flip."""
+
+from __future__ import annotations
+
+from itertools import product as pairs_of
+from typing import TYPE_CHECKING, Any
+
+from wend._engine.base import dtypes
+from wend._engine.base.shapes import normalize_dim, normalize_dims
+from wend._engine.compiler.ir.loops import MAP, Layout, Op, Read, View
+from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, mul, scale, sub
+from wend._engine.compiler.lower.registry import lowers
+from wend._engine.core.graph import Node
+from wend._engine.ops.joining import Flip, Pad, Roll
+
+if TYPE_CHECKING:
+    from wend._engine.compiler.lower.lowering import Lowering
+
+#: The most tensors of a `cat`, or parts of a `roll`, that a loop nest reads in place.
+MAX_PARTS = 16
+
+
+@lowers(Flip)
+def flip(low: Lowering, node: Node) -> bool:
+    """The elements of the operand, read backwards."""
+    f = low.function
+    source, out = node.inputs[0], node.outputs[0]
+    if source in f.uniform:
+        low.spread(node, *f.uniform[source])
+        return True
+    shape, layout = f.shape(source), f.layout(source)
+    if not shape:
+        return low.alias(node, source)
+    strides, offset = list(layout.strides), layout.offset
+    for d in normalize_dims(node.prim.dims, len(shape), "flip"):
+        last = sub(shape[d], ONE)
+        offset = add(offset, mul(last, strides[d]))
+        strides[d] = scale(strides[d], -1)
+    f.views[out] = View(out, source, node)
+    f.layouts[out] = Layout(layout.base, tuple(strides), low.extents.canonical(offset))
+    return True
+
+
+@lowers(Pad)
+def pad(low: Lowering, node: Node) -> bool:
+    """The operand with numbers around the elements."""
+    f = low.function
+    x, out = node.inputs[0], node.outputs[0]
+    n = len(node.args) - 1
+    if node.prim.categories[-1] == dtypes.COMPLEX:
+        return False
+    shape = f.shape(x)
+    rank = len(shape)
+    sizes = [low.extents.canonical(low.extents.path_expr(e)) for e in node.args[:n]]
+    shifts = tuple(
+        (rank - 1 - k, sizes[2 * k], shape[rank - 1 - k])
+        for k in range(n // 2)
+        if sizes[2 * k] != ZERO or sizes[2 * k + 1] != ZERO
+    )
+    if not shifts:
+        return low.alias(node, x)
+    dtype = f.dtypes[out]
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        return b.select(code.inside(0), operands[0], b.convert(code.number(n), dtype))
+
+    every = tuple(range(rank))
+    reads = [Read(x, every, shifts)]
+    f.ops.append(Op(MAP, node, node.outputs, reads, f.shape(out), every, emit, node.args))
+    return True
+
+
+def joined(low: Lowering, node: Node) -> list[int] | None:
+    """Return the operands of a `cat`; None where no kernel can join the operands."""
+    f = low.function
+    rank = len(f.shape(node.outputs[0]))
+    inputs = [i for i in node.inputs if len(f.shape(i)) == rank]
+    if not inputs:
+        return None
+    # An operand of another rank has no elements, of which nothing is known here.
+    return inputs if len(inputs) == len(node.inputs) else None
+
+
+def cat(low: Lowering, node: Node, inputs: list[int]) -> bool:
+    """Tensors in a row: each is read where the loop has come to that tensor."""
+    f = low.function
+    out = node.outputs[0]
+    space, dtype = f.shape(out), f.dtypes[out]
+    rank = len(space)
+    dim = normalize_dim(node.prim.dim, rank, "cat")
+    every = tuple(range(rank))
+    reads, first = [], ZERO
+    for i in inputs:
+        shape = f.shape(i)
+        if any(n != m for d, (n, m) in enumerate(zip(shape, space)) if d != dim):
+            return False
+        reads.append(Read(i, every, ((dim, first, shape[dim]),)))
+        first = add(first, shape[dim])
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        found = b.convert(operands[-1], dtype)
+        for k in reversed(range(len(operands) - 1)):
+            found = b.select(code.inside(k), b.convert(operands[k], dtype), found)
+        return found
+
+    f.ops.append(Op(MAP, node, node.outputs, reads, space, every, emit))
+    return True
+
+
+@lowers(Roll)
+def roll(low: Lowering, node: Node) -> bool:
+    """Each dim in two parts, which change places."""
+    f = low.function
+    x = node.inputs[0]
+    shape = f.shape(x)
+    rank = len(shape)
+    dims = [normalize_dim(d, rank, "roll") for d in node.prim.dims or ()]
+    if not dims and rank == 1:
+        dims = [0]
+    if not dims or len(set(dims)) < len(dims) or 2 ** len(dims) > MAX_PARTS:
+        return False
+    choices: list[list[tuple[int, Poly, Poly]]] = []
+    for d, expr in zip(dims, node.args, strict=True):
+        shift = low.extents.path_expr(expr)
+        first = low.extents.remainder(shift, shape[d])
+        choices.append([(d, first, shape[d]), (d, sub(first, shape[d]), shape[d])])
+    every = tuple(range(rank))
+    reads = [Read(x, every, shifts) for shifts in pairs_of(*choices)]
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        found = operands[-1]
+        for k in reversed(range(len(operands) - 1)):
+            found = code.b.select(code.inside(k), operands[k], found)
+        return found
+
+    f.ops.append(Op(MAP, node, node.outputs, reads, shape, every, emit))
+    return True

@@ -1,0 +1,188 @@
+"""Lowering of the ops that pick rows, or add up rows, by an index.
+
+The index says the place along a dim of the operand, or of the result. No vectors go along the loops
+of that dim; all other loops are as in any nest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wend._engine.base import dtypes
+from wend._engine.compiler.ir.loops import MAP, SCATTER, Fold, Op, Read
+from wend._engine.compiler.ir.symbolic_extents import Poly
+from wend._engine.compiler.lower.index import add, drop, pick
+from wend._engine.compiler.lower.registry import lowers
+from wend._engine.core.graph import Node
+from wend._engine.ops.elementwise.family import widened
+from wend._engine.ops.indexing.gather import Gather, ScatterAdd
+from wend._engine.ops.indexing.index import Index, IndexPut
+from wend._engine.ops.indexing.index_dim import IndexAdd, IndexSelect
+
+if TYPE_CHECKING:
+    from wend._engine.compiler.lower.lowering import Lowering
+
+
+def _itself(code: Any, operands: list[Any]) -> Any:
+    return operands[0]
+
+
+@lowers(IndexSelect, Index)
+def select(low: Lowering, node: Node) -> bool:
+    """index_select, and index by a single tensor: slices of a dim, in the order of the index."""
+    f = low.function
+    if len(node.inputs) != 2:
+        return False
+    x, index = node.inputs
+    rank, depth = len(f.shape(x)), len(f.shape(index))
+    found = _indexed_dim(node, rank)
+    if found is None or not _is_index(low, index) or not low.kernel_types(node):
+        return False
+    low.materialise(x)
+    low.materialise(index)
+    dim = found
+    space = f.shape(node.outputs[0])
+    if len(space) != rank - 1 + depth:
+        return False
+    dims = tuple(d if d < dim else -1 if d == dim else d + depth - 1 for d in range(rank))
+    reads = [Read(x, dims, row=1, row_dim=dim), Read(index, tuple(range(dim, dim + depth)))]
+    op = Op(MAP, node, node.outputs, reads, space, tuple(range(len(space))), _itself)
+    op.wraps = isinstance(node.prim, Index)
+    f.ops.append(op)
+    return True
+
+
+def _indexed_dim(node: Node, rank: int) -> int | None:
+    if rank == 0:
+        return None
+    place = node.prim.place(rank)
+    if isinstance(node.prim, (Index, IndexPut)):
+        return place[0] if len(place) == 1 else None
+    return int(place)
+
+
+def _is_index(low: Lowering, index: int) -> bool:
+    return low.function.dtypes[index] in (dtypes.int32, dtypes.int64)
+
+
+@lowers(Gather)
+def gather(low: Lowering, node: Node) -> bool:
+    """gather: of a single element a row by comparison, of more by address."""
+    if pick(low, node):
+        return True
+    f = low.function
+    x, index = node.inputs
+    rank = len(f.shape(x))
+    if not _alike(low, node, x, index) or not _is_index(low, index):
+        return False
+    low.materialise(x)
+    low.materialise(index)
+    dim = node.prim.place(rank)
+    every = tuple(range(rank))
+    dims = tuple(-1 if d == dim else d for d in every)
+    reads = [Read(x, dims, row=1, row_dim=dim), Read(index, every)]
+    op = Op(MAP, node, node.outputs, reads, f.shape(index), every, _itself)
+    op.within = not _fits(dim, f.shape(x), f.shape(index))
+    f.ops.append(op)
+    return True
+
+
+def _alike(low: Lowering, node: Node, whole: int, index: int) -> bool:
+    """Whether an index has as many dims as the operand, and kernels can take both."""
+    rank = len(low.function.shape(whole))
+    return 0 < rank == len(low.function.shape(index)) and low.kernel_types(node)
+
+
+def _fits(dim: int, whole: tuple[Poly, ...], part: tuple[Poly, ...]) -> bool:
+    """Whether an index is known to have the operand's extents, but along the indexed dim.
+
+    The index may be smaller: then the rest of the operand takes no part.
+    """
+    return all(n == m for d, (n, m) in enumerate(zip(whole, part, strict=True)) if d != dim)
+
+
+@lowers(ScatterAdd)
+def scatter_add(low: Lowering, node: Node) -> bool:
+    """scatter_add: of a single element a row by comparison, of more by address."""
+    if drop(low, node):
+        return True
+    f = low.function
+    base, index, source = node.inputs
+    rank = len(f.shape(base))
+    if not _alike(low, node, base, index) or not _is_index(low, index):
+        return False
+    if f.shape(source) != f.shape(index):
+        return False
+    dim = node.prim.place(rank)
+    within = not _fits(dim, f.shape(base), f.shape(index))
+    every = tuple(range(rank))
+    follow = tuple(-1 if d == dim else d for d in every)
+    reads = [Read(source, every), Read(index, every)]
+    return _into(low, node, base, reads, f.shape(source), follow, dim, within=within)
+
+
+@lowers(IndexAdd, IndexPut)
+def add_slices(low: Lowering, node: Node) -> bool:
+    """index_add, and index_put that accumulates by a tensor: slices added up by the index."""
+    f = low.function
+    if len(node.inputs) != 3:
+        return False
+    base, index, source = node.inputs
+    put = isinstance(node.prim, IndexPut)
+    if put:
+        index, source = node.inputs[1], node.inputs[2]
+        if not node.prim.accumulate:
+            return False
+    rank, depth = len(f.shape(base)), len(f.shape(index))
+    dim = _indexed_dim(node, rank)
+    space = f.shape(source)
+    if dim is None or len(space) != rank - 1 + depth or not low.kernel_types(node):
+        return False
+    if not _is_index(low, index):
+        return False
+    along = f.shape(index)
+    wanted = (*f.shape(base)[:dim], *along, *f.shape(base)[dim + 1 :])
+    if wanted != space:
+        return False
+    every = tuple(range(len(space)))
+    reads = [Read(source, every), Read(index, tuple(range(dim, dim + depth)))]
+    follow = tuple(d if d < dim else -1 if d == dim else d + depth - 1 for d in range(rank))
+    return _into(low, node, base, reads, space, follow, dim, wraps=put)
+
+
+def _into(
+    low: Lowering, node: Node, base: int, reads: list[Read], space: tuple[Poly, ...],
+    follow: tuple[int, ...], dim: int, wraps: bool = False, within: bool = False,
+) -> bool:  # fmt: skip
+    """Add to each element of the base the sum of the source's elements for that place."""
+    f = low.function
+    out = node.outputs[0]
+    dtype = f.dtypes[out]
+    if dtype is dtypes.bool_:
+        return False
+    for read in reads:
+        low.materialise(read.value)
+    wide = widened(dtype)
+    shape = f.shape(out)
+    empty = base in f.uniform and f.uniform[base][0] == 0
+    sums = out if empty and wide is dtype else f.fresh(shape, wide)
+
+    def emit(code: Any, operands: list[Any]) -> Any:
+        return code.b.convert(operands[0], wide)
+
+    op = Op(SCATTER, node, (sums,), reads, space, follow, emit, fold=Fold(add, 0, wide, True))
+    op.row_dim = dim
+    op.wraps = wraps
+    op.within = within
+    f.ops.append(op)
+    if sums == out:
+        return True
+    every = tuple(range(len(shape)))
+
+    def total(code: Any, operands: list[Any]) -> Any:
+        b = code.b
+        return b.convert(b.add(b.convert(operands[0], wide), operands[1]), dtype)
+
+    given = [Read(base, every), Read(sums, every)]
+    f.ops.append(Op(MAP, node, (out,), given, shape, every, total, cheap=True))
+    return True

@@ -1,0 +1,114 @@
+"""The logarithm of the gamma function, and its derivatives."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from wend._engine.base import dtypes
+from wend._engine.compiler.llvm_ir.operand import Operand, where
+from wend._engine.compiler.mathlib.parts import repeat, wide
+from wend._engine.compiler.mathlib.trigonometric import tan
+
+# Bernoulli's numbers B_2, B_4, ...
+# fmt: off
+_BERNOULLI: Final = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510,
+                     43867 / 798)
+# fmt: on
+#: From here on the asymptotic series are exact enough.
+_FAR: Final = 10.0
+
+
+def lgamma(x: Operand) -> Operand:
+    """log |gamma(x)|, lane by lane by the C library."""
+    b = x.b
+    b.module.need("declare lgamma", lambda _: "declare double @lgamma(double)")
+    y = wide(x)
+    kind = b.type_of(dtypes.float64)
+    total = "poison"
+    for lane in range(b.lanes):
+        one = y.value.name
+        if b.lanes > 1:
+            one = b.text.let(f"extractelement {kind} {one}, i64 {lane}")
+        one = b.text.let(f"call double @lgamma(double {one})")
+        if b.lanes > 1:
+            one = b.text.let(f"insertelement {kind} {total}, double {one}, i64 {lane}")
+        total = one
+    found = y.made(total, y.dtype)
+    # As in SciPy and PyTorch, but not in C.
+    return where(y.equals(-math.inf), y, found).to(x.dtype)
+
+
+def digamma(x: Operand) -> Operand:
+    """Derivative of lgamma; at 0 infinite, of the sign opposite to that of 0."""
+    y = wide(x)
+    below = y < 0.5
+    found = _digamma_above(where(below, 1.0 - y, y))
+    # psi(x) = psi(1 - x) - pi / tan(pi x), whose period is 1.
+    fraction = y - y.round()
+    found = where(below, found - math.pi / tan(fraction * math.pi), found)
+    pole = y.equals(y.trunc()) & (y < 0.0)
+    found = where(pole | y.equals(-math.inf), math.nan, found)
+    found = where(y.equals(0.0), y.constant(-math.inf).copysign(-y), found)
+    return found.to(x.dtype)
+
+
+def _digamma_above(x: Operand) -> Operand:
+    """psi(x) of x >= 1/2."""
+
+    def step(state: list[Operand]) -> list[Operand]:
+        z, total = state
+        near = z < _FAR
+        return [where(near, z + 1.0, z), where(near, total - 1.0 / z, total)]
+
+    z, total = repeat([x, x.constant(0.0)], lambda state: state[0] < _FAR, step)
+    inverse = 1.0 / (z * z)
+    terms = [-b / (2 * k) for k, b in enumerate(_BERNOULLI, 1)]
+    series = inverse * inverse.polynomial(terms)
+    log = z.call("log")
+    return total + (log + (series - 0.5 / z))
+
+
+def polygamma(x: Operand, n: int) -> Operand:
+    """n-th derivative of digamma."""
+    if n == 0:
+        return digamma(x)
+    y = wide(x)
+    s = n + 1
+    below = y < 0.0
+    # zeta(s, x) is a sum over all x + k, k >= 0. For x < 0: over all whole k, a function of the
+    # fraction u of x alone, less that over k < 0.
+    u = y - y.floor()
+    sign = (-1.0) ** s
+    total = _zeta(s, where(below, u, y))
+    both = total + sign * (_zeta(s, 1.0 - u) - _zeta(s, where(below, 1.0 - y, 1.0)))
+    found = where(below, both, total)
+    pole = y.equals(y.trunc()) & (y <= 0.0)
+    found = where(pole, math.inf, found)
+    return (found * (math.factorial(n) * (-1.0) ** s)).to(x.dtype)
+
+
+def _zeta(s: int, q: Operand) -> Operand:
+    """sum over k >= 0 of (q + k) ** -s, q >= 0, by Euler's and Maclaurin's formula."""
+    total = q.constant(0.0)
+    for k in range(int(_FAR)):
+        total = total + _inverse_power(q + float(k), s)
+    z = q + _FAR
+    total = total + _inverse_power(z, s - 1) * (1.0 / (s - 1)) + _inverse_power(z, s) * 0.5
+    factor, inverse = float(s), _inverse_power(z, s + 1)
+    for k, b in enumerate(_BERNOULLI, 1):
+        total = total + inverse * (b * factor / math.factorial(2 * k))
+        factor *= (s + 2 * k - 1) * (s + 2 * k)
+        inverse = inverse / (z * z)
+    return total
+
+
+def _inverse_power(x: Operand, s: int) -> Operand:
+    """x ** -s by repeated multiplication."""
+    product, base, rest = None, x, s
+    while rest:
+        if rest & 1:
+            product = base if product is None else product * base
+        base, rest = base * base, rest >> 1
+    assert product is not None
+    return 1.0 / product

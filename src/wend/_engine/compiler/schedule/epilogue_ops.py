@@ -1,0 +1,154 @@
+"""Elementwise work on the finished elements of a product or a convolution: its *tail*.
+
+The tail of a region is all of its ops except the product. A tail is computed tile by tile, while a
+tile is in the first-level cache. So every operand and result of a tail must be a matrix along the
+product's own loops. Columns must be neighbours in memory, or must all be the same element.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from wend._engine.base import dtypes
+from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, MAP, Function, Op, Read
+from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, known, mul
+from wend._engine.compiler.schedule.fusion_group import Region
+from wend._engine.compiler.schedule.loop_order import Access
+
+__all__ = ["HEADS", "Tail", "head_of", "is_tail_op", "may_have_tail", "place_head"]
+
+#: Kinds of ops that may have a tail.
+HEADS = frozenset({CONTRACT, CONVOLVE})
+#: The number of loops of a product: two of a batch, rows, columns.
+LOOPS = 4
+_ELEMENTS = (dtypes.FLOAT, dtypes.BOOL)
+
+
+def may_have_tail(op: Op) -> bool:
+    """Whether an op hands tiles of its result to an epilogue."""
+    return op.kind == CONTRACT or (op.kind == CONVOLVE and op.name == "convolve")
+
+
+def head_of(region: Region) -> Op:
+    """Return the product or convolution of a region."""
+    return next(op for op in region.ops if op.kind in HEADS)
+
+
+def place_head(function: Function, region: Region, op: Op) -> None:
+    """Add a product to an empty region, whose axes become the dims of the product's result."""
+    placed = []
+    for extent in function.shape(op.out):
+        placed.append(-1 if extent == ONE else len(region.axes))
+        if extent != ONE:
+            region.axes.append(extent)
+    region.ops.append(op)
+    region.loops[op.out] = region.places[op.out] = tuple(placed)
+
+
+def is_tail_op(function: Function, op: Op) -> bool:
+    """Whether an op is plain elementwise work that cannot fail."""
+    plain = op.kind == MAP and not op.placed and not op.node.prim.random and bool(op.reads)
+    values = (op.out, *(read.value for read in op.reads))
+    floats = all(function.dtypes[i].category in _ELEMENTS for i in values)
+    return plain and floats and not any(r.shifts or r.row >= 0 for r in op.reads)
+
+
+class Tail:
+    """The accesses of a tail's operands and results, with strides along the product's loops.
+
+    fits: whether all accesses have such strides
+    """
+
+    def __init__(self, function: Function, region: Region) -> None:
+        self.function = function
+        self.region = region
+        self.head = head_of(region)
+        self.ops = [op for op in region.ops if op is not self.head]
+        self.loads: dict[tuple[int, int], Access] = {}  # (result of an op, operand) -> its access
+        self.stores: dict[int, Access] = {}
+        self.inside: dict[tuple[int, int], int] = {}  # (result, operand) -> value of this region
+        self.fits = True
+        self.loops = _loops(function, region, self.head)
+        for op in self.ops:
+            for k, read in enumerate(op.reads):
+                self._find_load(op, k, read)
+        for op in region.ops:
+            self.stores[op.out] = self._find_store(op)
+
+    @property
+    def lane_bytes(self) -> int:
+        """The bytes of a sum."""
+        return self.function.dtypes[self.head.out].itemsize
+
+    def _find_load(self, op: Op, k: int, read: Read) -> None:
+        f, region = self.function, self.region
+        base = f.base(read.value)
+        if base in f.uniform:
+            return
+        if base in region.places:
+            self.inside[op.out, k] = base
+            return
+        layout = f.layout(read.value)
+        strides = [ZERO] * len(region.axes)
+        for d, loop in enumerate(read.dims):
+            axis = region.loops[op.out][loop] if loop >= 0 else -1
+            if axis >= 0:
+                strides[axis] = add(strides[axis], layout.strides[d])
+        offset = f.extents.canonical(layout.offset)
+        self.loads[op.out, k] = self._along(
+            Access(layout.base, f.dtypes[read.value], strides, offset)
+        )
+
+    def _find_store(self, op: Op) -> Access:
+        f = self.function
+        layout = f.layout(op.out)
+        strides = [ZERO] * len(self.region.axes)
+        for d, axis in enumerate(self.region.places[op.out]):
+            if axis >= 0:
+                strides[axis] = add(strides[axis], layout.strides[d])
+            elif op is not self.head and f.shape(op.out)[d] != ONE:
+                self.fits = False
+        found = self._along(Access(op.out, f.dtypes[op.out], strides, layout.offset))
+        whole = {a for a in self.region.places[op.out] if a >= 0} == set(
+            range(len(self.region.axes))
+        )
+        self.fits &= whole and found.strides[-1] != ZERO
+        return found
+
+    def _along(self, access: Access) -> Access:
+        """Return an access, changed to strides along the loops of the product."""
+        f = self.function
+        canonical = f.extents.canonical
+        found = []
+        for axes, step in self.loops:
+            for outer, inner in pairwise(axes):
+                step_in = canonical(mul(self.region.axes[inner], access.strides[inner]))
+                self.fits &= access.strides[outer] == step_in
+            stride = access.strides[axes[-1]] if axes else ZERO
+            found.append(canonical(mul(step, stride)))
+        access.strides = found
+        self.fits &= known(found[-1]) in (0, 1)
+        return access
+
+
+def _loops(function: Function, region: Region, op: Op) -> list[tuple[tuple[int, ...], Poly]]:
+    """For each loop of a product, the axes that it merges, and the elements of a turn."""
+    places = region.places[op.out]
+
+    def axes(dims: Any) -> tuple[int, ...]:
+        return tuple(places[d] for d in dims if places[d] >= 0)
+
+    if op.kind == CONVOLVE:
+        filters = axes((1,))
+        return [
+            (axes((0,)), ONE),
+            (filters, function.filters_of_group(op)),
+            (filters, ONE),
+            (axes(range(2, len(places))), ONE),
+        ]
+    p = op.product
+    batch = [axes(axis.dims) for axis in p.batch]
+    while len(batch) < LOOPS - 2:
+        batch.insert(0, ())
+    return [(found, ONE) for found in (*batch, axes(p.m.dims), axes(p.n.dims))]

@@ -1,0 +1,478 @@
+"""Primitives and composites: one op, one class, all of its rules.
+
+See CONTRIBUTING.md, 'How to add an op'.  A class that derives from `Primitive` and is not marked
+abstract is registered under its public name; the object that users call (`wend.tanh`,
+`Tensor.tanh`) is made here, and calls the core without a Python frame in between.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from wend._engine.base.dtypes import DEFAULT_LISTENERS, INT
+from wend._engine.base.errors import ArgumentTypeError
+from wend._engine.core import _hot
+from wend._engine.core._hot import OpFunction, Tensor
+from wend._engine.core._types import PrimitiveBase, Program
+from wend._engine.core.signature import (
+    Binder,
+    OverloadBinder,
+    Param,
+    exact_key,
+    parse_signature,
+    python_signature,
+)
+from wend._engine.core.symbolic import Guards, SymInt, expr_of, hint_of
+from wend._engine.core.types import Number, Spec
+
+__all__ = [
+    "NO_GRADIENT",
+    "REGISTRY",
+    "Composite",
+    "Number",
+    "Primitive",
+    "Sample",
+    "Spec",
+    "composite",
+    "ops",
+    "overload",
+]
+
+#: Primitive classes by public name.
+REGISTRY: dict[str, type[Primitive]] = {}
+
+
+class _Ops:
+    """Every op by name: `ops.tanh(x)`.  For rules, which may use ops of any family."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"no op is called {name!r}")
+
+
+ops: Any = _Ops()
+
+
+def _no_gradient(self: Any, *unused: Any) -> tuple[None, ...]:
+    """Marks an op as not differentiable."""
+    return ()
+
+
+NO_GRADIENT: Any = _no_gradient
+
+
+class Sample:
+    """Arguments of a public call, for the tests that come from the registry."""
+
+    __slots__ = ("args", "kwargs")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.args = args
+        self.kwargs = kwargs
+
+    def __repr__(self) -> str:
+        parts = [repr(a) for a in self.args] + [f"{k}={v!r}" for k, v in self.kwargs.items()]
+        return f"Sample({', '.join(parts)})"
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+class _Params:
+    """The parsed signature of an op class, parsed when first needed (imports stay quick)."""
+
+    def __get__(self, instance: Any, owner: Any) -> tuple[Param, ...]:
+        params = parse_signature(owner.signature)
+        owner.params = params
+        return params
+
+
+class Primitive(PrimitiveBase):
+    """Base of all ops.  Facts and rules are class attributes and methods; see CONTRIBUTING.md."""
+
+    # -- facts ------------------------------------------------------------------------------
+    name: ClassVar[str] = ""
+    abstract: ClassVar[bool] = True
+    signature: ClassVar[str] = "input"
+    params: ClassVar[Any] = _Params()
+    spellings: ClassVar[dict[str, str]] = {}  # parameters by further keywords that PyTorch has
+    elementwise: ClassVar[bool] = False
+    view: ClassVar[bool] = False
+    pure: ClassVar[bool] = True
+    random: ClassVar[bool] = False
+    donates: ClassVar[bool] = False
+    fallible: ClassVar[bool] = False
+    labels_leaf: ClassVar[bool] = False
+    calls_user: ClassVar[bool] = False
+    heavy: ClassVar[bool] = False  # worth a kernel of its own, which light work then joins
+    ready: ClassVar[bool] = False  # an installation brings machine code, for any sizes
+    smooth: ClassVar[bool] = False  # finite operands have finite derivatives
+    holomorphic: ClassVar[bool] = False  # the gradient rule is written for real numbers, and
+    # serves complex ones too: the result has a complex derivative by each operand
+    rises: ClassVar[bool] = False  # the result never falls where operands rise, as rounded
+    checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it
+    picks_rows: ClassVar[bool] = False  # all that `checked` asks: operand 1 names rows of operand 0
+    must_view: ClassVar[bool] = False  # and an error where the strides do not
+    rows_of: ClassVar[str] = ""  # the operand of which each row is computed by itself,
+    row_dims: ClassVar[int] = 1  # and how many dims a row has at least
+    pairs_batches: ClassVar[bool] = False  # leading dims of the operands belong together
+    joins: ClassVar[bool] = False  # concatenates its operands
+    adds_rows: bool = False  # sums rows of the first operand by the second, of whatever shape
+    of_one: ClassVar[str] = ""  # the op of an example, where this op asks for a batch dim
+    of_number: ClassVar[Any] = None  # makes a tensor of the first operand, if all are numbers
+    numbers_inside: ClassVar[bool] = False  # called with numbers by Wend's own rules, not by users
+    differentiable: ClassVar[bool] = True
+    supports: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float"})
+    functions: ClassVar[tuple[str, ...]] = ()
+    methods: ClassVar[tuple[str, ...]] = ()
+    inplace: ClassVar[bool | tuple[str, ...]] = False
+    operators: ClassVar[tuple[str, ...]] = ()
+    reflected: ClassVar[bool] = False
+    grad_name: ClassVar[str] = ""
+    cuts: bool = False  # part of several results that PyTorch makes by one node
+    grad_name_along: ClassVar[str] = ""  # where a `dim` is given, if that is another name
+    result: ClassVar[Any] = None
+    n_outputs: ClassVar[int] = 1
+    label: ClassVar[str] = ""  # name of the namedtuple, where it is not the op's
+    _result_type: ClassVar[Any] = None
+    function: ClassVar[Any] = None
+    _interned: ClassVar[dict[Any, Any]]
+
+    # -- rules that a class may leave out ---------------------------------------------------
+    vjp: Any = NO_GRADIENT
+    emit: Any = None
+    batch: Any = None
+    by_rows: Any = None
+    put: Any = None
+    strides: Any = None
+    reference: Any = None
+    reference_inplace: Any = None
+    #: (g, *params): the op as nodes of an ONNX graph, see `ops/onnx_builder.py`. A composite
+    #: without a rule is written by its body; a rule that returns NotImplemented asks for the body.
+    onnx: Any = None
+    overwrites: ClassVar[bool] = False  # the runner may be given an operand as `out`
+    turns: ClassVar[bool] = (
+        False  # the runner may be told that the result is read `matmul.transposed`
+    )
+    # (n, *params): the nodes that PyTorch makes of the op, if more or fewer than one
+    grad_nodes: Any = None
+
+    def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.abstract = abstract
+        cls.params = _Params()
+        if abstract:
+            return
+        if "name" not in cls.__dict__:
+            cls.name = _snake(cls.__name__)
+        if cls.name in REGISTRY:
+            raise TypeError(f"two ops are called {cls.name!r}")
+        cls._interned = {}
+        if not cls.grad_name:
+            base = "".join(part.capitalize() for part in cls.name.split("_"))
+            cls.grad_name = f"{base}Backward0"
+        REGISTRY[cls.name] = cls
+        cls.function = make_function(cls.name, Binder(cls.name, cls), cls)
+        setattr(ops, cls.name, cls.function)
+        public = cls.function
+        if cls.numbers_inside:
+            public = make_function(cls.name, Binder(cls.name, cls, tensors_only=True), cls)
+        publish(public, cls.functions, cls.methods)
+        for operator in cls.operators:
+            _hot.set_operator(operator, cls.function)
+        _publish_inplace(cls)
+
+    def __init__(self, attrs: dict[str, Any], form: tuple[Any, ...]) -> None:
+        for key, value in attrs.items():
+            setattr(self, key, value)
+        self.attrs = attrs
+        cls = type(self)
+        self.setup(form, cls.view, issubclass(cls, Composite), cls.vjp is not NO_GRADIENT)
+        self.check_strides = cls.checks_strides
+        self.check_held = cls.checked is not Primitive.checked
+        self.pick_rows = cls.picks_rows
+        self.joins_held = cls.joined is not Primitive.joined
+
+    @classmethod
+    def intern(cls, attrs: dict[str, Any], form: tuple[Any, ...]) -> Any:
+        """The single instance with these attributes and this form of operands."""
+        key = (form, tuple((k, exact_key(v)) for k, v in attrs.items()))
+        found = cls._interned.get(key)
+        if found is None:
+            found = cls._interned[key] = cls(attrs, form)
+        return found
+
+    @classmethod
+    def of(cls, form: tuple[Any, ...] = ("T",), **attrs: Any) -> Any:
+        """The interned instance, attributes by name, defaults for those left out."""
+        full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
+        return cls.intern(full, form)
+
+    @classmethod
+    def named(cls, grad_name: str, form: tuple[Any, ...], **attrs: Any) -> Any:
+        """The op with another name for the graph node: the same op in all but this."""
+        full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
+        key = (grad_name, form, *full.items())
+        found = cls._interned.get(key)
+        if found is None:
+            found = cls._interned[key] = cls(full, form)
+            found.grad_name = grad_name  # type: ignore[misc]
+            found.cuts = cls.view  # PyTorch cuts such parts off together, by one node
+        return found
+
+    # -- the type rule ----------------------------------------------------------------------
+
+    def infer(self, *params: Any) -> Any:
+        """Spec, or tuple of Spec, of the result."""
+        raise NotImplementedError(f"{self.name}: no type rule")
+
+    def trace_rule(self, types: list[Any], args: list[Any]) -> Program:
+        """Run the type rule once on symbolic extents; keep guards and result extents."""
+        guards = Guards()
+        specs = [symbolic_spec(i, t, guards) for i, t in enumerate(types)]
+        params = self.arrange(specs, self._symbolic_args(args, guards))
+        result = self.infer(*params)
+        outs = result if isinstance(result, (tuple, list)) else (result,)
+        return make_program(self, types, outs, guards)
+
+    def _symbolic_args(self, args: list[Any], guards: Guards) -> list[Any]:
+        out: list[Any] = []
+        for k, (is_size, value) in enumerate(zip(self.size_mask, args, strict=True)):
+            if is_size:
+                value = hint_of(value)
+                out.append(SymInt((1, k), value, guards))
+            else:
+                out.append(Number(self.categories[k]))
+        return out
+
+    def joined(self, arrays: list[Any]) -> Any:
+        """The result of many arrays of equal shape and dtype, if the op does no more than join
+        them.
+
+        None if the rule has to say why the arrays do not fit.
+        """
+        return None
+
+    def joins_rows(self) -> bool:
+        """Whether the result is the operands' elements, tensor after tensor."""
+        return False
+
+    @classmethod
+    def result_wrap(cls) -> Any:
+        """The function from the list of results to the public result; None for a tensor alone."""
+        if cls.result is None:
+            return None if cls.n_outputs == 1 else tuple
+        if isinstance(cls.result, tuple):
+            if "_result_type" not in cls.__dict__:
+                cls._result_type = return_type(cls.label or cls.name, cls.result)._make
+            return cls._result_type
+        return cls.result
+
+    def checked(self, *arrays: Any) -> None:
+        """Raise IndexOutOfRange for values that can be seen to be out of range."""
+
+    def __repr__(self) -> str:
+        attrs = ", ".join(f"{k}={v!r}" for k, v in self.attrs.items())
+        return f"{self.name}({attrs})" if attrs else self.name
+
+
+#: The named tuples of results made so far, by name.
+RETURN_TYPES: dict[str, Any] = {}
+
+
+def return_type(name: str, fields: tuple[str, ...]) -> Any:
+    """A namedtuple for results of an op, printed as PyTorch prints such."""
+    make: Any = namedtuple
+    made = RETURN_TYPES[name] = make(name, fields)
+
+    def __repr__(self: Any) -> str:
+        items = [f"{field}={value!r}" for field, value in zip(fields, self, strict=True)]
+        return f"torch.return_types.{name}(\n" + ",\n".join(items) + ")"
+
+    made.__repr__ = __repr__
+    return made
+
+
+def symbolic_spec(operand: int, type_: Any, guards: Guards) -> Spec:
+    """The Spec of an operand whose extents are the symbols (DIM, operand, axis)."""
+    shape = [SymInt((0, operand, a), hint_of(n), guards) for a, n in enumerate(type_.shape)]
+    return Spec(shape, type_.dtype)
+
+
+def make_program(prim: Any, types: list[Any], outs: Any, guards: Guards) -> Program:
+    """The pattern of a run of a rule: guards and the extents of the results."""
+    rows = tuple([(tuple([expr_of(n) for n in out.shape]), out.dtype) for out in outs])
+    tests = tuple([(*compared, outcome) for compared, outcome in guards.items.items()])
+    return Program(prim, tests, rows)
+
+
+class Composite(Primitive, abstract=True):
+    """An op defined by a Python function over tensors; all rules follow from the body."""
+
+    body: ClassVar[Callable[..., Any]]
+    tracer: ClassVar[Any] = None  # set by core.symtrace
+
+    def call_body(self, tensors: list[Any], args: list[Any]) -> Any:
+        """Run the body on tensors (symbolic ones, as a rule)."""
+        rest = iter(self.arrange(tensors, args))
+        values = [self.attrs[p.name] if p.is_attr else next(rest) for p in self.params]
+        return type(self).body(*values)
+
+    def trace_rule(self, types: list[Any], args: list[Any]) -> Program:
+        """Trace the body symbolically; the graph is kept on the program."""
+        program: Program = Composite.tracer(self, types, args)
+        return program
+
+
+def composite(
+    signature: str,
+    *,
+    name: str | None = None,
+    functions: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    inplace: bool | tuple[str, ...] = False,
+    grad_name: str = "",
+    result: Any = None,
+    samples: Callable[..., Iterator[Sample]] | None = None,
+    **facts: Any,
+) -> Callable[[Callable[..., Any]], Any]:
+    """Make an op of a function over tensors.  Returns the op's public callable."""
+
+    def make(body: Callable[..., Any]) -> Any:
+        public = name or body.__name__
+        members: dict[str, Any] = {
+            "__doc__": body.__doc__,
+            "__module__": body.__module__,
+            "name": public,
+            "signature": signature,
+            "functions": functions,
+            "methods": methods,
+            "inplace": inplace,
+            "grad_name": grad_name,
+            "result": result,
+            "body": staticmethod(body),
+            "vjp": None,  # from the body
+            **facts,
+        }
+        if samples is not None:
+            members["samples"] = lambda self, rng: samples(rng)
+        title = "".join(part.capitalize() for part in public.split("_"))
+        metaclass: Any = type(Composite)
+        cls: Any = metaclass(title, (Composite,), members)
+        return cls.function
+
+    return make
+
+
+def make_function(name: str, binder: Any, cls: Any, inplace: bool = False) -> OpFunction:
+    """The C-level callable behind the public name `name`."""
+    function = OpFunction(name, binder, inplace)
+    function.__doc__ = cls.__doc__
+    function.primitive = cls
+    return function
+
+
+def signature_of(function: Any) -> Any:
+    """The signature that inspect.signature shows for an op."""
+    binder = function.binder
+    if isinstance(binder, OverloadBinder):
+        binder = binder.binders[0]
+    return python_signature(binder.params)
+
+
+_hot.set_slot("signature", signature_of)
+
+
+def overload(
+    name: str,
+    *alternatives: Any,
+    functions: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    inplace: bool = False,
+    doc: str | None = None,
+) -> OpFunction:
+    """A public name for several ops: the first op whose signature fits the call is taken.
+
+    Alternatives are Primitive classes or op callables.
+    """
+    classes = [a.primitive if isinstance(a, OpFunction) else a for a in alternatives]
+    binders = [Binder(name, c, tensors_only=c.numbers_inside) for c in classes]
+    function = make_function(name, OverloadBinder(name, binders), classes[0])
+    if doc is not None:
+        function.__doc__ = doc
+    function.overloads = tuple(classes)
+    setattr(ops, name, function)
+    publish(function, functions, methods)
+    if inplace:
+        twin = make_function(name + "_", OverloadBinder(name + "_", binders), classes[0], True)
+        publish(twin, (), (name + "_",))
+    return function
+
+
+#: Functions that `wend` exports, by name; filled as families are imported.
+PUBLIC: dict[str, Any] = {}
+
+
+def publish(function: Any, functions: tuple[str, ...], methods: tuple[str, ...]) -> None:
+    """Bind an op under all public function and method names."""
+    for public in functions:
+        if public in PUBLIC:
+            raise TypeError(f"two ops are published as {public!r}")
+        PUBLIC[public] = function
+    for method in methods:
+        setattr(Tensor, method, function)
+
+
+def _publish_inplace(cls: type[Primitive]) -> None:
+    if not cls.inplace:
+        return
+    names = cls.inplace if isinstance(cls.inplace, tuple) else tuple(f"{m}_" for m in cls.methods)
+    for method in names:
+        twin = make_function(method, Binder(method, cls), cls, True)
+        if cls.view:
+            twin.general = _becoming(method.rstrip("_"))
+        setattr(Tensor, method, twin)
+        if method.rstrip("_") in cls.functions:
+            PUBLIC.setdefault(method, twin)
+        if method == names[0]:
+            for operator in cls.operators:
+                if f"__i{operator[2:]}" in _hot.OPERATORS:
+                    _hot.set_operator(f"__i{operator[2:]}", twin)
+
+
+def _becoming(method: str) -> Any:
+    """How a view op works in place: nothing is written, the operand becomes the view."""
+
+    def becoming(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        view = getattr(Tensor, method)(*positional, **keywords)
+        return _hot.slot("become_view")(positional[0], view, f"{method}_")
+
+    return becoming
+
+
+def check_dtypes(name: str, supports: frozenset[str], specs: tuple[Any, ...]) -> None:
+    """Raise ArgumentTypeError if an operand's dtype category is not supported by the op."""
+    words = ("bool", "int", "float", "complex")
+    for spec in specs:
+        if words[spec.dtype.category] not in supports:
+            raise ArgumentTypeError(f"{name}: not implemented for {spec.dtype}")
+
+
+DEFAULT_LISTENERS.append(_hot.new_epoch)
+
+
+def check_held(prim: Any, tensors: list[Any], args: list[Any] | None) -> None:
+    """Let an op look at the indices that are computed already (slot of the core).
+
+    The primitive's `checked` gets the first operand's type, the arrays of held integer operands and
+    None for further operands. It raises the user's error while the line is recorded.
+    """
+    first, *others = [_hot.value_of(t) for t in tensors]
+    held = [v.buffer if v.type.dtype.category == INT else None for v in others]
+    prim.checked(*prim.arrange([first.type, *held], args or []))
+
+
+_hot.set_slot("check_held", check_held)

@@ -1,0 +1,262 @@
+"""Ops whose result's shape depends on values: these wait for a count, then know the shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend._engine.base.dtypes import BOOL, COMPLEX, FLOAT, bool_, float32, float64, int64
+from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.primitive import ops
+from wend._engine.core.symbolic import broadcast_shapes, hints, numel
+from wend._engine.ops.elementwise.family import is_number
+from wend._engine.ops.numeric import require
+from wend._engine.ops.sugar import spelled, sugar
+
+
+def _count(mask: Any) -> int:
+    """The number of True elements: waits for the value."""
+    return ops.sum(ops.cast(mask, int64)).item()  # type: ignore[no-any-return]
+
+
+# --- nonzero and masks ----------------------------------------------------------
+
+
+@sugar(functions=("nonzero",), methods=("nonzero",))
+@spelled(out=True)
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """(count, rank) of int64: the positions of the elements that are not zero, in order.
+
+    as_tuple: a tensor per dim instead (a 0-d input counts as 1-d)
+    """
+    if as_tuple:
+        whole = input if len(input.shape) else ops.unsqueeze(input, 0)
+        places = nonzero(whole)
+        return tuple(ops.select(places, 1, d) for d in range(len(whole.shape)))
+    hit = input if input.dtype is bool_ else ops.ne(input, 0)
+    return ops.nonzero_static(hit, size=_count(hit))
+
+
+@sugar(functions=("argwhere",), methods=("argwhere",))
+def argwhere(input: Any) -> Any:
+    """As `nonzero`."""
+    return nonzero(input)
+
+
+@sugar(functions=("masked_select",), methods=("masked_select",))
+@spelled(out=True)
+def masked_select(input: Any, mask: Any) -> Any:
+    """(count,): the elements of input where mask is True, in row-major order.
+
+    mask: bool; broadcasts with input. Raises DTypeError, ShapeError.
+    """
+    if mask.dtype is not bool_:
+        raise DTypeError(f"masked_select: expected BoolTensor for mask, not {mask.dtype}")
+    shape = broadcast_shapes("masked_select", tuple(input.shape), tuple(mask.shape))
+    places = nonzero(ops.ravel(ops.expand(mask, shape)))
+    return ops.index_select(ops.ravel(ops.expand(input, shape)), 0, ops.select(places, 1, 0))
+
+
+# --- unique ---------------------------------------------------------------------
+
+
+def _run_starts(differs: Any, n: int) -> Any:
+    """Places where runs begin, given whether each element but the first differs from the last."""
+    first = ops.full((1,), True, dtype=bool_)
+    return ops.cat([first, differs], 0) if n else ops.full((0,), True, dtype=bool_)
+
+
+def _summary(rows: Any, begins: Any, n: int) -> tuple[Any, Any, Any]:
+    """(first row of each run, which run each row is in, length of each run)."""
+    starts = ops.select(nonzero(begins), 1, 0)
+    ends = ops.cat([ops.slice(starts, 0, 1), ops.full((1,), n, dtype=int64)], 0)
+    counts = ops.sub(ops.slice(ends, 0, 0, starts.shape[0]), starts)
+    runs = ops.sub(ops.cumsum(ops.cast(begins, int64), 0), 1)
+    return ops.index_select(rows, 0, starts), runs, counts
+
+
+def _answer(values: Any, inverse: Any, counts: Any, wants: tuple[bool, bool]) -> Any:
+    result = (values, *((inverse,) if wants[0] else ()), *((counts,) if wants[1] else ()))
+    return result if len(result) > 1 else values
+
+
+def _rows_of(op: str, input: Any, dim: int | None) -> tuple[Any, int]:
+    """(the elements, or the slices along dim as rows; how many)."""
+    if dim is None:
+        return ops.ravel(input), numel(input.shape)
+    shape = tuple(input.shape)
+    dim = normalize_dim(dim, len(shape), op)
+    n = shape[dim]
+    if numel(shape) == 0 and (n != 0 or sum(m == 0 for m in shape) != 1):
+        raise ShapeError(
+            f"{op}: there are 0 sized dimensions in {hints(shape)}, and they aren't selected by "
+            f"dim {dim}, so unique cannot be applied"
+        )
+    width = numel(m for d, m in enumerate(shape) if d != dim)
+    return ops.reshape(ops.movedim(input, dim, 0), (n, width)), n
+
+
+def _restored(rows: Any, input: Any, dim: int | None) -> Any:
+    """Rows as slices along dim again."""
+    if dim is None:
+        return rows
+    shape = tuple(input.shape)
+    dim = normalize_dim(dim, len(shape), "unique")
+    rest = tuple(m for d, m in enumerate(shape) if d != dim)
+    return ops.movedim(ops.reshape(rows, (rows.shape[0], *rest)), 0, dim)
+
+
+def _differs(rows: Any, n: int) -> Any:
+    change = ops.ne(ops.slice(rows, 0, 1), ops.slice(rows, 0, 0, max(n - 1, 0)))
+    return change if len(change.shape) == 1 else ops.any(change, 1)
+
+
+@sugar(functions=("unique",), methods=("unique",))
+def unique(
+    input: Any,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
+    """The different elements (or slices along `dim`) in order, each once.
+
+    return_inverse: also the number of each element     return_counts: also how often each occurs
+    """
+    input = ops.detach(input)
+    rows, n = _rows_of("unique", input, dim)
+    if dim is None:
+        ordered, order = ops.sort(rows, 0) if n else (rows, ops.full((0,), 0, dtype=int64))
+    else:
+        order = ops.lexsort_rows(rows)
+        ordered = ops.index_select(rows, 0, order)
+    begins = _run_starts(_differs(ordered, n), n)
+    values, runs, counts = _summary(ordered, begins, n)
+    inverse = ops.scatter(ops.full((n,), 0, dtype=int64), 0, order, runs)
+    if dim is None:
+        inverse = ops.reshape(inverse, input.shape)
+    return _answer(_restored(values, input, dim), inverse, counts, (return_inverse, return_counts))
+
+
+@sugar(functions=("unique_consecutive",), methods=("unique_consecutive",))
+def unique_consecutive(
+    input: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    """The first element (or slice along `dim`) of each run of equal elements, in place order."""
+    input = ops.detach(input)
+    rows, n = _rows_of("unique_consecutive", input, dim)
+    begins = _run_starts(_differs(rows, n), n)
+    values, runs, counts = _summary(rows, begins, n)
+    if dim is None:
+        runs = ops.reshape(runs, input.shape)
+    return _answer(_restored(values, input, dim), runs, counts, (return_inverse, return_counts))
+
+
+# --- counting, membership, repeats ----------------------------------------------
+
+
+@sugar(functions=("bincount",), methods=("bincount",))
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """y[k] = how often k occurs in input, or the sum of the weights there.
+
+    input: 1-d, ints, not negative   ->   y: as many as the greatest element + 1, or minlength
+    Raises ShapeError, DTypeError.
+    """
+    require("bincount", frozenset({"int"}), input.dtype)
+    if len(input.shape) != 1:
+        raise ShapeError(
+            "bincount: only supports 1-d non-negative integral inputs, not "
+            f"{input.dtype} of shape {hints(input.shape)}"
+        )
+    if minlength < 0:
+        raise ShapeError(f"bincount: minlength should be >= 0, and is {minlength}")
+    n = input.shape[0]
+    if weights is not None and hints(weights.shape) != hints(input.shape):
+        raise ShapeError(
+            "bincount: weights should be 1-d and have the same length as input: "
+            f"{hints(weights.shape)} and {hints(input.shape)}"
+        )
+    size = minlength
+    if n:
+        if int(ops.min(input)) < 0:
+            raise ShapeError("bincount: only supports 1-d non-negative integral inputs")
+        size = max(int(ops.max(input)) + 1, minlength)
+    index = ops.cast(input, int64)
+    if weights is None:
+        ones = ops.full((n,), 1, dtype=int64)
+        return ops.index_add(ops.full((size,), 0, dtype=int64), 0, index, ones)
+    dtype = float32 if weights.dtype is float32 else float64
+    zeros = ops.full((size,), 0, dtype=dtype)
+    return ops.index_add(zeros, 0, index, ops.cast(ops.detach(weights), dtype))
+
+
+@sugar(functions=("isin",), methods=("isin",))
+@spelled(out=True, element="elements", test_element="test_elements")
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
+) -> Any:
+    """y = whether each element is among test_elements (invert: is not). Either may be a number."""
+    if is_number(test_elements):
+        return ops.ne(elements, test_elements) if invert else ops.eq(elements, test_elements)
+    if is_number(elements):
+        hits = ops.any(ops.eq(test_elements, elements))
+        return ops.logical_not(hits) if invert else hits
+    n = numel(test_elements.shape)
+    if n == 0:
+        return ops.full(elements.shape, invert, dtype=bool_)
+    known = ops.sort(ops.ravel(ops.detach(test_elements)), 0)[0]
+    place = ops.minimum(ops.searchsorted(known, ops.detach(elements)), n - 1)
+    hits = ops.eq(ops.index(known, [place], (0,)), elements)
+    return ops.logical_not(hits) if invert else hits
+
+
+@sugar(functions=("repeat_interleave",), methods=("repeat_interleave",))
+def repeat_interleave(
+    input: Any = None,
+    repeats: Any = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
+) -> Any:
+    """input, slice k along `dim` repeated repeats[k] times in a row (by default: of all elements).
+
+    repeats: an int, or a vector of ints; without it, input is that vector and the result says which
+    k each place shows     output_size: the sum of repeats, if known: then nothing waits
+    Raises ShapeError, DTypeError.
+    """
+    if input is None:
+        input, repeats = repeats, None
+    if repeats is None:
+        return _repeated_places(input, output_size)
+    if isinstance(repeats, int):
+        return ops.repeat_each(input, repeats, dim)
+    if dim is None:
+        input, dim = ops.ravel(input), 0
+    dim = normalize_dim(dim, len(input.shape), "repeat_interleave")
+    if len(repeats.shape) == 0 or (len(repeats.shape) == 1 and repeats.shape[0] == 1):
+        n = input.shape[dim] if len(input.shape) else 1
+        repeats = ops.expand(ops.reshape(repeats, (1,)), (n,))
+    if len(repeats.shape) != 1 or repeats.shape[0] != input.shape[dim]:
+        raise ShapeError(
+            "repeat_interleave: repeats must have the same size as input along dim, but got "
+            f"repeats of shape {hints(repeats.shape)} and dim {dim} of {hints(input.shape)}"
+        )
+    return ops.index_select(input, dim, _repeated_places(repeats, output_size))
+
+
+def _repeated_places(repeats: Any, output_size: int | None) -> Any:
+    """Place k, repeats[k] times, for all k."""
+    if len(repeats.shape) != 1 or repeats.dtype.category in (BOOL, FLOAT, COMPLEX):
+        raise ShapeError(
+            "repeat_interleave: repeats must be 1-d and int32 or int64, not "
+            f"{repeats.dtype} of shape {hints(repeats.shape)}"
+        )
+    if repeats.shape[0] == 0:
+        return ops.full((0,), 0, dtype=repeats.dtype)
+    ends = ops.cumsum(ops.cast(repeats, int64), 0)
+    if output_size is None:
+        if int(ops.min(repeats)) < 0:
+            raise ShapeError("repeat_interleave: repeats can not be negative")
+        output_size = int(ops.select(ends, 0, -1))
+    place = ops.arange(0, output_size, 1, output_size, dtype=int64)
+    return ops.cast(ops.searchsorted(ends, place, right=True), repeats.dtype)

@@ -1,0 +1,38 @@
+"""The product of a sparse matrix and a dense matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend._engine.core.primitive import Sample, composite, ops
+
+
+def _samples(rng: Any) -> Iterator[Sample]:
+    rows, columns = np.array([0, 2, 2, 3]), np.array([1, 0, 2, 1])
+    yield Sample(rows, columns, rng.normal(size=(4,)), rng.normal(size=(3, 2)), 4)
+    yield Sample(rows, columns[::-1], rng.normal(size=(4,)), rng.normal(size=(3, 1)), 5)
+    none = np.zeros((0,), np.int64)
+    yield Sample(none, none, np.zeros((0,)), rng.normal(size=(3, 2)), 2)
+
+
+def _onnx(self: Any, g: Any, rows: Any, columns: Any, values: Any, dense: Any, size: Any) -> Any:
+    picked = g.node("Gather", dense, columns, axis=0)
+    count, width = rows.shape[0], dense.shape[1]
+    scaled = g.node("Mul", g.reshape(values, (count, 1)), picked)
+    at = g.expand(g.reshape(rows, (count, 1)), (count, width))
+    zeros = g.node("Expand", g.constant(0, values.dtype), g.sizes((size, width)))
+    return g.scatter(zeros, at, scaled, 0, "add")
+
+
+@composite("rows, columns, values, dense, size: size", samples=_samples, onnx=_onnx)
+def sparse_product(rows: Any, columns: Any, values: Any, dense: Any, size: Any) -> Any:
+    """y[rows[k]] += values[k] * dense[columns[k]], for all k; y has `size` rows.
+
+    rows, columns, values: (elements,)   dense: (m, n)   ->   y: (size, n). Generated code needs no
+    memory for the rows picked from `dense`, nor do the gradients, which are such products again.
+    """
+    picked = ops.mul(ops.unsqueeze(values, 1), ops.embedding(dense, columns))
+    return ops.embedding_adjoint(picked, rows, size)

@@ -1,0 +1,190 @@
+"""Discrete Fourier transforms: complex to complex, real to half a spectrum, and back.
+
+A transform is linear, and its gradient is a transform again. Sizes are those of the operands, which
+are cut or padded before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.base.shapes import normalize_dims
+from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.ops.numeric import FLOATING, INEXACT, Array, require, widen
+from wend._engine.ops.views.strided import arange
+
+#: By the factor of the result ('none', 'ortho': n ** -0.5, 'full': 1 / n), SciPy's `norm` of a
+#: transform forward.
+_FORWARD = {"none": "backward", "ortho": "ortho", "full": "forward"}
+_INVERSE = {"none": "forward", "ortho": "ortho", "full": "backward"}
+
+
+class Transform(Primitive, abstract=True):
+    """Base: a transform over some dims, for each place in the rest.
+
+    scale: the factor of the result, 'none', 'ortho' (n ** -0.5) or 'full' (1 / n), where n counts
+    the elements that a transform mixes. SciPy is imported when a transform is first computed.
+    """
+
+    signature = "input, dims: ints, scale: str = 'none'"
+    smooth = True
+    dims: tuple[int, ...]
+    scale: str
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        """The transformed axes, counted from 0, in the order given."""
+        return normalize_dims(self.dims, rank, self.name)
+
+    def with_last(self, shape: Any, extent: Any) -> tuple[Any, ...]:
+        """A shape with another extent in the last of the transformed dims."""
+        axis = self.axes(len(shape))[-1]
+        return (*shape[:axis], extent, *shape[axis + 1 :])
+
+    def batch(self, batched: Any, size: Any, x: Any, *last: Any) -> Any:
+        axes = tuple([d + 1 for d in self.axes(len(x.shape) - 1)])
+        return getattr(ops, self.name)(x, *last, **{**self.attrs, "dims": axes})
+
+
+class FftC2c(Transform):
+    """y[k] = sum over j of x[j] * exp(-2 pi i j k / n), or with `inverse` of exp(+2 pi i j k / n).
+
+    input: complex, or real numbers, halves widened   ->   complex, of the same shape
+    """
+
+    signature = "input, dims: ints, inverse: bool = False, scale: str = 'none'"
+    supports = INEXACT
+    grad_name = "FftC2CBackward0"
+    inverse: bool
+
+    def infer(self, x: Spec) -> Spec:
+        require(self.name, self.supports, x.dtype)
+        self.axes(x.rank)
+        return Spec(x.shape, x.dtype.to_complex())
+
+    def reference(self, x: Array) -> Array:
+        x = widen(x)
+        axes = self.axes(x.ndim)
+        if not (x.size and axes):
+            return x.astype(np.result_type(x.dtype, np.complex64))
+        from scipy import fft
+
+        if self.inverse:
+            return fft.ifftn(x, axes=axes, norm=_INVERSE[self.scale])
+        return fft.fftn(x, axes=axes, norm=_FORWARD[self.scale])
+
+    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+        return (ops.fft_c2c(g, self.dims, not self.inverse, self.scale),)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        x = rng.normal(size=(2, 3, 4))
+        yield Sample(x, (-1,))
+        yield Sample(x, (0, 2), True, "ortho")
+        yield Sample(x[:, :1], (1,), False, "full")
+        yield Sample(x[:0], (1,), True, "full")
+        yield Sample(np.asarray(1.5), ())
+        yield Sample(x + 1j * rng.normal(size=x.shape), (2, 1), True, "full")
+        yield Sample(x[0] + 1j * rng.normal(size=(3, 4)), (0,))
+
+
+class FftR2c(Transform):
+    """The first n // 2 + 1 entries, in the last of the dims, of the transform of real numbers.
+
+    The rest are conjugates of these. Halves are widened.
+    """
+
+    supports = FLOATING
+    grad_name = "FftR2CBackward0"
+
+    def infer(self, x: Spec) -> Spec:
+        require(self.name, self.supports, x.dtype)
+        half = x.shape[self.axes(x.rank)[-1]] // 2 + 1
+        return Spec(self.with_last(x.shape, half), x.dtype.to_complex())
+
+    def reference(self, x: Array) -> Array:
+        x = widen(x)
+        axes = self.axes(x.ndim)
+        if not x.size:
+            shape = self.with_last(x.shape, x.shape[axes[-1]] // 2 + 1)
+            return np.zeros(shape, np.result_type(x.dtype, np.complex64))
+        from scipy import fft
+
+        return fft.rfftn(x, axes=axes, norm=_FORWARD[self.scale])
+
+    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+        axis = self.axes(len(x.shape))[-1]
+        # The way back counts each entry between the ends twice, the conjugate included.
+        weight = (_ends(g, axis, x.shape[axis]) + 1) * 0.5
+        return (ops.fft_c2r(g * weight, self.dims, x.shape[axis], self.scale),)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        x = rng.normal(size=(2, 3, 4))
+        yield Sample(x, (-1,))
+        yield Sample(x, (0, 1), "ortho")
+        yield Sample(x[:, :1], (1,), "full")
+        yield Sample(x[:0], (1,), "full")
+
+
+class FftC2r(Transform):
+    """The real numbers of `last` elements in the last dim of which the operand is half a spectrum.
+
+    y[j] = sum over k of z[k] * exp(+2 pi i j k / n), z the operand and the conjugates left out
+    input: (..., last // 2 + 1, ...), complex. The imaginary parts of the ends do not count.
+    Raises ShapeError for another extent.
+    """
+
+    signature = "input, dims: ints, last: size, scale: str = 'none'"
+    supports = frozenset({"complex"})
+    grad_name = "FftC2RBackward0"
+
+    def infer(self, x: Spec, last: Any) -> Spec:
+        if not x.dtype.is_complex:
+            raise DTypeError(f"{self.name}: takes half a spectrum, complex numbers; got {x.dtype}")
+        axis = self.axes(x.rank)[-1]
+        if last // 2 + 1 != x.shape[axis]:
+            raise ShapeError(
+                f"{self.name}: the spectrum of {last} elements has {last // 2 + 1} entries, dim "
+                f"{axis} has {x.shape[axis]}"
+            )
+        return Spec(self.with_last(x.shape, last), x.dtype.to_real())
+
+    def reference(self, x: Array, last: int) -> Array:
+        axes = self.axes(x.ndim)
+        if not (x.size and last):
+            return np.zeros(self.with_last(x.shape, last), x.real.dtype)
+        from scipy import fft
+
+        sizes = [last if d == axes[-1] else x.shape[d] for d in axes]
+        return fft.irfftn(x, sizes, axes=axes, norm=_INVERSE[self.scale])
+
+    def vjp(self, g: Any, y: Any, x: Any, last: Any) -> Any:
+        grad = ops.fft_r2c(g, self.dims, self.scale)
+        return (grad * (2 - _ends(grad, self.axes(len(x.shape))[-1], last)),)
+
+    def batch(self, batched: Any, size: Any, x: Any, last: Any) -> Any:
+        axes = tuple([d + 1 for d in self.axes(len(x.shape) - 1)])
+        return ops.fft_c2r(x, axes, last, self.scale)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        z = rng.normal(size=(2, 3, 4)) + 1j * rng.normal(size=(2, 3, 4))
+        yield Sample(z, (-1,), 6)
+        yield Sample(z, (2, 1), 5, "ortho")
+        yield Sample(z[:, :1], (1,), 1, "full")
+        yield Sample(z[:0], (0, 2), 7, "full")
+
+
+def _ends(like: Any, axis: int, n: Any) -> Any:
+    """1.0 for the entries of half a spectrum whose conjugates are themselves, else 0.0."""
+    shape = like.shape
+    places = arange(shape[axis])
+    ends = ops.logical_or(ops.eq(places, 0), ops.eq(places * 2, n))
+    weight = ops.cast(ends, like.dtype.to_real())
+    for _ in range(len(shape) - 1 - axis):
+        weight = ops.unsqueeze(weight, -1)
+    return ops.expand_to(weight, shape, tuple([d for d in range(len(shape)) if d != axis]))
+
+
+__all__ = ["FftC2c", "FftC2r", "FftR2c"]

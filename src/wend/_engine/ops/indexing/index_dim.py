@@ -1,0 +1,431 @@
+"""Indexing by a vector along a dim: index_select and its adjoints, embedding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
+from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.symbolic import hints
+from wend._engine.ops.indexing.index import check_index_dtype, check_range
+from wend._engine.ops.numeric import widen
+from wend._engine.ops.views.family import ANY_DTYPE
+from wend._engine.ops.views.scatters import with_batch
+from wend._engine.ops.views.slicing import replaced, zeros_of
+from wend._engine.ops.views.strided import arange
+
+
+class _AlongDim(Primitive, abstract=True):
+    """A 1-d (or 0-d) tensor of indices into a dim; no index is negative."""
+
+    supports = ANY_DTYPE
+    fallible = True
+    dim: int
+
+    def place(self, rank: int) -> int:
+        """The indexed dim counted from 0."""
+        return normalize_dim(self.dim, rank, self.name)
+
+    def count(self, index: Spec) -> Any:
+        """The number of indices. Raises ShapeError, DTypeError."""
+        check_index_dtype(self.name, index.dtype)
+        if len(index.shape) > 1:
+            raise ElementOutOfRange(
+                f"{self.name}: index is supposed to be a vector, and has shape {hints(index.shape)}"
+            )
+        return index.shape[0] if index.shape else 1
+
+    def check(self, x: Any, index: Any) -> None:
+        """Raise IndexOutOfRange if a held index lies beyond the dim."""
+        if index is not None:
+            dim = self.place(len(x.shape))
+            n = x.shape[dim] if len(x.shape) else 1
+            check_range(self.name, index, dim, n, error=ElementOutOfRange)
+
+    def key(self, x: np.ndarray, index: np.ndarray) -> tuple[Any, ...]:
+        """The NumPy key of the indexed slices; of all of x for a 0-d x."""
+        if x.ndim == 0:
+            return ()
+        return (slice(None),) * self.place(x.ndim) + (index.reshape(-1),)
+
+
+class IndexSelect(_AlongDim):
+    """y[..., k, ...] = input[..., index[k], ...] along dim `dim`.
+
+    index: 1-d or 0-d, int32 or int64, not negative. Raises IndexOutOfRange.
+    """
+
+    signature = "input, dim: int, index"
+    functions = ("index_select",)
+    methods = ("index_select",)
+
+    def infer(self, x: Spec, index: Spec) -> Spec:
+        count = self.count(index)
+        dim = self.place(len(x.shape))
+        if not x.shape:
+            return Spec((), x.dtype)
+        return Spec(replaced(x.shape, dim, count), x.dtype)
+
+    def checked(self, x: Any, index: Any) -> None:
+        self.check(x, index)
+
+    def reference(self, x: np.ndarray, index: np.ndarray) -> np.ndarray:
+        self.check(x, index)
+        return np.asarray(x[self.key(x, index)])
+
+    def vjp(self, g: Any, y: Any, x: Any, index: Any) -> Any:
+        return ops.index_add(zeros_of(x), self.dim, index, g), None
+
+    def onnx(self, g: Any, x: Any, index: Any) -> Any:
+        if not x.shape:
+            return x
+        return g.node("Gather", x, g.reshape(index, (self.count(index),)), axis=self.place(x.rank))
+
+    def batch(self, batched: Any, size: Any, x: Any, index: Any) -> Any:
+        rank = len(x.shape) - batched[0]
+        if rank == 0:
+            return with_batch(x, batched[0], size)
+        dim = self.place(rank)
+        if not batched[1]:
+            return ops.index_select(x, dim + 1, index)
+        if len(index.shape) == 1:
+            index = ops.unsqueeze(index, 1)
+        if not batched[0]:
+            return ops.movedim(ops.index(x, [index], (dim,)), dim, 0)
+        rows = ops.unsqueeze(arange(size), 1)
+        y = ops.index(x, [rows, index], (0, dim + 1))
+        return ops.movedim(y, 1, dim + 1)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        x = rng.normal(size=(4, 3))
+        yield Sample(x, 0, np.array([2, 0, 2, 3]))
+        yield Sample(x, -1, np.array([1]))
+        yield Sample(x, 1, np.array(2))
+        yield Sample(x, 0, np.zeros((0,), np.int64))
+        yield Sample(rng.normal(size=()), 0, np.array([0]))
+
+
+class _IntoDim(_AlongDim, abstract=True):
+    """input with slices along a dim overwritten by, or added to, those of source."""
+
+    donates = True
+
+    def infer(self, x: Spec, index: Spec, source: Spec) -> Spec:
+        count = self.count(index)
+        dim = self.place(len(x.shape))
+        if source.dtype is not x.dtype:
+            raise DTypeError(
+                f"{self.name}: self and source expected to have the same dtype, but got "
+                f"(self) {x.dtype} and (source) {source.dtype}"
+            )
+        wanted = replaced(x.shape, dim, count) if x.shape else ()
+        given = source.shape
+        if (not given and len(x.shape) == 1) or (given and not x.shape):
+            given, wanted = given or (1,), wanted or (1,)
+        if len(given) != len(wanted) or not all(n == m for n, m in zip(given, wanted, strict=True)):
+            raise ShapeError(
+                f"{self.name}: source/destination must have same slice shapes: expected source of "
+                f"shape {hints(wanted)} for input {hints(x.shape)}, dim {dim} and {count} indices, "
+                f"and got {hints(source.shape)}"
+            )
+        return Spec(x.shape, x.dtype)
+
+    def checked(self, x: Any, index: Any, source: Any) -> None:
+        self.check(x, index)
+
+    def reference(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
+        return self.reference_inplace(np.array(x), index, source)
+
+    def reference_inplace(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
+        """As `reference`, into x itself."""
+        raise NotImplementedError
+
+    def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
+        """The same op on new operands."""
+        raise NotImplementedError
+
+    def onnx(self, g: Any, x: Any, index: Any, source: Any) -> Any:
+        whole = x if x.shape else g.reshape(x, (1,))
+        dim, count = self.place(whole.rank), self.count(index)
+        wanted = replaced(whole.shape, dim, count)
+        along = g.reshape(index, tuple(count if d == dim else 1 for d in range(whole.rank)))
+        places = g.expand(along, wanted)
+        reduction = "add" if self.name == "index_add" else "none"
+        y = g.scatter(whole, places, g.reshape(source, wanted), dim, reduction)
+        return y if x.shape else g.reshape(y, ())
+
+    def batch(self, batched: Any, size: Any, x: Any, index: Any, source: Any) -> Any:
+        x = with_batch(x, batched[0], size)
+        source = with_batch(source, batched[2], size)
+        if len(x.shape) == 1:
+            x, source = ops.unsqueeze(x, 1), ops.reshape_to(source, (size, 1))
+            y = self.batch((True, batched[1], True), size, x, index, source)
+            return ops.squeeze(y, 1)
+        dim = self.place(len(x.shape) - 1) + 1
+        if not batched[1]:
+            if len(source.shape) < len(x.shape):
+                source = ops.unsqueeze(source, 1)
+            return self.again(x, dim, index, source)
+        index = ops.unsqueeze(index, 1) if len(index.shape) == 1 else index
+        rows = ops.unsqueeze(arange(size), 1)
+        if len(source.shape) < len(x.shape):
+            source = ops.unsqueeze(source, 1)
+        values = ops.movedim(source, dim, 1)
+        return ops.index_put(x, [rows, index], values, self.name == "index_add", dims=(0, dim))
+
+
+class IndexAdd(_IntoDim):
+    """y = input, with y[..., index[k], ...] += source[..., k, ...] along dim `dim`.
+
+    source: as input, but of len(index) slices. Repeated indices add up. Raises IndexOutOfRange.
+    """
+
+    signature = "input, dim: int, index, source"
+
+    def reference_inplace(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
+        self.check(x, index)
+        if x.ndim == 0:
+            x[...] = x + source.reshape(-1).sum(dtype=x.dtype)
+            return x
+        add = np.logical_or if x.dtype == bool else np.add
+        add.at(x, self.key(x, index), source if source.ndim else source.reshape(1))
+        return x
+
+    def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
+        return ops.index_add(x, dim, index, source)
+
+    def vjp(self, g: Any, y: Any, x: Any, index: Any, source: Any) -> Any:
+        g_source = ops.index_select(g, self.dim, index)
+        if len(source.shape) != len(g_source.shape):
+            g_source = ops.reshape_to(g_source, source.shape)
+        return g, None, g_source
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        x = rng.normal(size=(4, 3))
+        yield Sample(x, 0, np.array([2, 0, 2]), rng.normal(size=(3, 3)))
+        yield Sample(x, -1, np.array([1]), rng.normal(size=(4, 1)))
+        yield Sample(x, 0, np.zeros((0,), np.int64), rng.normal(size=(0, 3)))
+        yield Sample(rng.normal(size=(3,)), 0, np.array(1), rng.normal(size=()))
+        yield Sample(rng.normal(size=()), 0, np.array([0]), rng.normal(size=()))
+
+
+class IndexCopy(_IntoDim):
+    """y = input, with y[..., index[k], ...] = source[..., k, ...] along dim `dim`.
+
+    Among repeated indices the last is taken. Raises IndexOutOfRange.
+    """
+
+    signature = "input, dim: int, index, source"
+    functions = ("index_copy",)
+    methods = ("index_copy",)
+    inplace = True
+
+    def reference_inplace(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
+        self.check(x, index)
+        x[self.key(x, index)] = source if x.ndim else source.reshape(())
+        return x
+
+    def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
+        return ops.index_copy(x, dim, index, source)
+
+    def vjp(self, g: Any, y: Any, x: Any, index: Any, source: Any) -> Any:
+        g_source = ops.index_select(g, self.dim, index)
+        if len(source.shape) != len(g_source.shape):
+            g_source = ops.reshape_to(g_source, source.shape)
+        zeros = ops.full(source.shape, 0, dtype=g.dtype)
+        return ops.index_copy(g, self.dim, index, zeros), None, g_source
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        x = rng.normal(size=(4, 3))
+        yield Sample(x, 0, np.array([2, 0]), rng.normal(size=(2, 3)))
+        yield Sample(x, -1, np.array([1]), rng.normal(size=(4, 1)))
+        yield Sample(x, 0, np.zeros((0,), np.int64), rng.normal(size=(0, 3)))
+        yield Sample(rng.normal(size=(3,)), 0, np.array(1), rng.normal(size=()))
+
+
+class Embedding(Primitive):
+    """y[..., :] = weight[indices[...], :]: the rows of a table.
+
+    weight: (n, m)   indices: any shape, int32 or int64, not negative   ->   y: (*indices, m)
+    padding_idx: a row that gets no gradient, negative for none
+    scale_grad_by_freq: divide the gradient of a row by the number of lookups of the row
+    Raises IndexOutOfRange, ShapeError unless weight is 2-d.
+    """
+
+    signature = (
+        "weight, indices, padding_idx: size = -1, scale_grad_by_freq: bool = False, "
+        "sparse: bool = False"
+    )
+    scale_grad_by_freq: bool
+    sparse: bool
+    functions = ("embedding",)
+    picks_rows = True
+    rows_of = "indices"
+    row_dims = 0
+    fallible = True
+    heavy = True
+    smooth = True
+    supports = ANY_DTYPE
+
+    def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
+        """Each index names a row, unless gradients count how often."""
+        return rows == (False, True) and ranks[1] > 0 and not self.scale_grad_by_freq
+
+    def infer(self, weight: Spec, indices: Spec, padding_idx: Any) -> Spec:
+        check_index_dtype("embedding", indices.dtype)
+        if len(weight.shape) != 2:
+            raise ShapeError(
+                f"embedding: 'weight' must be 2-D, and has shape {hints(weight.shape)}"
+            )
+        return Spec((*indices.shape, weight.shape[1]), weight.dtype)
+
+    def checked(self, weight: Any, indices: Any, padding_idx: Any) -> None:
+        if indices is not None:
+            check_range("embedding", indices, 0, weight.shape[0], error=ElementOutOfRange)
+
+    def reference(self, weight: np.ndarray, indices: np.ndarray, padding_idx: int) -> np.ndarray:
+        self.checked(weight, indices, padding_idx)
+        return np.asarray(weight[indices])
+
+    def vjp(self, g: Any, y: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
+        rows = weight.shape[0]
+        return (
+            ops.embedding_adjoint(g, indices, rows, padding_idx, self.scale_grad_by_freq),
+            None,
+        )
+
+    def onnx(self, g: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
+        return g.node("Gather", weight, indices, axis=0)
+
+    def batch(self, batched: Any, size: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
+        if not batched[0] and not self.scale_grad_by_freq:
+            return ops.embedding(weight, indices, padding_idx, False, self.sparse)
+        # The batch of tables as a single table: gradients stay those of an embedding.  Rows of
+        # their own also keep the members' counts of lookups apart, where gradients ask for these.
+        weight = with_batch(weight, batched[0], size)
+        rows = weight.shape[1]
+        indices = with_batch(indices, batched[1], size)
+        start = ops.reshape_to(arange(size) * rows, (size, *(1,) * (len(indices.shape) - 1)))
+        flat = ops.reshape_to(weight, (size * rows, weight.shape[2]))
+        y = ops.embedding(flat, indices + start, -1, self.scale_grad_by_freq)
+        kept = ops.expand_to(
+            ops.unsqueeze(ops.ne(indices, padding_idx), -1), y.shape, (len(y.shape) - 1,)
+        )
+        return ops.where(kept, y, ops.stop_gradient(y))
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        weight = rng.normal(size=(5, 3))
+        yield Sample(weight, np.array([[0, 4, 1], [1, 1, 3]]))
+        yield Sample(weight, np.array([0, 4, 1, 1]), 1)
+        yield Sample(weight, np.array([2, 2, 1]), -1, True)
+        yield Sample(weight, np.array([2, 2, 0]), 0, True)
+        yield Sample(weight, np.array(2))
+        yield Sample(weight, np.zeros((0, 2), np.int64))
+
+
+#: Elements from which on rows are added up by SciPy: 15 times as fast, once SciPy is imported.
+MANY = 1 << 22
+
+
+class EmbeddingAdjoint(Primitive):
+    """y[r, :] = the sum of g[..., :] over the places where indices is r: the adjoint of embedding.
+
+    g: (*indices, m)   ->   y: (num_weights, m). Places of padding_idx are left out; with
+    scale_grad_by_freq row r is divided by its number of places.
+    """
+
+    signature = (
+        "grad, indices, num_weights: size, padding_idx: size = -1, scale_grad_by_freq: bool = False"
+    )
+    supports = frozenset({"float"})
+    scale_grad_by_freq: bool
+    fallible = True
+
+    @property
+    def adds_rows(self) -> bool:  # type: ignore[override]
+        """Not where rows are divided by the number of lookups: then runs do not add up."""
+        return not self.scale_grad_by_freq
+
+    def infer(self, g: Spec, indices: Spec, num_weights: Any, padding_idx: Any) -> Spec:
+        # Kernels go along both with the same loop.
+        if tuple(g.shape[:-1]) != tuple(indices.shape):
+            raise ShapeError(
+                f"embedding: a gradient of shape {tuple(g.shape)} for indices of shape "
+                f"{tuple(indices.shape)}"
+            )
+        return Spec((num_weights, g.shape[-1]), g.dtype)
+
+    def checked(self, g: Any, indices: Any, num_weights: Any, padding_idx: Any) -> None:
+        if indices is not None:
+            check_range("embedding", indices, 0, num_weights, error=ElementOutOfRange)
+
+    def reference(
+        self, g: np.ndarray, indices: np.ndarray, num_weights: int, padding_idx: int
+    ) -> np.ndarray:
+        self.checked(g, indices, num_weights, padding_idx)
+        kept = (indices != padding_idx).reshape(-1)
+        flat = indices.reshape(-1)[kept]
+        y = np.zeros((num_weights, g.shape[-1]), dtype=widen(g).dtype)
+        np.add.at(y, flat, widen(g.reshape(indices.size, g.shape[-1])[kept]))
+        if self.scale_grad_by_freq:
+            counts = np.bincount(flat, minlength=num_weights)
+            y /= np.maximum(counts, 1)[:, None].astype(y.dtype)
+        return y.astype(g.dtype)
+
+    def runner(self, operands: Any) -> Any:
+        """The rule; for many elements, the product with SciPy's matrix of ones, of equal bits."""
+        return self.reference if self.scale_grad_by_freq else self._added
+
+    def _added(
+        self, g: np.ndarray, indices: np.ndarray, num_weights: int, padding_idx: int
+    ) -> np.ndarray:
+        if g.size < MANY or g.dtype.kind != "f":
+            return self.reference(g, indices, num_weights, padding_idx)
+        self.checked(g, indices, num_weights, padding_idx)
+        from scipy.sparse import csr_array
+
+        places = np.flatnonzero(indices != padding_idx)
+        rows = g.reshape(indices.size, g.shape[-1])
+        ones = np.ones(places.size, g.dtype)
+        at = (indices.reshape(-1)[places], places)
+        return np.asarray(csr_array((ones, at), shape=(num_weights, indices.size)) @ rows)
+
+    def vjp(self, g: Any, y: Any, x: Any, indices: Any, num_weights: Any, padding_idx: Any) -> Any:
+        if self.scale_grad_by_freq:
+            ones = ops.full(indices.shape, 1, dtype=g.dtype)
+            zeros = ops.full((num_weights,), 0, dtype=g.dtype)
+            counts = ops.index_put(zeros, [indices], ones, True)
+            g = g / ops.expand_to(ops.unsqueeze(ops.maximum(counts, 1), 1), g.shape, (1,))
+        picked = ops.embedding(g, indices)
+        kept = ops.unsqueeze(ops.ne(indices, padding_idx), -1)
+        kept = ops.expand_to(kept, picked.shape, (len(picked.shape) - 1,))
+        return ops.where(kept, picked, 0), None
+
+    def batch(
+        self, batched: Any, size: Any, g: Any, indices: Any, num_weights: Any, padding_idx: Any
+    ) -> Any:
+        g, indices = with_batch(g, batched[0], size), with_batch(indices, batched[1], size)
+        kept = ops.ne(indices, padding_idx)
+        g = ops.where(ops.unsqueeze(kept, -1), g, 0)
+        rows = ops.reshape_to(arange(size), (size, *(1,) * (len(indices.shape) - 1)))
+        zeros = ops.full((size, num_weights, g.shape[-1]), 0, dtype=g.dtype)
+        y = ops.index_put(zeros, [rows, indices], g, True, dims=(0, 1))
+        if self.scale_grad_by_freq:
+            counts = ops.full((size, num_weights), 0, dtype=g.dtype)
+            counts = ops.index_put(
+                counts, [rows, indices], ops.cast(kept, g.dtype), True, dims=(0, 1)
+            )
+            y = y / ops.unsqueeze(ops.maximum(counts, 1), -1)
+        return y
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3, 4)), np.array([[0, 4, 1], [1, 1, 3]]), 5)
+        yield Sample(rng.normal(size=(4, 2)), np.array([0, 1, 1, 2]), 6, 1)
+        yield Sample(rng.normal(size=(4, 2)), np.array([0, 1, 1, 2]), 3, 0, True)
+        yield Sample(rng.normal(size=(2,)), np.array(1), 3)
+        yield Sample(rng.normal(size=(0, 2)), np.zeros((0,), np.int64), 3)
+        yield Sample(rng.normal(size=(2, 0)), np.array([1, 0]), 3)

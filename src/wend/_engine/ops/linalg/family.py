@@ -1,0 +1,230 @@
+"""Shared by the ops of linear algebra: refusals, batches of matrices, and LAPACK."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from wend._engine.base.dtypes import FLOAT, DType, from_numpy
+from wend._engine.base.errors import DTypeError, LinAlgError, ShapeError
+from wend._engine.core.primitive import Primitive, ops
+from wend._engine.core.symbolic import broadcast_shapes, hints
+from wend._engine.ops.numeric import INEXACT, Array, array, widen
+
+# -- refusals --------------------------------------------------------------------------------------
+
+
+def floating(op: str, *dtypes: DType) -> None:
+    """Raise DTypeError for bool and ints."""
+    for dtype in dtypes:
+        if dtype.category < FLOAT:
+            raise DTypeError(
+                f"{op}: Expected a floating point or complex tensor as input. Got {dtype}; "
+                "convert it with .float()"
+            )
+
+
+def same_type(op: str, a: Any, b: Any, names: tuple[str, str] = ("A", "B")) -> None:
+    """Raise DTypeError unless both operands have the same floating dtype."""
+    floating(op, a.dtype, b.dtype)
+    if a.dtype is not b.dtype:
+        raise DTypeError(
+            f"{op}: Expected {names[0]} and {names[1]} to have the same dtype, but found "
+            f"{names[0]} of type {a.dtype} and {names[1]} of type {b.dtype} instead"
+        )
+
+
+def matrix(op: str, x: Any, name: str = "A") -> None:
+    """Raise ShapeError unless x has two dims or more."""
+    if len(x.shape) < 2:
+        raise ShapeError(f"{op}: The input tensor {name} must have at least 2 dimensions.")
+
+
+def square(op: str, x: Any, name: str = "A") -> None:
+    """Raise ShapeError unless x is a batch of square matrices."""
+    matrix(op, x, name)
+    if x.shape[-1] != x.shape[-2]:
+        rows, columns = hints(x.shape[-2:])
+        raise ShapeError(
+            f"{op}: {name} must be batches of square matrices, but they are {rows} by {columns} "
+            "matrices"
+        )
+
+
+def equation(op: str, a: Any, b: Any, left: bool = True) -> tuple[Any, ...]:
+    """The batch dims of the equation A X = B (left) or X A = B; raises ShapeError."""
+    same_type(op, a, b)
+    square(op, a)
+    matrix(op, b, "B")
+    if b.shape[-2 if left else -1] != a.shape[-1]:
+        (n, m), (p, q) = hints(a.shape[-2:]), hints(b.shape[-2:])
+        raise ShapeError(
+            f"{op}: Incompatible shapes of A and B for the equation "
+            f"{'AX = B' if left else 'XA = B'} ({n}x{m} and {p}x{q})"
+        )
+    return broadcast_shapes(op, a.shape[:-2], b.shape[:-2])
+
+
+def raise_where(op: str, info: Array, fault: str) -> None:
+    """Raise LinAlgError for the first matrix whose code in `info` is not 0.
+
+    fault: the text of the error, in which {0} stands for the code
+    """
+    if not info.any():
+        return
+    place = int(np.flatnonzero(info)[0])
+    batch = f"(Batch element {place}): " if info.ndim else ""
+    raise LinAlgError(f"{op}: {batch}{fault.format(int(info.reshape(-1)[place]))}")
+
+
+# -- batches ---------------------------------------------------------------------------------------
+
+
+class OfMatrices(Primitive, abstract=True):
+    """Base of ops on the last two dims of the first operand, the same for each matrix of a batch.
+
+    Operands beyond the first may have fewer dims: `tails` says how many belong to a single matrix.
+    """
+
+    supports = INEXACT
+    tails: tuple[int, ...] = (2,)
+    broadcasts = False  # leading dims of the operands may differ
+
+    def batch(self, batched: Any, size: Any, *params: Any) -> Any:
+        """The same op: the batch axis is one more dim in front, repeated where operands lack it."""
+        ranks = [len(x.shape) - b - t for x, b, t in zip(params, batched, self.tails, strict=True)]
+        moved = [
+            x
+            if self.broadcasts and not is_batched
+            else _in_front(x, is_batched, rank, max(ranks), size)
+            for x, is_batched, rank in zip(params, batched, ranks, strict=True)
+        ]
+        return getattr(ops, self.name)(*moved, **self.attrs)
+
+
+def _in_front(x: Any, is_batched: bool, rank: int, wanted: int, size: Any) -> Any:
+    """x with the batch axis before `wanted` dims; dims of 1 come in between."""
+    if not is_batched:
+        x = ops.expand_to(x, (size, *x.shape), (0,))
+    for _ in range(wanted - rank):
+        x = ops.unsqueeze(x, 1)
+    return x
+
+
+def wide(x: Array) -> Array:
+    """The matrices in a type that LAPACK takes."""
+    return np.ascontiguousarray(widen(x))
+
+
+def narrow(result: Array, like: Array) -> Array:
+    """A result in the type of the operand."""
+    return array(result, from_numpy(like.dtype))
+
+
+def narrow_real(result: Array, like: Array) -> Array:
+    """A real result in the type of the operand, or of the parts of its complex numbers."""
+    return array(result, from_numpy(like.dtype).to_real())
+
+
+def across(x: Array) -> Array:
+    """The conjugate transpose of the matrices."""
+    return np.swapaxes(x, -1, -2).conj()
+
+
+def room(found: Any) -> int:
+    """The size of a workspace as LAPACK tells: for complex matrices, a complex number."""
+    return max(1, int(np.real(found)))
+
+
+def each(*stacks: Array) -> Iterator[tuple[Any, ...]]:
+    """The matrices of stacks that have the same leading dims."""
+    for place in np.ndindex(stacks[0].shape[:-2]):
+        yield (place, *(stack[place] for stack in stacks))
+
+
+def many_small(x: Array, most: int) -> bool:
+    """Whether calls of NumPy per row, for all matrices, take less time than a call per matrix.
+
+    most: the rows up to which an algorithm gains
+    """
+    rows = max(x.shape[-2:])
+    return bool(rows <= most and volume(x.shape[:-2]) > 12 * rows)
+
+
+def broadcast_batches(*arrays: Array) -> list[Array]:
+    """The arrays with equal leading dims, as views."""
+    front = np.broadcast_shapes(*(a.shape[:-2] for a in arrays))
+    return [np.broadcast_to(a, front + a.shape[-2:]) for a in arrays]
+
+
+_PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
+
+
+@cache
+def lapack(name: str, dtype: np.dtype[Any]) -> Any:
+    """SciPy's function for a routine of LAPACK. SciPy is imported when first needed."""
+    from scipy.linalg import lapack as routines
+
+    return getattr(routines, _PREFIXES[dtype.char] + name)
+
+
+@cache
+def blas(name: str, dtype: np.dtype[Any]) -> Any:
+    """SciPy's function for a routine of BLAS."""
+    from scipy.linalg import blas as routines
+
+    return getattr(routines, _PREFIXES[dtype.char] + name)
+
+
+# -- formulas that rules share ---------------------------------------------------------------------
+
+
+def turned(x: Any) -> Any:
+    """The conjugate transpose of the matrices; of real numbers, the transpose."""
+    moved = ops.matrix_transpose(x)
+    return ops.conj(moved) if x.dtype.is_complex else moved
+
+
+def row(x: Any, rows: Any) -> Any:
+    """Vectors repeated as the rows of matrices: a factor per column."""
+    rank = len(x.shape)
+    shape = (*x.shape[:-1], rows, x.shape[-1])
+    return ops.expand_to(ops.unsqueeze(x, -2), shape, (rank - 1,))
+
+
+def column(x: Any, columns: Any) -> Any:
+    """Vectors repeated as the columns of matrices: a factor per row."""
+    return ops.expand_to(ops.unsqueeze(x, -1), (*x.shape, columns), (len(x.shape),))
+
+
+def all_over(x: Any, like: Any) -> Any:
+    """A number per matrix, repeated over the matrices of `like`."""
+    rank = len(like.shape)
+    number = ops.unsqueeze(ops.unsqueeze(x, -1), -1)
+    return ops.expand_to(number, like.shape, (rank - 2, rank - 1))
+
+
+def with_diagonal(x: Any, diagonal: Any) -> Any:
+    """The matrices with that on the diagonal."""
+    return ops.diagonal_scatter(x, diagonal, 0, -2, -1)
+
+
+def lesser(m: Any, n: Any) -> Any:
+    """min(m, n), by questions: tall, square and wide matrices are patterns of their own.
+
+    The gradients of factors differ between them.
+    """
+    if m > n:
+        return n
+    if m < n:
+        return m
+    return n
+
+
+def volume(shape: Any) -> int:
+    """The number of elements."""
+    return math.prod(shape)

@@ -1,0 +1,232 @@
+"""Functions of square matrices: determinants and the exponential; and the check of a code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend._engine.base.dtypes import float32
+from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.ops.linalg.family import (
+    OfMatrices,
+    across,
+    all_over,
+    floating,
+    narrow,
+    narrow_real,
+    raise_where,
+    square,
+    turned,
+    wide,
+)
+from wend._engine.ops.numeric import INEXACT, Array
+
+
+def _square_samples(rng: Any) -> Iterator[Sample]:
+    a = rng.normal(size=(2, 3, 3))
+    yield Sample(a)
+    yield Sample(a[0, :2, :2])
+    yield Sample(a[:, :1, :1])
+    yield Sample(a[:, :0, :0])
+
+
+class Det(OfMatrices):
+    """y = the determinant of square matrices; 1 for 0 x 0. Its gradient exists everywhere."""
+
+    functions = methods = ("det",)
+    holomorphic = True
+    grad_name = "LinalgDetBackward0"
+
+    def infer(self, a: Spec) -> Spec:
+        floating("linalg.det", a.dtype)
+        square("linalg.det", a)
+        return Spec(a.shape[:-2], a.dtype)
+
+    def reference(self, a: Array) -> Array:
+        return narrow(np.linalg.det(wide(a)), a)
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        return (ops.cofactors(a) * all_over(g, a),)
+
+    def onnx(self, g: Any, a: Any) -> Any:
+        return g.cast(g.node("Det", g.cast(a, float32)), a.dtype)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield from _square_samples(rng)
+        yield Sample(np.ones((3, 3)))
+
+
+class Cofactors(OfMatrices):
+    """y = the matrix of cofactors, the gradient of the determinant: det(A) A^-T, for any A."""
+
+    holomorphic = True
+
+    def infer(self, a: Spec) -> Spec:
+        return a
+
+    def reference(self, a: Array) -> Array:
+        u, s, vh, sign = _with_sign(a)
+        found = (u * _products_of_others(s)[..., None, :]) @ vh
+        return narrow(found.conj() * sign[..., None, None], a)
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        return (ops.cofactors_along(a, g),)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield from _square_samples(rng)
+        yield Sample(np.eye(3))
+
+
+class CofactorsAlong(OfMatrices):
+    """y = the gradient of sum(cofactors(A) * G) with respect to A, for any A.
+
+    Its own gradient with respect to A asks for an invertible A.
+    """
+
+    signature = "A, G"
+    tails = (2, 2)
+    holomorphic = True
+
+    def infer(self, a: Spec, g: Spec) -> Spec:
+        return a
+
+    def reference(self, a: Array, g: Array) -> Array:
+        u, s, vh, sign = _with_sign(a)
+        n = s.shape[-1]
+        eye = np.eye(n, dtype=bool)
+        others = _products_of_others(np.where(eye, 1, s[..., None, :]))
+        others = np.where(eye, 0, others) * sign[..., None, None]
+        moved = across(u) @ wide(g) @ across(vh)
+        diagonal = others @ np.diagonal(moved, axis1=-2, axis2=-1)[..., None]
+        core = np.where(eye, diagonal, -others * np.swapaxes(moved, -1, -2))
+        return narrow(u.conj() @ core @ vh.conj(), a)
+
+    def vjp(self, seed: Any, y: Any, a: Any, g: Any) -> Any:
+        # y = (sum(G C) C - C G^T C) / det, with C the cofactors.
+        c, det = ops.cofactors(a), all_over(ops.det(a), a)
+        with_g, with_seed = _total(g * c), _total(seed * c)
+        ct, gt = ops.matrix_transpose(c), ops.matrix_transpose(g)
+        inner = ops.matmul(ops.matmul(seed, ct), g) + ops.matmul(ops.matmul(g, ct), seed)
+        value = with_g * with_seed - _total(seed * ops.matmul(ops.matmul(c, gt), c))
+        along = g * with_seed + seed * with_g - inner
+        grad = (ops.cofactors_along(a, along) - c * (value / det)) / det
+        return grad, ops.cofactors_along(a, seed)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        for sample in _square_samples(rng):
+            a = sample.args[0]
+            yield Sample(a, rng.normal(size=a.shape))
+
+
+def _total(x: Any) -> Any:
+    """The sum of each matrix, all over the matrix."""
+    return all_over(ops.sum(x, (-2, -1)), x)
+
+
+def _with_sign(a: Array) -> tuple[Array, Array, Array, Array]:
+    """(U, S, Vh, det U det Vh) of each matrix; NaN where a matrix has inf or NaN."""
+    full = wide(a)
+    finite = np.isfinite(full).all((-2, -1))[..., None, None]
+    u, s, vh = np.linalg.svd(np.where(finite, full, 0))
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    sign = sign if sign.dtype.kind == "c" else np.rint(sign)
+    return u, np.where(finite[..., 0], s, np.nan).astype(s.dtype), vh, sign.astype(full.dtype)
+
+
+def _products_of_others(s: Array) -> Array:
+    """Per element of the last axis, the product of all others."""
+    ones = np.ones_like(s[..., :1])
+    before = np.cumprod(np.concatenate([ones, s[..., :-1]], -1), -1)[..., : s.shape[-1]]
+    after = np.cumprod(np.concatenate([ones, s[..., :0:-1]], -1), -1)[..., : s.shape[-1]]
+    return before * after[..., ::-1]
+
+
+class LinalgSlogdet(OfMatrices):
+    """(sign, logabsdet): the determinant is sign * exp(logabsdet). 0 and -inf if singular."""
+
+    signature = "A"
+    result = ("sign", "logabsdet")
+    grad_name = "LinalgSlogdetBackward0"
+
+    def infer(self, a: Spec) -> Any:
+        floating("linalg.slogdet", a.dtype)
+        square("linalg.slogdet", a)
+        front = a.shape[:-2]
+        return Spec(front, a.dtype), Spec(front, a.dtype.to_real())
+
+    def reference(self, a: Array) -> Any:
+        sign, size = np.linalg.slogdet(wide(a))
+        return narrow(sign, a), narrow_real(size, a)
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        seed = g[1]
+        if a.dtype.is_complex:  # the sign has an angle
+            seed = ops.complex(seed, ops.imag(g[0] * ops.conj(y[0])))
+        return (turned(ops.inv_ex(a)[0]) * all_over(seed, a),)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        return _square_samples(rng)
+
+
+class MatrixExp(OfMatrices):
+    """y = I + A + A^2 / 2 + A^3 / 6 + ..., of square matrices."""
+
+    grad_name = "LinalgMatrixExpBackward0"
+
+    def infer(self, a: Spec) -> Spec:
+        floating("linalg.matrix_exp", a.dtype)
+        square("linalg.matrix_exp", a)
+        return a
+
+    def reference(self, a: Array) -> Array:
+        if not a.size:
+            return np.zeros(a.shape, a.dtype)
+        from scipy.linalg import expm
+
+        return narrow(expm(wide(a)), a)
+
+    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+        # exp [[A, G], [0, A]] has the derivative along G in the upper right corner.
+        n, across = a.shape[-1], turned(a)
+        top = ops.cat([across, g], -1)
+        below = ops.cat([ops.full(a.shape, 0, dtype=a.dtype), across], -1)
+        whole = ops.matrix_exp(ops.cat([top, below], -2))
+        return (ops.narrow(ops.narrow(whole, -2, 0, n), -1, n, n),)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        return _square_samples(rng)
+
+
+class Completed(Primitive):
+    """y = x; LinAlgError (when the value is computed) names a matrix whose code is not 0.
+
+    x: a factor, or what else an algorithm found   info: the codes, a number per matrix
+    """
+
+    signature = "x, info, *, op: str, fault: str"
+    name = "linalg_completed"
+    supports = INEXACT
+    fallible = True
+    op: str
+    fault: str
+
+    def infer(self, x: Spec, info: Spec) -> Spec:
+        return x
+
+    def reference(self, x: Array, info: Array) -> Array:
+        raise_where(self.op, info, self.fault)
+        return x.copy()
+
+    def vjp(self, g: Any, y: Any, x: Any, info: Any) -> Any:
+        return g, None
+
+    def batch(self, batched: Any, size: Any, x: Any, info: Any) -> Any:
+        if not batched[0]:
+            x = ops.expand_to(x, (size, *x.shape), (0,))
+        return ops.linalg_completed(x, info, op=self.op, fault=self.fault)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.normal(size=(2, 3)), np.zeros(2, np.int32), op="inv", fault="{0}")
+        yield Sample(rng.normal(size=()), np.zeros((), np.int32), op="inv", fault="{0}")

@@ -1,0 +1,110 @@
+"""Bessel functions and Airy's: not differentiable, as in PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wend._engine.core.primitive import NO_GRADIENT
+from wend._engine.ops.numeric import Array
+from wend._engine.ops.special.family import HostFunction
+
+
+class Bessel(HostFunction, abstract=True):
+    """A function of a float that SciPy computes; the result needs no gradient."""
+
+    vjp = NO_GRADIENT
+    differentiable = False
+    domain = (0.1, 4.0)
+
+
+class AiryAi(Bessel):
+    """y = Ai(input), the solution of y'' = x y that falls for positive x; NaN of infinity."""
+
+    def reference(self, x: Array) -> Array:
+        from scipy.special import airy
+
+        return np.where(np.isinf(x), x.dtype.type(np.nan), airy(x)[0])
+
+
+class BesselJ0(Bessel):
+    """y = J0(input), the Bessel function of the first kind of order 0."""
+
+    def reference(self, x: Array) -> Array:
+        from scipy.special import j0
+
+        return j0(x)
+
+
+class BesselJ1(Bessel):
+    """y = J1(input), the Bessel function of the first kind of order 1."""
+
+    def reference(self, x: Array) -> Array:
+        from scipy.special import j1
+
+        return j1(x)
+
+
+class BesselY0(Bessel):
+    """y = Y0(input), the Bessel function of the second kind of order 0."""
+
+    def reference(self, x: Array) -> Array:
+        from scipy.special import y0
+
+        return y0(x)
+
+
+class BesselY1(Bessel):
+    """y = Y1(input), the Bessel function of the second kind of order 1."""
+
+    def reference(self, x: Array) -> Array:
+        from scipy.special import y1
+
+        return y1(x)
+
+
+class ModifiedBesselK0(Bessel):
+    """y = K0(input), the modified Bessel function of the second kind of order 0."""
+
+    def reference(self, x: Array) -> Array:
+        from scipy.special import k0
+
+        return k0(x)
+
+
+class ModifiedBesselK1(Bessel):
+    """y = K1(input), the modified Bessel function of the second kind of order 1."""
+
+    def reference(self, x: Array) -> Array:
+        from scipy.special import k1
+
+        return k1(x)
+
+
+class ScaledModifiedBesselK0(Bessel):
+    """y = exp(input) K0(input)."""
+
+    def reference(self, x: Array) -> Array:
+        from scipy.special import k0e
+
+        return k0e(x)
+
+
+class ScaledModifiedBesselK1(Bessel):
+    """y = exp(input) K1(input)."""
+
+    def reference(self, x: Array) -> Array:
+        from scipy.special import k1e
+
+        return k1e(x)
+
+
+class SphericalBesselJ0(Bessel):
+    """y = sin(input) / input; 1 at 0, 0 at infinity."""
+
+    def reference(self, x: Array) -> Array:
+        near = np.abs(x) < 0.01
+        safe = np.where(near | np.isinf(x), x.dtype.type(1), x)
+        square = np.where(near, x, x.dtype.type(0)) ** 2
+        series = 1 - square / 6 * (1 - square / 20)
+        found = np.where(near, series, np.sin(safe) / safe)
+        return np.where(np.isinf(x), x.dtype.type(0), found)

@@ -1,0 +1,48 @@
+"""The family of elementwise functions without scalar code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend._engine.base.errors import NotImplementedInWend
+from wend._engine.core.primitive import Primitive, Sample, Spec
+from wend._engine.ops.elementwise.family import Elementwise
+from wend._engine.ops.numeric import FLOATING, Array
+
+
+class HostFunction(Elementwise, abstract=True):
+    """An elementwise function of floats that NumPy or SciPy computes: a host step in a plan."""
+
+    kind = "float"
+    elementwise = False  # no `emit`: loops over elements are not generated
+    emit = None  # type: ignore[assignment]
+    onnx = None  # type: ignore[assignment]
+
+
+class NoDerivative(Primitive):
+    """y = g, which must be 0 everywhere: the gradient of an operand that has no derivative.
+
+    Raises NotImplementedInWend (when the value is computed) for another g, with the text `fault`.
+    """
+
+    signature = "g, *, fault: str"
+    supports = FLOATING
+    fallible = True
+    fault: str
+
+    def infer(self, g: Spec) -> Spec:
+        return g
+
+    def reference(self, g: Array) -> Array:
+        if np.any(g):
+            raise NotImplementedInWend(self.fault)
+        return g.copy()
+
+    def batch(self, batched: Any, size: Any, g: Any) -> Any:
+        return type(self).function(g, fault=self.fault)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(np.zeros((2, 3)), fault="f: no derivative")

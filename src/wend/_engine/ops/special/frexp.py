@@ -1,0 +1,42 @@
+"""Numbers as a significand and a power of two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from wend._engine.base.dtypes import int32
+from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.ops.numeric import FLOATING, Array, require, widen
+
+
+class Frexp(Primitive):
+    """(mantissa, exponent): input = mantissa * 2^exponent, |mantissa| in [1/2, 1) unless 0."""
+
+    functions = methods = ("frexp",)
+    signature = "input"
+    supports = FLOATING
+    result = ("mantissa", "exponent")
+
+    def infer(self, x: Spec) -> Any:
+        require(self.name, self.supports, x.dtype)
+        return Spec(x.shape, x.dtype), Spec(x.shape, int32)
+
+    def reference(self, x: Array) -> Any:
+        mantissa, exponent = np.frexp(widen(x))
+        exponent = np.where(np.isfinite(mantissa), exponent, 0).astype(np.int32)
+        return np.asarray(mantissa).astype(x.dtype, copy=False), exponent
+
+    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+        return (g[0] / ops.exp2(ops.cast(y[1], x.dtype)),)
+
+    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+        return ops.frexp(x)
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        yield Sample(rng.uniform(1.1, 1.9, size=(2, 3)))
+        yield Sample(rng.uniform(-30.0, -17.0, size=(3,)))
+        yield Sample(np.asarray(0.3))
+        yield Sample(np.zeros((0, 2)))

@@ -1,0 +1,52 @@
+"""Where a user-defined function (`autograd.Function`) stands in a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from wend._engine.core.primitive import Primitive, Sample
+from wend._engine.core.types import Spec
+
+
+class UserFunction(Primitive):
+    """results = forward(*inputs), where forward has been run already and gave `results`.
+
+    Gradients of the results do not flow through this op: when a backward pass comes here, the
+    user's `backward` gets them and gives the gradients of the inputs.
+    """
+
+    signature = "inputs: tensors, results: tensors"
+    result = list
+    grad_name = "BackwardCFunction"
+    calls_user = True
+    formal_gradient = True
+    supports = frozenset({"bool", "int", "float", "complex"})
+
+    def infer(self, inputs: list[Spec], results: list[Spec]) -> tuple[Spec, ...]:
+        """The types of the results."""
+        return tuple(results)
+
+    def reference(self, inputs: list[Any], results: list[Any]) -> tuple[Any, ...]:
+        """The results themselves."""
+        return tuple(results)
+
+    def vjp(self, g: Any, y: Any, inputs: list[Any], results: list[Any]) -> tuple[Any, ...]:
+        """Gradients of the op alone: the results pass; see the class."""
+        return ([None] * len(inputs), list(g))
+
+    def batch(self, batched: Any, size: Any, inputs: list[Any], results: list[Any]) -> Any:
+        """The batch axis of each result, added where missing."""
+        flags = batched[1] if isinstance(batched[1], (list, tuple)) else batched[len(inputs) :]
+        return tuple(
+            x if flag else x.unsqueeze(0).expand((size, *x.shape))
+            for x, flag in zip(results, flags, strict=True)
+        )
+
+    def samples(self, rng: Any) -> Iterator[Sample]:
+        """A single result, and two."""
+        yield Sample([rng.normal(size=(3,))], [rng.normal(size=(3, 4))])
+        yield Sample(
+            [rng.normal(size=(2,)), rng.normal(size=())],
+            [rng.normal(size=()), rng.normal(size=(0, 2))],
+        )

@@ -1,0 +1,235 @@
+"""A report of the last flushes that ran by groups: groups, copied operands, and reasons."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from wend._engine.core._types import LeafPrimitive
+from wend._engine.core.provenance import Site
+from wend._engine.runtime.batching import _grouper_select
+from wend._engine.runtime.batching.signatures import LARGEST_OPERAND, ROW, SHARED, how_of, ops_of
+from wend._engine.runtime.batching.signatures import code as code_of
+from wend._engine.transforms.rows import with_rows
+
+_grouper: Any = _grouper_select.select()
+
+#: Most flushes, and most ops of these together, that are remembered.  Records that are kept longer
+#: are out of cache when freed, which takes time.
+REMEMBERED, MOST_OPS = 32, 4_000
+
+
+#: The groups of a flush, or a function that finds the groups when a report is made.
+Groups = list[Any] | Callable[[], list[Any]]
+
+
+class Noted(NamedTuple):
+    """The record of a flush, which holds no values."""
+
+    states: list[Any]
+    sites: Any
+    #: (node, or an op's name, or None for all ops; members, rows, alone, first value)
+    groups: Groups
+    why: str  # why the flush ran op by op, if it did
+    owners: Callable[[], dict[int, int]] | None  # finds by value the group that makes the value
+    steps: list[Any]  # steps with `inputs` and `outputs`, if their values are not the states'
+    n_ops: int = 0  # the number of states when the flush was remembered
+    serial: int = 0  # counts the records, see `flush_log.Flush.records`
+
+
+NOTED: deque[tuple[Any, ...]] = deque()  # the fields of a `Noted` each
+_n_noted = 0  # the number of ops of all that is in `NOTED`
+_next = 0  # the serial of the next record
+
+
+def next_record() -> int:
+    """The serial that the next record of a flush will have."""
+    return _next
+
+
+def forget() -> None:
+    """Remember no flush any more."""
+    global _n_noted
+    NOTED.clear()
+    _n_noted = 0
+
+
+def note(
+    states: list[Any],
+    sites: Any,
+    groups: Groups,
+    why: str = "",
+    owners: Callable[[], dict[int, int]] | None = None,
+    steps: list[Any] | None = None,
+) -> None:
+    """Remember a flush; the parameters are the fields of `Noted`."""
+    global _n_noted, _next
+    NOTED.append((states, sites, groups, why, owners, steps or [], len(states), _next))
+    _next += 1
+    _n_noted += len(states)
+    while len(NOTED) > REMEMBERED or (len(NOTED) > 1 and _n_noted > MOST_OPS):
+        _n_noted -= NOTED.popleft()[-2]
+
+
+def records(first: int, end: int) -> list[Noted]:
+    """Return the records with serials from `first` on and before `end`, if still remembered."""
+    return [found for row in list(NOTED) if first <= (found := Noted(*row)).serial < end]
+
+
+@dataclass
+class Grouped:
+    """Ops that ran together: the same ops of `members` members, on `rows` rows together."""
+
+    ops: list[str]
+    line: str
+    members: int
+    rows: int
+    how: str  # "by rows", "stacked", "once", "alone", "op by op" or "each by its own plan"
+    gathered: list[tuple[tuple[int, ...], int]] = field(default_factory=list)  # shape, bytes
+    shared: int = 0  # number of operands that all members read in place
+    why: str = ""  # why the group was not batched
+    reads: list[int] = field(default_factory=list)  # groups whose results this group reads
+
+
+@dataclass
+class Flushed:
+    """The groups of a flush, in the order of running."""
+
+    n_ops: int
+    groups: list[Grouped]
+    why: str = ""  # why the flush ran op by op
+
+    @property
+    def gathered(self) -> int:
+        """The number of bytes that were copied so that rows lie side by side."""
+        return sum(size for group in self.groups for _, size in group.gathered)
+
+
+def flushed(noted: Noted) -> Flushed:
+    """Return the report of a flush."""
+    listed = noted.groups() if callable(noted.groups) else noted.groups
+    states, starts = noted.states, [state.first for state in noted.states]
+
+    def line(value: int) -> str:
+        k = bisect_right(starts, value) - 1
+        if noted.sites and k in noted.sites:
+            return str(Site(*noted.sites[k]))
+        state = states[k]
+        return str(Site(state.code, state.lasti))
+
+    n_ops = sum(not isinstance(state.prim, LeafPrimitive) for state in states)
+    groups = []
+    for node, members, rows, alone, first in listed:
+        if isinstance(node, str):
+            how = "op by op"
+            why = "" if members > 1 else "nothing like it was ready with it"
+            groups.append(Grouped([node], line(first), members, members, how, why=why))
+        elif node is None:
+            ops = [state for state in states if not isinstance(state.prim, LeafPrimitive)]
+            found = Grouped([op.prim.name for op in ops], line(ops[0].first), members, members, "")
+            found.how, found.why = "each by its own plan", why_apart(states)
+            groups.append(found)
+        else:
+            groups.append(of_region(node, members, rows, alone, line(first)))
+    if noted.owners is not None:
+        for group, reads in zip(groups, reads_of(noted, noted.owners(), len(listed)), strict=True):
+            group.reads = reads
+    return Flushed(n_ops, groups, noted.why or "")
+
+
+def reads_of(noted: Noted, owners: dict[int, int], n: int) -> list[list[int]]:
+    """Return for each of n groups the groups whose results are read.
+
+    A group also counts as read through views and further ops that are in no group.
+    """
+    found: list[set[int]] = [set() for _ in range(n)]
+    behind: dict[int, set[int]] = {}  # by value of no group: the groups that the value depends on
+    for inputs, outputs in operands(noted):
+        sources: set[int] = set()
+        for i in inputs:
+            sources |= {owners[i]} if i in owners else behind.get(i, sources)
+        for o in outputs:
+            if o in owners:
+                found[owners[o]] |= sources - {owners[o]}
+            else:
+                behind[o] = sources
+    return [sorted(reads) for reads in found]
+
+
+def operands(noted: Noted) -> Iterator[tuple[Iterable[int], Iterable[int]]]:
+    """Yield (operands, results) of the ops of a flush, in order."""
+    for step in noted.steps:
+        yield step.inputs, step.outputs
+    if not noted.steps:
+        for state in noted.states:
+            yield state.operand_indices(), range(state.first, state.first + state.n_out)
+
+
+def of_region(node: Any, members: int, rows: int, alone: bool, line: str) -> Grouped:
+    """Return the report of a group of regions that end in the same node."""
+    ops = ops_of(node)
+    found = Grouped([op.prim.name for op in ops], line, members, rows, "by rows")
+    for op in ops:
+        for kind, type_ in zip(op.kinds, op.types, strict=True):
+            if type_ is None:
+                continue
+            if alone or how_of(kind) == SHARED:
+                found.shared += 1
+            elif how_of(kind) == ROW:
+                found.gathered.append(sized(with_rows(type_, rows)))
+            else:
+                found.gathered.append(((rows, *type_.dims), rows * type_.nbytes))
+    if node.single or members == 1:
+        found.how, found.why = "alone", why_alone(node, ops[0])
+    elif alone:
+        found.how, found.why = "once", "all members read the same"
+    elif not node.rows:
+        found.how = "stacked"
+    return found
+
+
+def sized(type_: Any) -> tuple[tuple[int, ...], int]:
+    """Return (shape, bytes) of a type."""
+    return tuple(type_.dims), type_.nbytes
+
+
+def why_alone(node: Any, first: Any) -> str:
+    """Return why a region ran by itself."""
+    if not node.single:
+        return "nothing like it was ready with it"
+    if first.prim.random:
+        return "it draws random numbers"
+    if any(t is not None and t.nbytes > LARGEST_OPERAND for t in first.types):
+        return f"an operand of more than {LARGEST_OPERAND >> 10} KB is not copied"
+    if any(t is not None and t.nbytes == 0 for t in first.types):
+        return "an operand is empty"
+    return f"{first.prim.name} has no batching rule"
+
+
+def why_op_by_op(states: list[Any]) -> str:
+    """Return why a flush off the trie did not run by regions, as far as the ops tell."""
+    why = why_unsuited(states)
+    return why or "hooks or retained gradients need single ops, or most of its structure was new"
+
+
+def why_apart(states: list[Any]) -> str:
+    """Return why calls did not run together, as far as the ops tell."""
+    return why_unsuited(states) or "nothing like it was ready with it, or it did not pay"
+
+
+def why_unsuited(states: list[Any]) -> str:
+    """Return which op keeps a flush from being run by regions, and why; "" for none."""
+    for state in states:
+        if isinstance(state.prim, LeafPrimitive):
+            continue
+        if state.is_step:
+            return "it holds a backward pass"
+        if code_of(state.prim, state) == _grouper.UNSUITED:
+            prim = state.prim
+            if prim.calls_user:
+                return f"{prim.name} is a user's function"
+            return f"{prim.name} writes into its operand"
+    return ""

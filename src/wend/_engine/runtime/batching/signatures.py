@@ -1,0 +1,370 @@
+"""The rules by which ops form regions, decided once per structure when the native sorter asks.
+
+A light op joins the region of its newest operand.  A heavy op joins that region if the region has
+no heavy op yet.  A region goes *by rows* if all its ops do.  The rows of its members are then laid
+end to end, whatever the numbers of rows.  Any other region is stacked by batching rules,
+or its members run one by one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from wend._engine.base import config
+from wend._engine.base.shapes import contiguous_strides
+from wend._engine.runtime.batching import _grouper_select
+from wend._engine.transforms.rows import (
+    batches,
+    holds_for,
+    is_heavy,
+    is_smooth,
+    row_wise,
+    with_rows,
+)
+
+_grouper: Any = _grouper_select.select()
+
+#: Most nodes (also: offsets) and most templates that are kept; beyond these all are forgotten.
+MOST_NODES = 20_000
+MOST_TEMPLATES = 2048
+#: After so many flushes of new structure in a row, other executors run the next PAUSE flushes.
+STRIKES = 4
+PAUSE, MOST_PAUSE = 64, 512  # each pause is twice as long as the pause before, up to MOST_PAUSE
+#: Flushes in a term, see `_grouper.GroupNode.mask`.  Masks are renewed, because a flush that was
+#: cut short leaves values to the next flush that are never read outside of their region again.
+TERM = 4
+#: Larger operands (bytes) are not copied to lie side by side.
+LARGEST_OPERAND = 1 << 18
+STACK, ROW, SHARED = _grouper.STACK, _grouper.ROW, _grouper.SHARED
+GRAD, OUTSIDE, LEAF, ANYWHERE = _grouper.GRAD, _grouper.OUTSIDE, _grouper.LEAF, _grouper.ANYWHERE
+#: The role of a parameter.
+PARAMETER = GRAD | OUTSIDE | LEAF
+
+
+def words(n: int) -> Any:
+    """Return uninitialised memory for n words."""
+    return np.empty(n, np.int64)
+
+
+_grouper.ASK["words"] = words
+
+
+class RegionTrie:
+    """The trie of regions, as long as regions repeat."""
+
+    def __init__(self, most_new: float, most_nodes: int, keeps: bool) -> None:
+        """Begin an empty trie.
+
+        most_new: the largest part of a flush's ops that may be new, if regions are to repeat
+        most_nodes: most nodes that are kept
+        keeps: whether nodes outlast flushes of new structure, and templates outlast their nodes
+        """
+        self.most_new, self.most_nodes, self.keeps = most_new, most_nodes, keeps
+        #: By node of a single op, its `Cell`; None if the op cannot run on addresses.
+        self.cells: dict[Any, Any] = {}
+        self.flushes = 0  # number of flushes that were sorted
+        self.strikes = 0  # number of flushes in a row in which most structure was new
+        self.pause = 0  # number of flushes that other executors are still to run
+        self.next_pause = PAUSE
+        self.templates: dict[Any, Any] = {}  # by structure, whatever the sizes
+        self.compiles = True  # the setting `compile` that the templates were planned under
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all structure."""
+        self.root = _grouper.GroupNode(None, None, (), (), (), (), False, 0)
+        self.n = 0
+        self.cells.clear()
+        if not self.keeps or len(self.templates) > MOST_TEMPLATES:
+            self.templates.clear()
+        _grouper.OFFSETS.clear()
+        _grouper.PLACES.clear()
+        _grouper.REPEATED.clear()
+
+    def begin(self) -> bool:
+        """Prepare for sorting a flush; return whether sorting is worth the time."""
+        if self.pause > 0:
+            self.pause -= 1
+            return False
+        if self.compiles != config.settings.compile:
+            # Templates without machine code would never have any.
+            self.compiles = config.settings.compile
+            self.templates.clear()
+            self.clear()
+        if (
+            self.n > self.most_nodes
+            or len(_grouper.OFFSETS) > MOST_NODES
+            or len(self.templates) > MOST_TEMPLATES
+        ):
+            self.clear()
+        self.flushes += 1
+        return True
+
+    def learn(self, fresh: int, ops: int, on_trie: bool) -> bool:
+        """Note how much of a sorted flush was new; return whether to run the flush by regions.
+
+        A template pays when its structure comes back, in this flush or later.  A path on the trie
+        gets a plan of its own on coming back: only this flush counts for such a path.
+
+        fresh: the number of ops that had no node
+        ops: the number of ops in the flush
+        on_trie: whether the flush is a path on the trie
+        """
+        if fresh < self.most_new * ops:
+            self.strikes = 0
+            self.next_pause = PAUSE
+            return True
+        if on_trie:
+            return False
+        self.strikes += 1
+        if self.strikes < STRIKES:
+            return True
+        self.strikes = STRIKES - 1
+        self.pause = self.next_pause
+        self.next_pause = min(2 * self.next_pause, MOST_PAUSE)
+        if not self.keeps:
+            self.clear()
+        return False
+
+
+BOOK = RegionTrie(1 / 3, MOST_NODES, False)
+#: The trie for flushes whose regions do not come back: each op is a region there.  The nodes are
+#: few, because a node holds argument blocks.
+SINGLES = RegionTrie(1 / 8, 500, True)
+
+
+def code(prim: Any, state: Any) -> int:
+    """Return the region code of an op: its class, as far as the operands do not matter."""
+    if prim.donates or prim.labels_leaf or prim.calls_user or not hasattr(prim, "params"):
+        return int(_grouper.UNSUITED)
+    if prim.is_composite and any(
+        node.prim.donates or node.prim.calls_user for node in state.program.graph.nodes
+    ):
+        return int(_grouper.UNSUITED)
+    if prim.is_view and getattr(prim, "dim", None) == 0:
+        return int(_grouper.LEADING)
+    if prim.joins_rows():
+        return int(_grouper.JOIN)
+    if any(entry != "T" and entry is not None and entry[0] == "L" for entry in prim.form):
+        return int(_grouper.STARTER)
+    return int(_grouper.PLAIN)
+
+
+def repeats(prim: Any, state: Any) -> bool:
+    """Whether an op gives the same each time for the same operands, and never fails."""
+    prims = [prim]
+    if prim.is_composite:
+        prims += [node.prim for node in state.program.graph.nodes]
+    return all(p.pure and not p.random and not p.fallible for p in prims)
+
+
+def offset(key: tuple[Any, ...]) -> int:
+    """Return the byte where a view of leading rows begins; -1 if the op is no such dense view.
+
+    key: (primitive, type of the operand, args)
+    """
+    prim, type_, args = key
+    found = -1
+    if prim.is_differentiable:
+        _, (out,) = prim.typed([type_], list(args))
+        dense = contiguous_strides(type_.dims)
+        strides, first = prim.strides(type_.dims, dense, *prim.arrange([None], list(args))[1:])
+        if out.nbytes > 0 and tuple(strides) == contiguous_strides(out.dims):
+            found = first * type_.dtype.itemsize
+    _grouper.OFFSETS[key] = found
+    return found
+
+
+def child(
+    sorter: Any,
+    parent: Any,
+    state: Any,
+    ins: list[int],
+    target: int,
+    values: list[Any],
+    args: list[Any],
+) -> Any:
+    """Return the node of an op behind the node `parent`.
+
+    An op that does not join the region has a node, too, whose `joins` is False.
+
+    ins: the op's operands
+    target: the region
+    """
+    prim, program = state.prim, state.program
+    types = [values[i].type for i in ins]
+    outs = [values[state.first + k].type for k in range(state.n_out)]
+    refs, fresh, n_operands = references(sorter, ins, target)
+    roles = [sorter.role(i, values[i]) if r < 0 else 0 for i, r in zip(ins, refs, strict=True)]
+    heavy = is_heavy(prim, program)
+    begins = parent.parent is None
+    single = parent is SINGLES.root
+    empty = any(t.nbytes == 0 for t in (*types, *outs))
+    rows: tuple[bool, ...] | None = None
+    if not (single or empty) and (begins or parent.rows):
+        n = sorter.rows_of(target) if not begins else -1
+        rows = find_rows(prim, types, refs, roles, args, n, outs)
+    stacked = (
+        not (single or empty)
+        and rows is None
+        and batches(prim, program)
+        and not too_large(types, ins, sorter, values)
+    )
+    # Regions that begin without operands differ by their numbers; the ops behind need not,
+    # and so do not join.
+    joins = begins or not (empty or (heavy and parent.heavy) or parent.n_operands == 0)
+    if not begins:
+        joins = joins and (stacked if not parent.rows else rows is not None)
+        joins = joins and not (state.requires_grad and is_cut_off(parent, refs))
+    kinds: list[int] = [0] * len(ins)
+    kept: list[Any] = [None] * len(ins)
+    for k in fresh:
+        role = roles[k] & GRAD | ANYWHERE if single else roles[k]
+        if rows is not None:
+            how = ROW if rows[k] else SHARED
+        elif stacked and role & PARAMETER != PARAMETER and (begins or not parent.rows):
+            how = STACK
+        else:
+            how = SHARED
+        kinds[k] = how | role << _grouper.ROLE_SHIFT
+        kept[k] = with_rows(types[k], 0) if how == ROW else types[k]
+    node = _grouper.GroupNode(
+        parent, prim, tuple(refs), tuple(kinds), tuple(kept), tuple(args), state.requires_grad,
+        state.n_out,
+    )  # fmt: skip
+    (SINGLES if single else BOOK).n += 1
+    node.joins = joins
+    node.rows = rows is not None
+    node.single = begins and rows is None and not stacked
+    node.heavy = heavy or (not begins and parent.heavy)
+    node.smooth = is_smooth(prim, program) and (begins or parent.smooth)
+    node.shared = (*parent.shared, *[how_of(kinds[k]) == SHARED for k in fresh])
+    node.n_operands = n_operands
+    node.severed = severed_in(node) if node.flows else None
+    return node
+
+
+def is_cut_off(region: Any, refs: list[int]) -> bool:
+    """Whether no gradient flows from an op behind a region into the region, but for a `detach`.
+
+    A backward pass goes through all of a region. It may not use up a value that was detached.
+
+    refs: see `references`
+    """
+    wanting = [op.grad for op in ops_of(region) for _ in range(op.n_out)]
+    return any(wanting) and not any(wanting[ref] for ref in refs if ref >= 0)
+
+
+def severed_in(node: Any) -> frozenset[int] | None:
+    """Return the operands that get no gradients: that of a `detach`, say, or its result.
+
+    A region that makes such an operand has no part in a backward pass because of this region.
+    None if there are no such operands.
+    """
+    behind: list[set[int]] = []  # by value of the region: the operands that its gradient flows to
+    wanting: set[int] = set()
+    for op in ops_of(node):
+        found: set[int] = set()
+        for ref, kind in zip(op.refs, op.kinds, strict=True):
+            if ref >= 0:
+                found |= behind[ref]
+            else:
+                found.add(-1 - ref)
+                if role_of(kind) & GRAD:
+                    wanting.add(-1 - ref)
+        behind += [found if op.grad else set()] * op.n_out
+    flowing = wanting.intersection(set().union(*behind))
+    return frozenset(range(node.n_operands)) - flowing or None
+
+
+def references(sorter: Any, ins: list[int], target: int) -> tuple[list[int], list[int], int]:
+    """Return (`GroupNode.refs` of an op, places of operands new to the region, number of operands).
+
+    ins: the op's operands
+    target: the region
+    """
+    operands = {at: k for k, at in enumerate(sorter.operands_of(target))}
+    refs: list[int] = []
+    fresh: list[int] = []
+    for k, i in enumerate(ins):
+        local = sorter.local_of(i, target)
+        if local >= 0:
+            refs.append(local)
+            continue
+        if i not in operands:
+            operands[i] = len(operands)
+            fresh.append(k)
+        refs.append(-1 - operands[i])
+    return refs, fresh, len(operands)
+
+
+def how_of(kind: int) -> int:
+    """Return how an operand enters a region: STACK, ROW or SHARED."""
+    return kind & int(_grouper.HOW)
+
+
+def role_of(kind: int) -> int:
+    """Return the role of an operand from outside of a region: see `Grouper.role`."""
+    return kind >> int(_grouper.ROLE_SHIFT)
+
+
+def find_rows(
+    prim: Any, types: list[Any], refs: list[int], roles: list[int], args: list[Any], n: int,
+    outs: list[Any],
+) -> tuple[bool, ...] | None:  # fmt: skip
+    """Return which operands go row by row; None if the op does not go by rows.
+
+    n: number of rows of the region, or -1 at the beginning of a region
+    """
+    if any(len(t.dims) == 0 or t.dims[0] == 0 for t in outs):
+        return None
+    if n < 0:
+        n = outs[0].dims[0]
+    if any(t.dims[0] != n for t in outs):
+        return None
+    # A parameter with n rows, too, is more likely shared by all members: try that first.
+    for parameters in (False, True):
+        rows = tuple(
+            [
+                r >= 0
+                or (
+                    len(t.dims) > 0
+                    and t.dims[0] == n
+                    and (role != PARAMETER or (parameters and n > 1))
+                )
+                for t, r, role in zip(types, refs, roles, strict=True)
+            ]
+        )
+        if (
+            True in [on and role != PARAMETER for on, role in zip(rows, roles, strict=True)]
+            and row_wise(prim, types, rows, args)
+            and holds_for(prim, types, rows, args, 2 * n + 3, outs)
+        ):
+            return rows
+    return None
+
+
+def too_large(types: list[Any], ins: list[int], sorter: Any, values: list[Any]) -> bool:
+    """Whether an operand is too large to be copied next to those of other members."""
+    return any(
+        t.nbytes > LARGEST_OPERAND and sorter.role(i, values[i]) != PARAMETER
+        for t, i in zip(types, ins, strict=True)
+    )
+
+
+def ops_of(node: Any) -> list[Any]:
+    """Return the nodes of a region, in order."""
+    found = []
+    while node.parent is not None:
+        found.append(node)
+        node = node.parent
+    found.reverse()
+    return found
+
+
+_grouper.ASK["code"] = code
+_grouper.ASK["offset"] = offset
+_grouper.ASK["repeats"] = repeats
+_grouper.ASK["child"] = child

@@ -1,0 +1,216 @@
+"""Flushes in two parts: a few ops that cannot run by regions, and the rest.
+
+For example, the first step of a program initialises its parameters in place.  These ops and the ops
+that they depend on are run as a flush of their own, the first part.  The results of the first part
+enter the rest from outside, and the rest is run by regions.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from wend._engine.core import _hot
+from wend._engine.core._hot import FlushJob, Record
+from wend._engine.core._types import LeafPrimitive, PrimitiveBase
+from wend._engine.core.graph import PathGraph
+from wend._engine.runtime.batching import _grouper_select, executor
+from wend._engine.runtime.batching.levels import GroupedPlan
+from wend._engine.runtime.batching.signatures import code
+from wend._engine.runtime.repair import run_instead
+from wend._engine.transforms.hooks import retaining
+
+_grouper: Any = _grouper_select.select()
+_PLAIN, _LEAF, _NODE, _INFERENCE = range(4)  # kinds of leaves, as `LeafPrimitive.grad`
+#: At most one of so many ops may be in the first part.
+RARE = 4
+#: The steps of a flush that a backward pass begins, their number, and the positions of its first
+#: part.  The number is compared, because another thread or fiber may record more ops meanwhile.
+_asked: tuple[list[Any], int, set[int]] | None = None
+
+
+def first_part(batch: FlushJob, live: list[int] | None = None) -> set[int]:
+    """Return the positions of the ops in the first part, without leaves; empty for no split.
+
+    live: the values that are wanted; None if a backward pass begins
+    """
+    states = batch.states
+    if len(states) < executor.LONG or batch.extra is not None or retaining():
+        return set()
+    if not executor.allowed() or not comes_to_groups(batch, live):
+        return set()
+    begin = unsuited_of(states)
+    if not begin or RARE * len(begin) > len(states):
+        return set()
+    unsuited = begin.copy()
+    made_by: dict[int, int] = {}  # an op reads results of ops before
+    for k, state in enumerate(states[: begin[-1] + 1]):
+        for i in range(state.first, state.first + state.n_out):
+            made_by[i] = k
+    found: set[int] = set()
+    while unsuited:
+        k = unsuited.pop()
+        state = states[k]
+        prim = state.prim
+        if k in found or type(prim) is LeafPrimitive:
+            continue
+        # Users' functions keep their place in the order.  If an op fails, only a plan of the whole
+        # flush knows which results are lost.
+        known = isinstance(state.prim, PrimitiveBase)
+        if not known or prim.calls_user or prim.fallible:
+            return set()
+        found.add(k)
+        unsuited += [made_by[i] for i in state.operand_indices()]
+    if RARE * len(found) > len(states):
+        return set()
+    # No op of the rest may read a value from outside that the first part overwrites in place.
+    read = read_by([s for k, s in enumerate(states) if k not in found])
+    for k in begin:
+        for i in states[k].operand_indices():
+            if i in read and type(states[made_by[i]].prim) is LeafPrimitive:
+                return set()
+    return found
+
+
+def comes_to_groups(batch: FlushJob, live: list[int] | None) -> bool:
+    """Return whether groups run this visit of a path, if its ops allow that."""
+    if executor.suits_groups(batch.state, batch.states):
+        return True
+    if live is None:
+        awaited = executor.awaited_behind(batch.state)
+        return awaited is not None and awaited.waits
+    return executor.awaits_code(batch, live, goes_on=False)
+
+
+def unsuited_of(states: list[Any]) -> list[int]:
+    """Return the positions of the ops that cannot run by regions."""
+    known: dict[Any, bool | None] = {}  # by primitive, as a long flush has few; None for leaves
+    found = []
+    for k, state in enumerate(states):
+        prim = state.prim
+        if prim in known:
+            on = known[prim]
+        else:
+            on = known[prim] = _is_unsuited(prim, state)
+        if on or (on is not None and (state.is_step or state.mode.recompute != 0)):
+            found.append(k)
+    return found
+
+
+def _is_unsuited(prim: Any, state: Any) -> bool | None:
+    if type(prim) is LeafPrimitive:
+        return None
+    if state.is_step or not isinstance(prim, PrimitiveBase):
+        return True
+    if prim.region_code == 0:
+        prim.region_code = code(prim, state) + 1
+    return bool(prim.region_code - 1 == _grouper.UNSUITED)
+
+
+def read_by(states: list[Any]) -> set[int]:
+    """Return the values that ops read."""
+    found = {s.i0 for s in states if s.n_in > 0}
+    found.update([s.i1 for s in states if s.n_in > 1], [s.i2 for s in states if s.n_in > 2])
+    found.update(*[s.rest for s in states if s.n_in > 3])
+    return found
+
+
+def run_in_parts(batch: FlushJob, live: list[int]) -> str:
+    """Compute the live values of a flush in two parts; return why there is no split, or ""."""
+    global _asked
+    asked, _asked = _asked, None
+    if asked is not None and asked[0] is batch.states and asked[1] == len(batch.states):
+        chosen = asked[2]
+    else:
+        chosen = first_part(batch, live)
+    if not chosen:
+        return "it has no few ops that keep the others from groups"
+    states, values, args, serial = batch.states, batch.values, batch.args, batch.serial
+    wanted = set(live)
+    read = read_by([state for k, state in enumerate(states) if k not in chosen])
+    end = max(chosen) + 1
+    first: list[Any] = []
+    rest: list[Any] = []
+    made: set[int] = set()
+    sites: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
+    for k, state in enumerate(states[:end]):
+        site = batch.sites.get(k) if batch.sites else None
+        leaf = type(state.prim) is LeafPrimitive
+        if leaf or k in chosen:
+            if site is not None:
+                sites[0][len(first)] = site
+            first.append(state)
+        if leaf or k not in chosen:
+            if site is not None:
+                sites[1][len(rest)] = site
+            rest.append(state)
+            continue
+        for i in range(state.first, state.first + state.n_out):
+            made.add(i)
+            if i in read:
+                rest.append(leaf_record(values[i], i))
+    if batch.sites:
+        longer = len(rest) - end
+        sites[1].update({k + longer: site for k, site in batch.sites.items() if k >= end})
+    rest += states[end:]
+    kept = sorted(i for i in made if i in read or i in wanted)
+    run_grouped(FlushJob(first, values, args, None, sites[0], serial, batch.touched, None), kept)
+    later = [i for i in live if i not in made]
+    failed = [values[i].error for i in kept if values[i].buffer is None]
+    if failed:
+        for i in later:
+            values[i].error = failed[0]
+    elif later:
+        second = FlushJob(rest, values, args, None, sites[1], serial, [], None)
+        if executor.run_regions(second, later, batch.state):
+            run_instead(lambda: run_grouped(second, later), second, later)
+    return ""
+
+
+def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | None:
+    """Run `executor.backward_at_once`; if that returns None, flush a trace of two parts.
+
+    Returns (value from outside, gradient) pairs, or None if no gradients were computed.
+    """
+    global _asked
+    awaited, start = executor.awaited_behind(trace.state), time.perf_counter()
+    found = executor.backward_at_once(trace, seeds)
+    splits = False
+    if found is None and trace.n and not trace.eager:
+        batch = FlushJob(
+            trace.states, trace.values, trace.args, trace.state, None, 0, [], trace.extra
+        )
+        chosen = first_part(batch)
+        if chosen:
+            splits = True
+            _asked = trace.states, len(trace.states), chosen
+            _hot.flush(trace)
+            _asked = None
+    if awaited is not None:
+        awaited.end_visit(found is not None or splits, time.perf_counter() - start)
+    return found
+
+
+def run_grouped(batch: FlushJob, live: list[int]) -> None:
+    """Compute the live values of a part by groups of ops, or op by op."""
+    values, wanted = batch.values, frozenset(live)
+    roots = frozenset(i for i in wanted if values[i].requires_grad and values[i].leaf is None)
+    GroupedPlan(PathGraph(batch.states, values, batch.args), wanted, roots).run(batch)
+
+
+def leaf_record(value: Any, i: int) -> Record:
+    """Return the step by which value i of the first part enters the rest, with number i."""
+    kind = _PLAIN
+    if value.requires_grad:
+        kind = _NODE if value.leaf is None else _LEAF
+    elif value.inference:
+        kind = _INFERENCE
+    found = Record.__new__(Record)
+    found.prim = value.type.kind.leaves[kind]
+    found.i0 = found.i1 = found.i2 = -1
+    found.first, found.n_out = i, 1
+    found.requires_grad = kind in (_LEAF, _NODE)
+    return found
+
+
+_hot.set_slot("backward_at_once", backward_at_once)

@@ -1,0 +1,65 @@
+"""WEND_VERIFY=1: blocks of the arena lie apart while both are in use.
+
+The rounds in which a block is used follow from the steps that touch its values. Lifetimes that the
+recipe notes, and that places were found by, are not asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wend._engine.compiler.verifier import check_places, memory_of
+
+if TYPE_CHECKING:
+    from wend._engine.runtime.compiled.argument_layout import ArgumentLayout
+    from wend._engine.runtime.compiled.plan import BoundPlan
+
+__all__ = ["check_bound"]
+
+
+def check_bound(bound: BoundPlan) -> None:
+    """Raise AssertionError if two blocks of a bound plan share memory in the same round."""
+    skeleton, words = bound.skeleton, bound.words.tolist()
+    used = rounds_of_blocks(skeleton)
+    blocks = []
+    for name, number in skeleton.at.items():
+        if name in used and number < len(skeleton.wanted):
+            place, size = words[skeleton.n_terms + number], words[skeleton.wanted[number]]
+            blocks.append((name, place, size, used[name]))
+    check_places(blocks)
+
+
+def rounds_of_steps(skeleton: ArgumentLayout) -> dict[int, list[int]]:
+    """Return the rounds in which each step runs, counted from the rounds themselves."""
+    found: dict[int, list[int]] = {}
+    n = step = 0
+    while step < len(skeleton.recipe.steps):
+        stretch = skeleton.rounds.get(step)
+        if stretch is None:
+            found[step] = [n]
+            n += 1
+        else:
+            for one in stretch:
+                for k, _ in one:
+                    found.setdefault(k, []).append(n)
+                n += 1
+        step = max(found) + 1
+    return found
+
+
+def rounds_of_blocks(skeleton: ArgumentLayout) -> dict[Any, set[int]]:
+    """Return the rounds in which each block is used: blocks of values, and pieces of kernels."""
+    recipe, steps = skeleton.recipe, rounds_of_steps(skeleton)
+    found: dict[Any, set[int]] = {}
+    for k, step in enumerate(recipe.steps):
+        for i in set().union(*memory_of(recipe.function, step)):
+            home = recipe.homes.get(i, i)
+            if home in recipe.lifetimes:
+                found.setdefault(home, set()).update(steps[k])
+    for k, schedule in skeleton.schedules.items():
+        for j in range(len(schedule.private)):
+            found.setdefault((k, j), set()).update(steps[k])
+    for together in skeleton.together:
+        for k in together:
+            found.setdefault((together[0], 0), set()).update(steps[k])
+    return found

@@ -1,0 +1,108 @@
+"""The log of the last flushes: plan, path, and where a new path parted from known paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from wend._engine.core._hot import FlushJob, State
+from wend._engine.core.step_log import ROWS, BackwardRow
+
+
+class Flush(NamedTuple):
+    """A flush. No values are held, so that results can be freed."""
+
+    plan: Any  # None off the trie
+    state: State | None  # None off the trie
+    sites: Any
+    parted: State | None  # the first state of a new path
+    planned: bool  # a plan was made for this flush
+    n_ops: int
+    asked: tuple[tuple[str, str], ...]  # (executor, why it declined, or "" for the one that ran)
+    #: For a flush of fibers: (executor of lanes, number of lanes, why not run together, or "").
+    lanes: Sequence[tuple[str, int, str]] = ()
+    #: The serials of its records in `batching.report`, first and end, if groups or lanes ran.
+    records: tuple[int, int] = (0, 0)
+
+
+#: `Flush.asked` of a flush that the launcher runs by a ready plan.
+_READY = (("ready plan", ""),)
+# A flush's row has the fields of `Flush`. The launcher writes None for the number of ops, which
+# `last_step` fills in.
+
+
+def note_flush(
+    plan: Any,
+    batch: FlushJob,
+    planned: bool,
+    asked: Iterable[tuple[str, str]] = (),
+    records: tuple[int, int] = (0, 0),
+) -> None:
+    """Remember a flush of a plan; called before the flush counts as a pass of its states.
+
+    planned: whether the plan was made for this flush
+    asked, records: see `Flush`
+    """
+    state = batch.state
+    parted = None
+    if state is not None and state.passed == 0:
+        parted = state
+        while parted.parent is not None and parted.parent.passed == 0 and parted.parent.parent:
+            parted = parted.parent
+    kept = None if state is None else plan  # off the trie, plans hold much and never come back
+    row = (kept, state, batch.sites, parted, planned, plan.n_ops, tuple(asked), (), records)
+    ROWS.append(row)
+
+
+def note_grouped(
+    batch: FlushJob, asked: Iterable[tuple[str, str]], records: tuple[int, int]
+) -> None:
+    """Remember a flush that ran by groups, without a plan.  records: see `Flush`"""
+    n_ops = len(batch.states)
+    ROWS.append((None, None, batch.sites, None, False, n_ops, tuple(asked), (), records))
+
+
+def note_lanes(
+    first: FlushJob, n_ops: int, lanes: list[tuple[str, int, str]], records: tuple[int, int]
+) -> None:
+    """Remember a flush of the lanes of several fibers.
+
+    first: the first lane
+    n_ops: the number of ops of all lanes
+    lanes, records: see `Flush`
+    """
+    ROWS.append((None, first.state, first.sites, None, False, n_ops, (), lanes, records))
+
+
+def last_step() -> list[Flush]:
+    """Return the flushes since the last flush's path was computed before; at least the last."""
+    return [row for row in _last_rows() if isinstance(row, Flush)]
+
+
+def last_passes() -> list[BackwardRow]:
+    """Return the backward passes of the same step that the core has not run by itself."""
+    return [row for row in _last_rows() if isinstance(row, BackwardRow)]
+
+
+def last_plans() -> list[Any]:
+    """Return the plans of the flushes in the log, in order."""
+    return [row[0] for row in ROWS if not isinstance(row, BackwardRow) and row[0] is not None]
+
+
+def _last_rows() -> list[Flush | BackwardRow]:
+    rows = [row if isinstance(row, BackwardRow) else _completed(row) for row in list(ROWS)]
+    places = [k for k, row in enumerate(rows) if isinstance(row, Flush)]
+    if not places:
+        return rows
+    states = {k: row.state for k, row in enumerate(rows) if isinstance(row, Flush)}
+    last = states[places[-1]]
+    same = [k for k in places[:-1] if last is not None and states[k] is last]
+    begin = same[-1] if same else places[-2] if len(places) > 1 else -1
+    return rows[begin + 1 :]
+
+
+def _completed(row: tuple[Any, ...]) -> Flush:
+    plan, state, sites, parted, planned, n_ops, *asked = (*row, _READY) if len(row) == 6 else row
+    return Flush(
+        plan, state, sites, parted, planned, plan.n_ops if n_ops is None else n_ops, *asked
+    )

@@ -1,0 +1,312 @@
+"""Slices of time, each with a name and a thread; and the flushes with all parts.
+
+A recording is on while a profiler is.  Nothing here is asked, or even imported, at other times:
+`taps` puts measuring functions in the place of the engine's own for that time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any, NamedTuple
+
+from wend._engine.core import _hot
+
+__all__ = [
+    "FLUSH",
+    "GRADIENTS",
+    "RUNNING",
+    "SCOPES",
+    "FlushPart",
+    "MeasuredFlush",
+    "Scope",
+    "Slice",
+    "SliceRecorder",
+    "Track",
+    "now",
+]
+
+#: Nanoseconds of a clock that never goes back.
+now = time.perf_counter_ns
+
+#: Kinds of slices that the user's program opens: ops belong to the scope that records them.
+SCOPES = frozenset({"step", "user", "module", "optimizer"})
+FLUSH = "flush"
+#: The kind of parts that compute gradients of the flush's own steps.
+GRADIENTS = "gradients"
+
+
+class Scope(NamedTuple):
+    """A stretch of the user's program, and the stretch around it.
+
+    kind: a member of `SCOPES`
+    about: for modules the path and the class
+    frames: the user's frames around the beginning, innermost first, if these are kept
+    """
+
+    kind: str
+    name: str
+    about: Any
+    outer: Scope | None
+    frames: tuple[str, ...]
+    number: int
+
+
+#: The number of a thread, and a fiber of this thread or None.
+Track = tuple[int, int | None]
+_NUMBERS = count(1)
+
+
+class Slice(NamedTuple):
+    """A stretch of time.  Slices of the same track lie inside each other, or apart.
+
+    track: a fiber's stretches overlap with those of more fibers
+    about: further facts: a `Scope`, a `MeasuredFlush`, a `FlushPart`, a dict, or None
+    """
+
+    kind: str
+    name: str
+    begin: int
+    end: int
+    track: Track
+    about: Any = None
+
+
+class FlushPart(NamedTuple):
+    """A part of a flush: a kernel, a host step, an op of the reference, or a run of groups.
+
+    plan: the path whose values `ops` name, or None: then all ops of the flush have a share
+    ops: the compiler's `Op`s, or nodes of the reference
+    owner: gives the sizes of a bound plan; None elsewhere
+    steps: the kernels among the plan's steps
+    """
+
+    kind: str
+    name: str
+    begin: int
+    end: int
+    plan: Any = None
+    ops: Any = ()
+    owner: Any = None
+    steps: Any = ()
+
+
+class MeasuredFlush:
+    """A flush: the recorded steps with types, scopes and lines, and the parts that ran.
+
+    scopes: (number of the first step, scope) in order
+    """
+
+    __slots__ = (
+        "arena",
+        "begin",
+        "end",
+        "lanes",
+        "parts",
+        "scopes",
+        "sites",
+        "states",
+        "track",
+        "types",
+    )
+
+    def __init__(
+        self, states: Any, sites: Any, types: list[Any], scopes: Any, track: Track
+    ) -> None:
+        self.arena = 0  # bytes of temporaries
+        self.lanes = 1  # fibers that ran these steps together
+        self.states = states
+        self.sites = sites
+        self.types = types
+        self.scopes = scopes
+        self.track = track
+        self.parts: list[FlushPart] = []
+        self.begin = self.end = 0
+
+    def scope_at(self, k: int) -> Scope | None:
+        """The scope in which step k was recorded."""
+        found = None
+        for first, scope in self.scopes:
+            if first > k:
+                break
+            found = scope
+        return found
+
+
+class _Running(threading.local):
+    """The flush that this thread runs, and whether a backward pass is under way."""
+
+    flush: MeasuredFlush | None = None
+    backward = False
+    track: Track | None = None
+
+
+#: The recording under way, or nothing.
+RUNNING: list[SliceRecorder] = []
+
+
+class SliceRecorder:
+    """All slices since a profiler was switched on.
+
+    with_frames: whether the user's frames around each scope are kept
+    """
+
+    def __init__(self, with_frames: bool = False) -> None:
+        self.with_frames = with_frames
+        self.slices: list[Slice] = []
+        self.scopes: dict[Any, Scope | None] = {}  # the innermost open scope of each track
+        self.begun: dict[int, tuple[Scope, int, Any]] = {}  # open scopes by number
+        #: By id of a list of steps: (the list, [(number of the first step, scope), ...]).
+        self.marks: dict[int, tuple[Any, list[tuple[int, Scope | None]]]] = {}
+        self.threads: dict[int, str] = {}
+        self.count = 0
+        self.memory: Any = None  # an `AllocationLog`, if memory is measured
+        self.local = _Running()
+
+    # -- scopes -----------------------------------------------------------------------------
+
+    def track(self) -> Track:
+        """The track of the engine: this thread, whatever the fiber."""
+        track = self.local.track
+        if track is None:
+            number = next(_NUMBERS)  # the system gives the number of an ended thread to another
+            self.threads[number] = threading.current_thread().name
+            track = self.local.track = number, None
+        return track
+
+    def scope_track(self, trace: Any) -> Track:
+        """The track of the program: this thread, or a fiber of the thread."""
+        fiber = trace.fiber
+        return self.track() if fiber is None else (self.track()[0], id(fiber))
+
+    def enter(self, kind: str, name: str, about: Any = None) -> Scope:
+        """Open a scope: steps recorded from now on belong to this scope."""
+        trace = _hot.current_trace()
+        track = self.scope_track(trace)
+        outer = self.scopes.get(track)
+        self.count += 1
+        frames = user_frames() if self.with_frames else ()
+        scope = Scope(kind, name, about, outer, frames, self.count)
+        self._mark(trace, outer, scope)
+        self.scopes[track] = scope
+        self.begun[scope.number] = (scope, now(), track)
+        return scope
+
+    def module_path(self) -> str:
+        """The path of the innermost module that is being called, or ""."""
+        scope = self.scopes.get(self.scope_track(_hot.current_trace()))
+        while scope is not None and scope.kind != "module":
+            scope = scope.outer
+        return "" if scope is None else str(scope.about)
+
+    def leave(self, scope: Scope) -> None:
+        """Close a scope, and the scopes within that nobody has closed."""
+        found = self.begun.pop(scope.number, None)
+        if found is None:
+            return
+        _, begin, track = found
+        inner = self.scopes.get(track)
+        while inner is not None and inner is not scope and inner.number > scope.number:
+            self._close(inner)
+            inner = inner.outer
+        self.slices.append(Slice(scope.kind, scope.name, begin, now(), track, scope))
+        if inner is scope:
+            self.scopes[track] = scope.outer
+            self._mark(_hot.current_trace(), scope, scope.outer)
+
+    def _close(self, scope: Scope) -> None:
+        found = self.begun.pop(scope.number, None)
+        if found is not None:
+            _, begin, track = found
+            self.slices.append(Slice(scope.kind, scope.name, begin, now(), track, scope))
+
+    def _mark(self, trace: Any, before: Scope | None, after: Scope | None) -> None:
+        states = trace.states
+        row = self.marks.get(id(states))
+        if row is None or row[0] is not states:
+            row = self.marks[id(states)] = (states, [(0, before)])
+        row[1].append((len(states), after))
+
+    def forget(self, states: Any) -> None:
+        """Forget the scopes of steps that somebody else has reported."""
+        self.marks.pop(id(states), None)
+
+    def open_scopes(self) -> list[Slice]:
+        """The scopes that are open, as slices that end now."""
+        end = now()
+        return [
+            Slice(scope.kind, scope.name, begin, end, track, scope)
+            for scope, begin, track in list(self.begun.values())
+        ]
+
+    # -- the work of the engine -------------------------------------------------------------
+
+    @contextmanager
+    def measured(self, kind: str, name: str, about: Any = None) -> Iterator[None]:
+        """Note a slice around a block."""
+        track, begin = self.track(), now()
+        try:
+            yield
+        finally:
+            self.slices.append(Slice(kind, name, begin, now(), track, about))
+
+    def slice(self, kind: str, name: str, begin: int, track: Track, about: Any = None) -> None:
+        """Note a slice that ends now."""
+        self.slices.append(Slice(kind, name, begin, now(), track, about))
+
+    @contextmanager
+    def flushing(self, states: Any, sites: Any, types: list[Any]) -> Iterator[MeasuredFlush]:
+        """Note a flush around a block; parts that run meanwhile belong to the flush."""
+        track = self.track()
+        row = self.marks.pop(id(states), None)
+        if row is not None and row[0] is states:
+            scopes: Any = row[1]
+        else:
+            scopes = [(0, self.scopes.get(self.scope_track(_hot.current_trace())))]
+        flush = MeasuredFlush(states, sites, types, scopes, track)
+        outer, self.local.flush = self.local.flush, flush
+        flush.begin = now()
+        try:
+            yield flush
+        finally:
+            flush.end = now()
+            self.local.flush = outer
+            self.slices.append(Slice(FLUSH, FLUSH, flush.begin, flush.end, track, flush))
+
+    def temporaries(self, size: int) -> None:
+        """Note the bytes of temporaries that the flush under way has."""
+        flush = self.local.flush
+        if flush is not None:
+            flush.arena = max(flush.arena, size)
+
+    def part(self, part: FlushPart) -> None:
+        """Note a part of the flush that runs; a part outside of any flush is a slice of its own."""
+        flush = self.local.flush
+        if flush is not None:
+            flush.parts.append(part)
+        else:
+            self.slices.append(
+                Slice(part.kind, part.name, part.begin, part.end, self.track(), part)
+            )
+
+
+def user_frames(most: int = 12) -> tuple[str, ...]:
+    """The user's frames, innermost first, as "file(line): function"."""
+    import sys
+
+    found: list[str] = []
+    frame: Any = sys._getframe(1)
+    while frame is not None and len(found) < most:
+        code = frame.f_code
+        if not _hot.is_internal(code) and "importlib" not in code.co_filename:
+            found.append(frame_text(code, frame.f_lineno))
+        frame = frame.f_back
+    return tuple(found)
+
+
+def frame_text(code: Any, line: int) -> str:
+    """A frame as PyTorch's profiler writes it."""
+    return f"{code.co_filename}({line}): {code.co_name}"

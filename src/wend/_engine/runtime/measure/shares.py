@@ -1,0 +1,209 @@
+"""Shares of time: how long each op of a fused kernel, or of a run of groups, took by its cost.
+
+A kernel's time is divided by estimated nanoseconds: those of `compiler.parallel.partition`, per
+multiplication and addition, per cheap and per expensive op on an element, and per byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE
+from wend._engine.compiler.parallel.partition import BYTE, CHEAP, DEAR, FMA
+from wend._engine.core._types import LeafPrimitive
+from wend._engine.runtime.measure.recorder import FlushPart, MeasuredFlush
+from wend._engine.runtime.report import size_of, work_of
+
+__all__ = ["OpCost", "costs_of_part", "flops_of", "node_steps", "seconds_by_step"]
+
+
+_NOWHERE = (-1, -1)
+
+
+class OpCost(NamedTuple):
+    """An op of a part: the number among the flush's steps, and the cost.
+
+    step: -1 where nothing says which step the op belongs to
+    weight: estimated nanoseconds
+    origin: for an op of a backward pass, the step whose gradient this is; -1 where unknown
+    """
+
+    name: str
+    step: int
+    weight: float
+    flops: int
+    bytes: int
+    origin: int = -1
+
+
+def node_steps(path: Any) -> dict[int, tuple[int, int]]:
+    """Return the number of the step that makes each value of a path, and the `OpCost.origin`."""
+    found: dict[int, tuple[int, int]] = {}
+    if path is None or not path.node_of_state:
+        return found
+    for k in range(path.n_states):
+        for node in path.nodes_of(k):
+            origin = origin_of(node, path)
+            found.update(dict.fromkeys(node.outputs, (k, origin)))
+    return found
+
+
+def origin_of(node: Any, path: Any) -> int:
+    """Return the step of the path whose gradient a node is; -1 for a step of an earlier path."""
+    source = getattr(node, "source", None)
+    if source is None or not 0 <= source.at < path.n_states:
+        return -1
+    state = path.states[source.at]
+    fits = state.prim.name == source.name and (state.code, state.lasti) == source[2:4]
+    return int(source.at) if fits else -1
+
+
+def costs_of_part(part: FlushPart, flush: MeasuredFlush, known: dict[int, Any]) -> list[OpCost]:
+    """Return the ops of a part with costs.
+
+    known: `node_steps` of paths met before, by id of the path
+    """
+    if part.plan is None:
+        return costs_of_steps(flush)
+    row = known.get(id(part.plan))
+    if row is None:
+        row = known[id(part.plan)] = (part.plan, node_steps(part.plan))
+    steps = row[1]
+    if part.owner is None:
+        found = []
+        for node in part.ops:
+            step, origin = steps.get(node.outputs[0], _NOWHERE)
+            found.append(OpCost(node.prim.name, step, 1.0, 0, 0, origin))
+        return found
+    recipe, value = part.owner.plan.recipe, part.owner.value
+    found = []
+    for k in part.steps:
+        step = recipe.steps[k]
+        if isinstance(step, Kernel):
+            found += [op_cost(op, step, recipe.function, value, steps) for op in step.ops]
+        else:
+            found.append(op_cost(step, None, recipe.function, value, steps))
+    return found
+
+
+def op_cost(
+    op: Any,
+    kernel: Kernel | None,
+    f: Any,
+    value: Callable[[Any], int],
+    steps: dict[int, tuple[int, int]],
+) -> OpCost:
+    """Return the cost of an op of a kernel; kernel: None for a host step."""
+    at = steps.get(op.outputs[0])
+    if at is None and op.reads:
+        at = steps.get(f.base(op.reads[0].value))
+    step, origin = at or _NOWHERE
+    reads = {f.base(read.value) for read in op.reads}
+    outs = set(op.outputs)
+    if kernel is not None:
+        reads, outs = reads & set(kernel.reads), outs & set(kernel.writes)
+    moved = sum([value(size_of(f, i)) for i in reads | outs])
+    if kernel is None:
+        return OpCost(op.name, step, BYTE * moved + 1.0, 0, moved, origin)
+    work = value(work_of(f, op))
+    if op.kind in (CONTRACT, CONVOLVE):
+        weight = work * FMA / 2
+    else:
+        weight = work * (CHEAP if op.cheap or op.kind != "map" else DEAR)
+    return OpCost(op.name, step, weight + BYTE * moved, work, moved, origin)
+
+
+def costs_of_steps(flush: MeasuredFlush) -> list[OpCost]:
+    """Return all steps of a flush with costs, from types alone."""
+    found = []
+    for k, state in enumerate(flush.states):
+        if isinstance(state.prim, LeafPrimitive):
+            continue
+        flops = flops_of(state, flush.types)
+        moved = bytes_of(state, flush.types)
+        found.append(OpCost(state.prim.name, k, 1.0 + CHEAP * flops + BYTE * moved, flops, moved))
+    return found
+
+
+def _types_of(state: Any, types: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the types of a step's operands and results, as far as known."""
+    reads = [types[i] for i in state.operand_indices() if i < len(types)]
+    outs = types[state.first : state.first + state.n_out]
+    return [t for t in reads if t is not None], [t for t in outs if t is not None]
+
+
+def _elements(type_: Any) -> int:
+    """Return how many elements a value has."""
+    n = 1
+    for extent in type_.dims:
+        n *= int(extent)
+    return n
+
+
+def bytes_of(state: Any, types: list[Any]) -> int:
+    """Return the bytes of a step's operands and results."""
+    reads, outs = _types_of(state, types)
+    return sum([t.nbytes for t in (*reads, *outs)])
+
+
+#: Ops that multiply matrices, by the operand whose last dim is summed up.
+_PRODUCTS = {"matmul": 0, "linear": 0, "mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "mv": 0,
+             "dot": 0, "einsum": 0, "addmv": 1, "addbmm": 1}  # fmt: skip
+
+
+def flops_of(state: Any, types: list[Any]) -> int:
+    """Return the operations of a step: two per multiplication and addition,
+    or else one per element.
+
+    The numbers of elements are those of the result, or of the largest operand of a sum.
+    """
+    reads, outs = _types_of(state, types)
+    name = state.prim.name
+    elements = sum([_elements(t) for t in outs])
+    at = _PRODUCTS.get(name)
+    if at is not None and at < len(reads) and reads[at].dims:
+        return 2 * elements * int(reads[at].dims[-1])
+    if name.startswith("conv") and len(reads) > 1 and len(reads[1].dims) > 2:
+        per_filter = _elements(reads[1]) // max(int(reads[1].dims[0]), 1)
+        if "transpose" in name:
+            return 2 * _elements(reads[0]) * per_filter
+        return 2 * elements * per_filter
+    return max([elements, *[_elements(t) for t in reads]])
+
+
+def seconds_by_step(
+    flush: MeasuredFlush, known: dict[int, Any]
+) -> tuple[dict[int, list[tuple[int, float, OpCost, FlushPart]]], int]:
+    """Return the nanoseconds of each step of a flush, and those of parts that no step has.
+
+    The rows of a step are (begin, nanoseconds, cost, part).  Parts within a part are left out:
+    the outer part has the time of all.
+    """
+    rows: dict[int, list[tuple[int, float, OpCost, FlushPart]]] = {}
+    left = 0
+    for part in outermost(flush.parts):
+        costs = costs_of_part(part, flush, known)
+        total = sum([cost.weight for cost in costs])
+        time, at = part.end - part.begin, float(part.begin)
+        if not total:
+            left += time
+            continue
+        for cost in costs:
+            share = time * cost.weight / total
+            if cost.step < 0:
+                left += round(share)
+            else:
+                rows.setdefault(cost.step, []).append((int(at), share, cost, part))
+            at += share
+    return rows, left
+
+
+def outermost(parts: list[FlushPart]) -> list[FlushPart]:
+    """Return the outermost parts, in order."""
+    found: list[FlushPart] = []
+    for part in sorted(parts, key=lambda p: (p.begin, -p.end)):
+        if not found or part.begin >= found[-1].end:
+            found.append(part)
+    return found

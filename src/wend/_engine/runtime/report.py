@@ -1,0 +1,305 @@
+"""Reports of flushes: the steps of a plan with the user's lines, bytes and operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, Function, Op
+from wend._engine.compiler.ir.symbolic_extents import Poly, mul, product, scale
+from wend._engine.compiler.kernels.conv.lowering import ROLES
+from wend._engine.compiler.pipeline import Pass, Recipe
+from wend._engine.core._types import LeafPrimitive
+from wend._engine.core.graph import Source
+from wend._engine.core.provenance import Site
+from wend._engine.runtime.flush_log import Flush
+from wend._engine.runtime.native.launcher import launcher
+from wend._engine.runtime.tiers import THIRD, TieredPlan
+
+__all__ = ["FlushReport", "PassText", "StepReport", "passes_of", "report"]
+
+#: How many known paths are named where a new path has parted from these.
+MAX_WAYS = 3
+
+#: Texts for the kinds of `LeafPrimitive.grad`.
+HISTORIES = ("", ", which requires grad", ", with a history", ", of inference mode")
+
+
+@dataclass
+class StepReport:
+    """A kernel or host step.
+
+    ops: the loops' ops, as the compiler names these, each with the user's line
+    recorded: the ops as recorded that these are part of, each with its line; those of a backward
+        pass are named after the forward op, and have its line
+    number: place in the plan
+    read: bytes that the step reads
+    written: bytes that the step writes
+    flops: operations: one per op and element, see `work_of`
+
+    Bytes and flops are those of the sizes seen last; None where there is no bound plan.
+    """
+
+    kind: str
+    ops: list[tuple[str, str]]  # (op, the user's line)
+    read: int | None = None
+    written: int | None = None
+    flops: int | None = None
+    reason: str = ""  # why a host step is no kernel
+    recorded: list[tuple[str, str]] = field(default_factory=list)
+    number: int = 0
+
+
+@dataclass
+class FlushReport:
+    """A flush: how the path came about, which tier ran, and the steps of the plan."""
+
+    path: str
+    tier: str
+    n_ops: int
+    steps: list[StepReport] = field(default_factory=list)
+    arena: int | None = None  # bytes of temporaries
+    plan: Any = None
+    asked: tuple[tuple[str, str], ...] = ()  # (executor, why it declined, or "")
+    lanes: Sequence[tuple[str, int, str]] = ()  # see `flush_log.Flush.lanes`
+
+    @property
+    def kernels(self) -> list[StepReport]:
+        """The steps that are machine code."""
+        return [step for step in self.steps if not step.reason]
+
+    @property
+    def host_steps(self) -> list[StepReport]:
+        """The steps that run a reference rule."""
+        return [step for step in self.steps if step.reason]
+
+
+@dataclass
+class PassText:
+    """The outcome of a pass of the compiler, as text."""
+
+    name: str
+    purpose: str
+    text: str
+
+
+def report(flush: Flush) -> FlushReport:
+    """Return the report of a flush."""
+    plan = flush.plan
+    if flush.lanes:
+        n = sum(count for _, count, _ in flush.lanes)
+        path = f"lanes of {n} fibers" if n > 1 else "the lane of one fiber"
+        return FlushReport(path, "executors of lanes", flush.n_ops, lanes=flush.lanes)
+    if plan is None:
+        return FlushReport(why_new(flush), "group by group", flush.n_ops, asked=flush.asked)
+    lines = Lines(plan.reference.path if isinstance(plan, TieredPlan) else plan.path, flush.sites)
+    found = FlushReport(why_new(flush), tier_of(plan), flush.n_ops, plan=plan, asked=flush.asked)
+    if isinstance(plan, TieredPlan) and plan.compiled is not None:
+        compiled = plan.compiled
+        frame = compiled.native_plan.frame
+        value = None if frame is None else launcher.owner_of(frame).value
+        found.arena = None if frame is None else frame.arena_bytes
+        found.steps = [
+            describe(step, compiled.recipe, value, lines) for step in compiled.recipe.steps
+        ]
+        for k, step in enumerate(found.steps):
+            step.number = k
+    return found
+
+
+def passes_of(plan: Any) -> list[PassText]:
+    """Run the passes on a plan's path again; return the text of each outcome.
+
+    The list is empty if the path was not kept.
+    """
+    reference = plan.reference if isinstance(plan, TieredPlan) else plan
+    if reference is None or reference.path is None:
+        return []
+    texts: list[PassText] = []
+
+    def watch(done: Pass, recipe: Recipe) -> None:
+        texts.append(PassText(done.name, done.purpose, done.show(recipe)))
+
+    Recipe(reference.path, reference.wanted | reference.saved, watch)
+    return texts
+
+
+# -- the path -----------------------------------------------------------------------------------
+
+
+def why_new(flush: Flush) -> str:
+    """Say whether the path was known, and if not, where and how it parted from known paths."""
+    if flush.state is None:
+        return "off the trie: structure here does not repeat"
+    if flush.parted is None:
+        more = ", planned for what is wanted now" if flush.planned else ""
+        return f"known, taken {flush.state.passed} times{more}"
+    child = flush.parted
+    parent = child.parent
+    others = [] if parent is None or parent.children is None else list(parent.children.values())
+    others = [other for other in others if other is not child]
+    here = f"{name_of(child)} at {site_text(first_line(child, flush.state))}"
+    if not others:
+        if parent is None or parent.parent is None:
+            return f"new: the first that begins with {here}"
+        return f"new: goes on with {here}, where an earlier path ended"
+    ways = [difference(child, other) for other in others[-MAX_WAYS:]]
+    return f"new: {here}; known there: {'; '.join(ways)}"
+
+
+def difference(child: Any, other: Any) -> str:
+    """Say how a known step differs from a new step."""
+    if isinstance(child.prim, LeafPrimitive) or child.prim is not other.prim:
+        where = "" if other.code is None else f" at {site_text(other)}"
+        return name_of(other) + where
+    if child.operand_indices() != other.operand_indices():
+        return f"{name_of(other)} of other operands, at {site_text(other)}"
+    if child.mode is not other.mode:
+        return f"{name_of(other)} in another mode (gradients, autocast, ...)"
+    return f"{name_of(other)} where other extents were equal, 1 or 0"
+
+
+def first_line(state: Any, last: Any) -> Any:
+    """Return the first state with a user's line between `state` and `last`: leaves have none."""
+    found = state
+    while last is not None and last is not state.parent:
+        found = last if last.code is not None else found
+        last = last.parent
+    return found
+
+
+def name_of(state: Any) -> str:
+    """Return the name of a state's op, for people."""
+    if not isinstance(state.prim, LeafPrimitive):
+        return str(state.prim.name)
+    return f"a tensor from outside ({state.prim.kind}{HISTORIES[state.prim.grad]})"
+
+
+def site_text(state: Any) -> str:
+    """Return the user's line of a state."""
+    return str(Site(state.code, state.lasti))
+
+
+# -- the plan -----------------------------------------------------------------------------------
+
+
+def counted(n: int, noun: str, more: str = "s") -> str:
+    """A number and its noun; `more` makes the plural."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}{more}"
+
+
+def tier_of(plan: Any) -> str:
+    """Say which tier runs a plan, and why."""
+    if not isinstance(plan, TieredPlan):
+        return "reference: compilation is off (WEND_COMPILE)"
+    if plan.compiled is not None:
+        n = len(plan.compiled.bound)
+        return f"machine code, bound to {counted(n, 'set')} of sizes"
+    if plan.fault is not None:
+        return f"reference: {plan.fault}"
+    if plan.hopeless:
+        return "reference: too many ops to plan"
+    if plan.compilation is not None and not plan.compilation.planned:
+        return "reference: being planned"
+    if plan.compilation is not None:
+        return f"reference: {len(plan.compilation.left)} kernels are being compiled"
+    return f"reference: visit {plan.visits}, compiled from visit {THIRD} on"
+
+
+class Lines:
+    """The user's line of each value of a path."""
+
+    def __init__(self, path: Any, sites: Any) -> None:
+        self.state_of: dict[int, int] = {}
+        self.sources: dict[int, Source] = {}
+        self.path = path
+        self.sites = sites or {}
+        self.texts: dict[int, str] = {}
+        if path is None:
+            return
+        for k in range(path.n_states):
+            for node in path.nodes_of(k):
+                self.state_of.update(dict.fromkeys(node.outputs, k))
+                if node.source is not None:
+                    self.sources.update(dict.fromkeys(node.outputs, node.source))
+
+    def _value(self, op: Op, function: Function) -> int | None:
+        """The value of the path that an op makes; for a copy, that of its operand."""
+        if op.outputs[0] in self.state_of:
+            return op.outputs[0]
+        i = function.base(op.reads[0].value) if op.reads else None
+        return i if i in self.state_of else None
+
+    def of(self, op: Op, function: Function) -> str:
+        """Return "file:line in function" of an op; a copy has the line of its operand."""
+        i = self._value(op, function)
+        return "" if i is None else self._text(self.state_of[i])
+
+    def recorded(self, op: Op, function: Function) -> tuple[str, str]:
+        """Return (name, line) of the op as recorded; ("", "") where it is not known."""
+        i = self._value(op, function)
+        if i is None:
+            return "", ""
+        source, k = self.sources.get(i), self.state_of[i]
+        if source is None or source.code is None:
+            return str(self.path.states[k].prim.name), self._text(k)
+        return f"{source.name}_backward", str(Site(source.code, source.lasti))
+
+    def _text(self, k: int) -> str:
+        if k not in self.texts:
+            if k in self.sites:
+                self.texts[k] = str(Site(*self.sites[k]))
+            else:
+                self.texts[k] = site_text(self.path.states[k])
+        return self.texts[k]
+
+
+def describe(
+    step: Kernel | Op, recipe: Recipe, value: Callable[[Poly], int] | None, lines: Lines
+) -> StepReport:
+    """Return the report of a step.
+
+    value: a function from polynomials to numbers; None where there is no bound plan
+    """
+    f = recipe.function
+    if not isinstance(step, Kernel):
+        found = StepReport("host", [(step.name, lines.of(step, f))])
+        found.reason = f.reasons.get(step.outputs[0], "")
+        found.recorded = [lines.recorded(step, f)]
+        reads, writes, ops = [f.base(r.value) for r in step.reads], list(step.outputs), [step]
+    else:
+        kind = "loops" if step.nest is not None else step.ops[0].kind
+        found = StepReport(kind, [(op.name, lines.of(op, f)) for op in step.ops])
+        found.recorded = list(dict.fromkeys(lines.recorded(op, f) for op in step.ops))
+        reads, writes, ops = step.reads, step.writes, step.ops
+    if value is not None:
+        found.read = sum(value(size_of(f, i)) for i in set(reads) - set(writes))
+        found.written = sum(value(size_of(f, i)) for i in set(writes))
+        if isinstance(step, Kernel):
+            found.flops = sum(value(work_of(f, op)) for op in ops)
+    return found
+
+
+def size_of(f: Function, i: int) -> Poly:
+    """Return the bytes of a value."""
+    return scale(product(f.shape(i)), f.dtypes[i].itemsize)
+
+
+def work_of(f: Function, op: Op) -> Poly:
+    """Return an op's operations: two per multiplication and addition, else one per element."""
+    if op.kind == CONTRACT:
+        p = op.product
+        extents = [a.extent for a in (*p.batch, p.m, p.n, p.k)]
+        return scale(product(extents), 2)
+    if op.kind == CONVOLVE:
+        shapes = {role: f.shape(i) for role, i in convolved(op).items()}
+        return scale(mul(product(shapes["out"]), product(shapes["weight"][1:])), 2)
+    return product(op.space)
+
+
+def convolved(op: Op) -> dict[str, int]:
+    """Return the values of a convolution by role."""
+    values = [*(read.value for read in op.reads), op.out]
+    return dict(zip(ROLES[op.node.prim.name], values, strict=True))

@@ -1,0 +1,227 @@
+"""Extents and numbers of an explored function, whose comparisons are noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from wend._engine.core.symbolic import (
+    ARG,
+    DIM,
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    NEG,
+    Expr,
+    SymInt,
+    SymNumber,
+    compare,
+    expr_of,
+    hint_of,
+    make,
+)
+
+__all__ = ["AskedNumber", "Extent", "ids_of", "noted"]
+
+
+_TURNED = {LT: GT, GT: LT, LE: GE, GE: LE, EQ: EQ, NE: NE}
+
+
+def leaves_of(expr: Expr) -> Iterator[Any]:
+    """The DIM and ARG leaves of an expression."""
+    if type(expr) is tuple:
+        if expr[0] in (DIM, ARG):
+            yield expr
+        else:
+            for part in expr[1:]:
+                yield from leaves_of(part)
+
+
+def ids_of(expr: Expr) -> Iterator[int]:
+    """The ids of the values and numbers that an expression reads."""
+    for leaf in leaves_of(expr):
+        yield leaf[1]
+
+
+def noted(number: Any) -> Any:
+    """The number, which the run now knows: an expression may hold it while a question is asked."""
+    number.guards.numbers.append(number)
+    return number
+
+
+class Extent(SymInt):
+    """An int of an explored function: an extent, a number read from a tensor, or made of such.
+
+    A comparison is a guard of the program, or a question if values decide.  Turned into
+    a plain int, the number is fixed by a guard.
+    """
+
+    __slots__ = ()
+    is_extent = True  # `base.shapes` lets such items pass
+
+    def __init__(self, expr: Expr, hint: int, guards: Any) -> None:
+        super().__init__(expr, hint, guards)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """`int`, so that `isinstance(x.shape[0], int)` holds in the user's checks."""
+        return int
+
+    def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
+        found = super()._binary(op, other, swap)
+        if isinstance(found, SymInt) and not isinstance(found, Extent):
+            return noted(Extent(found.expr, found.hint, self.guards))
+        if isinstance(found, SymNumber) and not isinstance(found, AskedNumber):
+            return noted(AskedNumber(found.expr, found.category, found.hint, self.guards))
+        return found
+
+    def __neg__(self) -> Any:
+        return noted(Extent(make_negative(self.expr), -self.hint, self.guards))
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def _compare(self, op: int, other: Any) -> Any:
+        if isinstance(other, SymInt) and other.expr == self.expr:
+            return op in (EQ, LE, GE)
+        if not isinstance(other, (int, float, SymInt, SymNumber)):
+            return NotImplemented
+        outcome = compare(op, self.hint, hint_of(other))
+        run: Any = self.guards
+        known = run.known_order(op, self, other)
+        if known is None and isinstance(other, SymInt):
+            known = run.known_order(_TURNED[op], other, self)
+        if known is not None:
+            return known
+        return run.decide(op, self.expr, expr_of(other), outcome)
+
+    # fmt: off
+    def __eq__(self, o: object) -> Any: return self._compare(EQ, o)
+    def __ne__(self, o: object) -> Any: return self._compare(NE, o)
+    # fmt: on
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(self._fixed())
+
+    def _fixed(self) -> int:
+        """The plain int, which a guard says is always the same."""
+        run: Any = self.guards
+        return int(run.fix(self.expr, self.hint))
+
+    def __int__(self) -> int:
+        run: Any = self.guards
+        run.convert("int")
+        return self._fixed()
+
+    def __float__(self) -> float:
+        run: Any = self.guards
+        run.convert("float")
+        return float(self._fixed())
+
+    def _same(self) -> Any:
+        return self
+
+    __index__ = _fixed
+    __trunc__ = __floor__ = __ceil__ = _same
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self
+
+    def __format__(self, spec: str) -> str:
+        return self._shown(format(self.hint, spec))
+
+    def __repr__(self) -> str:
+        return self._shown(repr(self.hint))
+
+    def _shown(self, text: str) -> str:
+        run: Any = self.guards
+        return text if run.is_of_inputs(self.expr) else run.shown(text)
+
+
+def make_negative(expr: Expr) -> Expr:
+    """-expr."""
+    return make(NEG, expr, 0)
+
+
+class AskedNumber(SymNumber):
+    """A float of an explored function, as `Extent` is an int."""
+
+    __slots__ = ("guards",)
+
+    def __init__(self, expr: Expr, category: int, hint: Any, guards: Any) -> None:
+        super().__init__(expr, category, hint)
+        self.guards = guards
+
+    def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
+        found = super()._binary(op, other, swap)
+        if isinstance(found, SymNumber):
+            return noted(AskedNumber(found.expr, found.category, found.hint, self.guards))
+        return found
+
+    def __neg__(self) -> Any:
+        return noted(AskedNumber(make_negative(self.expr), self.category, -self.hint, self.guards))
+
+    def _compare(self, op: int, other: Any) -> Any:
+        if not isinstance(other, (int, float, SymInt, SymNumber)):
+            return NotImplemented
+        outcome = compare(op, self.hint, hint_of(other))
+        return self.guards.decide(op, self.expr, expr_of(other), outcome)
+
+    # fmt: off
+    def __eq__(self, o: object) -> Any: return self._compare(EQ, o)
+    def __ne__(self, o: object) -> Any: return self._compare(NE, o)
+    def __lt__(self, o: Any) -> Any: return self._compare(LT, o)
+    def __le__(self, o: Any) -> Any: return self._compare(LE, o)
+    def __gt__(self, o: Any) -> Any: return self._compare(GT, o)
+    def __ge__(self, o: Any) -> Any: return self._compare(GE, o)
+    # fmt: on
+
+    def __bool__(self) -> bool:
+        return bool(self._compare(NE, 0))
+
+    def __hash__(self) -> int:
+        return hash(self._fixed())
+
+    def _fixed(self) -> float:
+        return float(self.guards.fix(self.expr, self.hint))
+
+    def __float__(self) -> float:
+        self.guards.convert("float")
+        return self._fixed()
+
+    def __int__(self) -> int:
+        self.guards.convert("int")
+        return int(self._fixed())
+
+    def __trunc__(self) -> Any:
+        return self.guards.rounded(self, "trunc")
+
+    def __floor__(self) -> Any:
+        return self.guards.rounded(self, "floor")
+
+    def __ceil__(self) -> Any:
+        return self.guards.rounded(self, "ceil")
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is None:
+            return self.guards.rounded(self, "round")
+        return round(self._fixed(), digits)
+
+    def __format__(self, spec: str) -> str:
+        return self._shown(format(self.hint, spec))
+
+    def __repr__(self) -> str:
+        return self._shown(repr(self.hint))
+
+    def _shown(self, text: str) -> str:
+        run: Any = self.guards
+        return text if run.is_of_inputs(self.expr) else run.shown(text)

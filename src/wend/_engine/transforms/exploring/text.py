@@ -1,0 +1,142 @@
+"""Explored graphs as text: ops, branches and loops, with the user's lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from wend._engine.core.provenance import Site
+from wend._engine.core.symbolic import ARG, DIM, NEG, OPERATORS, Expr
+from wend._engine.transforms.exploring.program import (
+    Apply,
+    Compute,
+    Draw,
+    Fail,
+    Give,
+    Go,
+    StaticGraph,
+)
+
+__all__ = ["expression", "lines", "place", "type_text"]
+
+_SIGNS = {
+    "ADD": "+",
+    "SUB": "-",
+    "MUL": "*",
+    "FLOORDIV": "//",
+    "MOD": "%",
+    "DIV": "/",
+    "POW": "**",
+    "EQ": "==",
+    "NE": "!=",
+    "LT": "<",
+    "LE": "<=",
+    "GT": ">",
+    "GE": ">=",
+}
+_NAMES = {row.opcode: row.name for row in OPERATORS}
+_NUMBERS = ("bool", "int", "float", "complex")
+
+
+def expression(expr: Expr) -> str:
+    """A size or number: `d0.1` is dim 1 of value %0, `%5` a number."""
+    if type(expr) is not tuple:
+        return repr(expr)
+    op = expr[0]
+    if op == DIM:
+        return f"d{expr[1]}.{expr[2]}"
+    if op == ARG:
+        return f"%{expr[1]}"
+    if op == NEG:
+        return f"-{expression(expr[1])}"
+    name = _NAMES[op]
+    left, right = expression(expr[1]), expression(expr[2])
+    if name not in _SIGNS:
+        return f"{name.lower()}({left}, {right})"
+    return f"({left} {_SIGNS[name]} {right})"
+
+
+def type_text(program: StaticGraph, i: int) -> str:
+    """The type of a value."""
+    info = program.info[i]
+    if info.extents is None:
+        return _NUMBERS[info.dtype]
+    return f"{info.dtype.name}[{', '.join(map(expression, info.extents))}]"
+
+
+def lines(program: StaticGraph) -> Iterator[str]:
+    """The program, line by line."""
+    given = [f"%{i}: {type_text(program, i)}" for i in program.inputs]
+    yield f"graph {program.name}({', '.join(given)}):"
+    for c in program.captured:
+        yield f"    %{c.id}: {type_text(program, c.id)} = {c.kind} {c.name}"
+    for (op, a, b), (outcome, site) in program.guards.items():
+        sign = _SIGNS.get(_NAMES[op], _NAMES[op])
+        word = "require" if outcome else "require not"
+        yield f"    {word} {expression(a)} {sign} {expression(b)}{_place(site)}"
+    for number, point in enumerate(program.points):
+        if point.question is None:
+            yield from _stretch(program, point.answers[0], "    ")
+            continue
+        params = ", ".join(f"%{p}: {type_text(program, p)}" for p in point.params)
+        yield f"point {number}({params}):"
+        yield f"    if {_question(point.question)}:{_place(point.site)}"
+        yield from _stretch(program, point.answers[1], "        ")
+        yield "    else:"
+        yield from _stretch(program, point.answers[0], "        ")
+
+
+def _question(question: Any) -> str:
+    if question[0] == "value":
+        return f"%{question[1]}"
+    return f"{expression(question[2])} {_SIGNS[_NAMES[question[1]]]} {expression(question[3])}"
+
+
+def _stretch(program: StaticGraph, stretch: Any, indent: str) -> Iterator[str]:
+    for item in stretch.items:
+        yield indent + _item(program, item)
+    end = stretch.end
+    if isinstance(end, Go):
+        yield f"{indent}go to {end.point}({', '.join(f'%{a}' for a in end.args)})"
+    elif isinstance(end, Give):
+        for target, value in end.writes:
+            yield f"{indent}write %{value} to %{target}"
+        results = [_leaf(kind, x) for kind, x in end.leaves]
+        yield f"{indent}return {', '.join(results)}"
+    elif isinstance(end, Fail):
+        yield f"{indent}raise {type(end.error).__name__}: {end.error}"
+
+
+def _leaf(kind: str, x: Any) -> str:
+    if kind == "value":
+        return f"%{x}"
+    return expression(x) if kind == "number" else repr(x)
+
+
+def _item(program: StaticGraph, item: Any) -> str:
+    if isinstance(item, Apply):
+        made = ", ".join(f"%{o}: {type_text(program, o)}" for o in item.outputs)
+        given = [f"%{i}" for i in item.inputs] + [expression(e) for e in item.args]
+        return f"{made} = {item.prim!r}({', '.join(given)}){_place(item.site)}"
+    if isinstance(item, Compute):
+        return f"%{item.output}: {type_text(program, item.output)} = {expression(item.expr)}"
+    if isinstance(item, Draw):
+        return f"%{item.seed}, %{item.offset} = draw({expression(item.count)})"
+    return f"%{item.output}: {type_text(program, item.output)} = item(%{item.value})"
+
+
+def place(site: Site | None) -> str:
+    """The file, line and module of a site; "" where these are not known."""
+    known = getattr(site, "text", "")  # of a program from a file
+    if known:
+        return str(known)
+    if site is None or site.code is None:
+        return ""
+    name = os.path.basename(site.code.co_filename)
+    return f"{name}:{site.line}" + (f" ({site.module})" if site.module else "")
+
+
+def _place(site: Site | None) -> str:
+    found = place(site)
+    return f"  # {found}" if found else ""

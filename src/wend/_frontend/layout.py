@@ -1,0 +1,223 @@
+"""Logical strides: where PyTorch would keep the elements, and which `view` they allow.
+
+Data lies wherever the executor likes. The users' side (`stride()`, `is_contiguous()`, the errors of
+`view`) follows from the derivation of a handle: a fresh result is row-major, each view op has a
+rule from input strides to output strides.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from wend._engine.base.dtypes import DType
+from wend._engine.base.errors import ArgumentTypeError, ShapeError
+from wend._engine.core import _hot
+from wend._engine.core._hot import Tensor
+from wend._engine.core.primitive import ops
+from wend._engine.core.symbolic import hint_of
+from wend._engine.ops.views.reshapes import Reshape
+from wend._frontend import creation, formats
+from wend._frontend.aliasing.versions import base_now, stands_for, storage_of
+from wend._frontend.strides import MOST_KEPT, concrete, layout_of
+
+
+class View(Reshape):
+    """y = x in the given shape, sharing x's elements; an extent may be -1.
+
+    Raises ShapeError if the strides of x do not allow the view: use reshape then.
+    """
+
+    name = "view"
+    functions = ()
+    methods = ("view",)
+    grad_name = "ViewBackward0"
+    grad_nodes = None
+    must_view = True
+    spellings: ClassVar[dict[str, str]] = {"size": "shape"}
+
+
+def viewable(prim: Any, x: Tensor, args: Any) -> bool:
+    """Whether the reshape `prim` of `x` can share x's elements."""
+    _hot.refreshed(x)
+    strides, _ = layout_of(x)
+    return _is_view(prim, tuple(map(hint_of, args or ())), concrete(x.value.type), strides)
+
+
+@lru_cache(MOST_KEPT)
+def _is_view(prim: Any, args: Any, type_: Any, strides: tuple[int, ...]) -> bool:
+    arranged = prim.arrange([None], list(args))[1:]
+    return prim.strides(tuple(type_.shape), strides, *arranged) is not None
+
+
+def check_view(prim: Any, x: Tensor, args: Any) -> None:
+    """Raise as PyTorch's `view` does where the strides do not allow the view."""
+    if prim.must_view and not viewable(prim, x, args):
+        raise ShapeError(
+            f"view: view size is not compatible with input tensor's size and stride (shape "
+            f"{tuple(x.shape)}, strides {layout_of(x)[0]}: at least one dimension spans across "
+            "two contiguous subspaces). Use .reshape(...) instead."
+        )
+
+
+def _view_of_dtype(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """x.view(dtype): the same memory as elements of another dtype, without gradient.
+
+    Raises ShapeError where elements of another size would not fit the memory.
+    """
+    more = [*positional[1:], *([keywords["dtype"]] if list(keywords) == ["dtype"] else keywords)]
+    asked = more[0] if len(more) == 1 else None
+    if not isinstance(asked, (DType, type)):
+        return NotImplemented
+    x, dtype = positional[0], creation.checked_dtype("view", asked)
+    assert dtype is not None
+    result = ops.reinterpret(ops.detach(x), dtype)
+    strides, offset = layout_of(x)
+    given, wanted = x.dtype.itemsize, dtype.itemsize
+    if given == wanted:
+        return result
+    what = f"to view {x.dtype} as {dtype} (different element sizes), but got"
+    *outer, last = strides
+    if last != 1:
+        raise ShapeError(f"view: self.stride(-1) must be 1 {what} {last}")
+    for name, step in (
+        ("storage_offset()", offset),
+        *((f"stride({d})", s) for d, s in enumerate(outer)),
+    ):
+        if step * given % wanted:
+            raise ShapeError(
+                f"view: self.{name} must be divisible by {wanted // given} {what} {step}"
+            )
+    return result
+
+
+ops.view.general = _view_of_dtype
+
+
+def attach_reshape(t: Tensor, x: Tensor, prim: Any, args: Any) -> bool:
+    """Whether the result of a reshape is to be an alias of the operand."""
+    return viewable(prim, x, args)
+
+
+def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
+    """Whether the elements lie in row-major order without gaps."""
+    if memory_format is not None and memory_format in _RANKS:
+        return is_channels_last(self, memory_format)
+    if self.alias is None and self._layout is None:
+        return True
+    strides, _ = layout_of(self)
+    expected = 1
+    if 0 in self.shape:
+        return True
+    for extent, stride in zip(reversed(self.shape), reversed(strides), strict=True):
+        if extent != 1:
+            if stride != expected:
+                return False
+            expected *= extent
+    return True
+
+
+#: How many dims a tensor has whose channels lie innermost.
+_RANKS = {formats.channels_last: 4, formats.channels_last_3d: 5}
+
+
+def _channels_last_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [0] * len(shape), 1
+    for d in (1, *range(len(shape) - 1, 1, -1), 0):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)
+
+
+def is_channels_last(x: Tensor, memory_format: Any = formats.channels_last) -> bool:
+    """Whether the elements of a tensor of that format's rank lie with the channels innermost."""
+    if x.dim() != _RANKS[memory_format]:
+        return False
+    wanted = _channels_last_strides(tuple(x.shape))
+    strides, _ = layout_of(x)
+    return all(n == 1 or s == w for n, s, w in zip(x.shape, strides, wanted, strict=True))
+
+
+def in_format(x: Tensor, memory_format: Any, op: str, fresh: bool = False) -> Tensor:
+    """x if x lies in that format, else a copy marked as lying in the format.
+
+    fresh: x is a new tensor already, that nobody else has. Raises ShapeError for any rank but the
+    format's, ArgumentTypeError for anything but a format.
+    """
+    if memory_format is None or memory_format is formats.preserve_format:
+        return x
+    if memory_format is formats.contiguous_format:
+        return x if is_contiguous(x) else ops.clone(x)  # type: ignore[no-any-return]
+    rank = _RANKS.get(memory_format)
+    if rank is None:
+        raise ArgumentTypeError(f"{op}: memory_format is no {type(memory_format).__name__}")
+    if x.dim() != rank:
+        raise ShapeError(f"{op}: required rank {rank} tensor to use {memory_format.name} format")
+    wanted = _channels_last_strides(tuple(x.shape))
+    if is_channels_last(x, memory_format) and not is_contiguous(x):
+        return x
+    made: Tensor = x if fresh else ops.clone(x)
+    storage_of(made)  # which says that strides are to be looked at
+    made._layout = wanted, 0
+    return made
+
+
+def _clone_in_format(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """clone(memory_format=...): a copy marked as lying in the format."""
+    memory_format = keywords.get("memory_format")
+    if memory_format is None or memory_format is formats.preserve_format:
+        return NotImplemented
+    rest = {k: v for k, v in keywords.items() if k != "memory_format"}
+    return in_format(ops.clone(*positional, **rest), memory_format, "clone", fresh=True)
+
+
+ops.clone.general = _clone_in_format
+
+
+def base_of(self: Tensor) -> Tensor | None:
+    """The tensor that this tensor is a view of; None for no view."""
+    alias = self.alias
+    if alias is None or alias.base is None:
+        return None
+    base = base_now(alias)
+    handle = stands_for(base)
+    if handle is None:
+        return base
+    return None if handle is self else handle
+
+
+def is_view(self: Tensor) -> bool:
+    """Whether this tensor is a view of another tensor."""
+    return base_of(self) is not None
+
+
+def stride(self: Tensor, dim: int | None = None) -> Any:
+    """Steps in elements from an index to the next, per dim or of a dim."""
+    strides, _ = layout_of(self)
+    if dim is None:
+        return strides
+    from wend._engine.base.shapes import normalize_dim
+
+    return strides[normalize_dim(dim, self.dim(), "stride")]
+
+
+def storage_offset(self: Tensor) -> int:
+    """Position of the first element in the storage, in elements."""
+    return layout_of(self)[1]
+
+
+def contiguous(self: Tensor, memory_format: Any = None) -> Tensor:
+    """This tensor if its elements lie in row-major (or the given) order, else a copy that does."""
+    if is_contiguous(self, memory_format):
+        return self
+    if memory_format in _RANKS:
+        return in_format(self, memory_format, "contiguous")
+    return ops.clone(self)  # type: ignore[no-any-return]
+
+
+_hot.set_slot("check_view", check_view)
+_hot.set_slot("attach_reshape", attach_reshape)
+for _function in (is_contiguous, stride, storage_offset, contiguous):
+    setattr(Tensor, _function.__name__, _function)
+for _name, _member in {"_base": property(base_of), "_is_view": is_view}.items():
+    setattr(Tensor, _name, _member)

@@ -1,0 +1,86 @@
+"""Functions of torch.linalg, and their twins in `torch` and among the methods of Tensor.
+
+Functions that may fail tell at once: programs catch LinAlgError, a RuntimeError.
+"""
+
+from wend._frontend.linalg import former
+from wend._frontend.linalg.factors import (
+    cholesky,
+    cholesky_ex,
+    eig,
+    eigh,
+    eigvals,
+    eigvalsh,
+    householder_product,
+    ldl_factor,
+    ldl_factor_ex,
+    ldl_solve,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+    qr,
+    svd,
+    svdvals,
+)
+from wend._frontend.linalg.lowrank import lobpcg, pca_lowrank, svd_lowrank
+from wend._frontend.linalg.measures import (
+    cond,
+    det,
+    matrix_exp,
+    matrix_power,
+    matrix_rank,
+    norm,
+    slogdet,
+)
+from wend._frontend.linalg.systems import (
+    inv,
+    inv_ex,
+    lstsq,
+    pinv,
+    solve,
+    solve_ex,
+    solve_triangular,
+    tensorinv,
+    tensorsolve,
+)
+
+__all__ = [
+    "cholesky",
+    "cholesky_ex",
+    "cond",
+    "det",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "former",
+    "householder_product",
+    "inv",
+    "inv_ex",
+    "ldl_factor",
+    "ldl_factor_ex",
+    "ldl_solve",
+    "lobpcg",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
+    "matrix_exp",
+    "matrix_power",
+    "matrix_rank",
+    "norm",
+    "pca_lowrank",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svd_lowrank",
+    "svdvals",
+    "tensorinv",
+    "tensorsolve",
+]

@@ -1,0 +1,121 @@
+"""Answers to questions about accelerators: there are none, and each answer is clear."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, NoReturn
+
+from wend._engine.base.devices import CPU, device, usable
+from wend._engine.base.devices import device as Device
+from wend._engine.base.errors import DeviceError, ExecutionError
+
+NO_CUDA = "cuda: no CUDA device is available; Wend computes on 'cpu' so far"
+
+
+class OutOfMemoryError(RuntimeError):
+    """A device has no memory left: never raised, as there is no such device."""
+
+
+class AcceleratorError(RuntimeError):
+    """A device has failed: never raised, as there is no such device."""
+
+
+class Stream:
+    """A queue of an accelerator's work. Raises DeviceError: there is no accelerator."""
+
+    _refused_by_wend = True
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        refuse_queue(cls.__name__)
+
+
+class Event:
+    """A mark in a queue of an accelerator. Raises DeviceError: there is no accelerator."""
+
+    _refused_by_wend = True
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        refuse_queue(cls.__name__)
+
+
+def refuse_queue(name: str) -> NoReturn:
+    """Raises DeviceError: there is no queue of that kind."""
+    raise DeviceError(f"{name}: no accelerator is available; Wend computes on 'cpu' so far")
+
+
+def is_available() -> bool:
+    """False: there is no such device."""
+    return False
+
+
+def device_count() -> int:
+    """0: there is no such device."""
+    return 0
+
+
+def no_bytes(device: Any = None) -> int:
+    """0: there is no such device, and no memory of that device in use."""
+    return 0
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """False: there is no such device."""
+    return False
+
+
+def nothing(*args: Any, **kwargs: Any) -> None:
+    """Seeding, synchronising or emptying the cache of devices that are not there."""
+
+
+def refuse(*args: Any, **kwargs: Any) -> Any:
+    """Raises DeviceError: the call needs a device that is not there."""
+    raise DeviceError(NO_CUDA)
+
+
+def current_accelerator(check_available: bool = False) -> device | None:
+    """None: there is no accelerator."""
+    return None
+
+
+def get_device_module(device: Any = None) -> ModuleType:
+    """torch.cpu, or the module of another kind of device, which answers that there is none.
+
+    Raises ExecutionError (a RuntimeError) for a kind of device that has no module.
+    """
+    kind = Device("cpu" if device is None else device).type
+    try:
+        return importlib.import_module(f"wend.{kind}")
+    except ImportError:
+        raise ExecutionError(
+            f"get_device_module: there is no module torch.{kind}; Wend computes on 'cpu' so far"
+        ) from None
+
+
+@contextmanager
+def _flags(**unused: Any) -> Iterator[None]:
+    yield
+
+
+__all__ = [
+    "CPU",
+    "current_accelerator",
+    "device",
+    "device_count",
+    "is_available",
+    "nothing",
+    "refuse",
+    "usable",
+]
+
+
+def itself(obj: Any, *args: Any, **kwargs: Any) -> Any:
+    """The result of torch.jit.script: the function, class or module unchanged."""
+    return obj
+
+
+def jit_marker(drop: Any = False, **kwargs: Any) -> Any:
+    """A decorator, with or without arguments, that leaves the function unchanged."""
+    return drop if callable(drop) else itself

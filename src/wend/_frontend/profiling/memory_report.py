@@ -1,0 +1,167 @@
+"""Who holds the memory: now, and at the peak of a recording, by owner and by the user's line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import Any, NamedTuple
+
+from wend._engine.runtime.measure.allocations import MemoryEvent, MemoryOwner
+from wend._frontend.profiling.event_lists import format_memory
+from wend._frontend.profiling.window import Window, line_of
+
+__all__ = ["HeldMemory", "MemoryReport", "MemoryRow"]
+
+
+class MemoryRow(NamedTuple):
+    """Memory of a kind and a line.
+
+    owner: "parameters", "gradients", "result", "kept for backward", "temporaries of a flush", ...
+    where: the op and the user's line, or the name within a module or optimizer; may be empty
+    bytes: all together     count: how many pieces
+    module: dotted path of the module that the memory belongs to, where known
+    """
+
+    owner: str
+    where: str
+    bytes: int
+    count: int
+    module: str = ""
+
+
+def _sorted(found: dict[tuple[str, str], list[int]]) -> list[MemoryRow]:
+    rows = [MemoryRow(*key, size, n) for key, (size, n) in found.items() if size]
+    return sorted(rows, key=lambda row: (-row.bytes, row.owner, row.where))
+
+
+def _lines(rows: list[MemoryRow], most: int) -> list[str]:
+    found = [
+        f"  {format_memory(row.bytes):>10s} {row.count:5d}  {row.owner}"
+        + (f": {row.where}" if row.where else "")
+        + (f", for {row.module}" if row.module and row.module not in row.where else "")
+        for row in rows[:most]
+    ]
+    rest = rows[most:]
+    if rest:
+        size, n = sum([r.bytes for r in rest]), sum([r.count for r in rest])
+        found.append(f"  {format_memory(size):>10s} {n:5d}  {len(rest)} more rows")
+    return found
+
+
+class HeldMemory:
+    """The memory that is held now; `rows` has the parts, `total` the sum in bytes."""
+
+    def __init__(self, rows: list[MemoryRow]) -> None:
+        self.rows = rows
+
+    @property
+    def total(self) -> int:
+        """Bytes of all rows."""
+        return sum([row.bytes for row in self.rows])
+
+    def by_owner(self) -> dict[str, int]:
+        """Bytes by owner, the largest first."""
+        found: dict[str, int] = {}
+        for row in self.rows:
+            found[row.owner] = found.get(row.owner, 0) + row.bytes
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def by_module(self, depth: int | None = None) -> dict[str, int]:
+        """Bytes by module, the largest first; "" has the memory that belongs to none.
+
+        depth: number of names of a path that count, None for all of them
+        """
+        found: dict[str, int] = {}
+        for row in self.rows:
+            path = ".".join(row.module.split(".")[:depth])
+            found[path] = found.get(path, 0) + row.bytes
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def __str__(self) -> str:
+        lines = [f"held now: {format_memory(self.total)}"]
+        lines += [f"  {format_memory(n):>10s}  {owner}" for owner, n in self.by_owner().items()]
+        modules = self.by_module()
+        if set(modules) - {""}:
+            lines.append("by module:")
+            lines += [
+                f"  {format_memory(n):>10s}  {path or 'of no module'}"
+                for path, n in list(modules.items())[:30]
+            ]
+            if len(modules) > 30:
+                rest = sum(list(modules.values())[30:])
+                lines.append(f"  {format_memory(rest):>10s}  {len(modules) - 30} more modules")
+        lines += ["by line and name (bytes, pieces):", *_lines(self.rows, 30)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "<tr><th>bytes</th><th>pieces</th><th>owner</th><th>where</th></tr>"
+        body = "".join(
+            f"<tr><td>{format_memory(r.bytes)}</td><td>{r.count}</td><td>{escape(r.owner)}</td>"
+            f"<td>{escape(r.where)}</td></tr>"
+            for r in self.rows
+        )
+        return f"<p>held now: {format_memory(self.total)}</p><table>{head}{body}</table>"
+
+
+class MemoryReport:
+    """The memory of a recording, from all allocations and their ends.
+
+    peak: bytes held together at most     peak_us: when, in microseconds since the beginning
+    at_peak: rows of all that was held then     at_end: rows of all that is held at the end
+    allocated: rows of all that was allocated meanwhile, whether or not it has ended
+    timeline: (microseconds, bytes held from then on) at each change
+    """
+
+    def __init__(self, window: Window, events: list[MemoryEvent]) -> None:
+        events = sorted([e for e in events if e.at <= window.end], key=lambda e: e.at)
+        held, self.peak, peak_at = 0, 0, -1
+        self.timeline: list[tuple[float, int]] = []
+        for k, event in enumerate(events):
+            held += event.size
+            self.timeline.append((max(0.0, (event.at - window.start) / 1e3), held))
+            if held > self.peak:
+                self.peak, peak_at = held, k
+        self.peak_us = self.timeline[peak_at][0] if peak_at >= 0 else 0.0
+        self.at_peak = held_after(events[: peak_at + 1])
+        self.at_end = held_after(events)
+        self.allocated = held_after(
+            [e for e in events if e.size > 0 and e.at >= window.start and e.owner.flush is not None]
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"peak: {format_memory(self.peak)} after {self.peak_us / 1e3:.3f} ms, held by",
+            *_lines(self.at_peak, 20),
+            "allocated meanwhile, ended or not:",
+            *_lines(self.allocated, 20),
+        ]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def held_after(events: Iterable[MemoryEvent]) -> list[MemoryRow]:
+    """Return who holds how much after these allocations and ends."""
+    by_owner: dict[MemoryOwner, list[int]] = {}
+    for event in events:
+        row = by_owner.setdefault(event.owner, [0, 0])
+        row[0] += event.size
+        row[1] += 1 if event.size > 0 else -1
+    found: dict[tuple[str, str], list[int]] = {}
+    for owner, (size, n) in by_owner.items():
+        row = found.setdefault((owner.kind, where_of(owner)), [0, 0])
+        row[0] += size
+        row[1] += n
+    return _sorted(found)
+
+
+def where_of(owner: MemoryOwner) -> str:
+    """Return the op and the user's line of memory."""
+    flush: Any = owner.flush
+    if flush is None:
+        return owner.place
+    if not 0 <= owner.step < len(flush.states):
+        return ""
+    return f"{flush.states[owner.step].prim.name} at {line_of(flush, owner.step)}"

@@ -1,0 +1,431 @@
+"""The content of a recording: slices as a tree for each track, and the ops of each flush."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from wend._engine.core._types import LeafPrimitive
+from wend._engine.core.provenance import Site
+from wend._engine.runtime.measure.recorder import (
+    FLUSH,
+    GRADIENTS,
+    SCOPES,
+    FlushPart,
+    MeasuredFlush,
+    Scope,
+    Slice,
+    SliceRecorder,
+    frame_text,
+)
+from wend._engine.runtime.measure.shares import costs_of_part, flops_of, seconds_by_step
+from wend._frontend.profiling.event_lists import EventList, FunctionEvent
+
+__all__ = [
+    "LAUNCH",
+    "RECORDING",
+    "OpTime",
+    "SliceTree",
+    "Window",
+    "line_of",
+    "module_of",
+    "site_at",
+]
+
+#: Time of the program outside of the engine: Python, and the recording of ops.
+RECORDING = "recording"
+#: Time of a flush or group outside of the kernels: choosing a plan, arguments, handing over.
+LAUNCH = "launch"
+#: Names of ops of backward passes begin so.
+_BACKWARD = "backward::"
+#: Gaps of fewer nanoseconds are no slices.
+_SHORT = 300
+
+
+class SliceTree:
+    """A slice, and the slices within."""
+
+    __slots__ = ("inner", "slice")
+
+    def __init__(self, one: Slice) -> None:
+        self.slice = one
+        self.inner: list[SliceTree] = []
+
+    @property
+    def own(self) -> int:
+        """Nanoseconds outside of the slices within."""
+        inside = sum([tree.slice.end - tree.slice.begin for tree in self.inner])
+        return self.slice.end - self.slice.begin - inside
+
+    def walk(self) -> Iterator[SliceTree]:
+        """This slice, and all slices within, from the outside."""
+        stack = [self]
+        while stack:
+            tree = stack.pop()
+            yield tree
+            stack.extend(reversed(tree.inner))
+
+    def leaves(self) -> Iterator[Slice]:
+        """The slices that have none within."""
+        return (tree.slice for tree in self.walk() if not tree.inner)
+
+
+class OpTime:
+    """An op of a flush: how often, how long, and by which parts.
+
+    site: the step whose line and module the op has: for gradients that of the forward op, if known
+
+    name: PyTorch's name of a forward op; of a gradient, the name after "backward::"
+    step: the number among the steps of the flush
+    begin: nanoseconds; where the first part began
+    ns: nanoseconds in all parts
+    """
+
+    __slots__ = ("begin", "count", "flops", "name", "ns", "parts", "site", "step")
+
+    def __init__(self, name: str, step: int, count: int, site: int = -1) -> None:
+        self.name, self.step, self.count = name, step, count
+        self.site = step if site < 0 else site
+        self.begin, self.ns, self.flops = 0, 0.0, 0
+        self.parts: list[FlushPart] = []
+
+    @property
+    def is_gradient(self) -> bool:
+        """Whether the op belongs to a backward pass."""
+        return self.name.startswith(_BACKWARD)
+
+    def add(self, begin: int, ns: float, flops: int, part: FlushPart) -> None:
+        """Add a share of a part."""
+        if not self.parts:
+            self.begin = begin
+        self.flops += flops
+        self.ns += ns
+        self.parts.append(part)
+
+
+class Window:
+    """The slices of a stretch of time.
+
+    start, end: nanoseconds of the recorder's clock
+    """
+
+    def __init__(self, recorder: SliceRecorder, first: int, start: int, end: int) -> None:
+        """first: the number of slices that are older"""
+        self.start, self.end = start, end
+        self.threads = dict(recorder.threads)
+        self.memory = recorder.memory
+        rows = [*recorder.slices[first:], *recorder.open_scopes()]
+        self.slices = [clipped(row, start, end) for row in rows if row.end > start]
+        self._known: dict[int, Any] = {}  # see `shares.costs_of_part`
+        self._trees: list[SliceTree] | None = None
+        self._ops: dict[int, list[OpTime]] = {}
+
+    # -- slices -----------------------------------------------------------------------------
+
+    @property
+    def trees(self) -> list[SliceTree]:
+        """The outermost slices of all tracks, in order of time; kernels are slices within."""
+        if self._trees is None:
+            self._trees = trees_of(self.all_slices())
+        return self._trees
+
+    def all_slices(self) -> list[Slice]:
+        """All slices with the parts of flushes, and the gaps between them."""
+        found = list(self.slices)
+        for one in self.slices:
+            if one.kind == FLUSH:
+                for part in one.about.parts:
+                    found.append(Slice(part.kind, part.name, part.begin, part.end, one.track,
+                                       (one.about, part)))  # fmt: skip
+        whole = [t for t in {s.track for s in found} if t[1] is None]
+        main = min(whole, key=lambda t: -sum(s.track == t for s in found), default=None)
+        if main is not None:
+            found.append(Slice("profile", "profile", self.start, self.end, main))
+        gaps = []
+        for tree in trees_of(found):
+            for inner in tree.walk():
+                if inner.slice.track[1] is None:
+                    gaps += gaps_of(inner)
+        return found + gaps
+
+    def flushes(self) -> list[MeasuredFlush]:
+        """All flushes, in order of time."""
+        found = [one.about for one in self.slices if one.kind == FLUSH]
+        return sorted(found, key=lambda flush: flush.begin)
+
+    # -- ops --------------------------------------------------------------------------------
+
+    def ops_of(self, flush: MeasuredFlush) -> list[OpTime]:
+        """The ops of a flush with their times; ops that nobody wanted have none."""
+        found = self._ops.get(id(flush))
+        if found is None:
+            found = self._ops[id(flush)] = self._find_ops(flush)
+        return found
+
+    def _find_ops(self, flush: MeasuredFlush) -> list[OpTime]:
+        rows, _ = seconds_by_step(flush, self._known)
+        found: list[OpTime] = []
+        for k, state in enumerate(flush.states):
+            if isinstance(state.prim, LeafPrimitive):
+                continue
+            shares = rows.get(k, [])
+            if state.is_step:
+                found += gradients_of_step(state, k, shares, flush.lanes)
+                continue
+            op = OpTime(f"aten::{state.prim.name}", k, flush.lanes)
+            back = OpTime(f"{_BACKWARD}{state.prim.name}", k, flush.lanes)
+            for begin, ns, cost, part in shares:
+                own = back if part.kind == GRADIENTS else op
+                own.add(begin, ns, cost.flops if part.kind == "kernel" else 0, part)
+            if op.parts or not back.parts:
+                found.append(op)
+            if back.parts:
+                found.append(back)
+        return found
+
+    def lines_of(self, part: FlushPart, flush: MeasuredFlush) -> list[tuple[str, str, float]]:
+        """(the user's line, ops, share of the part's time) of a kernel, the largest first."""
+        lines: dict[str, tuple[list[str], float]] = {}
+        costs = costs_of_part(part, flush, self._known)
+        total = sum([cost.weight for cost in costs]) or 1.0
+        for cost in costs:
+            line = line_of(flush, cost.step) if cost.step >= 0 else ""
+            if cost.origin >= 0:
+                line = f"{line_of(flush, cost.origin)} (backward)"
+            names, weight = lines.get(line, ([], 0.0))
+            lines[line] = [*names, cost.name], weight + cost.weight / total
+        rows = [(line, " ".join(names), share) for line, (names, share) in lines.items()]
+        return sorted(rows, key=lambda row: -row[2])
+
+    def costs(self, part: FlushPart, flush: MeasuredFlush) -> tuple[int, int]:
+        """(operations, bytes read and written) of a part."""
+        costs = costs_of_part(part, flush, self._known)
+        return sum([c.flops for c in costs]), sum([c.bytes for c in costs])
+
+    # -- events -----------------------------------------------------------------------------
+
+    def events(
+        self, record_shapes: bool = False, with_stack: bool = False, with_flops: bool = False,
+        with_modules: bool = False, memory: Any = None, **lists: Any,
+    ) -> EventList:  # fmt: skip
+        """All operations and stretches as PyTorch lists them."""
+        maker = EventMaker(self, record_shapes, with_stack, with_flops, with_modules, memory)
+        return EventList(maker.events(), with_flops=with_flops, **lists)
+
+
+class EventMaker:
+    """Makes `FunctionEvent`s of a window."""
+
+    def __init__(
+        self, window: Window, shapes: bool, stack: bool, flops: bool, modules: bool, memory: Any
+    ) -> None:
+        self.window = window
+        self.shapes, self.stack, self.flops, self.modules = shapes, stack, flops, modules
+        self.memory = memory
+        self.found: list[FunctionEvent] = []
+        self.by_scope: dict[int, FunctionEvent] = {}  # by number of the scope
+
+    def events(self) -> list[FunctionEvent]:
+        """All events in order of their beginning."""
+        for tree in trees_of(self.window.slices):
+            self.add(tree, None)
+        for flush in self.window.flushes():
+            self.add_deferred(flush)
+        self.found.sort(key=lambda event: event.time_range.start)
+        return self.found
+
+    def us(self, ns: float) -> float:
+        """Microseconds since the beginning."""
+        return (ns - self.window.start) / 1e3
+
+    def event(self, name: str, thread: int, begin: float, end: float, **more: Any) -> FunctionEvent:
+        """A new event."""
+        made = FunctionEvent(len(self.found), name, thread, self.us(begin), self.us(end), **more)
+        self.found.append(made)
+        return made
+
+    def add(self, tree: SliceTree, parent: FunctionEvent | None) -> None:
+        """Add the event of a slice, and of the slices within."""
+        one = tree.slice
+        event = parent
+        if self.is_shown(one):
+            user = one.kind in SCOPES
+            name = one.name if user else f"wend::{one.name}"
+            if isinstance(one.about, FlushPart):  # outside of flushes there are only gradients
+                name = f"{_BACKWARD}{one.name}"
+            elif one.kind == "step":
+                name = "ProfilerStep*"  # all steps are a single row of sums
+            event = self.event(name, one.track[0], one.begin, one.end, is_user_annotation=user)
+            event.trace_name = one.name
+            if user:
+                self.by_scope[one.about.number] = event
+                if self.stack:
+                    event.stack = list(one.about.frames)
+                if one.kind == "module":
+                    event.module = one.about.about
+                    event.is_python_function = True
+                if one.track[1] is not None:  # more fibers run meanwhile
+                    event.self_us = 0.0
+            if parent is not None:
+                event.set_cpu_parent(parent)
+                parent.append_cpu_child(event)
+        for inner in tree.inner:
+            self.add(inner, event)
+        if one.kind == FLUSH and event is not None:
+            self.add_ops(one.about, event)
+
+    def is_shown(self, one: Slice) -> bool:
+        """Whether a slice is an event: modules only if asked for."""
+        return one.kind != "module" or self.modules or self.stack
+
+    def add_ops(self, flush: MeasuredFlush, parent: FunctionEvent) -> None:
+        """Add the ops of a flush."""
+        counted: set[int] = set()
+        for op in self.window.ops_of(flush):
+            begin = op.begin or flush.begin
+            event = self.event(op.name, parent.thread, begin, begin + op.ns)
+            event.count = op.count
+            state = flush.states[op.step]
+            if self.shapes and not state.is_step:
+                event.input_shapes = input_shapes(state, flush.types)
+            if self.flops and not state.is_step:
+                event.flops = op.count * flops_of(state, flush.types)
+            if self.stack:
+                event.stack = stack_of(flush, op.site)
+            if self.modules or self.stack:
+                event.module = module_of(flush.scope_at(op.site))
+            if self.memory is not None and op.step not in counted:
+                counted.add(op.step)  # a backward pass is a step of many ops
+                event.cpu_memory_usage = self.memory.bytes_of(flush, op.step)
+            event.set_cpu_parent(parent)
+            parent.append_cpu_child(event)
+
+    def add_deferred(self, flush: MeasuredFlush) -> None:
+        """Add the time of ops to the stretches that recorded the ops, if these had ended."""
+        for op in self.window.ops_of(flush):
+            scope = flush.scope_at(op.site)
+            while scope is not None:
+                event = self.by_scope.get(scope.number)
+                if event is not None and event.time_range.end <= self.us(flush.begin):
+                    event.deferred_us += op.ns / 1e3
+                scope = scope.outer
+
+
+# -- trees ------------------------------------------------------------------------------------
+
+
+def trees_of(slices: Iterable[Slice]) -> list[SliceTree]:
+    """Return the outermost slices of each track, with the slices within, in order of time."""
+    tops: list[SliceTree] = []
+    open_: dict[Any, list[SliceTree]] = {}
+    for one in sorted(slices, key=lambda s: (s.begin, -s.end, s.kind != "profile")):
+        stack = open_.setdefault(one.track, [])
+        while stack and stack[-1].slice.end <= one.begin and not _same(stack[-1].slice, one):
+            stack.pop()
+        tree = SliceTree(one)
+        if stack:
+            outer = stack[-1].slice
+            if one.end > outer.end:
+                tree.slice = one._replace(end=outer.end)
+            stack[-1].inner.append(tree)
+        else:
+            tops.append(tree)
+        stack.append(tree)
+    return tops
+
+
+def _same(outer: Slice, inner: Slice) -> bool:
+    """Whether an empty slice lies within another."""
+    return outer.begin == outer.end == inner.begin == inner.end
+
+
+def clipped(one: Slice, start: int, end: int) -> Slice:
+    """Return the part of a slice within a window."""
+    if one.begin >= start and one.end <= end:
+        return one
+    return one._replace(begin=max(one.begin, start), end=max(start, min(one.end, end)))
+
+
+def gaps_of(tree: SliceTree) -> list[Slice]:
+    """Return the time of the program within a slice, and outside of the slices within."""
+    one = tree.slice
+    if one.kind in SCOPES or one.kind in ("profile", "backward", "backward part"):
+        name = RECORDING
+    elif one.kind in ("plan", "compile"):
+        name = one.kind
+    else:
+        name = LAUNCH
+    if not tree.inner and name != RECORDING and one.kind != FLUSH:
+        return []
+    found, at = [], one.begin
+    for inner in [*(t.slice for t in tree.inner), None]:
+        stop = one.end if inner is None else inner.begin
+        if stop - at >= _SHORT:
+            found.append(Slice(name, name, at, stop, one.track))
+        at = one.end if inner is None else inner.end
+    return found
+
+
+# -- ops --------------------------------------------------------------------------------------
+
+
+def gradients_of_step(state: Any, k: int, shares: list[Any], lanes: int) -> list[OpTime]:
+    """Return the ops of a backward pass that was recorded as a step, by name."""
+    found: dict[tuple[str, int], OpTime] = {}
+    for begin, ns, cost, part in shares:
+        key = cost.name, cost.origin
+        op = found.get(key)
+        if op is None:
+            op = found[key] = OpTime(f"{_BACKWARD}{cost.name}", k, 0, cost.origin)
+        op.count += lanes
+        op.add(begin, ns, cost.flops, part)
+    return list(found.values())
+
+
+def input_shapes(state: Any, types: list[Any]) -> list[list[int]]:
+    """Return the shapes of a step's operands, and an empty shape for each run-time number."""
+    found = [
+        list(types[i].dims) if i < len(types) and types[i] is not None else []
+        for i in state.operand_indices()
+    ]
+    return found + [[] for _ in state.prim.size_mask]
+
+
+def site_at(flush: MeasuredFlush, k: int) -> Site:
+    """Return the user's line of step k."""
+    if flush.sites and k in flush.sites:
+        return Site(*flush.sites[k])
+    state = flush.states[k]
+    return Site(state.code, state.lasti)
+
+
+def line_of(flush: MeasuredFlush, k: int) -> str:
+    """Return the user's line of step k, as "file:line in function"."""
+    return str(site_at(flush, k))
+
+
+def stack_of(flush: MeasuredFlush, k: int) -> list[str]:
+    """Return the user's frames of step k, innermost first.
+
+    The frames outside of the step's own are those at the beginning of the stretch or module that
+    recorded the step.
+    """
+    site, scope = site_at(flush, k), flush.scope_at(k)
+    frames = [] if site.code is None else [frame_text(site.code, site.line)]
+    outer = list(scope.frames) if scope is not None else []
+    if frames and outer and _function(outer[0]) == _function(frames[0]):
+        outer = outer[1:]
+    return frames + outer
+
+
+def _function(frame: str) -> tuple[str, str]:
+    """Return file and function of a frame."""
+    file, _, rest = frame.rpartition("(")
+    return file, rest.partition("): ")[2]
+
+
+def module_of(scope: Scope | None) -> str:
+    """Return the path of the innermost module of a scope."""
+    while scope is not None and scope.kind != "module":
+        scope = scope.outer
+    return "" if scope is None else str(scope.about)

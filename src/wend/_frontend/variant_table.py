@@ -1,0 +1,75 @@
+"""`wend.debug.variants()`: the ways in which kernels compute products and convolutions."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import NamedTuple
+
+__all__ = ["VariantRow", "VariantTable", "variants"]
+
+
+class VariantRow(NamedTuple):
+    """A variant of a kernel.
+
+    family: the computation
+    name: the name of the class
+    when: the sizes and strides for which the variant applies, in words
+    file: the file in the package with the condition and the code
+    """
+
+    family: str
+    name: str
+    when: str
+    file: str
+
+
+def variants(family: str = "") -> VariantTable:
+    """The variants of the kernels for products and convolutions, in the order of the table.
+
+    family: only this one, such as "product"; all by default
+
+    A family is one computation. Whenever its kernel runs, the variants are asked about sizes and
+    strides. Printing shows a table, also in notebooks; `rows` has the rows. Raises ValueError for a
+    family that does not exist.
+    """
+    # Importing the kernels registers their variants.
+    from wend._engine.compiler.kernels.conv import forward  # noqa: F401
+    from wend._engine.compiler.llvm_ir.variants import families, variants_of
+
+    known = sorted(families())
+    if family and family not in known:
+        raise ValueError(f"variants: {family!r} is none of {', '.join(map(repr, known))}")
+    rows = []
+    for one in [family] if family else known:
+        for made in variants_of(one):
+            when, *_ = (made.__doc__ or "").splitlines()
+            file = made.__module__.removeprefix("wend._engine.").replace(".", "/") + ".py"
+            rows.append(VariantRow(one, made.__name__, when.rstrip("."), file))
+    return VariantTable(rows)
+
+
+class VariantTable:
+    """Variants of kernels; `rows` has one for each."""
+
+    def __init__(self, rows: list[VariantRow]) -> None:
+        self.rows = rows
+
+    def __str__(self) -> str:
+        lines, family = list[str](), ""
+        wide = max(len(row.name) for row in self.rows)
+        for row in self.rows:
+            if row.family != family:
+                family = row.family
+                lines.append(family)
+            lines.append(f"  {row.name:{wide}s}  {row.when}")
+            lines.append(f"  {'':{wide}s}  {row.file}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in VariantRow._fields)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows
+        )
+        return f"<table><tr>{head}</tr>{body}</table>"

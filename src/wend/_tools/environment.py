@@ -1,0 +1,97 @@
+"""The content of a bug report: versions, machine, which core, settings."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from wend._engine.base import defects
+from wend._engine.base.config import ENVIRONMENT
+from wend.version import __version__
+
+_DEPENDENCIES = ("greenlet", "llvmlite", "ml_dtypes", "numpy", "scipy")
+_BESIDE = ("Cython", "torch", "safetensors", "scikit-learn", "pytest")
+_VARIABLES = (
+    *ENVIRONMENT,
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "PYTHONHASHSEED",
+    "PYTHONMALLOC",
+)
+
+
+def _version_of(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return platform.processor() or platform.machine()
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    flags = re.search(r"^flags\s*:\s*(.+)$", text, re.MULTILINE)
+    present = flags[1].split() if flags else []
+    vector = [name for name in ("sse4_2", "avx2", "fma", "avx512f", "amx_tile") if name in present]
+    name = model[1].strip() if model else platform.machine()
+    return f"{name} ({', '.join(vector)})" if vector else name
+
+
+def _cores() -> str:
+    total = os.cpu_count() or 1
+    if not hasattr(os, "sched_getaffinity"):
+        return str(total)
+    return f"{len(os.sched_getaffinity(0))} usable of {total}"
+
+
+def _memory() -> str:
+    try:
+        return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"
+    except (AttributeError, OSError, ValueError):
+        return "unknown"
+
+
+def _core() -> str:
+    try:
+        from wend._engine.core import _hot, _select
+    except Exception as error:
+        return f"broken: {type(error).__name__}: {error}"
+    if _select.is_compiled(_hot):
+        return "compiled"
+    asked = os.environ.get("WEND_PURE", "")
+    return "uncompiled (WEND_PURE is set)" if asked else "uncompiled (no extension is built)"
+
+
+def report() -> Iterator[tuple[str, str]]:
+    """(topic, value) line by line."""
+    yield "wend", __version__
+    yield "from", str(Path(__file__).resolve().parent.parent)
+    yield "core", _core()
+    yield "python", f"{platform.python_version()} ({platform.python_implementation()})"
+    yield "executable", sys.executable
+    yield "platform", platform.platform()
+    yield "processor", _processor()
+    yield "cores", _cores()
+    yield "memory", _memory()
+    for name in (*_DEPENDENCIES, *_BESIDE):
+        yield name, _version_of(name)
+    yield "failures", defects.summary()
+    for name in _VARIABLES:
+        if name in os.environ:
+            yield name, os.environ[name]
+
+
+def text() -> str:
+    """The report as two columns."""
+    rows = list(report())
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

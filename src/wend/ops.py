@@ -1,0 +1,135 @@
+"""torch.ops: operators by namespace. `aten` has Wend's functions, programs define the rest."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from wend._engine.base.errors import NotAvailable
+from wend._engine.core._hot import Tensor
+
+__all__ = ["OpOverload", "OpOverloadPacket", "aten", "load_library", "loaded_libraries"]
+
+#: Asks the finders for modules that lay here once: see `former_names`.
+__path__: list[str] = []
+
+Function = Callable[..., Any]
+loaded_libraries: set[str] = set()
+_OWN: Final = ("aten", "prims")
+#: Python functions of operators, where the names differ.
+_OTHER_NAMES: Final = {
+    "_to_copy": "to",
+    "_pin_memory": "pin_memory",
+    "_softmax": "softmax",
+    "_log_softmax": "log_softmax",
+    "alias": "view_as",
+    "_unsafe_view": "view",
+}
+_NAME: Final = re.compile(r"_{0,2}[a-z][a-z0-9_]*$")
+
+
+class OpOverload:
+    """A form of an operator: `torch.ops.aten.add.Tensor`."""
+
+    def __init__(self, packet: OpOverloadPacket, form: str) -> None:
+        self.packet = packet
+        self.overloadpacket = packet
+        self._overloadname = form
+        self.__name__ = f"{packet.__name__}.{form}"
+
+    @property
+    def namespace(self) -> str:
+        """`aten`."""
+        return self.packet.namespace
+
+    def name(self) -> str:
+        """`aten::add.Tensor`."""
+        tail = "" if self._overloadname == "default" else f".{self._overloadname}"
+        return f"{self.packet._qualified_op_name}{tail}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.packet(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        name = f"{self.packet.namespace}.{self.packet.__name__}.{self._overloadname}"
+        return f"<OpOverload(op='{name}')>"
+
+
+class OpOverloadPacket:
+    """An operator with all forms: `torch.ops.aten.add`."""
+
+    def __init__(self, namespace: str, name: str, function: Function | None) -> None:
+        self.namespace = namespace
+        self.__name__ = name
+        self._qualified_op_name = f"{namespace}::{name}"
+        self._function = function
+
+    def __getattr__(self, form: str) -> OpOverload:
+        if form.startswith("__"):
+            raise AttributeError(form)
+        made = vars(self)[form] = OpOverload(self, form)
+        return made
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._function is None:
+            raise NotAvailable(f"torch.ops.{self.namespace}.{self.__name__}: not part of Wend")
+        return self._function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='{self.namespace}.{self.__name__}')>"
+
+
+class Namespace:
+    """The operators of a namespace."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> OpOverloadPacket:
+        own = self._name in _OWN and _NAME.match(name) is not None
+        if not own:
+            raise AttributeError(f"torch.ops.{self._name} has no operator {name!r}")
+        return self._define(name, _function_of(name))
+
+    def _define(self, name: str, function: Function | None) -> OpOverloadPacket:
+        """Put a new operator here."""
+        made = OpOverloadPacket(self._name, name, function)
+        vars(self)[name] = made
+        return made
+
+
+def _function_of(name: str) -> Function | None:
+    """Wend's function for an operator of `aten`; None if there is none, which a call tells."""
+    name = _OTHER_NAMES.get(name, name)
+    for module in ("wend", "wend.nn.functional", "wend.special", "wend.linalg"):
+        found = getattr(importlib.import_module(module), name, None)
+        if callable(found):
+            function: Function = found
+            return function
+    method: Function | None = getattr(Tensor, name, None)
+    return method if callable(method) else None
+
+
+def namespace(name: str) -> Namespace:
+    """The namespace of that name, which comes into being when asked for."""
+    space = globals()
+    if not isinstance(space.get(name), Namespace):
+        space[name] = Namespace(name)
+    found: Namespace = space[name]
+    return found
+
+
+def load_library(path: str) -> None:
+    """Raises OSError: libraries made for PyTorch's binary cannot be loaded."""
+    raise OSError(f"torch.ops.load_library: {path!r} needs PyTorch's binary")
+
+
+def __getattr__(name: str) -> Namespace:
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return namespace(name)
+
+
+aten = namespace("aten")
