@@ -1,4 +1,4 @@
-"""Docstrings and comments are plain: few pronouns, short sentences, nouns as subjects."""
+"""Docstrings, comments and pages are plain: few pronouns, short sentences, nouns as subjects."""
 
 import ast
 import functools
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parent.parent / "src" / "wend"
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "wend"
+PAGES: list[Path] = []
 SMALL = 1000  # words; smaller packages are counted together
 
 WORDS = {"what": "what", "it": "it|its|they|their|them", "one": "one|others?"}
@@ -62,16 +64,34 @@ def faults(text, is_docstring=False):
     return found
 
 
+def prose_of(page):
+    """The text of a page: no blocks of code, headings, tables or pictures; no marks of lists."""
+    text = re.sub(r"^```.*?^```|^<!--.*?-->", "", page, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^\s*(?:[|#!:].*)$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    return re.sub(r"^\s*(?:[-*]|\d+\.) ", "\n\n", text, flags=re.MULTILINE).replace("*", "")
+
+
+def package_of(path):
+    """The package that a module counts to: of the engine, the layer."""
+    parts = path.relative_to(PACKAGE).parts
+    return parts[1] if parts[0] == "_engine" and len(parts) > 1 else parts[0]
+
+
 @functools.cache
 def packages():
-    """{package: {kind of fault: words per 1 000, rounded up, or sentences}}."""
+    """{package or folder of pages: {kind of fault: words per 1 000, rounded up, or sentences}}."""
     found = defaultdict(Counter)
     for path in sorted(PACKAGE.rglob("*.py")):
-        source, package = path.read_text(encoding="utf-8"), path.relative_to(PACKAGE).parts[0]
+        source, package = path.read_text(encoding="utf-8"), package_of(path)
         for text in docstrings(source):
             found[package].update(faults(text, True))
         for text in comments(source):
             found[package].update(faults(text))
+    for path in sorted(PAGES):
+        if "api" not in path.parts:  # made from docstrings
+            folder = path.relative_to(ROOT).parent.as_posix()
+            found[f"{folder}/*.md"].update(faults(prose_of(path.read_text(encoding="utf-8")), True))
     for name in [name for name, counts in found.items() if counts["words"] < SMALL]:
         found["small packages"].update(found.pop(name))
     for counts in found.values():

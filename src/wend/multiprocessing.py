@@ -92,7 +92,7 @@ def _run(fn: Callable[..., Any], i: int, args: tuple[Any, ...], errors: str) -> 
     """The main function of a process: the traceback of an error goes to a file."""
     try:
         fn(i, *args)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # the process that waits gets the signal as well, and tells
         pass  # the process that waits gets the signal as well
     except Exception:
         Path(errors).write_bytes(pickle.dumps(traceback.format_exc()))

@@ -87,7 +87,7 @@ def test_a_module_that_never_was_is_missing_under_the_old_name():
 
 
 def test_old_names_are_no_attributes():
-    code = "import wend\nassert not {'base', 'core', 'runtime', 'frontend', 'tools'} & set(dir(wend))\n"
+    code = "import wend\nassert not {'base', 'core', 'runtime', 'frontend'} & set(dir(wend))\n"
     code += "assert not hasattr(wend, 'core') and not hasattr(wend, 'frontend')\n"
     code += "assert wend.ops.aten.add(1, wend.ones(1)).item() == 2\n"
     code += "from wend.compiler import disable; assert disable is wend.compiler.disable"

@@ -57,6 +57,7 @@ def explain(f: Callable[..., Any], *extra_args: Any, **extra_kwargs: Any) -> Any
         try:
             program = explored(inner, args, kwargs)
         except ExploreError as error:
+            # The function has no static graph, and the error is the reason that is reported.
             return ExplainOutput(graph_break_count=1, break_reasons=[error])
         names = [
             x.prim.name for _, _, s in program.stretches() for x in s.items if type(x) is Apply

@@ -42,6 +42,8 @@ def static_kinds(function: Callable[..., Any], operands: Sequence[Any]) -> Kinds
     try:
         program = explore(function, operands)
     except ExploreError:
+        # The branch not taken has no static graph, so that its types are not known; only the taken
+        # branch runs.
         return None
     for _, _, stretch in program.stretches():
         if isinstance(stretch.end, Give):

@@ -216,7 +216,7 @@ def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
     if own is not None:
         try:
             value = own(name)
-        except AttributeError:
+        except AttributeError:  # a name that the module lacks: the next place is asked
             pass
         except ModuleNotFoundError as error:
             # A submodule that is announced, not there: `hasattr` wants an AttributeError.

@@ -29,14 +29,14 @@ _VARIABLES = (
 def _version_of(name: str) -> str:
     try:
         return metadata.version(name)
-    except metadata.PackageNotFoundError:
+    except metadata.PackageNotFoundError:  # the package is not installed
         return "not installed"
 
 
 def _processor() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except OSError:  # the system has no such file
         return platform.processor() or platform.machine()
     model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
     flags = re.search(r"^flags\s*:\s*(.+)$", text, re.MULTILINE)
@@ -56,14 +56,14 @@ def _cores() -> str:
 def _memory() -> str:
     try:
         return f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.1f} GiB"
-    except (AttributeError, OSError, ValueError):
+    except (AttributeError, OSError, ValueError):  # the system does not tell
         return "unknown"
 
 
 def _core() -> str:
     try:
         from wend._engine.core import _hot, _select
-    except Exception as error:
+    except Exception as error:  # the report names the error: that is its purpose
         return f"broken: {type(error).__name__}: {error}"
     if _select.is_compiled(_hot):
         return "compiled"

@@ -281,7 +281,7 @@ def main(arguments: list[str]) -> int:
     status: Any = 0
     try:
         status = launch.run_script(script, rest)
-    except SystemExit as stop:
+    except SystemExit as stop:  # the script's exit status becomes that of the run
         status = stop.code
     journal.close()
     if isinstance(status, str):

@@ -45,6 +45,7 @@ def run_script(path: str, arguments: list[str]) -> int:
         with io.open_code(full) as file:
             source = file.read()
     except OSError as error:
+        # The script cannot be read: said on standard error, with Python's exit status.
         print(f"wend run: can't open file {full!r}: {error}", file=sys.stderr)
         return 2
     _set_first_path(os.path.dirname(os.path.realpath(path)))

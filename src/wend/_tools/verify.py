@@ -83,6 +83,7 @@ def main(given: Sequence[str]) -> int:
     try:
         options = parse(list(given))
     except ValueError as fault:
+        # The command line is wrong: said with the usage on standard error, exit status 2.
         print(f"wend verify: {fault}\n{USAGE}", end="", file=sys.stderr)
         return 2
     installed = importlib.util.find_spec("torch") is not None

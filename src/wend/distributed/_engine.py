@@ -238,6 +238,8 @@ class Channel:
         try:
             work.found = self._move(work.signature, work.call, work.little, work.among)
         except BaseException as error:
+            # The `Work` of the collective keeps the error, and `wait` raises the error in the thread
+            # of the caller.
             work.error = error
         with self.lock:
             self.works.popleft()

@@ -114,6 +114,7 @@ class Work:
         except TimeoutError:
             raise self._late(limit) from None
         except DistBackendError as error:
+            # The `Work` of the message keeps the error; `wait` raises the error.
             self.error = error
         self._came()
 
@@ -122,6 +123,7 @@ class Work:
         try:
             return request.test()
         except DistBackendError as error:
+            # The `Work` of the message keeps the error; `wait` raises the error.
             self.error = error
             return True
 

@@ -61,7 +61,7 @@ def _per_tensor(
         target = getattr(function, "forward", function)
         try:
             names = list(inspect.signature(target).parameters)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError):  # a callable without a signature has no names of arguments
             names = []
         known = dict(zip(names, given))
         unknown = set(shapes) - set(names) - set(kwargs)

@@ -251,6 +251,7 @@ def read(
     try:
         metadata = safetensors.read_metadata(data)
     except CheckpointError:
+        # The file is no safetensors file: the message says which files are read.
         metadata = {}
     text = metadata.get(KEY)
     if text is None:

@@ -290,6 +290,7 @@ def session(
     try:
         parameters = inspect.signature(getattr(fn, "forward", fn)).parameters
     except (TypeError, ValueError):
+        # A callable without a signature: the arguments are named by position.
         parameters = {}  # type: ignore[assignment]
     plain = [p.name for p in parameters.values() if p.kind < p.VAR_POSITIONAL]
     return Session(exported, plain, input_names, output_names)

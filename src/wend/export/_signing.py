@@ -62,6 +62,7 @@ def example_of(mod: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
         bound = inspect.signature(target).bind(*args, **kwargs)
         given = bound.arguments
     except (TypeError, ValueError):
+        # A callable without a signature has no names of arguments: they are numbered.
         given = {f"args_{k}": x for k, x in enumerate(args)} | kwargs
     for name, value in given.items():
         for path, _ in _pytree.tree_flatten_with_path(value)[0]:

@@ -48,6 +48,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                 if len(binders) > 1:
                     call.check()
             except (ArgumentTypeError, ArgumentError) as error:
+                # The next form of the call is tried; the first error is raised if none fits.
                 failure = failure or error
                 continue
             return call.run()
@@ -195,7 +196,7 @@ class _Call:
         try:
             prim, tensors, values, _ = self.binder.bind(args, kwargs)
             return _pointwise(prim, prim.typed(_types_of(tensors), values)[0])
-        except WendError:
+        except WendError:  # the question is whether the op takes the components together
             return False
 
     def _shifted(self, dim: Any) -> Any:
@@ -362,7 +363,7 @@ class _Call:
             _, outs = prim.typed(types, values)
             _, usual = prim.typed(_types_of(tensors), values)
         # sizes that are tied to those of further operands: as ragged as the operand
-        except WendError:
+        except WendError:  # the question is whether a result keeps the rows
             return True
         return tuple(outs[k].shape) != tuple(usual[k].shape)
 

@@ -64,7 +64,7 @@ def as_counter(value: float) -> float:
         return value
     try:
         return float(_SINGLE.unpack(_SINGLE.pack(value))[0])
-    except OverflowError:
+    except OverflowError:  # a number beyond float32 is infinity, as IEEE 754 rounds it
         return math.copysign(math.inf, value)
 
 

@@ -66,5 +66,6 @@ def wend_object(module: str, name: str) -> Any:
                 found = getattr(found, part)
             return found
         except (ImportError, AttributeError):
+            # A name that is no module is looked up as an attribute of the one before.
             words.pop()
     raise AttributeError(f"load: the file needs {module}.{name}, which Wend does not have")

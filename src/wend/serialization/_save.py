@@ -97,7 +97,7 @@ def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     target = os.path.realpath(path)  # a link stays a link
     try:
         mode = os.stat(target).st_mode
-    except FileNotFoundError:
+    except FileNotFoundError:  # there is no file yet whose mode could be kept
         mode = None
     if mode is not None and not stat.S_ISREG(mode):
         with open(target, "wb") as file:

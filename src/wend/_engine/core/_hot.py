@@ -727,6 +727,7 @@ def before_fork():
     try:
         flush_now(current_trace())
     except Exception:
+        # Values carry a failure from before the fork; whoever reads a value is told.
         pass  # the values that failed carry the error; whoever reads a value is told
     FORK.extend(traces())
     for trace in FORK:

@@ -173,6 +173,7 @@ def getitem(x, key):
             if found is not None:
                 return found
     except (IndexError, ValueError):
+        # Not a plain index: the general function takes the call, and raises.
         pass  # the planner raises the error that speaks of the whole key
     return SLOTS.getitem(x, key)
 

@@ -84,7 +84,7 @@ def _literal(text: str) -> Any:
     for number in (int, float):
         try:
             return number(text)
-        except ValueError:
+        except ValueError:  # a default in a signature that is no literal is a name
             pass
     inside = text[1:-1]
     if text == repr(inside):

@@ -208,6 +208,7 @@ class SymNumber:
             try:
                 hint = apply_binary(op, h, self.hint) if swap else apply_binary(op, self.hint, h)
             except (ArithmeticError, ValueError):
+                # A symbolic number may have no hint: a division by 0, say.
                 hint = None
         return SymNumber(make(op, a, b), category, hint)
 

@@ -101,6 +101,7 @@ class TieredPlan:
         except DefectError:  # verification has found this plan wrong
             raise
         except Exception as fault:
+            # `batch.fault`: the reference computes the flush, and `run_instead` notes the defect.
             batch.fault = fault
         start = time.perf_counter()
         run_instead(lambda: self.reference.run(batch), batch, self.wanted)
@@ -257,6 +258,7 @@ class TieredPlan:
                 if self.compilation.ready:
                     self.compiled = self.compilation.finish()
         except CompileDeclined as reason:
+            # Noted, unless the compiler declined on purpose; the reference goes on.
             self.give_up(reason)
         except BaseException as fault:
             if passes(fault):
@@ -327,6 +329,7 @@ def finish_planning() -> None:
                 if plan.compilation is not None:
                     plan.compilation.plan(float("inf"))
             except CompileDeclined as reason:
+                # Noted, unless the compiler declined on purpose; the reference goes on.
                 plan.give_up(reason)
             except BaseException as fault:
                 if passes(fault):

@@ -159,7 +159,7 @@ def _pull_stack(
             owner.contribute(_hot.value_of(x), g)
         owner.start(None, {})
         owner.run()
-    except _UsersCode:
+    except _UsersCode:  # users' code is in the way: the seeds are pulled back singly
         return _one_by_one(size, outs, inputs, seeds, create_graph, hooks)
     finally:
         trace.mode = before

@@ -60,7 +60,7 @@ def holds_for(
     program, _ = prim.typed(list(types), args)
     try:
         general, found = prim.typed(wider, args)
-    except WendError:
+    except WendError:  # the question is whether the op takes another number of rows
         return False
     return general is program and all(
         len(a.dims) > 0 and a.dims[0] == n and a.dims[1:] == b.dims[1:] and a.dtype is b.dtype

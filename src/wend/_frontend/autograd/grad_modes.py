@@ -49,7 +49,7 @@ class _Switch(_modules.ModeBlock):
                     with self._again():
                         try:
                             value = generator.send(sent)
-                        except StopIteration as stop:
+                        except StopIteration as stop:  # the end of the user's generator
                             return stop.value
                     sent = yield value
 

@@ -249,7 +249,7 @@ def _beyond_int64(values: Any) -> bool:
 def _overflows(value: Any, wide: np.dtype[Any]) -> bool:
     try:
         wide.type(value)
-    except OverflowError:
+    except OverflowError:  # the question is whether a number fits the type
         return True
     return False
 

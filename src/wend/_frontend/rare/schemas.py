@@ -96,6 +96,7 @@ def _evaluated(annotation: Any, function: Any, fault: Callable[[str], NoReturn])
         try:
             return eval(annotation, inspect.unwrap(function).__globals__)
         except Exception as error:
+            # The text of an annotation names no type: ArgumentError says so, with the error.
             fault(f"Unsupported type annotation {annotation}. It is not a type ({error}).")
     origin = typing.get_origin(annotation)
     if origin is None:

@@ -170,5 +170,6 @@ def plain(value: Any) -> Any:
     try:
         number = float(value)
     except (TypeError, ValueError):
+        # A summary of values may hold any object: one that is no number is shown by its text.
         return str(value)
     return number if math.isfinite(number) else str(number)

@@ -138,6 +138,6 @@ def _kind_of(x: Any) -> Any:
         return x.dtype, sizes, bool(x.requires_grad)
     try:
         hash(x)
-    except TypeError:
+    except TypeError:  # an argument that has no hash counts by its class among kinds of arguments
         return type(x)
     return type(x), x

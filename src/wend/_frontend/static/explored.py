@@ -54,6 +54,8 @@ def explored(
                 level=level,
             )
         except ExploreError as error:
+            # The function is explored again, with loops over extents unrolled; else the first error
+            # is raised.
             refused = refused or error  # a loop over a size may be the reason
             continue
         why = disagreement(program, function, args, kwargs)

@@ -41,7 +41,7 @@ def disagreement(
 
     try:
         return compared(leaves) or first_difference(program, leaves, FURTHER, compared)
-    except Refused:
+    except Refused:  # the function raises an error for the example, and so does the graph
         return None  # the function raises an error for the example
     finally:
         attributes.restore()
@@ -62,7 +62,7 @@ def first_difference(
         for k, given in enumerate(resizings(program, leaves, more)):
             try:
                 found = compared(given)
-            except Refused:
+            except Refused:  # the function or a guard excludes these sizes; further sizes are tried
                 continue
             if found is not None:
                 return found
@@ -154,6 +154,8 @@ def _compare(
     except SizesDiffer as error:
         raise Refused from error
     except Exception as error:
+        # The user's function refuses the sizes of the comparison, which says nothing; or the
+        # explored graph fails, which is told as a difference.
         return f"{type(error).__name__}: {error}"
     finally:
         _restore(buffers)

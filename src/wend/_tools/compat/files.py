@@ -61,7 +61,7 @@ def read(path: Path) -> Source:
     """Return the tree of a file."""
     try:
         return Source(path, ast.parse(path.read_bytes(), str(path)))
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError) as error:  # the report names the file and the fault
         return Source(path, None, f"{type(error).__name__}: {error}")
 
 

@@ -62,13 +62,14 @@ def _of_module(module: ModuleType, name: str) -> Any:
         try:
             return own(name)
         except (AttributeError, ImportError):
+            # A name that the module lacks: a submodule is asked for.
             pass
     real = f"{module.__name__}.{name}"
     if is_internal(real, PACKAGE):
         return _NOTHING
     try:
         return importlib.import_module(real)
-    except ImportError:
+    except ImportError:  # there is no such submodule either: the report says so
         return getattr(module, name, _NOTHING)
 
 
@@ -82,7 +83,7 @@ def unknown_keywords(name: str, keywords: tuple[str, ...]) -> str:
         return ""
     try:
         parameters = inspect.signature(value).parameters
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # Python knows no signature: keywords are not judged
         return ""
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
         return ""

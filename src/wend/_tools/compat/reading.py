@@ -89,6 +89,7 @@ class _Reader(ast.NodeVisitor):
             try:
                 text = ast.parse(text.value, mode="eval").body
             except SyntaxError:
+                # An annotation that is a text of other sense: no type is taken from there.
                 return None
         return _TENSOR if self.meaning(text) == lookup.TENSOR else None
 

@@ -124,6 +124,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         answer = examine(targets[0])
     except files.UnknownTarget as error:
+        # The command line is wrong: said on standard error, exit status 2.
         print(f"wend compat: {error}", file=sys.stderr)
         return 2
     print(json.dumps(asdict(answer), indent=1) if as_json else text(answer))

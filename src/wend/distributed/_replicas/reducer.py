@@ -324,6 +324,8 @@ class Exchange:
                 self.taken.append(number)
                 self.give(number, array)
         except BaseException as error:
+            # A plan is running, which may not end here. The exception is kept, and raised behind
+            # the flush.
             self.fault = error
 
     def give(self, number: int, array: Any) -> None:

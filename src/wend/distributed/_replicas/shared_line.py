@@ -150,6 +150,7 @@ def common_memory(line: Transport, size: int) -> mmap.mmap | None:
             os.truncate(file, size + len(mark))
             os.pwrite(file, mark, size)
     except (OSError, AttributeError):
+        # The system has no files without a name: the ranks send by MPI.
         pass  # there are no such files here, so no rank finds any
     told = np.array([os.getpid(), file, *np.frombuffer(mark, np.int64)], np.int64)
     line.broadcast(told, 0)
@@ -160,6 +161,7 @@ def common_memory(line: Transport, size: int) -> mmap.mmap | None:
         finally:
             os.close(opened)
     except (OSError, ValueError):
+        # The ranks' processes may not see each other's files: messages go by MPI.
         pass  # these processes may not see each other
     found = memory is not None and memory[size:] == told[2:].tobytes()
     everywhere = for_all(line, found)

@@ -163,6 +163,7 @@ def meet_by_launcher(number: int, timeout: timedelta, shrunk: Any) -> SocketTran
                 mesh = connect(number, listener, places, f"{answer['token']} {epoch}", seconds)
                 break
             except DistNetworkError:
+                # A rank was lost between the meeting and the connections: the ranks meet again.
                 continue  # a rank was lost meanwhile: those that live meet again
     assert mesh is not None
     rescue = Rescue(mesh, sorted(places), meeting, shrunk, epoch)

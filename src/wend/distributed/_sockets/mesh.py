@@ -148,7 +148,7 @@ class Mesh:
                 with self._sending[peer]:
                     link.sendall(_HEADER.pack(_GOODBYE, 0, 0))
                     link.shutdown(socket.SHUT_WR)
-            except OSError:
+            except OSError:  # the peer has ended before: no goodbye is needed
                 continue  # gone before
             finally:
                 with self._sending[peer]:
@@ -169,7 +169,7 @@ def _fill(link: socket.socket, data: bytearray) -> bool:
     while place < len(data):
         try:
             count = link.recv_into(view[place:])
-        except OSError:
+        except OSError:  # the connection is gone: waiting threads are told
             return False
         if not count:
             return False
@@ -256,5 +256,5 @@ def _greeted(link: socket.socket, token: str, seconds: float) -> int | None:
     try:
         number, said = json.loads(text)
         return int(number) if hmac.compare_digest(str(said), token) else None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError):  # a stranger has connected: the connection is closed
         return None

@@ -112,7 +112,7 @@ class Rescue:
             for line, peer, number, result in served:
                 try:
                     line.hand_result(peer, self.epoch, number, result)
-                except PeerLost:
+                except PeerLost:  # a further rank is lost: the next collective sees so
                     continue  # the next collective sees the loss
 
     def give_up(self, text: str) -> DistBackendError:

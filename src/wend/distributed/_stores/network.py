@@ -163,6 +163,8 @@ class _Server(threading.Thread):
                         found = OPERATIONS[operation](self.table, *args)
                     send_frame(link, found)
             except _NO_REQUEST:
+                # The peer is gone, or its message is no request: the connection
+                # ends, which that process is told by.
                 pass  # the process has gone, or is told by the end of the connection
         with self.lock:
             for key, value in held.items():

@@ -31,6 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         orders = _options.read(arguments)
     except SystemExit as wrong:
+        # The command line is wrong, or asks for help: its status is returned.
         return int(wrong.code or 0)
     from wend.distributed.launcher import _agent, _report, _start
 
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         starter = _start.find_starter(orders, os.environ)
     except _start.StartError as error:
+        # Nothing can start the ranks: the error is told, and the status is 2.
         _report.say(str(error).removeprefix("wend launch: "))
         return 2
     return _agent.run(orders, starter)

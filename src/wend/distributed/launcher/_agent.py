@@ -414,7 +414,7 @@ def own_addresses() -> list[str]:
             request = struct.pack("256s", name.encode()[:15])
             try:
                 answer = fcntl.ioctl(probe.fileno(), 0x8915, request)  # SIOCGIFADDR
-            except OSError:
+            except OSError:  # the network interface has no address: another may
                 continue
             found.append(socket.inet_ntoa(answer[20:24]))
     found.sort(key=lambda address: address.startswith("127."))
@@ -429,7 +429,7 @@ def _sweep(rank: Rank) -> None:
     if rank.pid and rank.hello["host"] == socket.gethostname():
         try:
             os.killpg(rank.pid, signal.SIGKILL)
-        except ProcessLookupError:
+        except ProcessLookupError:  # no process is left in the group, as it should be
             return
 
 
@@ -438,5 +438,5 @@ def _kill(mpirun: subprocess.Popen[bytes]) -> None:
     mpirun.terminate()
     try:
         mpirun.wait(_LAST_SECONDS)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired:  # mpirun does not end when asked: the process is killed
         mpirun.kill()

@@ -54,14 +54,14 @@ class Link:
             return
         try:
             self.end.sendall(json.dumps(message).encode() + b"\n")
-        except OSError:
+        except OSError:  # the peer is gone: noted for the holder of the link
             self.open = False
 
     def receive(self) -> list[dict[str, Any]]:
         """The messages that have come; blocks if none has."""
         try:
             data = self.end.recv(1 << 16)
-        except OSError:
+        except OSError:  # the peer is gone: noted for the holder of the link
             data = b""
         if not data:
             self.open = False
@@ -160,6 +160,7 @@ class Guard:
             try:
                 end = socket.create_connection(address, _CONNECT_SECONDS)
             except OSError:
+                # The agent is not at this address: the next is tried, or the rank runs alone.
                 continue
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return Link(end)
@@ -239,6 +240,7 @@ class Guard:
                 del variables["WEND_LAUNCH_CHANNEL"]
             os.execvpe(self.command[0], self.command, variables)
         except OSError as error:
+            # The program cannot be run: told, and the process ends as a shell's would.
             print(f"wend launch: cannot run {self.command[0]!r}: {error}", file=sys.stderr)
             os._exit(127 if isinstance(error, FileNotFoundError) else 126)
         finally:
@@ -329,7 +331,7 @@ class Guard:
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
+            except ChildProcessError:  # no child is left
                 return
             if pid == 0:
                 return
@@ -408,7 +410,7 @@ def _prctl(option: int, value: int) -> None:
 def _signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
-    except ProcessLookupError:
+    except ProcessLookupError:  # the process has ended
         pass
 
 
@@ -423,7 +425,7 @@ def _kill_children() -> None:
         for pid in found:
             try:
                 os.waitpid(pid, 0)
-            except ChildProcessError:
+            except ChildProcessError:  # the child has been waited for already
                 pass
 
 
@@ -436,6 +438,7 @@ def _children() -> list[int]:
             with open(f"/proc/{entry}/stat", "rb") as file:
                 state, parent = file.read().rpartition(b")")[2].split()[:2]
         except (FileNotFoundError, ProcessLookupError):
+            # The process has ended while the list was read.
             continue
         if int(parent) == own and state != b"X":
             found.append(int(entry))
@@ -451,7 +454,7 @@ def _killed_for_memory() -> int:
                     name, number = line.split()
                     if name == "oom_kill":
                         return int(number)
-        except OSError:
+        except OSError:  # the kernel does not count here: the next file is tried
             continue
     return 0
 

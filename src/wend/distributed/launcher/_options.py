@@ -180,7 +180,7 @@ def _nodes(reader: argparse.ArgumentParser, text: str) -> tuple[int, int]:
     low, _, high = text.partition(":")
     try:
         found = int(low), int(high or low)
-    except ValueError:
+    except ValueError:  # no number: the command line is refused, with the flag
         reader.error(f"--nnodes {text!r}: a number is needed, or FEWEST:MOST")
     if not 1 <= found[0] <= found[1]:
         reader.error(f"--nnodes {text!r}: numbers from 1 on are needed, the smaller one first")
@@ -200,7 +200,7 @@ def _ranks(reader: argparse.ArgumentParser, text: str) -> int:
 def _numbers(reader: argparse.ArgumentParser, text: str) -> list[int] | None:
     try:
         return [int(part) for part in text.split(",")] if text else None
-    except ValueError:
+    except ValueError:  # no number: the command line is refused, with the flag
         reader.error(f"--local-ranks-filter {text!r}: numbers with commas are needed")
 
 
@@ -213,7 +213,7 @@ def _streams(reader: argparse.ArgumentParser, flag: str, text: str) -> int | dic
         else:
             for_all = 0
             by_rank = {str(int(k)): int(v) for k, v in (p.split(":") for p in text.split(","))}
-    except ValueError:
+    except ValueError:  # no number: the command line is refused, with the flag
         reader.error(f"{flag} {text!r}: 0, 1, 2, 3 or RANK:NUMBER,... is needed")
     if not all(0 <= value <= 3 for value in (for_all, *by_rank.values())):
         reader.error(f"{flag} {text!r}: 0 none, 1 stdout, 2 stderr, 3 both")

@@ -53,7 +53,7 @@ class Channel:
         while True:
             try:
                 data = self.end.recv(1 << 16)
-            except OSError:
+            except OSError:  # the guard is gone: nothing more will come
                 return
             if not data:
                 return
@@ -69,7 +69,7 @@ class Channel:
         """Tell of the failure that ends this program; True if the agent will show it."""
         try:
             self.send(say="failure", **failure)
-        except OSError:
+        except OSError:  # the guard is gone: the program prints the traceback by itself
             return False
         return self._shown.wait(2.0)
 

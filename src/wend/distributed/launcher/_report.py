@@ -50,7 +50,7 @@ class Banners:
         try:
             while self.pass_on():
                 pass
-        except BlockingIOError:
+        except BlockingIOError:  # All that has come has been read
             pass
         _write(self._held)
         self._held = b""
@@ -155,7 +155,7 @@ def _of_current_thread(stacks: str) -> str:
 def _of_signal(number: int, end: dict[str, Any]) -> str:
     try:
         name = signal.Signals(number).name
-    except ValueError:
+    except ValueError:  # a signal without a name is told by number
         name = f"signal {number}"
     text = f"was killed by {name}"
     if end.get("memory"):

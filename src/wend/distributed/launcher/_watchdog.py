@@ -147,7 +147,7 @@ def _tell(entry: Any, seconds: float, limit: float) -> None:
         try:
             channel.send(say="stuck", **told)
             return  # the launcher answers with `give_up`
-        except OSError:
+        except OSError:  # the launcher is gone: the rank prints its report by itself
             pass
     rank = os.environ.get("RANK") or os.environ.get("OMPI_COMM_WORLD_RANK", "?")
     text = "\n  ".join(told["waits"])

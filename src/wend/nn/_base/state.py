@@ -207,6 +207,7 @@ class StateMixin:
                         _warn_of_nothing_copied(key)
                     own.copy_(given)
         except Exception as error:
+            # As in PyTorch: errors of all tensors are collected and raised as one.
             error_msgs.append(
                 f'While copying the parameter named "{key}", whose dimensions in the model are '
                 f"{own.size()} and whose dimensions in the checkpoint are {given.size()}, an "

@@ -55,6 +55,8 @@ class ParametrizationList(ModuleList):
                     try:
                         value = module.right_inverse(value)
                     except NotImplementedError:
+                        # A parametrization without `right_inverse`: PyTorch leaves the value as it
+                        # is, too.
                         pass
         self.is_tensor = isinstance(value, Tensor)
         if self.is_tensor:

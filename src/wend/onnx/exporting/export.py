@@ -237,7 +237,7 @@ def _argument_names(model: Any, args: Any, kwargs: dict[str, Any], program: Any)
     target = getattr(model, "forward", model)
     try:
         params = list(inspect.signature(target).parameters)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # a callable without a signature has no names of arguments
         params = []
     found: list[str] = []
     for k, x in enumerate([*args, *kwargs.values()]):
@@ -281,7 +281,7 @@ def _verify(
     """
     try:
         session = _Session(proto)
-    except ImportError:
+    except ImportError:  # onnxruntime is not installed: the model is only checked
         return []
     program = exported.program
     captured = {c.id: c.tensor for c in program.captured}
@@ -316,7 +316,7 @@ def _verify(
 
     try:
         difference = compared(leaves)
-    except Refused:
+    except Refused:  # the program raises an error for the example: there is nothing to compare
         return []  # the program raises an error for the example
     difference = difference or first_difference(program, leaves, (1, None), compared)
     if difference is not None:

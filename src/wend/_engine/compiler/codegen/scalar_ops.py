@@ -88,6 +88,8 @@ def _try(prim: Any, emit: Any, given: tuple[DType, ...]) -> bool:
     try:
         emit(trial, operands)
     except (AttributeError, CompileError, TypeError, NotImplementedError, IndexError):
+        # The question is whether code can be emitted for these dtypes; if not, the op is a host
+        # step with this reason.
         return False
     return True
 

@@ -318,6 +318,7 @@ class Extents:
         try:
             ranks = self._ranks[program]
         except KeyError:
+            # A value whose extents were never asked for: the sample of the pattern serves.
             types = program.sample_types
             ranks = self._ranks[program] = types and [len(t.shape) for t in types]
         if isinstance(node.prim, (Body, Total)) or ranks is None:
@@ -494,6 +495,7 @@ class FirstSizes:
             try:
                 found = self._asked(self._meanings[atom])
             except (LookupError, TypeError, ZeroDivisionError):
+                # The extent depends on unknown values: a usual size serves for choosing.
                 found = self.USUAL
             self._atoms[atom] = found
         return found

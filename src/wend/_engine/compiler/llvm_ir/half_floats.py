@@ -27,11 +27,13 @@ def rounded(number: float, dtype: DType) -> float:
     try:
         single: float = struct.unpack("<f", struct.pack("<f", number))[0]
     except OverflowError:
+        # A number beyond the range of the type is infinity, as IEEE 754 rounds it.
         return math.copysign(math.inf, number)
     if dtype is dtypes.float16:
         try:
             half: float = struct.unpack("<e", struct.pack("<e", number))[0]
         except OverflowError:
+            # A number beyond the range of the type is infinity, as IEEE 754 rounds it.
             return math.copysign(math.inf, number)
         return half
     if dtype is dtypes.bfloat16 and not math.isinf(single):

@@ -297,6 +297,8 @@ def obstacle() -> str | None:
         if library.function("probe", ctypes.c_int64, result=ctypes.c_int64)(41) == 42:
             return None
     except ImportError as fault:
+        # Whether the platform lets code be made is the question; the answer is shown to the user
+        # once.
         return f"llvmlite cannot be imported ({fault})"
     except Exception as fault:  # whatever the platform refuses: code in memory, say
         return f"{type(fault).__name__}: {fault}"
@@ -591,6 +593,7 @@ def _compiled(text: str, names: list[str], offer: Offer | None) -> Library | Com
     try:
         return compile_module(text, names, offer=offer)
     except CompileError as fault:
+        # The thread must not end: the plan gets the error, and notes a defect.
         return fault
     except Exception as fault:  # the exception would end the thread, unseen by anybody
         return CompileError(f"compile_later: {type(fault).__name__}: {fault}")

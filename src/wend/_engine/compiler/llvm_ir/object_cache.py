@@ -79,9 +79,9 @@ class ObjectCache:
         path = self.directory / key
         try:
             data = read_own(path, 0o022)
-        except FileNotFoundError:
+        except FileNotFoundError:  # no file, or none that can be read: the kernel is compiled
             return None
-        except OSError:
+        except OSError:  # no file, or none that can be read: the kernel is compiled
             self.refused += 1
             return None
         body = data[_HEADER:]
@@ -90,7 +90,7 @@ class ObjectCache:
             return None
         try:
             os.utime(path)  # used just now: pruned last
-        except OSError:
+        except OSError:  # no file, or none that can be read: the kernel is compiled
             pass
         return body
 
@@ -107,7 +107,7 @@ class ObjectCache:
             except BaseException:
                 os.unlink(temporary)
                 raise
-        except OSError:
+        except OSError:  # the disk is full or read-only: the kernel is used without being kept
             return
         if self._writes % _LOOK_EVERY == 0:
             self._prune()
@@ -145,7 +145,7 @@ class ObjectCache:
                 for entry in entries:
                     status = entry.stat(follow_symlinks=False)
                     found.append((status.st_mtime, status.st_size, entry.path))
-        except OSError:
+        except OSError:  # another process has taken the file or the folder away; pruning is tidying
             return
         total = sum(size for _, size, _ in found)
         if total <= self.limit:
@@ -154,6 +154,7 @@ class ObjectCache:
             try:
                 os.unlink(path)
             except OSError:
+                # Another process has taken the file or the folder away; pruning is tidying.
                 continue
             total -= size
             if total <= self.limit * 3 // 4:
@@ -165,6 +166,6 @@ def _private(directory: Path) -> bool:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = directory.stat()
-    except OSError:
+    except OSError:  # a folder that cannot be looked at is not trusted
         return False
     return owned(status, 0o022)

@@ -52,6 +52,7 @@ def find(text: str, triple: str, features: Iterable[str]) -> bytes | None:
     try:
         return zlib.decompress((FOLDER / name).read_bytes())
     except (OSError, zlib.error):
+        # A file of the installation is gone or cut short: the kernel is compiled.
         return None
 
 

@@ -37,6 +37,7 @@ def user_folder(env: Mapping[str, str], mac: str, variable: str, usual: str) -> 
     try:
         home = Path.home()
     except RuntimeError:
+        # There is no home folder: machine code is not kept between processes, and no key is kept.
         return None
     if sys.platform == "darwin":
         return home / "Library" / mac
@@ -94,16 +95,24 @@ def key_at(path: Path) -> bytes | None:
         try:
             key = read_own(path, 0o077)
         except FileNotFoundError:
+            # No key yet, or a key that is not private: a new key is made. If that fails, nothing is
+            # kept.
             key = b""
         except PermissionError:
+            # No key yet, or a key that is not private: a new key is made. If that fails, nothing is
+            # kept.
             key = b"open"
         except OSError:
+            # No key yet, or a key that is not private: a new key is made. If that fails, nothing is
+            # kept.
             return None
         if len(key) == KEY_BYTES:
             return key
         try:
             _make_key(path, replace=bool(key))
         except OSError:
+            # No key yet, or a key that is not private: a new key is made. If that fails, nothing is
+            # kept.
             return None
     return None
 
@@ -121,6 +130,8 @@ def _make_key(path: Path, replace: bool) -> None:
         try:
             os.link(temporary, path)
         except FileExistsError:
+            # Another process has just put a key there, which stays; without links the last key
+            # wins.
             pass
         except OSError:  # a file system without links: the last of several processes wins
             os.replace(temporary, path)

@@ -57,6 +57,7 @@ class CholeskyEx(OfMatrices):
         try:
             return narrow(np.linalg.cholesky(full), a), info
         except np.linalg.LinAlgError:
+            # LAPACK's code per matrix is a result of the op; the caller raises.
             found = np.empty_like(full)
         for place, one in each(full):
             found[place], info[place] = lapack("potrf", full.dtype)(one, lower=1, clean=1)

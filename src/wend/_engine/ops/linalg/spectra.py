@@ -67,12 +67,12 @@ def _decomposed(op: str, fault: str, routine: Any, a: Array, *how: Any) -> Any:
         raise_where(op, np.where(finite, 0, 1).astype(np.int32), fault)
     try:
         return routine(a, *how)
-    except np.linalg.LinAlgError:
+    except np.linalg.LinAlgError:  # the matrix that fails is looked for, and the error names it
         info = np.zeros(a.shape[:-2], np.int32)
     for place, one in each(a):
         try:
             routine(one, *how)
-        except np.linalg.LinAlgError:
+        except np.linalg.LinAlgError:  # the matrix that fails is looked for, and the error names it
             info[place] = 1
     raise_where(op, info, _SINGULAR if op == "linalg.svd" else _EIGEN)
 

@@ -264,6 +264,7 @@ class InvEx(OfMatrices):
         try:
             return narrow(np.linalg.inv(full), a), np.zeros(a.shape[:-2], np.int32)
         except np.linalg.LinAlgError:
+            # The pivot that is 0 is a result of the op; the caller raises.
             info = _singular(full)
         found = np.full_like(full, np.nan)
         found[info == 0] = np.linalg.inv(full[info == 0])

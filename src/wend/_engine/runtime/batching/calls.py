@@ -95,7 +95,7 @@ def run_at_once(
             return last[1].run(operands)  # type: ignore[no-any-return]
         made_types = function.made_types(types, numbers)
         frame, places, values, words = fitted(function, types, numbers, made_types)
-    except NoMachineCode:
+    except NoMachineCode:  # no machine code yet: the plan runs
         return None
     function.last = [asked, None]
     made = [make(*kind) for make, *kind in map(kind_of, made_types)]
@@ -112,9 +112,9 @@ def kernel_if_ready(
     """Return `kernel_of` the function; None without machine code, or if making a kernel fails."""
     try:
         return kernel_of(function, types, numbers, kind)
-    except NoMachineCode:
+    except NoMachineCode:  # no machine code yet; any other failure is noted, and the plan runs
         return None
-    except Exception as fault:
+    except Exception as fault:  # no machine code yet; any other failure is noted, and the plan runs
         defects.note(fault)
         return None
 
@@ -133,6 +133,7 @@ def kernel_of(
     try:
         frame, made, words, fit = fitted(function, types, numbers, made_types)
     except NoMachineCode:
+        # A frame for all numbers of rows does not do: a frame for these is bound.
         frame, made, words = bound(function, types, numbers, shows=True)
         shown = _launch.sources()[3]
         #: Results that lie in another result or in an operand: (number, place in `frame.shows`).

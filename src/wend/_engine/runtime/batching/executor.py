@@ -147,7 +147,7 @@ def run_by_groups(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]] | 
     live = _hot.wanted(trace)
     try:
         execution = execution_of(batch, (*live, *given))
-    except Unsuited:
+    except Unsuited:  # `Unsuited` is a decision, no failure: another executor runs the pass
         return None
     execution.mark(live, list(given))
     roots = open_among(values, live)
@@ -404,6 +404,7 @@ def run_regions(batch: FlushJob, live: list[int], whole_state: Any = None) -> st
                 found.append([(values[i], g) for i, g in gradients])
             return ""
         except Unsuited as unsuited:
+            # `Unsuited` is a decision; anything else is `batch.fault`, noted by `run_instead`.
             return str(unsuited)
         except Exception as fault:
             if is_interrupt(fault):

@@ -125,7 +125,7 @@ class Forward:
                 return None
             try:
                 entry.layout = SlabLayout(entry, self.types_of(group), group.n)
-            except NoMachineCode:
+            except NoMachineCode:  # the structure has no layout by rows: groups run singly
                 entry.layout = False
         if not entry.layout or entry.calls_for(group.n) is None:
             return None

@@ -160,7 +160,7 @@ class PerOpExecution(Execution):
         """Run `Execution.backward_again`; return None if a gradient has no machine code."""
         try:
             return super().backward_again(seeds, reached, ends, ledger)
-        except Unsuited:
+        except Unsuited:  # `Unsuited` is a decision, no failure: nodes are passed singly
             return None
 
     def check_gradients(self) -> None:
@@ -217,6 +217,7 @@ def cell_of(node: Any, template: Any, types: list[Any], numbers: list[Any]) -> A
                 for k, pick in zip(template.targets, backward.picks, strict=True)
             ]
     except (NoMachineCode, Unsuited):
+        # There is no machine code for the op: the op is a group by itself.
         return None
     if entries > MOST_ENTRIES:
         return None

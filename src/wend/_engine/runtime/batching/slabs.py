@@ -50,7 +50,7 @@ def wideness(dtype: Any) -> bool | None:
     """Return `is_wide` of the dtype; None if native code does not add gradients of the dtype."""
     try:
         return is_wide(dtype)
-    except Unsuited:
+    except Unsuited:  # a type whose gradients are not added in memory
         return None
 
 
@@ -161,7 +161,7 @@ class GroupRunner:
             if template.backward is not None:
                 types = template.gradient_types(types, numbers)
                 backward = fitted(template.backward, types, numbers)
-        except NoMachineCode:
+        except NoMachineCode:  # no machine code for this number of rows yet
             return None
         if len(self.calls) >= MOST_ROWS:
             self.calls.clear()

@@ -91,7 +91,7 @@ class TemplateFunction:
         """Return the outputs, by machine code that is ready; None if the plan has to run."""
         try:
             return run_at_once(self, arrays, types, numbers)
-        except Exception as fault:
+        except Exception as fault:  # noted; the plan runs
             defects.note(fault)
             return None
 

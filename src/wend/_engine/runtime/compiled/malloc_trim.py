@@ -12,7 +12,7 @@ def _trim() -> Callable[[int], int] | None:
     """Return the C library's `malloc_trim`; None where the library has none."""
     try:
         return ctypes.CDLL(None).malloc_trim
-    except (AttributeError, OSError, TypeError):
+    except (AttributeError, OSError, TypeError):  # the C library has no `malloc_trim`
         return None
 
 

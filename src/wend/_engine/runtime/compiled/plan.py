@@ -301,6 +301,7 @@ class CompiledPlan:
         try:
             return BoundPlan(self, [v.type for v in values], args, types, sizes)
         except (Unbound, OverflowError, ZeroDivisionError):
+            # Sizes too large for argument blocks: the reference computes.
             return None
 
     def run(self, batch: FlushJob) -> bool:

@@ -159,8 +159,10 @@ class Fiber:
         try:
             self.result = self._call()
         except GreenletExit as stop:
+            # The error of a user's call: raised in the caller with the example's number.
             self.error = None if self.cancelled else stop
         except BaseException as error:
+            # The error of a user's call: raised in the caller with the example's number.
             self.error = error
         finally:
             self.is_parked = False
@@ -284,6 +286,8 @@ def _run_together(
                 except (DefectError, BadValueError):  # no value has the error: no call sees it
                     raise
                 except Exception as error:
+                    # An error of an op: who reads the value is told, or else it is raised after the
+                    # turn.
                     failure, raised_at = error, error.__traceback__
         return [fiber.result for fiber in fibers], parted
     except BaseException as error:

@@ -129,7 +129,7 @@ def sorted_out(
     if not retaining():
         try:
             return _lanes.sort_lanes(batches, lives, lanes.PASSED, KEY, Pattern)  # type: ignore[no-any-return]
-        except Exception as fault:
+        except Exception as fault:  # noted; the lanes run singly
             faults.append(fault)
             why = FAILED
     return {}, [(batch, live, why) for batch, live in zip(batches, lives, strict=True) if live]
@@ -155,7 +155,7 @@ def lane_batches_of(
         lane_batch = program.lane_batch(signature, parts)
         if isinstance(lane_batch, str) and len(parts) > 1:
             return [(program.lane_batch(signature, [part]), [part]) for part in parts]
-    except Exception as fault:
+    except Exception as fault:  # noted; the lanes run singly
         faults.append(fault)
         lane_batch = FAILED
     return [(lane_batch, parts)]

@@ -88,7 +88,7 @@ class Backward:
         if kernel is not None:
             try:
                 found = kernel.run(read)
-            except Exception as fault:
+            except Exception as fault:  # noted; the plan of the backward function runs
                 defects.note(fault)
         if found is None:
             function = self.template.backward

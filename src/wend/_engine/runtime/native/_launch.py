@@ -890,7 +890,7 @@ def arena_of(size):
             arena = ARENAS.pop()
             if arena.size >= size:
                 return arena
-    except IndexError:
+    except IndexError:  # no arena is free: a new arena is made
         return SLOTS["arena"](size)
 
 

@@ -141,7 +141,7 @@ def _is_on_stack(frame: Any, name: str) -> bool:
         loads = step.opname.startswith("LOAD_") and name in str(step.argval)
         try:
             change = dis.stack_effect(step.opcode, step.arg, jump=False)
-        except ValueError:
+        except ValueError:  # an instruction without a known effect on the stack counts as none
             change = 0
         if change < 0:
             del held[change:]

@@ -248,12 +248,14 @@ class Search:
                 shared.guards[EQ, dim, n] = (True, site)
             try:
                 states = _explore_all(shared, self, inputs, sizes, attributes)
-            except Again:
+            except Again:  # the exploration begins again, with symbols for extents that differ
                 continue
             except Probe as probe:
+                # Both answers to a comparison of sizes are looked at; then the exploration begins
+                # again.
                 self.look_past(probe, inputs, sizes, attributes)
                 continue
-            except Unroll:
+            except Unroll:  # the exploration begins again, with loops over extents unrolled
                 self.level += 1
                 self.wide, self.growing = {}, {}
                 continue
@@ -311,11 +313,12 @@ class Search:
                 goes_on = _run(run, self.function, self.given.leaves, self.given.structure, inputs)
             except Again:  # more is known now
                 return
-            except (Probed, Unroll):
+            except (Probed, Unroll):  # the run has come past the comparison
                 goes_on = run.is_past_probe
-            except Elsewhere:
+            except Elsewhere:  # these sizes do not lead to the comparison
                 continue
             except Exception:
+                # The function refuses these sizes: the comparison is a guard, which names the line.
                 goes_on = False
             finally:
                 attributes.restore()
@@ -400,7 +403,7 @@ def _take(shared: Exploration, pending: Pending, runs: Callable[..., Run]) -> No
     for sizes in waiting:
         try:
             run = runs(script, sizes)
-        except Elsewhere:
+        except Elsewhere:  # these sizes take another way; further sizes are tried
             continue
         if run.goes_on and sizes not in shared.tried:
             shared.tried.append(sizes)
@@ -432,7 +435,7 @@ def _retry(shared: Exploration, failed: Run, runs: Callable[..., Run]) -> None:
         try:
             if runs(failed.script, sizes).goes_on:
                 return
-        except Elsewhere:
+        except Elsewhere:  # these sizes take another way; further sizes are tried
             continue
 
 
@@ -470,7 +473,7 @@ def _run(
             result = function(*args, **kwargs)
             run.refuse_shown()
             run.stretch.end = _end(run, result)
-        except Known:
+        except Known:  # the run has come to a point that is known
             pass
         except ExploreError:
             raise

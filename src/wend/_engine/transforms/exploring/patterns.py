@@ -119,7 +119,7 @@ def _others(
                 try:
                     left, right = [evaluate(e, dims, numbers_now) for e in (a, b)]
                     flipped = bool(apply_binary(op, left, right)) is not outcome
-                except ArithmeticError:
+                except ArithmeticError:  # these sizes make an expression divide by 0
                     continue
                 if flipped:
                     yield [tuple(s) for s in dims], numbers_now

@@ -127,7 +127,7 @@ def allowed(sizes: SizesOfInputs, constraints: Iterable[tuple[int, Expr, Expr, b
     for op, a, b, outcome in constraints:
         try:
             found = apply_binary(op, evaluate(a, table, ()), evaluate(b, table, ()))
-        except ArithmeticError:
+        except ArithmeticError:  # these sizes make an expression divide by 0
             return False
         if bool(found) is not outcome:
             return False

@@ -216,7 +216,7 @@ class _Walker:
             tokens.append((kind,))
             try:
                 return [x.cell_contents]
-            except ValueError:
+            except ValueError:  # a closure's cell is empty
                 return None
         if kind is types.GeneratorType:
             frame = x.gi_frame

@@ -277,7 +277,7 @@ def default_convert(data: Any) -> Any:
                 like.update(converted)
                 return like
             return type(data)(converted)  # type: ignore[call-arg]
-        except TypeError:
+        except TypeError:  # As for the two above
             return converted
     if isinstance(data, Sequence):
         return _as_sequence(data, [default_convert(value) for value in data])

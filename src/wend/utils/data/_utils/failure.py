@@ -45,7 +45,7 @@ class Failure:
         try:
             pickled: bytes | None = pickle.dumps(error)
             pickle.loads(pickled or b"")
-        except Exception:
+        except Exception:  # a user's error that cannot be pickled travels as text
             pickled = None
         return cls(type(error).__name__, trace, pickled, place)
 

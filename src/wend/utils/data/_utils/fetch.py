@@ -97,7 +97,7 @@ class StreamFetcher:
                 raise Stopped
             try:
                 samples.append(next(self.samples))
-            except StopIteration:
+            except StopIteration:  # the end of an iterable dataset
                 self.over = True
                 break
         if not samples or (self.drop_last and self.batched and len(samples) < len(request)):

@@ -87,7 +87,7 @@ class WorkerPass(LoaderPass):
         while self.active and len(self.asked) + len(self.arrived) < most:
             try:
                 request = next(self.requests)
-            except StopIteration:
+            except StopIteration:  # the end of the sampler
                 return
             number = self._least_busy()
             self.pool.send(number, ("fetch", self.epoch, self.next_ticket, request))

@@ -71,7 +71,7 @@ class _Inbox:
                     if self.is_child and os.getppid() != self.parent:
                         raise EOFError
                 task = self.tasks.recv()
-            except (EOFError, OSError):
+            except (EOFError, OSError):  # the parent process is gone: the worker ends
                 os._exit(1)  # the main process is gone, and with it whoever wants the results
             if task is None:
                 self.stopping = True
@@ -120,7 +120,7 @@ class _Worker:
                 continue
             try:
                 self._answer(ticket, request)
-            except Stopped:
+            except Stopped:  # the pass was stopped by the parent
                 continue
 
     def _begin(self) -> None:
@@ -135,7 +135,7 @@ class _Worker:
         try:
             if self.job.init is not None:
                 self.job.init(self.number)
-        except Exception as error:
+        except Exception as error:  # a user's error in a worker: it is raised in the parent
             self.broken = Failure.of(error, self.place("in worker_init_fn"))
 
     def _unwanted(self) -> bool:
@@ -154,10 +154,12 @@ class _Worker:
                 )  # fmt: skip
             batch = self.fetcher.fetch(request)
         except StreamEnd:
+            # A user's error in a worker, or the end of its stream: raised or told in the parent.
             self._send("end", ticket, None)
         except Stopped:
             raise
         except Exception as error:
+            # A user's error in a worker, or the end of its stream: raised or told in the parent.
             self._send("failure", ticket, Failure.of(error, self.place(self._doing(request))))
         else:
             self._send_batch(ticket, request, batch)
@@ -172,7 +174,7 @@ class _Worker:
             self._send("batch", ticket, batch)
         except (BrokenPipeError, ConnectionResetError):
             raise
-        except Exception as error:
+        except Exception as error:  # a batch that cannot be sent: raised in the parent
             doing = f"sending the batch of {self._doing(request).removeprefix('fetching ')}"
             self._send("failure", ticket, Failure.of(error, self.place(doing)))
 
