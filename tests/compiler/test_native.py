@@ -110,7 +110,7 @@ def test_the_gradient_of_a_loss_that_was_read_is_machine_code(monkeypatch):
 def test_uniform_draws_are_the_references_bit_for_bit():
     for size in [(1,), (5, 7), (3, 130), (2, 3, 64), (70, 1)]:
         for dtype in ("float32", "float64", "float16", "bfloat16"):
-            draw = harness.wend.core.primitive.ops.uniform
+            draw = harness.wend._engine.core.primitive.ops.uniform
             given = {"dtype": getattr(torch, dtype)}
             with config.override(compile=False, wait=False):
                 new_trie()

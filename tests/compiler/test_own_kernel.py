@@ -40,7 +40,7 @@ print("done")
 def files_of_page():
     """{module: text} of the blocks that begin with a path."""
     blocks = re.findall(r"^```python\n# (\S+)\.py\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
-    return {"wend." + path.replace("/", "."): text for path, text in blocks}
+    return {"wend._engine." + path.replace("/", "."): text for path, text in blocks}
 
 
 def test_an_op_with_a_kernel_is_two_files():

@@ -28,7 +28,7 @@ def test_no_rule_is_missing(op):
     elif not harness.samples(op):
         missing.append("a sample")
     if not issubclass(op, Composite):
-        if op.infer is harness.wend.core.primitive.Primitive.infer:
+        if op.infer is harness.wend._engine.core.primitive.Primitive.infer:
             missing.append("infer")
         missing += [rule for rule in ("reference", "vjp", "batch") if not getattr(op, rule, None)]
         if op.elementwise and op.emit is None:

@@ -238,8 +238,7 @@ class Channel:
         try:
             work.found = self._move(work.signature, work.call, work.little, work.among)
         except BaseException as error:
-            # The `Work` of the collective keeps the error, and `wait` raises the error in the thread
-            # of the caller.
+            # The `Work` of the collective keeps the error, and `wait` raises the error.
             work.error = error
         with self.lock:
             self.works.popleft()
