@@ -110,8 +110,6 @@ TITLES = {
     "wend.distributed.nn.functional": "communication with gradients",
     "wend.distributed.optim": "optimizers shared out among ranks",
 }
-#: Packages of the inside: see docs/architecture.md.
-LAYERS = "base core ops transforms compiler runtime frontend tools".split()
 #: Names that a package has from their first use on, which `dir` does not tell.
 WHEN_USED = {
     "wend": tuple(wend._ELSEWHERE),
@@ -166,6 +164,10 @@ class Entry:
     names: list[str] = field(default_factory=list)
 
 
+#: Modules whose names come into being when a program asks.
+MADE_WHEN_ASKED = {"ops"}
+
+
 # -- what there is --------------------------------------------------------------------------
 
 
@@ -173,7 +175,7 @@ def modules() -> dict[str, list[Entry]]:
     """Public modules, each with what it offers and no package above it does, `wend` apart."""
     root = Path(wend.__file__).parent
     here = {path.stem for path in root.iterdir() if path.suffix == ".py" or path.is_dir()}
-    names = {f"wend.{name}" for name in here - set(LAYERS) if not name.startswith("_")}
+    names = {f"wend.{name}" for name in here - MADE_WHEN_ASKED if not name.startswith("_")}
     found: dict[str, list[Entry]] = {}
     offered: dict[str, set[int]] = {}
     for name in sorted(names | set(TITLES)):

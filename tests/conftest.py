@@ -102,7 +102,8 @@ def no_trace_function_left():
 
 def engine_state():
     """Settings, this thread's mode, and who watches flushes; None before Wend is imported."""
-    core, config = (sys.modules.get(f"wend.{name}") for name in ("core._hot", "base.config"))
+    names = ("wend._engine.core._hot", "wend._engine.base.config")
+    core, config = map(sys.modules.get, names)
     if core is None or config is None:
         return None
     settings = {k: getattr(config.settings, k) for k in config.Settings.__slots__ if k[0] != "_"}

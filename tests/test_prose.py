@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "wend"
-PAGES: list[Path] = []
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")]
 SMALL = 1000  # words; smaller packages are counted together
 
 WORDS = {"what": "what", "it": "it|its|they|their|them", "one": "one|others?"}

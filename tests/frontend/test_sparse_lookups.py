@@ -198,7 +198,7 @@ def test_look_ups_are_run_by_groups_and_the_core_walks_no_single_ones(monkeypatc
             loss = sum(scores(wend, weight, words, cell) for words in lists)
             loss.backward()
             ran = [name for flush in last_step() for name, reason in flush.asked if not reason]
-            assert ran == ["groups of regions"]
+            assert ran == ["groups"]
             found = weight.grad.to_dense().numpy()
             weight.grad = None
             sum(scores(wend, weight, words, cell, False) for words in lists).backward()

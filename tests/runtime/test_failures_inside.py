@@ -126,7 +126,6 @@ runtime.numpy_executor.plan:ReferencePlan.prepare
 runtime.numpy_executor.runners:NodeRun.call
 runtime.flush:find_plan
 runtime.flush:note_flush
-runtime.flush:run_in_parts
 runtime.tiers:TieredPlan.compile
 runtime.compiled.plan:CompiledPlan.find
 runtime.compiled.plan:CompiledPlan.run
@@ -152,7 +151,7 @@ class Plant:
 
     def __init__(self, monkeypatch, place, number, behind):
         module, _, path = place.partition(":")
-        owner = importlib.import_module(f"wend.{module}")
+        owner = importlib.import_module(f"wend._engine.{module}")
         *outer, name = path.split(".")
         for part in outer:
             owner = getattr(owner, part)

@@ -1,11 +1,13 @@
 """Who runs a flush: the executors are asked in one order, and those that decline say why."""
 
 import numpy as np
+import pytest
 
 import wend as torch
 from tries import own_trie
 from wend._engine.base import config
 from wend._engine.runtime import flush
+from wend._engine.runtime.executors import Executor, FlushRun
 from wend._engine.runtime.flush_log import last_step
 
 
@@ -18,14 +20,42 @@ def step(x):
     return (torch.tanh(x * 2) + 1).sum().item()
 
 
-def test_executors_are_asked_in_this_order():
-    names = [executor.name for executor in flush.EXECUTORS]
-    assert names == ["ready plan", "groups of regions", "two parts", "plan", "levels"]
+def test_four_executors_each_with_a_name_and_a_purpose():
+    assert len({executor.name for executor in flush.EXECUTORS}) == 4
     assert all(executor.purpose for executor in flush.EXECUTORS)
 
 
-def test_the_last_executor_takes_whatever_the_others_decline():
-    assert flush.EXECUTORS[-1].why_not(None, []) == ""
+def test_a_flush_is_computed_by_whoever_is_asked_first(monkeypatch):
+    """The order of the list is the order of asking: reversed, NumPy computes a known path."""
+    x = torch.tensor(np.arange(5.0))
+    with own_trie(), config.override(compile=True, wait=True):
+        expected = [step(x) for _ in range(3)]
+        monkeypatch.setattr(flush, "EXECUTORS", flush.EXECUTORS[::-1])
+        y = torch.tanh(x * 2)
+        assert [step(x), (y + 1).sum().item()] == pytest.approx([expected[0]] * 2)
+        assert asked() == {"NumPy": ""}
+
+
+def test_an_executor_put_first_computes_and_is_in_the_report(monkeypatch):
+    """A fifth executor is an entry of the list, and needs nothing else."""
+    ran = []
+
+    def run(a_run):
+        ran.append(len(a_run.live))
+        return flush.REFERENCE.run(a_run)
+
+    mine = Executor("mine", "a test", lambda a_run: "" if a_run.job.args else "no numbers", run)
+    monkeypatch.setattr(flush, "EXECUTORS", (mine, *flush.EXECUTORS))
+    with own_trie():
+        x = torch.tensor(np.arange(5.0))
+        assert (x * 2).tolist() == [0, 2, 4, 6, 8]
+        assert asked() == {"mine": ""} and ran == [1]
+        torch.tanh(x).tolist()
+        assert asked()["mine"] == "no numbers" and ran == [1]
+
+
+def test_the_last_executor_takes_every_flush():
+    assert flush.EXECUTORS[-1].why_not(FlushRun(None, [])) == ""
 
 
 def test_a_new_path_says_who_declined_and_why():
@@ -33,13 +63,30 @@ def test_a_new_path_says_who_declined_and_why():
         step(torch.tensor(np.arange(5.0)))
         assert asked() == {
             "ready plan": "its path is new",
-            "groups of regions": "its path is on the trie, and may come back",
-            "two parts": "it has no few ops that keep the others from groups",
-            "plan": "",
+            "groups": "its path is on the trie, and may come back",
+            "machine code": "visit 1, compiled from visit 3 on",
+            "NumPy": "",
         }
         text = str(torch.debug.explain())
     assert "declined: ready plan: its path is new\n" in text
-    assert "declined: plan" not in text
+    assert "declined: NumPy" not in text
+
+
+def test_values_wanted_for_the_first_time_of_a_known_path_take_its_ready_plan():
+    """A plan computes more than is wanted now; later flushes take the launcher's shortcut."""
+    with own_trie(), config.override(compile=True, wait=True):
+        x = torch.tensor(np.arange(5.0))
+        for _ in range(3):
+            y = x * 2
+            (y + 1).sum().item()
+            del y
+        kept = x * 2
+        (kept + 1).sum().item()
+        del kept
+        ((x * 2) + 1).sum().item()
+        assert asked() == {"ready plan": ""}
+        ((x * 2) + 1).sum().item()
+        assert asked() == {"ready plan": ""}
 
 
 def test_a_ready_plan_asks_nobody_else():
@@ -57,8 +104,8 @@ def test_groups_run_what_does_not_come_back():
         for _ in range(3):
             total = sum((torch.tanh(row * 2) for row in x), torch.zeros(3, dtype=torch.float64))
             total.sum().item()
-        assert asked() == {"ready plan": "it is off the trie", "groups of regions": ""}
+        assert asked() == {"ready plan": "it is off the trie", "groups": ""}
     with own_trie(sealed=True), torch.autobatch(False):
         step(torch.tensor(np.arange(7.0)))
-        assert asked()["groups of regions"] == "work is not batched under these settings"
-        assert asked()["plan"] == ""
+        assert asked()["groups"] == "work is not batched under these settings"
+        assert asked()["NumPy"] == ""

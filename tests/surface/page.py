@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import textwrap
 import warnings
 from collections import Counter
 from functools import cache
@@ -20,10 +21,10 @@ HEAD = """# PyTorch's names, one by one
 
 <!-- Made by `python tests/surface/page.py`; a test compares the page with PyTorch's tables. -->
 
-PyTorch {version} says itself which names it has and how each is called: in the stub files of its
-binary, the schemas of its operators, `inspect.signature` and docstrings. A name is *there* if
-each of those call forms binds on Wend: parameter names, order, defaults, keywords, overloads.
-Each method of a class counts. The other names stand below, with the reason.
+The names and call forms of PyTorch {version} come from PyTorch itself: from the stub files of the
+binary, the schemas of operators, `inspect.signature` and docstrings. A name is *there* if each of
+those call forms binds on Wend: parameter names, order, defaults, keywords, overloads. Each method
+of a class counts. All remaining names stand below, with the reason.
 
 | namespace | names | there | differ on purpose | out of scope | to do |
 |---|---|---|---|---|---|
@@ -121,7 +122,7 @@ def page() -> str:
     lines += ["", "## Call forms that differ on purpose", "", "| name | reason |", "|---|---|"]
     differing = {v.name for v in found.verdicts if found.state_of(v) == "on purpose"}
     lines += [f"| `{n}` | {ON_PURPOSE[n].reason} |" for n in sorted(differing)]
-    lines += ["", "## Names to come", "", "Classes stand for their methods.", ""]
+    lines += ["", "## Names to come", "", "A class in these lists stands for its methods.", ""]
     for space, names in found.unbound().items():
         lines += [f"**{space}**: {', '.join(names)}", ""]
     absent = [p for p in found.absent_modules if not out_of_scope(p)]
@@ -129,11 +130,13 @@ def page() -> str:
     lines += [
         "## Modules",
         "",
-        f"PyTorch has {found.modules} public modules. {there} of them can be imported, and "
-        f"{len(absent)} are to come; the others are out of scope. An import of an absent module "
-        "raises, and says its full name.",
+        f"PyTorch has {found.modules} public modules. {there} modules can be imported, and "
+        f"{len(absent)} are to come; all remaining modules are out of scope. An import of an "
+        "absent module raises an error with the full name.",
         "",
-        ", ".join(absent),
+        "```text",
+        *textwrap.wrap(" ".join(absent), 100, break_on_hyphens=False),
+        "```",
     ]
     return "\n".join(lines) + "\n"
 

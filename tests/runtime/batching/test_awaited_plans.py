@@ -13,7 +13,7 @@ from wend._engine.runtime.batching.executor import LONG
 from wend._engine.runtime.flush_log import last_step
 
 WIDTH, STEPS = 6, LONG // 3 + 10
-GROUPS, PLAN = "groups of regions", "plan"
+GROUPS, PLAN = "groups", "NumPy"
 
 
 @pytest.fixture(autouse=True)

@@ -58,7 +58,7 @@ def runs(function, numbers, visits, backward=False):
 def test_a_data_set_that_comes_back_is_run_by_groups(numbers):
     found, _, ran = runs(calls, numbers, visits=4)
     np.testing.assert_allclose(found, by_hand(*numbers))
-    assert ran == ["groups of regions"]
+    assert ran == ["groups"]
 
 
 def test_gradients_are_those_of_the_first_visit(numbers):
@@ -73,7 +73,7 @@ def test_a_chain_that_comes_back_is_planned(numbers, monkeypatch):
     found, _, ran = runs(chain, numbers, visits=2)
     first, _, _ = runs(chain, numbers, visits=1)
     np.testing.assert_allclose(found, first)
-    assert ran == ["plan"]
+    assert ran == ["NumPy"]
 
 
 def test_a_path_keeps_how_large_its_groups_were(numbers):

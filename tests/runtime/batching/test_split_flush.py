@@ -52,6 +52,11 @@ def overwritten(data, sums):
     data.mul_(3)  # what has read it must not see that
 
 
+def overwritten_first(data, sums):
+    """An update in place that the first part makes; nothing of the rest reads the old value."""
+    sums[0].new_zeros(1).add_(1)
+
+
 CHANGES = [unchanged, overwritten]
 
 
@@ -132,6 +137,35 @@ def test_what_regions_could_not_run_is_told_by_the_flush_that_it_concerns(
             fresh_model(lengths_of(1), unchanged)
         assert True in outcomes, "it must have been run in two parts"
         assert planted_failure.count() == 1
+
+
+@pytest.mark.parametrize("place", ["the split", "the first part", "the rest"])
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_failure_in_a_part_changes_no_result(place, behind, planted_failure, monkeypatch):
+    """The first part may have overwritten its inputs when something fails."""
+    words = lengths_of(1)
+    with own_trie(), torch.autobatch(False):
+        expected = fresh_model(words, overwritten_first)
+    owner, name = {
+        "the split": (flush, "run_in_parts"),
+        "the first part": (split_flush, "run_grouped"),
+        "the rest": (split_flush.executor, "run_regions"),
+    }[place]
+    real, calls = getattr(owner, name), []
+
+    def planted(batch, live, *more):
+        calls.append(1)
+        if not behind:
+            raise ArithmeticError("planted")
+        real(batch, live, *more)
+        raise ArithmeticError("planted behind")
+
+    monkeypatch.setattr(owner, name, planted)
+    with own_trie(), pytest.warns(RuntimeWarning, match="planted"):
+        found = fresh_model(words, overwritten_first)
+    assert calls and planted_failure.count() > 0
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 def test_updates_by_hand_stay_a_part_of_their_own_when_the_data_comes_back(outcomes):

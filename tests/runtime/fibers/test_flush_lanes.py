@@ -14,7 +14,7 @@ from wend._engine.base import config, random_state
 from wend._engine.core.step_log import BackwardRow
 from wend._engine.runtime import flush_log
 from wend._engine.runtime.fibers import _lanes_select, fibers, flush_lanes, lanes
-from wend._engine.runtime.fibers.flush_lanes import LANE_EXECUTORS, LONE, MERGED, OWN_PLAN, TOGETHER
+from wend._engine.runtime.fibers.flush_lanes import LONE, MERGED, OWN_PLAN, TOGETHER
 
 native = _lanes_select.select()
 
@@ -48,15 +48,9 @@ def weight(width: int = 4) -> torch.Tensor:
     return torch.tensor(np.eye(width) * 0.5).requires_grad_()
 
 
-def test_executors_of_lanes_are_asked_in_this_order() -> None:
-    names = [executor.name for executor in LANE_EXECUTORS]
-    assert names == ["a ready plan", "one run", "own plans", "one flush off the trie"]
-    assert all(executor.purpose for executor in LANE_EXECUTORS)
-
-
 def test_lanes_of_one_structure_are_one_run() -> None:
     w = weight()
-    assert ran(lambda x: (x @ w).sum().item(), rows(5)) == {(TOGETHER.name, 5, "")}
+    assert ran(lambda x: (x @ w).sum().item(), rows(5)) == {(TOGETHER, 5, "")}
     text = str(torch.debug.explain())
     assert "path: lanes of 5 fibers\n  run by: executors of lanes\n  5 by one run\n" in text
 
@@ -64,7 +58,7 @@ def test_lanes_of_one_structure_are_one_run() -> None:
 def test_a_new_path_is_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes, "PASSED", 8)
     w = weight()
-    assert ran(lambda x: (x @ w).sum().item(), rows(5)) == {(MERGED.name, 5, native.SELDOM)}
+    assert ran(lambda x: (x @ w).sum().item(), rows(5)) == {(MERGED, 5, native.SELDOM)}
     text = str(torch.debug.explain())
     assert f"5 by one flush off the trie: not as one, because {native.SELDOM}\n" in text
 
@@ -79,7 +73,7 @@ def test_a_path_of_its_own_without_a_backward_pass_has_its_plan() -> None:
     given = [*rows(3), torch.cat(rows(2))]
     with config.override(compile=True, wait=True):
         found = ran(fn, given, rounds=4)
-    assert found == {(TOGETHER.name, 3, ""), (LONE.name, 1, flush_lanes.ALONE)}
+    assert found == {(TOGETHER, 3, ""), (LONE, 1, flush_lanes.ALONE)}
 
 
 @pytest.mark.parametrize(
@@ -103,7 +97,7 @@ def test_hooks_keep_lanes_apart() -> None:
         y.register_hook(lambda g: g)
         return y.sum().item()
 
-    assert ran(hooked, rows(3)) == {(OWN_PLAN.name, 3, native.HOOKED)}
+    assert ran(hooked, rows(3)) == {(OWN_PLAN, 3, native.HOOKED)}
 
     def retaining(x: torch.Tensor) -> float:
         y = x @ w
@@ -117,7 +111,7 @@ def test_a_kernel_that_declines_is_told(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(native, "run_lanes", lambda *given: None)
     w = weight()
     found = ran(lambda x: (x @ w).sum().item(), rows(3))
-    assert found == {(MERGED.name, 3, flush_lanes.DECLINED)}
+    assert found == {(MERGED, 3, flush_lanes.DECLINED)}
 
 
 def test_a_failure_is_told(monkeypatch: pytest.MonkeyPatch, planted_failure: Any) -> None:
@@ -128,4 +122,4 @@ def test_a_failure_is_told(monkeypatch: pytest.MonkeyPatch, planted_failure: Any
     w = weight()
     with pytest.warns(RuntimeWarning, match="broken"):
         found = ran(lambda x: (x @ w).sum().item(), rows(3))
-    assert found == {(MERGED.name, 3, flush_lanes.FAILED)}
+    assert found == {(MERGED, 3, flush_lanes.FAILED)}

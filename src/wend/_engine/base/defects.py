@@ -66,7 +66,8 @@ class Defect:
 _NEVER_BY_RULE = (DefectError, CompileError, SymbolicError)
 _lock = threading.Lock()
 _kinds: dict[tuple[str, str, str], Defect] = {}
-_untold: list[Defect] = []
+#: Defects that were noted, and not told yet.
+UNTOLD: list[Defect] = []
 _count = 0
 
 
@@ -101,14 +102,14 @@ def note(
             found.times += 1
             found.repaired = found.repaired and repaired
             if config.settings.strict:
-                _untold.append(found)
+                UNTOLD.append(found)
             return found
         # The traceback would keep the frames of this flush, and all arrays of these frames.
         found = Defect(text, where, place, repaired, fault=_bare(fault))
         if len(_kinds) < MOST_KINDS:
             _kinds[text, where, place] = found
-        if len(_untold) < MOST_KINDS:
-            _untold.append(found)
+        if len(UNTOLD) < MOST_KINDS:
+            UNTOLD.append(found)
     _log(found, fault)
     return found
 
@@ -169,11 +170,11 @@ def tell(stacklevel: int = 2) -> None:
 
     Raises DefectError under WEND_STRICT=1 or WEND_VERIFY=1.
     """
-    if not _untold:
+    if not UNTOLD:
         return
     with _lock:
-        found = list(_untold)
-        _untold.clear()
+        found = list(UNTOLD)
+        UNTOLD.clear()
     if config.settings.strict or config.settings.verify:
         raise DefectError("\n".join(dict.fromkeys(map(str, found)))) from found[0].fault
     for defect in found:
@@ -209,4 +210,4 @@ def reset() -> None:
     with _lock:
         _count = 0
         _kinds.clear()
-        _untold.clear()
+        UNTOLD.clear()

@@ -1,6 +1,7 @@
-"""The protocols of executors and plans: an executor makes plans of paths, and plans are run.
+"""The protocols of planners and plans: a planner makes plans of paths, and plans are run.
 
-The NumPy executor in `numpy_executor` is the reference; compiled plans follow the same protocol.
+The NumPy executor in `numpy_executor` is the reference; plans of machine code follow the same
+protocol.
 """
 
 from __future__ import annotations
@@ -27,11 +28,17 @@ class Plan(Protocol):
     def run(self, batch: FlushJob) -> None:
         """Set the buffers of the wanted values of this visit; mark failures, and raise nothing."""
 
+    def run_compiled(self, batch: FlushJob) -> str:
+        """Compute by machine code; return why that could not be, or ""."""
+
+    def run_reference(self, batch: FlushJob) -> None:
+        """Compute by the rules of the ops."""
+
     def shed(self) -> None:
         """Drop all parts that can be made again when the path comes back."""
 
 
-class Executor(Protocol):
+class Planner(Protocol):
     """Makes plans."""
 
     def plan(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> Plan:

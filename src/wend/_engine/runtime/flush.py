@@ -2,173 +2,148 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
-from wend._engine.base import config, defects
+from wend._engine.base import config
 from wend._engine.base.collecting import CollectionPaused
-from wend._engine.base.interrupts import is_interrupt
+from wend._engine.base.defects import UNTOLD
 from wend._engine.core import _hot
 from wend._engine.core._hot import FlushJob, State
-from wend._engine.core.graph import PathGraph, forget, path_at
-from wend._engine.core.provenance import last_site
-from wend._engine.runtime.backend import MAX_KEYS, MAX_PLANS, Executor, Plan
+from wend._engine.core.graph import PENDING, PathGraph, forget, path_at
+from wend._engine.runtime import tiers
+from wend._engine.runtime.backend import MAX_KEYS, MAX_PLANS, Plan, Planner
+from wend._engine.runtime.batching import executor
 from wend._engine.runtime.batching.executor import await_code, run_regions
 from wend._engine.runtime.batching.levels import GroupedPlan
 from wend._engine.runtime.batching.report import next_record
-from wend._engine.runtime.batching.split_flush import run_in_parts
+from wend._engine.runtime.batching.split_flush import is_chosen, run_in_parts
+from wend._engine.runtime.executors import Executor, FlushRun, compute
 from wend._engine.runtime.flush_log import note_flush, note_grouped
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
-from wend._engine.runtime.repair import is_done, is_told, run_instead, run_plainly, tell
-from wend._engine.runtime.tiers import TieredExecutor
+from wend._engine.runtime.repair import tell
+from wend._engine.runtime.tiers import TieredPlanner
 from wend._engine.runtime.verify.flushes import install
 
-EXECUTOR: Executor = TieredExecutor()
+PLANNER: Planner = TieredPlanner()
 COUNTS = {"plans": 0, "hits": 0}
 
 
-class FlushExecutor(NamedTuple):
-    """A way to run a flush.
-
-    name: the executor's name in reports
-    purpose: the kind of flush that the executor is for
-    why_not: returns why this executor declines a flush, or ""; cheap, and without an effect
-    run: computes the live values; returns why this executor could not after all, or ""
-    """
-
-    name: str
-    purpose: str
-    why_not: Callable[[FlushJob, list[int]], str]
-    run: Callable[[FlushJob, list[int]], str]
+# -- ready plan ---------------------------------------------------------------------------------
 
 
-def not_ready(job: FlushJob, live: list[int]) -> str:
-    """Return why the launcher has not run a flush by itself: see `native._launch.execute`."""
-    if job.state is None:
+def not_ready(run: FlushRun) -> str:
+    """Return why no plan runs at once, without further questions, or ""."""
+    state = run.job.state
+    if state is None:
         return "it is off the trie"
-    if job.state.passed == 0:
+    if state.passed == 0:
         return "its path is new"
-    if job.state.plans is None or tuple(live) not in job.state.plans:
+    run.plan = None if state.plans is None else known_plan(state.plans, run.live)
+    if run.plan is None:
         return "no plan is known for the values that are wanted"
-    return "its plan has no machine code for these sizes yet"
+    if run.plan.native_plan is None:
+        return "its plan has no machine code yet"
+    if config.settings.deterministic or config.settings.verify or run.faults:
+        return "machine code has failed, or the settings ask for more than machine code"
+    return ""
 
 
-def off_trie(job: FlushJob, live: list[int]) -> str:
-    """Return why no plan is kept for a flush, or ""."""
-    if job.state is None and config.settings.autobatch and not config.settings.deterministic:
+def run_ready(run: FlushRun) -> str:
+    """Launch the machine code of a plan that is bound to these sizes.
+
+    `native._launch.execute` has done the same for a plan that the exact set of wanted values leads
+    to, before anything here is called.
+    """
+    if launcher.run(run.plan.native_plan, run.job) != 1:
+        return "its plan has no machine code for these sizes yet"
+    note_flush(run.plan, run.job, False, run.asked)
+    return ""
+
+
+# -- groups -------------------------------------------------------------------------------------
+
+
+def why_not_grouped(run: FlushRun) -> str:
+    """Return why groups do not run a flush, or ""."""
+    return "" if is_chosen(run.job) else executor.why_not(run.job, run.live)
+
+
+def run_groups(run: FlushRun) -> str:
+    """Compute by groups of regions; where a few ops prevent that, those ops run first."""
+    begin = next_record()
+    job, live = run.job, run.live
+    reason = "a backward pass has chosen two parts" if is_chosen(job) else run_regions(job, live)
+    if reason:
+        try:
+            if run_in_parts(job, live):
+                return reason
+        except Exception:
+            run.written = True
+            raise
+    note_grouped(job, run.asked, (begin, next_record()))
+    return ""
+
+
+# -- plans --------------------------------------------------------------------------------------
+
+
+def off_trie(run: FlushRun) -> str:
+    """Return why a flush gets no machine code, or ""."""
+    if run.job.state is None and config.settings.autobatch and not config.settings.deterministic:
         return "it is off the trie: no plan would be found again"
-    return ""
+    return tiers.COMPILED.why_not(run)
 
 
-def found_out_by_running(job: FlushJob, live: list[int]) -> str:
-    """Return "": only `run` of this executor can tell, and gives the reason."""
-    return ""
+def run_compiled(run: FlushRun) -> str:
+    """Compute by the machine code of the path's plan, which is found or made here."""
+    take_plan(run)
+    return tiers.COMPILED.run(run)
 
 
-def run_planned(job: FlushJob, live: list[int]) -> str:
-    """Compute the live values of a flush by a plan for its path."""
-    made = COUNTS["plans"]
-    plan = find_plan(job, live)
-    at = next_record()
-    records = (at, at + 1) if isinstance(plan, GroupedPlan) else (0, 0)
-    asked = [*_asked(), (name_of_plan(plan), "")]
-    note_flush(plan, job, COUNTS["plans"] != made, asked, records)
-    try:
-        plan.run(job)
-        if job.state is not None:
-            await_code(plan, job)
-    finally:
-        if job.state is not None and job.state.passed == 0:
-            shed(plan, job)
-    return ""
+def run_reference(run: FlushRun) -> str:
+    """Compute by the rules of the ops: off the trie, equal ops of a depth together."""
+    take_plan(run)
+    return tiers.REFERENCE.run(run)
 
 
-def name_of_plan(plan: Plan) -> str:
-    """Return the name of the executor that a plan belongs to."""
-    return LEVELS.name if isinstance(plan, GroupedPlan) else PLANNED.name
-
-
-#: The launcher runs a ready plan by itself, and asks no other executor.
-READY = FlushExecutor(
+READY = Executor(
     "ready plan", "machine code of a path that has come back, bound to these sizes",
-    not_ready, not_ready,
+    not_ready, run_ready,
 )  # fmt: skip
-BATCHED = FlushExecutor(
-    "groups of regions", "ops of one structure run together, where paths do not come back",
-    found_out_by_running, lambda job, live: run_regions(job, live),
+GROUPED = Executor(
+    "groups", "ops of one structure run together, where paths do not come back",
+    why_not_grouped, run_groups,
 )  # fmt: skip
-SPLIT = FlushExecutor(
-    "two parts", "a few ops run first, and the others by groups of regions",
-    found_out_by_running, lambda job, live: run_in_parts(job, live),
-)  # fmt: skip
-PLANNED = FlushExecutor(
-    "plan", "a plan that hangs on the trie: by NumPy at first, then by machine code",
-    off_trie, run_planned,
-)  # fmt: skip
-LEVELS = FlushExecutor(
-    "levels", "single ops of one kind and depth run together",
-    found_out_by_running, run_planned,
-)  # fmt: skip
-#: All executors that may run a flush, in the order in which they are asked.
-EXECUTORS = (READY, BATCHED, SPLIT, PLANNED, LEVELS)
+COMPILED = tiers.COMPILED._replace(why_not=off_trie, run=run_compiled)
+REFERENCE = tiers.REFERENCE._replace(run=run_reference)
+#: All executors of flushes, in the order in which they are asked.
+EXECUTORS = (READY, GROUPED, COMPILED, REFERENCE)
 
 
 def execute(job: FlushJob, live: list[int]) -> None:
-    """Compute the live values of a flush for which the launcher knows no ready plan."""
-    outer = getattr(_flush, "asked", None)
-    _flush.asked = asked = [(READY.name, not_ready(job, live))]
-    begin = next_record()
+    """Compute the live values of a flush that the launcher has not run at once."""
+    run = FlushRun(job, live, None, plain_plan)
+    state = job.state
     try:
-        if ask(BATCHED, job, live):
-            note_grouped(job, asked, (begin, next_record()))
-        else:
-            run_instead(lambda: run_otherwise(job, live), job, live)
+        compute(EXECUTORS, run)
+        if run.plan is not None and state is not None and run.plan.native_plan is None:
+            await_code(run.plan, job)
     finally:
-        _flush.asked = outer
-        forget(job.states)
-    tell()
+        if run.plan is not None and state is not None and state.passed == 0:
+            shed(run.plan, job)
+        if PENDING:
+            forget(job.states)
+    if UNTOLD:
+        tell()
 
 
-#: `asked`: the executors that this thread's innermost flush has asked, each with its reason.
-_flush = threading.local()
-
-
-def _asked() -> list[tuple[str, str]]:
-    return getattr(_flush, "asked", None) or []
-
-
-def ask(executor: FlushExecutor, job: FlushJob, live: list[int]) -> bool:
-    """Let an executor run a flush; return False, and note the reason, if the executor declines."""
-    reason = executor.why_not(job, live) or executor.run(job, live)
-    _asked().append((executor.name, reason))
-    return not reason
-
-
-def run_otherwise(job: FlushJob, live: list[int]) -> None:
-    """Compute the live values of a flush by an executor behind the first two, or by rules alone."""
-    try:
-        begin = next_record()
-        for executor in EXECUTORS[2:]:
-            if ask(executor, job, live):
-                if executor is SPLIT:
-                    note_grouped(job, _asked(), (begin, next_record()))
-                return
-    except Exception as error:
-        if is_told(error) or is_interrupt(error):
-            raise
-        if is_done(job, live):
-            defects.note(error, site=last_site(job.states, job.sites))
-        else:
-            run_plainly(lambda: plain_plan(job, live), job, error)
-
-
-def plain_plan(batch: FlushJob, live: list[int]) -> ReferencePlan:
-    """Return a plan whose rules are run one by one, for where no other plan can be made."""
-    wanted = frozenset(live)
-    path = PathGraph(batch.states, batch.values, batch.args)
-    return ReferencePlan(path, wanted, roots_of(batch, wanted))
+def plain_plan(run: FlushRun) -> ReferencePlan:
+    """Return a plan whose rules are run singly, where all other plans fail."""
+    job, wanted = run.job, frozenset(run.live)
+    path = PathGraph(job.states, job.values, job.args)
+    return ReferencePlan(path, wanted, roots_of(job, wanted))
 
 
 def shed(plan: Plan, batch: FlushJob) -> None:
@@ -184,7 +159,42 @@ def shed(plan: Plan, batch: FlushJob) -> None:
             state.step.drop()
 
 
-def find_plan(batch: FlushJob, live: list[int]) -> Plan:
+def take_plan(run: FlushRun) -> None:
+    """Find or make the plan of a flush, unless the run has it, and note the flush with the plan.
+
+    A plan that could not be made before is not tried again: the same failure is raised.
+    """
+    if run.noted:
+        if run.plan is None:
+            raise run.faults[-1]
+        return
+    run.noted = True
+    made = COUNTS["plans"]
+    plan = run.plan if run.plan is not None else find_plan(run.job, run.live)
+    at = next_record()
+    records = (at, at + 1) if isinstance(plan, GroupedPlan) else (0, 0)
+    note_flush(plan, run.job, COUNTS["plans"] != made, run.asked, records)
+    run.plan = plan
+
+
+def known_plan(plans: dict[Any, Any], live: Iterable[int]) -> Plan | None:
+    """Return the plan of a path that computes at least the live values, or None."""
+    key = tuple(live)
+    found: Plan | None = plans.get(key)
+    if found is not None:
+        COUNTS["hits"] += 1
+        return found
+    wanted = frozenset(key)
+    for plan in plans.get("plans", ()):
+        if wanted <= plan.wanted:
+            # The launcher finds a ready plan by exactly the values that are wanted.
+            if len(plans) < MAX_KEYS:
+                plans[key] = plan
+            return plan  # type: ignore[no-any-return]
+    return None
+
+
+def find_plan(batch: FlushJob, live: Iterable[int]) -> Plan:
     """Return a plan for this path that computes at least these values."""
     state = batch.state
     if state is None:
@@ -197,19 +207,11 @@ def find_plan(batch: FlushJob, live: list[int]) -> Plan:
     plans = state.plans
     if plans is None:
         plans = state.plans = {}
-    key = tuple(live)
-    found: Plan | None = plans.get(key)
+    found = known_plan(plans, live)
     if found is not None:
-        COUNTS["hits"] += 1
         return found
     wanted = frozenset(live)
     kept: list[Plan] = plans.setdefault("plans", [])
-    for plan in kept:
-        if wanted <= plan.wanted:
-            # The launcher finds a ready plan by exactly the values that are wanted.
-            if len(plans) < MAX_KEYS:
-                plans[key] = plan
-            return plan
     if len(kept) >= MAX_PLANS:
         for plan in kept:
             wanted |= plan.wanted
@@ -218,7 +220,7 @@ def find_plan(batch: FlushJob, live: list[int]) -> Plan:
             del plans[old]
     plan = make_plan(path_of(batch), batch, wanted)
     kept.append(plan)
-    plans[key] = plan
+    plans[tuple(live)] = plan
     return plan
 
 
@@ -237,7 +239,7 @@ def make_plan(path: PathGraph, batch: FlushJob, wanted: frozenset[int]) -> Plan:
     """Return a plan that also saves the values for a later backward from the wanted values."""
     COUNTS["plans"] += 1
     with CollectionPaused():
-        return EXECUTOR.plan(path, wanted, roots_of(batch, wanted))
+        return PLANNER.plan(path, wanted, roots_of(batch, wanted))
 
 
 def roots_of(batch: FlushJob, wanted: frozenset[int]) -> frozenset[int]:
@@ -280,7 +282,7 @@ def walk(root: State) -> list[State]:
 
 
 def dismantle(state: State) -> None:
-    """Cut a subtree apart without recursing, so that the states are freed one by one."""
+    """Cut a subtree apart without recursing, so that the states are freed singly."""
     stack = [state]
     while stack:
         current = stack.pop()

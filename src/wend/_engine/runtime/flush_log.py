@@ -27,8 +27,8 @@ class Flush(NamedTuple):
 
 #: `Flush.asked` of a flush that the launcher runs by a ready plan.
 _READY = (("ready plan", ""),)
-# A flush's row has the fields of `Flush`. The launcher writes None for the number of ops, which
-# `last_step` fills in.
+# A flush's row has the fields of `Flush`. None for the number of ops is the plan's number,
+# which `last_step` fills in.
 
 
 def note_flush(
@@ -41,7 +41,7 @@ def note_flush(
     """Remember a flush of a plan; called before the flush counts as a pass of its states.
 
     planned: whether the plan was made for this flush
-    asked, records: see `Flush`
+    asked: grows while executors are asked     records: see `Flush`
     """
     state = batch.state
     parted = None
@@ -50,7 +50,8 @@ def note_flush(
         while parted.parent is not None and parted.parent.passed == 0 and parted.parent.parent:
             parted = parted.parent
     kept = None if state is None else plan  # off the trie, plans hold much and never come back
-    row = (kept, state, batch.sites, parted, planned, plan.n_ops, tuple(asked), (), records)
+    n_ops = plan.n_ops if kept is None else None
+    row = (kept, state, batch.sites, parted, planned, n_ops, asked, (), records)
     ROWS.append(row)
 
 
@@ -59,7 +60,7 @@ def note_grouped(
 ) -> None:
     """Remember a flush that ran by groups, without a plan.  records: see `Flush`"""
     n_ops = len(batch.states)
-    ROWS.append((None, None, batch.sites, None, False, n_ops, tuple(asked), (), records))
+    ROWS.append((None, None, batch.sites, None, False, n_ops, asked, (), records))
 
 
 def note_lanes(
@@ -102,7 +103,8 @@ def _last_rows() -> list[Flush | BackwardRow]:
 
 
 def _completed(row: tuple[Any, ...]) -> Flush:
-    plan, state, sites, parted, planned, n_ops, *asked = (*row, _READY) if len(row) == 6 else row
-    return Flush(
-        plan, state, sites, parted, planned, plan.n_ops if n_ops is None else n_ops, *asked
-    )
+    if len(row) == 6:
+        row = (*row, _READY)
+    plan, state, sites, parted, planned, n_ops, asked, *more = row
+    n_ops = plan.n_ops if n_ops is None else n_ops
+    return Flush(plan, state, sites, parted, planned, n_ops, tuple(asked), *more)

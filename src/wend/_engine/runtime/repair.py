@@ -13,25 +13,18 @@ from wend._engine.core.provenance import last_site
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan, undo
 
 
-def run_instead(run: Callable[[], object], batch: FlushJob, wanted: Iterable[int]) -> None:
-    """Call `run`, which computes the wanted values, perhaps after a faster way has failed.
+def note_faults(
+    faults: Iterable[BaseException], batch: FlushJob, error: BaseException | None
+) -> None:
+    """Note the failures of executors as defects, once another executor has computed the flush.
 
-    `batch.fault` is the failure of the faster way, or None.  The failure is the user's error only
-    if `run` meets an error of the user, too; else it is noted as a defect, unless a number of the
-    program is too wide for machine code.
+    A failure is no defect if the program has met an error of its own, and the failure is of that
+    kind; nor if a number of the program is too wide for machine code.
+
+    error: the error that the flush raises, or None
     """
-    fault, batch.fault = batch.fault, None
-    if fault is None:
-        run()
-        return
-    refused = False
-    try:
-        if not is_done(batch, wanted):
-            run()
-    except Exception as error:
-        refused = defects.by_rule(error)
-        raise
-    finally:
+    refused = error is not None and defects.by_rule(error)
+    for fault in faults:
         if not (refused and defects.by_rule(fault)) and not has_wide_number(fault, batch):
             defects.note(fault, site=last_site(batch.states, batch.sites))
 

@@ -16,7 +16,7 @@ from wend._engine.core.graph import Source
 from wend._engine.core.provenance import Site
 from wend._engine.runtime.flush_log import Flush
 from wend._engine.runtime.native.launcher import launcher
-from wend._engine.runtime.tiers import THIRD, TieredPlan
+from wend._engine.runtime.tiers import TieredPlan
 
 __all__ = ["FlushReport", "PassText", "StepReport", "passes_of", "report"]
 
@@ -197,15 +197,7 @@ def tier_of(plan: Any) -> str:
     if plan.compiled is not None:
         n = len(plan.compiled.bound)
         return f"machine code, bound to {counted(n, 'set')} of sizes"
-    if plan.fault is not None:
-        return f"reference: {plan.fault}"
-    if plan.hopeless:
-        return "reference: too many ops to plan"
-    if plan.compilation is not None and not plan.compilation.planned:
-        return "reference: being planned"
-    if plan.compilation is not None:
-        return f"reference: {len(plan.compilation.left)} kernels are being compiled"
-    return f"reference: visit {plan.visits}, compiled from visit {THIRD} on"
+    return f"reference: {plan.why_no_code()}"
 
 
 class Lines:

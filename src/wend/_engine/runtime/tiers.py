@@ -10,17 +10,17 @@ from typing import Any
 
 from wend._engine.base import config, defects
 from wend._engine.base.collecting import CollectionPaused
-from wend._engine.base.errors import CompileDeclined, DefectError
+from wend._engine.base.errors import CompileDeclined
 from wend._engine.base.forking import at_fork
 from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core._hot import FlushJob
 from wend._engine.core.graph import PathGraph
 from wend._engine.core.provenance import Site, last_site
 from wend._engine.runtime.compiled.malloc_trim import give_back
+from wend._engine.runtime.executors import Executor, FlushRun, always, compute
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 from wend._engine.runtime.numpy_executor.runners import ReadyRule
-from wend._engine.runtime.repair import run_instead
 from wend._engine.runtime.verify.plans import verify
 
 #: The visit, counted from 1, at which compilation begins: of a path, or of its structure. A path is
@@ -95,40 +95,45 @@ class TieredPlan:
 
     def run(self, batch: FlushJob) -> None:
         """Compute; on a failure, mark the values that failed and undo later rebindings."""
-        try:
-            if self.run_compiled(batch):
-                return
-        except DefectError:  # verification has found this plan wrong
-            raise
-        except Exception as fault:
-            # `batch.fault`: the reference computes the flush, and `run_instead` notes the defect.
-            batch.fault = fault
-        start = time.perf_counter()
-        run_instead(lambda: self.reference.run(batch), batch, self.wanted)
-        self.seconds = time.perf_counter() - start
-        self.spent += self.seconds
-        if _to_tell:  # now that nothing is half done, should warnings be errors here
-            warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
+        compute((COMPILED, REFERENCE), FlushRun(batch, list(self.wanted), self))
 
-    def run_compiled(self, batch: FlushJob) -> bool:
+    def run_compiled(self, batch: FlushJob) -> str:
         """Compute by machine code, which is planned and compiled here when due.
 
-        Returns False if the reference has to run: there is no machine code, or none for these
+        Returns why the reference has to run, or "": there is no machine code, or none for these
         sizes, or the machine code has failed and `batch.fault` says why.
         """
         compiled = self.compiled
-        if config.settings.deterministic:
-            # Fusion, and so the order of sums, depends on which other values are wanted.
-            return False
         if compiled is None and not self.hopeless and (self.is_due() or config.settings.wait):
             self.reference.restore(batch, short=False)
             self.advance()
             compiled = self.compiled
         if compiled is None:
-            return False
+            return self.why_no_code()
         if config.settings.verify:
             verify(compiled, batch)
-        return bool(compiled.run(batch))
+        return "" if compiled.run(batch) else "a kernel has failed, or takes no such sizes"
+
+    def run_reference(self, batch: FlushJob) -> None:
+        """Compute by the reference, and count the seconds."""
+        start = time.perf_counter()
+        self.reference.run(batch)
+        self.seconds = time.perf_counter() - start
+        self.spent += self.seconds
+        if _to_tell:  # now that nothing is half done, should warnings be errors here
+            warnings.warn(_to_tell.pop(), RuntimeWarning, stacklevel=2)
+
+    def why_no_code(self) -> str:
+        """Return why there is no machine code."""
+        if self.fault is not None:
+            return str(self.fault)
+        if self.hopeless:
+            return "too many ops to plan"
+        if self.compilation is None:
+            return f"visit {self.visits}, compiled from visit {THIRD} on"
+        if not self.compilation.planned:
+            return "being planned"
+        return f"{len(self.compilation.left)} kernels are being compiled"
 
     def begin(self, batch: FlushJob) -> None:
         """Begin planning in a first visit, of a path that is sure to come back."""
@@ -371,7 +376,28 @@ def ready_code(program: Any) -> Any:
 ReadyRule.maker = ready_code
 
 
-class TieredExecutor:
+def no_machine_code(run: FlushRun) -> str:
+    """Return why no plan is asked for machine code, or ""."""
+    if config.settings.deterministic:
+        # Fusion, and so the order of sums, depends on which other values are wanted.
+        return "the settings ask for results that do not depend on fusion"
+    return ""
+
+
+def run_reference(run: FlushRun) -> str:
+    """Compute a flush by the plan's reference; always returns ""."""
+    run.plan.run_reference(run.job)
+    return ""
+
+
+COMPILED = Executor(
+    "machine code", "a path that comes back: compiled for all sizes, bound to these",
+    no_machine_code, lambda run: run.plan.run_compiled(run.job),
+)  # fmt: skip
+REFERENCE = Executor("NumPy", "everything, by the rules of the ops", always, run_reference, True)
+
+
+class TieredPlanner:
     """Makes plans that become machine code when the path comes back."""
 
     def plan(self, path: PathGraph, wanted: frozenset[int], roots: frozenset[int]) -> Any:

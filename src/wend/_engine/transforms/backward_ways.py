@@ -7,7 +7,7 @@ part is taken by the first way that does not decline.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from wend._engine.base import config
 from wend._engine.core import _hot
@@ -15,9 +15,25 @@ from wend._engine.core._hot import Segment
 from wend._engine.core.primitive import ops
 from wend._engine.transforms.quick import pass_segment
 from wend._engine.transforms.reach import settle_ready
-from wend._engine.transforms.walk import Walk, walk_of_segment
+from wend._engine.transforms.walk import PassContext, Walk, walk_of_segment
 
 PENDING, SEGMENT = "pending ops", "segments"
+
+
+class Pass(PassContext, Protocol):
+    """The parts of `grad.BackwardPass` that the ways use; see there."""
+
+    walked: bool
+    asked: dict[tuple[str, str, str], int]
+
+    def start(self, walk: Walk | None, seeds: dict[int, Any]) -> None:
+        """All roots are known."""
+
+    def plain(self) -> bool:
+        """Whether the pass only gives all leaves their gradients."""
+
+    def take_off(self, part: SegmentPart) -> None:
+        """Take the first segment off the queue, if a way has not done so before."""
 
 
 class BackwardWay(NamedTuple):
@@ -33,7 +49,7 @@ class BackwardWay(NamedTuple):
     name: str
     part: str
     purpose: str
-    why_not: Callable[[Any, Any], str]
+    why_not: Callable[[Any, Any], str]  # (Pass, PendingPart or SegmentPart)
     run: Callable[[Any, Any], str]
 
 
@@ -58,7 +74,7 @@ class SegmentPart(NamedTuple):
 # -- pending ops --------------------------------------------------------------------------------
 
 
-def not_known(owner: Any, part: PendingPart) -> str:
+def not_known(owner: Pass, part: PendingPart) -> str:
     """Return why the core has not run this pass by itself: see `_hot.backward_known`."""
     reason = not_plain(owner, part)
     if reason:
@@ -72,7 +88,7 @@ def not_known(owner: Any, part: PendingPart) -> str:
     return "a leaf has hooks, or wants its gradient for the first time"
 
 
-def not_plain(owner: Any, part: PendingPart) -> str:
+def not_plain(owner: Pass, part: PendingPart) -> str:
     """Return why a pass does more than give all leaves gradients, or ""."""
     if owner.create:
         return "create_graph=True"
@@ -87,7 +103,7 @@ def not_plain(owner: Any, part: PendingPart) -> str:
     return ""
 
 
-def not_by_groups(owner: Any, part: PendingPart) -> str:
+def not_by_groups(owner: Pass, part: PendingPart) -> str:
     """Return why the ops are not run by groups together with their gradients, or ""."""
     if config.settings.nan_guard:
         return "the guard looks at what flushes compute"
@@ -98,7 +114,7 @@ def not_by_groups(owner: Any, part: PendingPart) -> str:
     return not_plain(owner, part)
 
 
-def run_by_groups(owner: Any, part: PendingPart) -> str:
+def run_by_groups(owner: Pass, part: PendingPart) -> str:
     """Compute the pending ops and their gradients, both by groups."""
     trace = owner.trace
     roots = {i: trace.values[i] for i in part.seeds}
@@ -117,7 +133,7 @@ def run_by_groups(owner: Any, part: PendingPart) -> str:
     return ""
 
 
-def run_as_step(owner: Any, part: PendingPart) -> str:
+def run_as_step(owner: Pass, part: PendingPart) -> str:
     """Walk the nodes of the pending trace; without hooks, all are recorded as a step."""
     walk = Walk(owner, part.anchor, None)
     owner.start(walk, part.seeds)
@@ -144,7 +160,7 @@ def ones_like(value: Any) -> Any:
 # -- earlier segments ---------------------------------------------------------------------------
 
 
-def not_by_launcher(owner: Any, part: SegmentPart) -> str:
+def not_by_launcher(owner: Pass, part: SegmentPart) -> str:
     """Return why the launcher is not asked to run a segment's known step, or ""."""
     if not owner.walked:
         return "nothing has been recorded in this pass yet"
@@ -155,22 +171,26 @@ def not_by_launcher(owner: Any, part: SegmentPart) -> str:
     return "the pass does more than give leaves their gradients, or is guarded"
 
 
-def run_by_launcher(owner: Any, part: SegmentPart) -> str:
-    """Let the launcher run known steps of segments, as many as there are."""
+def run_by_launcher(owner: Pass, part: SegmentPart) -> str:
+    """Let the launcher run known steps of segments, as many as there are in a row."""
+    first = owner.heap[0]
     done = _hot.slot("pass_segments")(
         owner.trace, owner.retain, owner.heap, owner.segments, owner.pending, owner.totals
     )
-    return "" if done else "no step is known for this segment and these gradients"
+    if done or owner.heap[0] != first:
+        return ""
+    return "no step is known for this segment and these gradients"
 
 
-def not_grouped(owner: Any, part: SegmentPart) -> str:
+def not_grouped(owner: Pass, part: SegmentPart) -> str:
     """Return why a segment has no groups or lanes to run its gradients by, or ""."""
     later = part.segment.structure.later
     return "the segment was not computed by groups" if later is None else ""
 
 
-def run_grouped(owner: Any, part: SegmentPart) -> str:
+def run_grouped(owner: Pass, part: SegmentPart) -> str:
     """Run the gradients of a segment by the groups, or lanes, that it was computed by."""
+    owner.take_off(part)
     if part.segment.structure.later.pass_on(owner, part.segment, part.seeds):
         return ""
     if owner.walked:
@@ -178,7 +198,7 @@ def run_grouped(owner: Any, part: SegmentPart) -> str:
     return "hooks or later gradients need the nodes of its ops"
 
 
-def not_one_step(owner: Any, part: SegmentPart) -> str:
+def not_one_step(owner: Pass, part: SegmentPart) -> str:
     """Return why a segment's backward pass cannot be recorded as a step, or ""."""
     if part.segment.hooks:
         return "a node of the segment has hooks"
@@ -189,8 +209,9 @@ def not_one_step(owner: Any, part: SegmentPart) -> str:
     return "" if owner.useful is None else "only chosen inputs get gradients"
 
 
-def run_one_step(owner: Any, part: SegmentPart) -> str:
+def run_one_step(owner: Pass, part: SegmentPart) -> str:
     """Record the backward pass of a segment as a step, keyed by the segment's structure."""
+    owner.take_off(part)
     segment = part.segment
     inputs, totals = segment.inputs, owner.totals
     owner.walked = True
@@ -208,22 +229,27 @@ def run_one_step(owner: Any, part: SegmentPart) -> str:
     return ""
 
 
-def run_nodes(owner: Any, part: SegmentPart) -> str:
+def run_nodes(owner: Pass, part: SegmentPart) -> str:
     """Walk the nodes of a segment."""
+    owner.take_off(part)
     owner.walked = True
     walk_of_segment(owner, part.segment).run(part.seeds)
     return ""
 
 
-def always(owner: Any, part: Any) -> str:
+def always(owner: Pass, part: PendingPart | SegmentPart) -> str:
     """Return "": this way takes every part."""
     return ""
 
 
-#: The core runs a known pass by itself, and asks no other way.
+def run_by_core(owner: Pass, part: PendingPart) -> str:
+    """Raise: the core has run a known pass before any way is asked (`_hot.backward_known`)."""
+    raise AssertionError("a known backward pass has come to the ways")
+
+
 KNOWN_STEP = BackwardWay(
     "known step", PENDING, "the path has run the whole pass as one step before",
-    not_known, not_known,
+    not_known, run_by_core,
 )  # fmt: skip
 GROUPS = BackwardWay(
     "groups", PENDING, "structure that does not repeat: forward and backward at once, by groups",
@@ -245,12 +271,9 @@ NODES = BackwardWay("node by node", SEGMENT, "hooks, chosen inputs, anomaly mode
                     always, run_nodes)  # fmt: skip
 #: All ways, in the order of asking; the first way that does not decline takes a part.
 BACKWARD = (KNOWN_STEP, GROUPS, STEP, LAUNCHER, DEFERRED, ONE_STEP, NODES)
-#: The ways that take pending ops, and those that take one segment at a time: `LAUNCHER` takes many.
-OF_PENDING = tuple(way for way in BACKWARD if way.part == PENDING)
-OF_SEGMENT = tuple(way for way in BACKWARD if way.part == SEGMENT and way is not LAUNCHER)
 
 
-def ask(way: BackwardWay, owner: Any, part: Any) -> bool:
+def ask(way: BackwardWay, owner: Pass, part: PendingPart | SegmentPart) -> bool:
     """Let a way take a part; return False, and note the reason, if the way declines."""
     reason = way.why_not(owner, part) or way.run(owner, part)
     row = way.part, way.name, reason
@@ -258,9 +281,12 @@ def ask(way: BackwardWay, owner: Any, part: Any) -> bool:
     return not reason
 
 
-def take(ways: tuple[BackwardWay, ...], owner: Any, part: Any) -> None:
-    """Let the first of these ways that does not decline take a part."""
-    for way in ways:
-        if ask(way, owner, part):
+def take(kind: str, owner: Pass, part: PendingPart | SegmentPart) -> None:
+    """Let the first way for a kind of part (PENDING or SEGMENT) that does not decline take a part.
+
+    `LAUNCHER` takes further segments of the queue, too.
+    """
+    for way in BACKWARD:
+        if way.part == kind and ask(way, owner, part):
             return
     raise AssertionError(f"no way takes {part}")

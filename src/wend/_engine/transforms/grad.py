@@ -23,12 +23,10 @@ from wend._engine.core.provenance import current_site, one_site
 from wend._engine.core.step_log import ROWS, BackwardRow
 from wend._engine.core.whole import Headroom, cuts_short
 from wend._engine.transforms.backward_ways import (
-    LAUNCHER,
-    OF_PENDING,
-    OF_SEGMENT,
+    PENDING,
+    SEGMENT,
     PendingPart,
     SegmentPart,
-    ask,
     ones_like,
     take,
 )
@@ -166,11 +164,7 @@ class BackwardPass:
             part = SegmentPart(self.segments[first], self.pending[first])
             if self.walked and part.segment.structure.later is None:
                 _hot.flush(self.trace)
-            if ask(LAUNCHER, self, part):
-                break
-            key = heapq.heappop(self.heap)
-            part = SegmentPart(self.segments.pop(key), self.pending.pop(key))
-            take(OF_SEGMENT, self, part)
+            take(SEGMENT, self, part)
         if self.ledger is not None:
             for leaf, g in self.ledger.close():
                 have = self.totals.setdefault(id(leaf), [leaf, None])
@@ -179,6 +173,13 @@ class BackwardPass:
             self.settle(key)
         for call in self.at_end:
             call()
+
+    def take_off(self, part: SegmentPart) -> None:
+        """Take the first segment off the queue, if a way has not done so before."""
+        key = -part.segment.serial
+        if self.segments.pop(key, None) is not None:
+            heapq.heappop(self.heap)
+            del self.pending[key]
 
     def plain(self) -> bool:
         """Whether the pass only gives all leaves their gradients, and need not be recorded."""
@@ -299,7 +300,7 @@ def run_backward(
                 _hot.flush(trace)
             seeds, anchor = _seeds(owner, roots, gradients)
             if seeds:
-                take(OF_PENDING, owner, PendingPart(seeds, anchor))
+                take(PENDING, owner, PendingPart(seeds, anchor))
             else:
                 owner.start(None, {})
             owner.run()

@@ -329,6 +329,8 @@ def allowed() -> bool:
 
 def why_not(batch: FlushJob, live: list[int]) -> str:
     """Return why a flush must not run by groups; "" if the flush may."""
+    if _ASKED.get(id(batch.values), (0, None))[0] == len(batch.values):
+        return ""  # a backward pass has begun with these groups
     if not allowed():
         return "work is not batched under these settings"
     if not suits_groups(batch.state, batch.states) and not awaits_code(batch, live):
@@ -352,10 +354,10 @@ def awaits_code(batch: FlushJob, live: list[int], goes_on: bool = True) -> bool:
 
 
 def run_regions(batch: FlushJob, live: list[int], whole_state: Any = None) -> str:
-    """Compute the live values of a flush by groups.
+    """Compute the live values of a flush that `why_not` lets groups run.
 
-    Returns why another executor has to run the flush, or "".  If groups have failed, the error is
-    in `batch.fault`: the error of an op does not name the op's line yet.
+    Returns why another executor has to run the flush, or "".  Raises the failure of groups: the
+    error of an op does not name the op's line yet.
 
     whole_state: the end of the path of the whole flush, if the batch is a part of it
     """
@@ -364,9 +366,6 @@ def run_regions(batch: FlushJob, live: list[int], whole_state: Any = None) -> st
     n, asked = _ASKED.pop(id(values), (0, None))
     if n != len(values):
         asked = None
-    reason = "" if asked is not None else why_not(batch, live)
-    if reason:
-        return reason
     open_roots = open_among(values, live)
     if asked is None and open_roots and (batch.extra is not None or retaining()):
         return "a later backward pass needs to know of single nodes"
@@ -404,15 +403,13 @@ def run_regions(batch: FlushJob, live: list[int], whole_state: Any = None) -> st
                 found.append([(values[i], g) for i, g in gradients])
             return ""
         except Unsuited as unsuited:
-            # `Unsuited` is a decision; anything else is `batch.fault`, noted by `run_instead`.
+            # `Unsuited` is a decision, no failure: another executor runs the flush.
             return str(unsuited)
         except Exception as fault:
-            if is_interrupt(fault):
-                raise
-            whole.fault = fault
-            for i in live:  # the next executor also computes values for a backward pass
-                values[i].buffer = values[i].segment = None
-            return f"it failed: {type(fault).__name__}"
+            if not is_interrupt(fault):
+                for i in live:  # the next executor also computes values for a backward pass
+                    values[i].buffer = values[i].segment = None
+            raise
 
 
 def follow_settings() -> None:

@@ -17,7 +17,7 @@ from wend._engine.core.graph import PathGraph
 from wend._engine.runtime.batching import _grouper_select, executor
 from wend._engine.runtime.batching.levels import GroupedPlan
 from wend._engine.runtime.batching.signatures import code
-from wend._engine.runtime.repair import run_instead
+from wend._engine.runtime.executors import Executor, FlushRun, always, compute
 from wend._engine.transforms.hooks import retaining
 
 _grouper: Any = _grouper_select.select()
@@ -115,6 +115,12 @@ def read_by(states: list[Any]) -> set[int]:
     return found
 
 
+def is_chosen(batch: FlushJob) -> bool:
+    """Whether a backward pass has chosen the first part of this flush."""
+    asked = _asked
+    return asked is not None and asked[0] is batch.states and asked[1] == len(batch.states)
+
+
 def run_in_parts(batch: FlushJob, live: list[int]) -> str:
     """Compute the live values of a flush in two parts; return why there is no split, or ""."""
     global _asked
@@ -162,8 +168,18 @@ def run_in_parts(batch: FlushJob, live: list[int]) -> str:
             values[i].error = failed[0]
     elif later:
         second = FlushJob(rest, values, args, None, sites[1], serial, [], None)
-        if executor.run_regions(second, later, batch.state):
-            run_instead(lambda: run_grouped(second, later), second, later)
+        whole_state = batch.state
+        compute(
+            (
+                Executor(
+                    "groups of regions", "the rest of the flush",
+                    lambda run: executor.why_not(second, later),
+                    lambda run: executor.run_regions(second, later, whole_state),
+                ),
+                OP_BY_OP,
+            ),
+            FlushRun(second, later),
+        )  # fmt: skip
     return ""
 
 
@@ -189,6 +205,16 @@ def backward_at_once(trace: Any, seeds: dict[int, Any]) -> list[tuple[Any, Any]]
     if awaited is not None:
         awaited.end_visit(found is not None or splits, time.perf_counter() - start)
     return found
+
+
+def run_op_by_op(run: FlushRun) -> str:
+    """Compute the live values of a part by groups of ops, or op by op; always returns ""."""
+    run_grouped(run.job, run.live)
+    return ""
+
+
+#: Takes each part that regions leave.
+OP_BY_OP = Executor("levels", "single ops of one kind and depth", always, run_op_by_op, True)
 
 
 def run_grouped(batch: FlushJob, live: list[int]) -> None:

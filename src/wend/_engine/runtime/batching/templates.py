@@ -24,7 +24,7 @@ from wend._engine.ops.creation import Arange
 from wend._engine.runtime.batching.calls import run_at_once
 from wend._engine.runtime.batching.flat_rows import KEPT, Kept, flat_type, flattened
 from wend._engine.runtime.batching.signatures import GRAD, PARAMETER, ops_of, role_of
-from wend._engine.runtime.tiers import TieredExecutor
+from wend._engine.runtime.tiers import TieredPlanner
 from wend._engine.transforms.batch import batch_graph
 from wend._engine.transforms.rows import with_rows
 from wend._engine.transforms.whole import gradient_graph, read_later
@@ -64,7 +64,7 @@ class TemplateFunction:
         own.asked, own.same = path.asked, path.same
         settle(own)
         own.leaves = [(i, 0) for i in range(n)]
-        self.plan = TieredExecutor().plan(own, frozenset(names.values()), _NONE)
+        self.plan = TieredPlanner().plan(own, frozenset(names.values()), _NONE)
 
     def made_types(self, types: list[Any], numbers: list[Any]) -> list[Any]:
         """Return the types of the values that the plan makes."""

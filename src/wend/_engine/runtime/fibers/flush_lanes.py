@@ -1,12 +1,12 @@
 """Computes the pending ops of several fibers: lanes of equal structure together, the rest alone.
 
-The executors of lanes are listed in `LANE_EXECUTORS`.  The log of flushes gets each executor that
-ran lanes, the number of lanes, and the reason if these lanes were not run together.
+The log of flushes gets the ways in which lanes were run, each with the number of lanes. For lanes
+that were not run together, the log gets the reason.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -28,29 +28,11 @@ from wend._engine.transforms.hooks import retaining
 _lanes: Any = _lanes_select.select()
 
 
-class LaneExecutor(NamedTuple):
-    """A way to run lanes whose fibers wait for the same flush.
-
-    name: the executor's name in reports
-    purpose: the kind of lanes that the executor is for
-    """
-
-    name: str
-    purpose: str
-
-
-LONE = LaneExecutor(
-    "a ready plan", "a lane that nothing else is like, and that no backward pass can start from"
-)
-TOGETHER = LaneExecutor("one run", "lanes of one structure, over an axis of lanes")
-OWN_PLAN = LaneExecutor(
-    "own plans", "lanes that cannot be one run, with machine code for their paths, or with hooks"
-)
-MERGED = LaneExecutor("one flush off the trie", "the other lanes: regions may group them there")
-#: All executors of lanes, in the order in which they are asked.  `LONE` declines for the
-#: reasons of `why_not_lone`, `TOGETHER` for those of `sort_lanes`, `lane_batches_of` and
-#: `run_lane_batch`, `OWN_PLAN` for those of `why_merged`.
-LANE_EXECUTORS = (LONE, TOGETHER, OWN_PLAN, MERGED)
+#: Names of the ways to run lanes, for reports: a lane that no lane is like, and that no backward
+#: pass can start from; lanes of one structure, over an axis of lanes; lanes that cannot be one run,
+#: with machine code for their paths, or with hooks; the remaining lanes, which regions may group.
+LONE, TOGETHER = "a ready plan", "one run"
+OWN_PLAN, MERGED = "own plans", "one flush off the trie"
 
 #: A lane that cannot be run together with more lanes: (batch, wanted values, why not).
 LeftOut = tuple[FlushJob, list[int], str]
@@ -88,7 +70,7 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
         pattern, members = parts[0]
         if len(parts) == len(members) == 1 and not why_not_lone(pattern, members[0]):
             failure = attempt(members[0], pattern.live) or failure
-            ran.append((LONE.name, 1, ALONE))
+            ran.append((LONE, 1, ALONE))
             n_ops += len(pattern.states)
             continue
         for lane_batch, own in lane_batches_of(program, signature, parts, faults):
@@ -103,7 +85,7 @@ def run_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
             if why:
                 rest += [(job, pattern.live, why) for pattern, members in own for job in members]
             else:
-                ran.append((TOGETHER.name, n, ""))
+                ran.append((TOGETHER, n, ""))
                 n_ops += ops
     try:
         if rest or failure is not None:
@@ -196,9 +178,9 @@ def run_left_out(rest: list[LeftOut], ran: LanesRun, failure: Exception | None =
     apart: dict[Any, list[FlushJob]] = {}
     counts: dict[tuple[str, str], int] = {}
     for batch, live, why in rest:
-        executor = MERGED if why_merged(batch, live) else OWN_PLAN
-        counts[executor.name, why] = counts.get((executor.name, why), 0) + 1
-        if executor is MERGED:
+        way = MERGED if why_merged(batch, live) else OWN_PLAN
+        counts[way, why] = counts.get((way, why), 0) + 1
+        if way == MERGED:
             merged.append((batch, live))
             continue
         apart.setdefault(batch.state or batch, []).append(batch)

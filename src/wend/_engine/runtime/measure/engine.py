@@ -21,7 +21,7 @@ from wend._engine.runtime.measure.taps import Taps
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 from wend._engine.runtime.tiers import TieredPlan
 from wend._engine.runtime.verify import flushes as verified
-from wend._engine.transforms import backward_ways, grad
+from wend._engine.transforms import backward_ways
 
 __all__ = ["measure_engine"]
 
@@ -226,5 +226,3 @@ def _tap_backward(recorder: SliceRecorder, taps: Taps) -> None:
         return measured
 
     taps.replace(backward_ways, "ask", ask)
-    tapped = backward_ways.ask
-    taps.replace(grad, "ask", lambda original: tapped)

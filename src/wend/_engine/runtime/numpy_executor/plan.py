@@ -143,6 +143,14 @@ class ReferencePlan:
                 self.hand_over(batch, env, volatile)
             raise
 
+    def run_compiled(self, batch: FlushJob) -> str:
+        """Return why this plan has no machine code."""
+        return "compilation was off (WEND_COMPILE) when the path was planned"
+
+    def run_reference(self, batch: FlushJob) -> None:
+        """Compute: see `run`."""
+        self.run(batch)
+
     def hand_over(self, batch: FlushJob, env: list[Any], volatile: bool) -> None:
         """Give the computed arrays to their values.
 
