@@ -55,7 +55,7 @@ def host_ops() -> dict[str, int]:
     found: Counter[str] = Counter()
     for plan in gc.get_objects():
         if isinstance(plan, TieredPlan) and plan.compiled is not None:
-            found.update({s.name for s in plan.compiled.recipe.steps if not isinstance(s, Kernel)})
+            found.update({s.name for s in plan.compiled.code.steps if not isinstance(s, Kernel)})
     return dict(found.most_common())
 
 

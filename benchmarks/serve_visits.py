@@ -88,6 +88,7 @@ def under_way() -> dict[str, float]:
 def planning(turns: int, gradient: bool) -> dict[str, float]:
     """Microseconds an op to plan a loop, and a kernel to bind the plan to new sizes."""
     from wend._engine.base import config
+    from wend._engine.compiler.stages import finished
     from wend._engine.runtime.compiled import plan as cpu
     from wend._engine.runtime.flush_log import last_plans
 
@@ -97,7 +98,7 @@ def planning(turns: int, gradient: bool) -> dict[str, float]:
     plan = max(last_plans(), key=lambda p: len(p.reference.steps))
     reference, compiled = plan.reference, plan.compiled
     start = time.process_time()
-    cpu.begin_recipe(reference, None)
+    finished(cpu.planning_of(reference))
     planned = time.process_time() - start
     frame = compiled.native_plan.frame
     types = list(reference.path.types)
@@ -109,8 +110,8 @@ def planning(turns: int, gradient: bool) -> dict[str, float]:
     return {
         "op": 1e6 * planned / len(reference.steps),
         "ops": len(reference.steps),
-        "bind": 1e6 * statistics.median(times) / len(compiled.recipe.steps),
-        "kernels": len(compiled.recipe.steps),
+        "bind": 1e6 * statistics.median(times) / len(compiled.code.steps),
+        "kernels": len(compiled.code.steps),
     }
 
 

@@ -3,8 +3,8 @@
 # The rooms of two layers, lowest first: a module imports its own room or a lower one, for type
 # checkers too. A room is a folder or a single module.
 ROOMS = """
-compiler: ir llvm_ir mathlib schedule codegen lower kernels.matmul kernels kernels.conv
-    kernels.attention ready_made parallel pipeline verifier aot
+compiler: ir llvm_ir mathlib schedule stages codegen lower kernels.matmul kernels kernels.conv
+    kernels.attention ready_made parallel emit place pipeline verifier aot
 runtime: backend donation flush_log native numpy_executor repair executors compiled verify tiers
     batching fibers report flush measure
 """

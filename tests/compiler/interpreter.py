@@ -1,16 +1,17 @@
-"""A slow interpreter of recipes: the scheduled loops on placed buffers, element by element.
+"""A slow interpreter of the compiler's passes: what each hands on is run, element by element.
 
 It does what machine code would do, in the same order: nests by phases with the elements of a few
 lanes side by side, products with their tails, values in an arena at the places that lifetimes
 allow, results over leaves that are given away. What is wrong in a schedule makes wrong numbers
-here, without any machine code. Memory that nobody has written to holds no numbers.
+here, without any machine code. Memory that nobody has written to holds no numbers. Before memory is
+placed, each value has memory of its own; before ops are fused, each op is a nest by itself.
 
-    Machine(recipe, sizes_of_leaves, args, lanes).run(leaves) -> {needed value: array}
+    Machine(value of a pass, types of leaves, args, lanes).run(leaves) -> {needed value: array}
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product as turns_of
 from math import prod
 from typing import Any, NamedTuple
@@ -19,12 +20,22 @@ import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.codegen.scalar_ops import NUMBER_TYPES, identity_of
-from wend._engine.compiler.ir.kernel import Kernel
-from wend._engine.compiler.ir.loops import CONTRACT, FOLD, MAP, SCATTER, Op
+from wend._engine.compiler.ir.loops import (
+    CONTRACT,
+    FOLD,
+    HOST,
+    MAP,
+    NESTED,
+    SCATTER,
+    Function,
+    Op,
+)
 from wend._engine.compiler.ir.symbolic_extents import Poly
-from wend._engine.compiler.pipeline import Recipe
-from wend._engine.compiler.schedule.epilogue_ops import Tail, head_of
+from wend._engine.compiler.schedule.epilogue_ops import Tail, head_of, may_have_tail, place_head
+from wend._engine.compiler.schedule.fuse import Fusion
+from wend._engine.compiler.schedule.fusion_group import Region
 from wend._engine.compiler.schedule.loop_order import Access, Nest
+from wend._engine.compiler.stages import CompiledPath, Emitted, Fused, Lowered, Ordered, Result
 from wend._engine.core import _types, symbolic
 from wend._engine.runtime.compiled.arena import place_all
 from wend._engine.runtime.numpy_executor.numpy_builder import NumpyBuilder
@@ -45,7 +56,7 @@ class Builder(NumpyBuilder):
 
 
 class Machine:
-    """A recipe, bound to sizes.
+    """The value of a pass, from `Lowered` on, bound to sizes.
 
     types: the types of the path's values, of which those of leaves count
     lanes: the elements of the fastest loop that are computed side by side
@@ -53,9 +64,10 @@ class Machine:
     """
 
     def __init__(
-        self, recipe: Recipe, types: Sequence[Any], args: Sequence[Any], lanes: int, donate: bool
+        self, code: Lowered, types: Sequence[Any], args: Sequence[Any], lanes: int, donate: bool
     ) -> None:
-        self.recipe, self.function = recipe, recipe.function
+        self.code, self.function = code, code.function
+        self.parts = list(parts_of(code))
         self.types, self.args = types, args
         self.lanes, self.donate = lanes, donate
         self.b = Builder()
@@ -95,27 +107,36 @@ class Machine:
 
     def fits(self) -> bool:
         """Whether these sizes are for kernels: none of certain extents is 0."""
-        return all(self.value(n) for together in self.recipe.nonempty for n in together)
+        groups = getattr(self.code, "nonempty", self.function.nonempty)
+        return all(self.value(n) for together in groups for n in together)
 
     def place(self, leaves: dict[int, Any]) -> None:
         """Give each value its memory, as a flat array."""
-        f, recipe = self.function, self.recipe
-        lives = recipe.lifetimes
+        f, code = self.function, self.code
+        self.memory = {i: np.array(leaves[i]).reshape(-1) for i in f.inputs}
+        if not isinstance(code, CompiledPath):
+            for op in f.ops:
+                for i in op.outputs if op.kind != HOST else ():
+                    self.memory[i] = self.empty(i)
+            return
+        lives = code.lifetimes
         wanted = [(i, self.value(n), first, last) for i, (n, first, last) in lives.items()]
         places, total = place_all(wanted)
         arena = np.full(total + 64, 0xFF, np.uint8)
-        self.memory = {i: np.array(leaves[i]).reshape(-1) for i in f.inputs}
-        for i in [*lives, *recipe.homes]:
-            at, size = places[recipe.homes.get(i, i)], self.value(f.bytes_of(i))
+        for i in [*lives, *code.homes]:
+            at, size = places[code.homes.get(i, i)], self.value(f.bytes_of(i))
             self.memory[i] = arena[at : at + size].view(f.dtypes[i].numpy)
-        for result in recipe.results:
-            leaf = recipe.donations.get(result.value) if self.donate else None
+        for result in code.results:
+            leaf = code.donations.get(result.value) if self.donate else None
             if result.owns and leaf is not None:
                 self.memory[result.base] = self.memory[leaf]
             elif result.owns:
-                size = self.value(f.bytes_of(result.base))
-                bytes_ = np.full(size, 0xFF, np.uint8)
-                self.memory[result.base] = bytes_.view(f.dtypes[result.base].numpy)
+                self.memory[result.base] = self.empty(result.base)
+
+    def empty(self, i: int) -> Any:
+        """Return memory for a value, without numbers."""
+        size = self.value(self.function.bytes_of(i))
+        return np.full(size, 0xFF, np.uint8).view(self.function.dtypes[i].numpy)
 
     def shown(self, base: int, shape: Any, strides: Any, offset: Any) -> Any:
         """Return elements of a value's memory; each of them lies inside."""
@@ -139,19 +160,20 @@ class Machine:
     # -- steps ------------------------------------------------------------------------------------
 
     def run(self, leaves: dict[int, Any]) -> dict[int, Any]:
-        """Run all steps; return the results."""
+        """Run all parts; return the results."""
         self.place(leaves)
         with np.errstate(all="ignore"):
-            for step in self.recipe.steps:
-                if isinstance(step, Kernel) and step.nest is not None:
-                    NestRun(self, step.nest).run()
-                elif isinstance(step, Kernel) and any(op.kind == CONTRACT for op in step.ops):
-                    self.contract(step)
+            for part in self.parts:
+                if isinstance(part, Nest):
+                    NestRun(self, part).run()
+                elif part.kind == CONTRACT:
+                    self.contract(part)
                 else:
-                    for op in step.ops if isinstance(step, Kernel) else [step]:
-                        self.whole(op, isinstance(step, Kernel))
+                    for op in part.ops:
+                        self.whole(op, op.kind != HOST)
         found = {}
-        for r in self.recipe.results:
+        for i in self.function.outputs:
+            r = Result(i, self.function.layout(self.function.resolve(i)).base, True, self.function)
             found[r.value] = np.array(self.shown(r.base, r.shape, r.strides, r.offset))
         return found
 
@@ -168,9 +190,8 @@ class Machine:
             elif out in self.memory:
                 self.array(out)[...] = array
 
-    def contract(self, step: Kernel) -> None:
+    def contract(self, region: Region) -> None:
         """Run a product and the tail behind it, element by element."""
-        region = next(r for r in self.recipe.regions if r.ops == step.ops)
         head, tail = head_of(region), Tail(self.function, region)
         p, value = head.product, self.value
         axes = [*p.batch, p.m, p.n]
@@ -216,6 +237,38 @@ class Machine:
             inside = places.min() >= 0 and places.max() < memory.size
             assert inside, f"%{base}: {places.tolist()} is beyond its memory of {memory.size}"
         return memory[places]
+
+
+def parts_of(code: Lowered) -> Iterator[Nest | Region]:
+    """Return the value of a pass as nests, and regions that are no nests, in the order to run."""
+    if isinstance(code, Emitted):
+        for region, step in zip([r for r in code.regions if r.ops], code.steps, strict=True):
+            yield getattr(step, "nest", None) or region
+    elif isinstance(code, Fused):
+        for region in code.regions:
+            if region.kind == "nest" and region.ops:
+                known = isinstance(code, Ordered)
+                yield code.nests[region.number] if known else Nest(code.function, region)
+            elif region.ops:
+                yield region
+    else:
+        for op in code.function.ops:
+            region = alone(code.function, op)
+            yield Nest(code.function, region) if region.kind == "nest" else region
+
+
+def alone(function: Function, op: Op) -> Region:
+    """Return an op as a region by itself."""
+    fusion = Fusion(function)
+    region = fusion.new("nest" if op.kind in NESTED else op.kind)
+    if op.kind in NESTED:
+        assert fusion.join(region, op, True), f"{op}: does not fit an empty nest"
+    elif may_have_tail(op):
+        place_head(function, region, op)
+    else:
+        region.ops.append(op)
+    region.outputs = list(op.outputs)
+    return region
 
 
 class Bound(NamedTuple):

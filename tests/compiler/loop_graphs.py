@@ -3,9 +3,9 @@
     python tests/compiler/loop_graphs.py --graphs 2000 --seed 1
 
 A program of a seed draws elementwise ops, folds, scatters, views, lookups and products over leaves
-of a few shapes, often with its gradient. The recipe of its path is run by `interpreter`, and each
-of the values that the program keeps has to be that of the nodes' reference rules. Three sizes are
-tried with the same recipe, of which only the first was met when it was made.
+of a few shapes, often with its gradient. What each pass makes of its path is run by `interpreter`,
+and each of the values that the program keeps has to be that of the nodes' reference rules. Three
+sizes are tried with the same code, of which only the first was met when it was made.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from interpreter import Machine  # noqa: E402
 import wend as torch  # noqa: E402
 from tries import own_trie  # noqa: E402
 from wend._engine.base import config  # noqa: E402
-from wend._engine.compiler.pipeline import Recipe, Watch  # noqa: E402
+from wend._engine.compiler.pipeline import Watch, compile_path  # noqa: E402
+from wend._engine.compiler.stages import finished  # noqa: E402
 from wend._engine.core import _hot, _types  # noqa: E402
 from wend._engine.runtime import flush  # noqa: E402
 from wend._engine.runtime.numpy_executor.runners import runner_of  # noqa: E402
@@ -270,18 +271,30 @@ def check(seed: int, watch: Watch | None = None, count: int = 14, run: bool = Tr
     with own_trie(), config.override(compile=False, wait=True, verify=False):
         found = visits(Program(seed, count), 3 if run else 1)
     first = found[0]
-    recipe = Recipe(first.path, first.needed, watch)
+    values: list[Any] = []
+
+    def keep(done: Any, value: Any) -> None:
+        if done.name != "inline":
+            values.append(value)
+        if watch is not None:
+            watch(done, value)
+
+    code = finished(compile_path(first.path, first.needed, keep))
     for turn, visit in enumerate(found if run else ()):
         if visit.plan is not first.plan:
             continue  # other sizes have led to another path
         wanted = expected(first.path, visit)
-        for lanes in (1, 3) if turn == 0 else (2,):
-            machine = Machine(recipe, visit.types, visit.args, lanes, donate=lanes != 3)
-            if not machine.fits():
+        tried = [(code, 1), (code, 3)] if turn == 0 else [(code, 2)]
+        if turn == 0:  # the value of each pass by itself
+            tried += [(value, 2) for value in values[:-1]]
+        for value, lanes in tried:
+            machine = Machine(value, visit.types, visit.args, lanes, donate=lanes != 3)
+            if not Machine(code, visit.types, visit.args, lanes, True).fits():
                 continue
+            what = f"seed {seed}, visit {turn}, {lanes} lanes, {type(value).__name__}"
             for i, array in machine.run(visit.leaves).items():
-                compare(array, wanted[i], f"seed {seed}, visit {turn}, {lanes} lanes: %{i}")
-            runs += 1
+                compare(array, wanted[i], f"{what}: %{i}")
+            runs += value is code
     return runs
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_pipeline import compared, recipe
+from test_pipeline import code_of, compared
 
 import wend as torch
 import wend.nn.functional as F
@@ -99,7 +99,7 @@ def test_heads_lie_side_by_side():
         return [y, *torch.autograd.grad(y.square().sum(), (x,))]
 
     compared(run)
-    found, _ = recipe(run)
+    found, _ = code_of(run)
     assert all(isinstance(step, Kernel) for step in found.steps)
     assert [step.name for step in found.steps].count("attend_backward") == 1
 
@@ -131,7 +131,7 @@ def test_results_lie_in_the_order_in_which_they_are_read(order, sizes):
         compared(
             lambda given=given: heads_put_in_order(ORDERS[order], sizes, torch.float32, **given)
         )
-    made, _ = recipe(lambda: heads_put_in_order(ORDERS[order], sizes, torch.float32))
+    made, _ = code_of(lambda: heads_put_in_order(ORDERS[order], sizes, torch.float32))
     copies = [op.name for step in made.steps if isinstance(step, Kernel) for op in step.ops]
     assert order == "turned" or "copy" not in copies
 
@@ -182,7 +182,7 @@ def test_the_gradient_of_a_mask():
 def test_memory_grows_with_the_rows_only():
     """The arena of a plan for 4096 keys holds less than a tenth of the scores."""
     q, k, v = operands((1,), 32, 32, 16, 16)
-    found, _ = recipe(lambda: gradients(q, k, v, is_causal=True))
+    found, _ = code_of(lambda: gradients(q, k, v, is_causal=True))
     extents = found.function.extents
     rows = 4096
     types = dict(enumerate(found.path.types))

@@ -21,9 +21,9 @@ def compiled(monkeypatch):
     steps = []
     bound = CompiledPlan.__init__
 
-    def note(plan, reference, recipe, libraries):
-        steps.extend(op.kind for op in recipe.function.ops)
-        bound(plan, reference, recipe, libraries)
+    def note(plan, reference, code, libraries):
+        steps.extend(op.kind for op in code.function.ops)
+        bound(plan, reference, code, libraries)
 
     monkeypatch.setattr(CompiledPlan, "__init__", note)
     wend.set_default_dtype(wend.float32)
@@ -32,14 +32,14 @@ def compiled(monkeypatch):
 
 
 @pytest.fixture
-def recipes(monkeypatch):
-    """The recipes of all plans that are made."""
+def codes(monkeypatch):
+    """The codes of all plans that are made."""
     found = []
     bound = CompiledPlan.__init__
 
-    def note(plan, reference, recipe, libraries):
-        found.append(recipe)
-        bound(plan, reference, recipe, libraries)
+    def note(plan, reference, code, libraries):
+        found.append(code)
+        bound(plan, reference, code, libraries)
 
     monkeypatch.setattr(CompiledPlan, "__init__", note)
     return found
@@ -87,7 +87,7 @@ def test_one_plan_serves_all_sizes(compiled):
     assert made[1] == made[2]
 
 
-def test_convolutions_by_one_weight_are_told_so(recipes):
+def test_convolutions_by_one_weight_are_told_so(codes):
     rng = np.random.default_rng(0)
     w, other = (wend.tensor(rng.normal(size=(n, 32, 3, 3)).astype("f")) for n in (24, 16))
     cases = [Case((1, 32, 24, (n, n), (3, 3), (1, 1), (1, 1), (1,) * 4, 1)) for n in (8, 12, 13)]
@@ -97,7 +97,7 @@ def test_convolutions_by_one_weight_are_told_so(recipes):
     for y, case in zip(made, cases, strict=False):
         case.w = w.numpy()
         near(y.numpy(), case.forward())
-    kernels = [step for step in recipes[-1].steps if step.name == "convolve"]
+    kernels = [step for step in codes[-1].steps if step.name == "convolve"]
     told = [step.slots[step.words.index("shared")].a for step in kernels]
     assert told == ([1, 1, 1, 0] if keeps_turned("float32") else [0] * 4)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_pipeline import compared, normal, recipe
+from test_pipeline import code_of, compared, normal
 
 import wend as torch
 import wend.nn.functional as F
@@ -22,7 +22,7 @@ def at_once():
 
 
 def tails(made):
-    """Names of the ops behind each product of a recipe."""
+    """Names of the ops behind each product of a compiled path."""
     kinds = (CONTRACT, CONVOLVE)
     return [
         [op.name for op in step.ops if op.kind not in kinds]
@@ -52,7 +52,7 @@ ACTIVATIONS = {
 
 def test_a_bias_and_an_activation_need_no_kernel_of_their_own():
     x, w, b = normal(5, 7, 40), normal(70, 40, seed=1), normal(70, seed=2)
-    made, _ = recipe(lambda: F.relu(F.linear(x, w, b)))
+    made, _ = code_of(lambda: F.relu(F.linear(x, w, b)))
     assert tails(made) == [["add", "relu"]] and len(made.steps) == 1
 
 
@@ -94,7 +94,7 @@ def test_the_gradient_of_an_activation_is_computed_on_the_tiles():
         F.linear(torch.tanh(F.linear(x, w)), v).sum().backward()
         return w.grad
 
-    made, _ = recipe(run)
+    made, _ = code_of(run)
     assert any("mul" in tail for tail in tails(made))
 
 
@@ -115,7 +115,7 @@ def test_a_derivative_is_computed_where_its_activation_is(read):
             y = y.square().sum() + (y @ y.T @ h).sum()
         return torch.autograd.grad(y.sum(), (a, b))
 
-    made, _ = recipe(step)
+    made, _ = code_of(step)
     first = ["normal_gate"] if read else ["normal_gate", "normal_slope"]
     assert tails(made)[0] == first
     assert sum("normal_slope" in tail for tail in tails(made)) == 1
@@ -166,7 +166,7 @@ def test_residuals_as_they_lie(name):
 
 def test_a_product_added_to_another():
     x, w, v = normal(6, 20), weight(50, 20, seed=1), weight(50, 20, seed=2)
-    made, _ = recipe(lambda: F.linear(x, w) + torch.tanh(F.linear(x, v)))
+    made, _ = code_of(lambda: F.linear(x, w) + torch.tanh(F.linear(x, v)))
     assert len(made.steps) == 2
     compared(lambda: [F.linear(x, w) + torch.tanh(F.linear(x, v))])
 
@@ -288,7 +288,7 @@ def test_a_norm_and_an_activation_need_no_kernel_behind_a_convolution():
     conv, norm = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8).eval()
     x = normal(2, 3, 9, 11)
     with torch.no_grad():
-        made, _ = recipe(lambda: F.relu(norm(conv(x))))
+        made, _ = code_of(lambda: F.relu(norm(conv(x))))
     assert tails(made)[0][-1] == "relu"
 
 
@@ -320,6 +320,6 @@ def test_a_softmax_in_the_backward_pass_keeps_no_more_than_it_must():
         return list(torch.autograd.grad(weights @ v, (q, k, v), seed))
 
     compared(run)
-    made, _ = recipe(run)
+    made, _ = code_of(run)
     stored = [step.writes for step in made.steps if CONTRACT in [op.kind for op in step.ops]]
     assert stored and all(len(writes) == 1 for writes in stored)

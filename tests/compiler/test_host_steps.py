@@ -19,9 +19,9 @@ def compiled_at_once():
 
 
 def hosts_of(plan):
-    """The host steps of a plan's recipe."""
+    """The host steps of a compiled plan."""
     assert plan.compiled is not None, plan.fault
-    return [s for s in plan.compiled.recipe.steps if not isinstance(s, Kernel)]
+    return [s for s in plan.compiled.code.steps if not isinstance(s, Kernel)]
 
 
 def writes(x, index, n):
@@ -42,7 +42,7 @@ def test_an_op_that_writes_into_its_operand_leaves_the_path_its_machine_code():
         np.testing.assert_array_equal(y.numpy(), wanted + 1)
     plan = last_plans()[-1]
     assert [s.node.prim.name for s in hosts_of(plan)] == ["scatter"]
-    assert any(isinstance(s, Kernel) for s in plan.compiled.recipe.steps)
+    assert any(isinstance(s, Kernel) for s in plan.compiled.code.steps)
 
 
 def test_a_chain_of_writes_copies_its_tensor_once(monkeypatch):

@@ -7,9 +7,9 @@ from tests.tries import own_trie
 import wend as torch
 import wend.nn.functional as F
 from wend._engine.base import config
+from wend._engine.compiler import place
 from wend._engine.compiler.codegen import nest_prefetch
 from wend._engine.compiler.llvm_ir.jit import host
-from wend._engine.compiler.pipeline import Recipe
 
 
 @pytest.fixture(params=[8, 256], ids=["vector by vector", "gathered"])
@@ -19,14 +19,15 @@ def streamed(monkeypatch, request):
     A cache line is said to be smaller than any vector, and rows to be long; or the opposite.
     """
     found = []
-    judge = Recipe.find_streamed
+    judge = place.streamed_steps
 
-    def noted(self):
-        slots = [(step, j) for step in self.steps for j, s in marked(step)]
-        judge(self)
-        found.extend(step.slots[j].kind == "extent" for step, j in slots)
+    def noted(emitted, *given):
+        steps = judge(emitted, *given)
+        for before, after in zip(emitted.steps, steps, strict=True):
+            found.extend(after.slots[j].kind == "extent" for j, _ in marked(before))
+        return steps
 
-    monkeypatch.setattr(Recipe, "find_streamed", noted)
+    monkeypatch.setattr(place, "streamed_steps", noted)
     monkeypatch.setattr(nest_prefetch, "LINE", request.param)
     monkeypatch.setattr(nest_prefetch, "ROW", 64 if request.param == 8 else nest_prefetch.ROW)
     monkeypatch.setattr(nest_prefetch, "FAR_BYTES", 64)

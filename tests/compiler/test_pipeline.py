@@ -12,7 +12,8 @@ from wend._engine.base import config
 from wend._engine.compiler.codegen.nest import NestCode
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.llvm_ir import jit
-from wend._engine.compiler.pipeline import Recipe
+from wend._engine.compiler.pipeline import compile_path
+from wend._engine.compiler.stages import finished
 from wend._engine.core import _hot
 from wend._engine.core.primitive import ops
 from wend._engine.runtime import flush
@@ -45,11 +46,12 @@ def last_plan(run, seen=None):
     return seen[-1], result
 
 
-def recipe(run):
-    """The recipe of the last flush of `run`, and what it returned."""
+def code_of(run):
+    """The compiled path of the last flush of `run`, and what it returned."""
     plan, result = last_plan(run)
     reference = plan.reference
-    return Recipe(reference.path, reference.wanted | reference.saved), result
+    needed = reference.wanted | reference.saved
+    return finished(compile_path(reference.path, needed)), result
 
 
 def compared(run):
@@ -81,13 +83,13 @@ def test_a_chain_and_its_gradient_are_one_kernel():
         loss.backward()
         return loss
 
-    made, _ = recipe(run)
+    made, _ = code_of(run)
     assert len(made.steps) == 1 and len(made.regions) == 1
 
 
 def test_passes_can_be_printed_and_verified():
     x, w = normal(6, 5), normal(4, 5, seed=1)
-    made, _ = recipe(lambda: torch.softmax(F.relu(F.linear(x, w)), dim=1))
+    made, _ = code_of(lambda: torch.softmax(F.relu(F.linear(x, w)), dim=1))
     made.function.verify()
     assert "contract" in repr(made.function) and "fold amax" in repr(made.function)
     assert [r.kind for r in made.regions] == ["contract", "nest"]
@@ -103,7 +105,7 @@ def test_a_sum_over_dims_that_lie_apart_is_a_kernel():
     def run():
         return torch.autograd.grad((w @ x).square().sum(), (w, x))
 
-    made, _ = recipe(run)
+    made, _ = code_of(run)
     assert all(isinstance(step, Kernel) for step in made.steps)
     product = np.einsum("ij,bjk->bik", w.detach().numpy(), x.detach().numpy())
     of_w, _ = compared(run)
@@ -178,7 +180,7 @@ def test_many_tensors_are_joined_by_a_kernel(dtype, dim):
         return [torch.cat([*made, *leaves, turned], dim).to(shown)]
 
     compared(run)
-    made, _ = recipe(run)
+    made, _ = code_of(run)
     assert [repr(step)[:11] for step in made.steps].count("kernel join") == 1
     assert all(type(step) is Kernel for step in made.steps), "no host step"
 
@@ -213,7 +215,7 @@ def test_reductions_of_every_kind():
 def test_rows_stay_in_one_kernel():
     x = normal(4, 33)
     weight, bias = normal(33, seed=1), normal(33, seed=2)
-    made, _ = recipe(lambda: F.layer_norm(x, (33,), weight, bias))
+    made, _ = code_of(lambda: F.layer_norm(x, (33,), weight, bias))
     assert len(made.steps) == 1
     compared(lambda: [F.layer_norm(x, (33,), weight, bias), torch.softmax(x, 1)])
 
@@ -227,7 +229,7 @@ def rows_of_layer_norm():
     def run():
         return torch.autograd.grad(F.layer_norm(leaves[0], (64,), *leaves[1:]), leaves, g)
 
-    found, _ = recipe(run)
+    found, _ = code_of(run)
     (nest,) = [nest for nest in found.nests.values() if nest.row_folds]
     return nest
 
@@ -257,7 +259,7 @@ def test_what_is_dear_or_wanted_early_does_not_wait():
 
     def phases(run):
         """Per phase the values that it reads from memory."""
-        found, _ = recipe(run)
+        found, _ = code_of(run)
         compared(lambda: list(run()))
         (nest,) = [nest for nest in found.nests.values() if nest.row_folds]
         return [len(read_in(nest, phase)) for phase in range(nest.phases)]
@@ -307,7 +309,7 @@ def test_exponentials_of_what_lies_below_a_maximum_are_shorter(name):
     x = np.random.default_rng(3).normal(size=(6, 6)).astype(np.float32) * 50
     x[1, 2], x[3] = np.nan, -np.inf
     function = (SHORT | WHOLE)[name]
-    found, (y,) = recipe(lambda: [function(torch.tensor(x))])
+    found, (y,) = code_of(lambda: [function(torch.tensor(x))])
     text = "".join(step.text for step in found.steps if isinstance(step, Kernel))
     assert ("exp_of_negative" in text) == (name in SHORT)
     with config.override(compile=False, wait=False), own_trie():

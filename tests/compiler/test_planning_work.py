@@ -8,6 +8,7 @@ import wend as torch
 from tries import own_trie
 from wend._engine.base import config
 from wend._engine.base.errors import CompileDeclined
+from wend._engine.compiler.stages import finished
 from wend._engine.runtime.compiled import plan
 from wend.nn.utils import rnn
 
@@ -18,7 +19,7 @@ def calls_of_planning(step, monkeypatch):
     No machine code is made.
     """
     found = []
-    begin = plan.begin_recipe
+    begin = plan.planning_of
 
     def counted(*args, **options):
         calls = 0
@@ -29,13 +30,13 @@ def calls_of_planning(step, monkeypatch):
 
         sys.setprofile(count)
         try:
-            recipe = begin(*args, **options)
+            code = finished(begin(*args, **options))
         finally:
             sys.setprofile(None)
-        found.append((recipe.path.n_nodes, calls))
+        found.append((code.path.n_nodes, calls))
         raise CompileDeclined("the plan was counted")
 
-    monkeypatch.setattr(plan, "begin_recipe", counted)
+    monkeypatch.setattr(plan, "planning_of", counted)
     with own_trie(), config.override(compile=True, wait=True), torch.autobatch(False):
         step()
     monkeypatch.undo()

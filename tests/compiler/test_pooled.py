@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from convolutions import GEOMETRIES, Case, few_channels, large_squares, layouts, negate
 from products import aligned
-from test_pipeline import compared, normal, recipe
+from test_pipeline import code_of, compared, normal
 
 import wend as torch
 import wend.nn.functional as F
@@ -30,7 +30,7 @@ def at_once():
 
 def pooled_steps(run):
     """How many kernels of a program pool what they make."""
-    made, _ = recipe(run)
+    made, _ = code_of(run)
     return sum(isinstance(step, Kernel) and step.what.endswith("pooled") for step in made.steps)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_pipeline import compared, normal, recipe
+from test_pipeline import code_of, compared, normal
 
 import wend as torch
 import wend.nn.functional as F
@@ -24,7 +24,7 @@ def at_once():
 
 
 def products(made):
-    """(products, rows in each) of all contractions of a recipe, and how many copies it makes."""
+    """(products, rows in each) of all contractions of a path, and how many copies it makes."""
     size = FirstSizes(made.function.extents, made.path)
     found, copies = [], 0
     for step in made.steps:
@@ -136,7 +136,7 @@ def test_no_product_has_one_row_where_there_are_more(program, n, t):
         y = program(x, w)
         return [y, *torch.autograd.grad(y, (x, w), g)]
 
-    found, _ = products(recipe(run)[0])
+    found, _ = products(code_of(run)[0])
     assert len(found) == 3 and all(rows >= WIDTH for _, rows in found), found
 
 
@@ -150,7 +150,7 @@ def test_what_changes_places_once_is_copied_once_for_all_that_read_it():
         y = sum(F.linear(turned, w).tanh() for w in ws)
         return torch.autograd.grad(y, ws, g)
 
-    found, copies = products(recipe(run)[0])
+    found, copies = products(code_of(run)[0])
     assert all(count == 1 for count, _ in found) and copies == 1, (found, copies)
     compared(run)
 
@@ -172,7 +172,7 @@ def test_parts_viewed_as_heads_are_not_copied():
     def run():
         return list(torch.autograd.grad(parts_with_heads(x, w).square().sum(), [x, w]))
 
-    made, _ = recipe(run)
+    made, _ = code_of(run)
     assert products(made)[1] == 0
     compared(run)
 

@@ -11,9 +11,8 @@ from loop_graphs import check
 import wend as torch
 from tries import own_trie
 from wend._engine.base import config
-from wend._engine.compiler import verifier
+from wend._engine.compiler import place, verifier
 from wend._engine.compiler.ir.symbolic_extents import ZERO
-from wend._engine.compiler.pipeline import Recipe
 from wend._engine.compiler.schedule import buffer_reuse
 from wend._engine.compiler.schedule.fuse import Fusion
 from wend._engine.runtime.flush_log import last_plans
@@ -57,7 +56,7 @@ def read_too_early(monkeypatch):
                         lives[home] = size, first, max(last, lives.pop(out)[2])
         return homes, lives
 
-    monkeypatch.setattr("wend._engine.compiler.pipeline.shared_places", shared)
+    monkeypatch.setattr("wend._engine.compiler.place.shared_places", shared)
 
 
 def folded_again(monkeypatch):
@@ -67,16 +66,16 @@ def folded_again(monkeypatch):
 
 def never_late(monkeypatch):
     """A result is written over a leaf that a later step reads."""
-    real = Recipe.find_last_reads
+    real = place.last_reads_of
 
-    def last_reads(recipe):
+    def last_reads(emitted):
         first = {}
-        for k, step in enumerate(recipe.steps):
+        for k, step in enumerate(emitted.steps):
             for i in getattr(step, "reads", ()):
                 first.setdefault(i, k)
-        return real(recipe) | first
+        return real(emitted) | first
 
-    monkeypatch.setattr(Recipe, "find_last_reads", last_reads)
+    monkeypatch.setattr(place, "last_reads_of", last_reads)
 
 
 def no_offset(monkeypatch):
@@ -119,7 +118,7 @@ def test_a_value_that_results_of_unlike_sizes_read_is_no_loop_of_all_of_them():
             found = masks()
             torch.synchronize()
         plan = last_plans()[-1]
-    regions = [step.nest.region for step in plan.compiled.recipe.steps]
+    regions = [step.nest.region for step in plan.compiled.code.steps]
     for mask, n in zip(found, extents, strict=True):
         np.testing.assert_array_equal(mask.numpy(), np.tile(np.arange(7) == 0, (n, 1)))
     assert len(regions) > 1

@@ -8,8 +8,8 @@ import pytest
 import wend as torch
 from tries import own_trie
 from wend._engine.base import config
+from wend._engine.compiler import pipeline
 from wend._engine.compiler.llvm_ir import jit
-from wend._engine.compiler.pipeline import Recipe
 from wend._engine.compiler.schedule.fuse import MOST_OPS
 from wend._engine.runtime import tiers
 from wend._engine.runtime.compiled import arena
@@ -70,11 +70,11 @@ def test_passes_that_were_ended_half_way_begin_again(monkeypatch):
     for _ in range(4):
         chain(x, 20).tolist()
     plan = last_plan()
-    cut = plan.compilation.recipe
-    assert not cut.complete
-    cut.rest.close()
+    cut = plan.compilation.work
+    assert plan.compilation.code is None
+    cut.close()
     chain(x, 20).tolist()
-    assert plan.compilation.recipe is not cut
+    assert plan.compilation.work is not cut
     jit.drain()
     np.testing.assert_allclose(chain(x, 20).tolist(), expected, rtol=1e-6)
     assert plan.compiled is not None and plan.fault is None
@@ -126,7 +126,7 @@ def test_coming_to_rest_includes_planning(monkeypatch):
 
 
 def test_a_failure_while_planning_leaves_the_reference(monkeypatch, planted_failure):
-    def broken(self):
+    def broken(*unused):
         yield
         raise ValueError("broken")
 
@@ -134,9 +134,9 @@ def test_a_failure_while_planning_leaves_the_reference(monkeypatch, planted_fail
     x = torch.linspace(-1, 1, 5)
     for _ in range(3):
         expected = chain(x, 4).tolist()
-    monkeypatch.setattr(Recipe, "emit", broken)
+    monkeypatch.setattr(pipeline, "compile_path", broken)
     plan = last_plan()
-    plan.compilation.recipe.rest = broken(None)
+    plan.compilation.work = broken()
     assert jit.drain(60)
     assert plan.hopeless and isinstance(plan.fault, ValueError)
     with pytest.warns(RuntimeWarning, match="ValueError: broken"):
@@ -151,9 +151,9 @@ def test_a_long_loop_is_cut_into_nests_that_share_kernels():
         for _ in range(2):
             found = chain(x, n)
             found = found.tolist()
-    recipe = last_plan().compiled.recipe
-    assert max(len(step.ops) for step in recipe.steps) <= MOST_OPS
-    assert len({step.text for step in recipe.steps}) <= 5 < len(recipe.steps)
+    code = last_plan().compiled.code
+    assert max(len(step.ops) for step in code.steps) <= MOST_OPS
+    assert len({step.text for step in code.steps}) <= 5 < len(code.steps)
     expected = np.linspace(-1, 1, 9)
     for _ in range(n):
         expected = np.tanh(expected * 1.01) + 0.1

@@ -11,7 +11,7 @@ from wend._engine.runtime.flush_log import last_plans
 
 
 def steps_of_last_plan():
-    return last_plans()[-1].compiled.recipe.steps
+    return last_plans()[-1].compiled.code.steps
 
 
 def kinds(steps):

@@ -1,5 +1,7 @@
 """The passes of a plan: what each leaves is well-formed, and the checks see what is not."""
 
+from dataclasses import replace
+
 import pytest
 
 import wend as torch
@@ -8,9 +10,10 @@ from wend._engine.base import config
 from wend._engine.base.errors import DefectError
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.ir.symbolic_extents import ONE
-from wend._engine.compiler.pipeline import PASSES, Recipe
+from wend._engine.compiler.pipeline import PASSES
 from wend._engine.compiler.schedule.fuse import Fusion
 from wend._engine.compiler.schedule.fusion_group import Region
+from wend._engine.compiler.stages import Inlined, finished
 from wend._engine.compiler.verifier import CHECKS, check, check_places
 from wend._engine.runtime.compiled import arena
 from wend._engine.runtime.flush_log import last_step
@@ -36,25 +39,17 @@ def reference(own_trie):
     return last_step()[-1].plan
 
 
-def stop_after(reference, name, spoil=None):
-    """The recipe as the named pass leaves it; spoil: changes it before it is checked."""
-
-    class Stopped(Exception):
-        pass
-
-    recipes = []
-
-    def watch(done, recipe):
-        if done.name == name:
+def value_after(reference, name, spoil=None):
+    """The checked value of the named pass; spoil: changes the value before the check."""
+    value = Inlined(reference.path, reference.wanted | reference.saved)
+    for one in PASSES:
+        value = finished(one.run(value))
+        if one.name == name:
             if spoil is not None:
-                spoil(recipe)
-            check(done, recipe)
-            recipes.append(recipe)
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        Recipe(reference.path, reference.wanted | reference.saved, watch)
-    return recipes[0]
+                value = spoil(value) or value
+            check(one, value)
+            return value
+    raise AssertionError(name)
 
 
 def test_every_pass_has_a_check():
@@ -64,107 +59,133 @@ def test_every_pass_has_a_check():
 
 @pytest.mark.parametrize("name", [p.name for p in PASSES])
 def test_what_a_pass_leaves_is_well_formed_and_can_be_shown(reference, name):
-    recipe = stop_after(reference, name)
-    assert next(p for p in PASSES if p.name == name).show(recipe)
+    code = value_after(reference, name)
+    assert next(p for p in PASSES if p.name == name).show(code)
 
 
-def undefined(recipe):
-    recipe.function.ops.pop(0)
+def told(value):
+    """All that a value says, deeply: texts of its graph, regions and nests, types, extents."""
+    f = value.function
+    regions = [
+        (vars(region) | {"ops": list(map(repr, region.ops))})
+        for region in getattr(value, "regions", ())
+    ]
+    nests = [
+        {k: repr(v) for k, v in vars(nest).items() if k not in ("function", "region")}
+        for nest in getattr(value, "nests", {}).values()
+    ]
+    steps = [(repr(s), list(getattr(s, "slots", ()))) for s in getattr(value, "steps", ())]
+    facts = (f.ops, f.inputs, f.outputs, f.uniform, f.views, f.same, f.nonempty, f.dtypes)
+    return repr((f, facts, regions, nests, steps))
 
 
-def twice(recipe):
-    recipe.function.ops.append(recipe.function.ops[0])
+def test_later_passes_change_no_earlier_value(reference):
+    """Each value is complete: a pass makes a new one, and the verifier may look at any later."""
+    value, seen = Inlined(reference.path, reference.wanted | reference.saved), []
+    for one in PASSES:
+        value = finished(one.run(value))
+        if one.name != "inline":
+            seen.append((one.name, value, told(value)))
+    assert [name for name, value, text in seen if told(value) != text] == []
 
 
-def other_dtype(recipe):
-    op = next(op for op in recipe.function.ops if op.kind == "map" and op.node.inputs)
-    recipe.function.dtypes[recipe.function.resolve(op.node.inputs[0])] = torch.int16
+def undefined(code):
+    code.function.ops = code.function.ops[1:]
 
 
-def other_loop(recipe):
-    op = next(op for op in recipe.function.ops if len(op.space) == 2)
+def twice(code):
+    code.function.ops = (*code.function.ops, code.function.ops[0])
+
+
+def other_dtype(code):
+    op = next(op for op in code.function.ops if op.kind == "map" and op.node.inputs)
+    code.function.dtypes[code.function.resolve(op.node.inputs[0])] = torch.int16
+
+
+def other_loop(code):
+    op = next(op for op in code.function.ops if len(op.space) == 2)
     op.space = (ONE, op.space[1])
 
 
-def reversed_order(recipe):
-    recipe.regions.reverse()
+def reversed_order(code):
+    return replace(code, regions=code.regions[::-1])
 
 
-def dead(recipe):
-    region = next(r for r in recipe.regions if r.kind == "nest")
-    taken = {read.value for r in recipe.regions for op in r.ops for read in op.reads}
-    last = next(r for r in reversed(recipe.regions) if not taken & set(r.ops[-1].outputs))
-    recipe.function.outputs = [
-        i for i in recipe.function.outputs if recipe.function.resolve(i) not in last.ops[-1].outputs
+def dead(code):
+    region = next(r for r in code.regions if r.kind == "nest")
+    taken = {read.value for r in code.regions for op in r.ops for read in op.reads}
+    last = next(r for r in reversed(code.regions) if not taken & set(r.ops[-1].outputs))
+    code.function.outputs = [
+        i for i in code.function.outputs if code.function.resolve(i) not in last.ops[-1].outputs
     ]
     assert region
 
 
-def lost_step(recipe):
-    recipe.steps.pop(0)
+def lost_step(code):
+    return replace(code, steps=code.steps[1:])
 
 
-def short_life(recipe):
-    i, (size, first, _) = next(iter(recipe.lifetimes.items()))
-    recipe.lifetimes[i] = (size, first, first)
+def short_life(code):
+    i, (size, first, _) = next(iter(code.lifetimes.items()))
+    code.lifetimes[i] = (size, first, first)
 
 
-def one_more_axis(recipe):
-    region = next(r for r in recipe.regions if any(op.kind == "fold" for op in r.ops))
+def one_more_axis(code):
+    region = next(r for r in code.regions if any(op.kind == "fold" for op in r.ops))
     region.axes.append(region.axes[0])
 
 
-def other_extent(recipe):
-    nests = [r for r in recipe.regions if r.kind == "nest" and len(r.axes) == 2]
+def other_extent(code):
+    nests = [r for r in code.regions if r.kind == "nest" and len(r.axes) == 2]
     next(r for r in nests if r.axes[0] != r.axes[1]).axes.reverse()
 
 
-def first_phase(recipe):
-    nest = next(nest for nest in recipe.nests.values() if nest.row_folds)
+def first_phase(code):
+    nest = next(nest for nest in code.nests.values() if nest.row_folds)
     nest.phase = dict.fromkeys(nest.phase, 0)
 
 
-def forgotten_read(recipe):
-    step = next(step for step in recipe.steps if step.reads)
+def forgotten_read(code):
+    step = next(step for step in code.steps if step.reads)
     step.reads.pop()
 
 
-def lost_address(recipe):
-    step = next(step for step in recipe.steps if isinstance(step, Kernel) and step.reads)
+def lost_address(code):
+    step = next(step for step in code.steps if isinstance(step, Kernel) and step.reads)
     step.slots = [slot for slot in step.slots if slot.a != step.reads[0]]
 
 
-def small_block(recipe):
-    i, (_, first, last) = next(iter(recipe.lifetimes.items()))
-    recipe.lifetimes[i] = (ONE, first, last)
+def small_block(code):
+    i, (_, first, last) = next(iter(code.lifetimes.items()))
+    code.lifetimes[i] = (ONE, first, last)
 
 
-def same_block(recipe):
+def same_block(code):
     """Two temporaries in one place, alive as long as both together: only the contents tell."""
-    f = recipe.function
+    f = code.function
     alike = [
-        (i, j) for i, (_, first, last) in recipe.lifetimes.items()
-        for j, (_, begin, end) in recipe.lifetimes.items()
+        (i, j) for i, (_, first, last) in code.lifetimes.items()
+        for j, (_, begin, end) in code.lifetimes.items()
         if i != j and first < begin <= last and f.bytes_of(i) == f.bytes_of(j)
     ]  # fmt: skip
     i, j = alike[0]
-    size, first, last = recipe.lifetimes[i]
-    recipe.lifetimes[i] = (size, first, max(last, recipe.lifetimes.pop(j)[2]))
-    recipe.homes[j] = i
+    size, first, last = code.lifetimes[i]
+    code.lifetimes[i] = (size, first, max(last, code.lifetimes.pop(j)[2]))
+    code.homes[j] = i
 
 
-def over_a_leaf(recipe):
-    last = recipe.steps[-1]
-    result = next(r for r in recipe.results if r.owns and r.base not in last.writes)
-    recipe.donations[result.value] = recipe.function.inputs[0]
+def over_a_leaf(code):
+    last = code.steps[-1]
+    result = next(r for r in code.results if r.owns and r.base not in last.writes)
+    code.donations[result.value] = code.function.inputs[0]
 
 
-def over_a_needed_leaf(recipe):
-    last = recipe.steps[-1]
-    result = next(r for r in recipe.results if r.owns and r.base in last.writes)
-    leaf = next(i for i in recipe.function.inputs if i not in last.reads)
-    recipe.needed |= {leaf}
-    recipe.donations[result.value] = leaf
+def over_a_needed_leaf(code):
+    last = code.steps[-1]
+    result = next(r for r in code.results if r.owns and r.base in last.writes)
+    leaf = next(i for i in code.function.inputs if i not in last.reads)
+    code.donations[result.value] = leaf
+    return replace(code, needed=code.needed | {leaf})
 
 
 @pytest.mark.parametrize(
@@ -191,13 +212,7 @@ def over_a_needed_leaf(recipe):
 )
 def test_checks_see_what_is_wrong(reference, name, spoil, message):
     with pytest.raises(AssertionError, match=f"after {name}: .*({message})"):
-        Recipe(
-            reference.path,
-            reference.wanted | reference.saved,
-            lambda done, recipe: (
-                (spoil(recipe), check(done, recipe)) if done.name == name else None
-            ),
-        )
+        value_after(reference, name, spoil)
 
 
 def test_a_step_that_may_fail_comes_before_results_that_take_a_leafs_memory(own_trie):
@@ -209,15 +224,13 @@ def test_a_step_that_may_fail_comes_before_results_that_take_a_leafs_memory(own_
             y.sum().item()
     plan = last_step()[-1].plan
 
-    def give(done, recipe):
-        if done.name == "memory":
-            check(done, recipe)
-            result = next(r for r in recipe.results if r.shape == recipe.function.shape(0))
-            recipe.barrier, recipe.donations = 0, {result.value: 0}
-            check(done, recipe)
+    def give(code):
+        result = next(r for r in code.results if r.shape == code.function.shape(0))
+        return replace(code, barrier=0, donations={result.value: 0})
 
+    value_after(plan, "memory")
     with pytest.raises(AssertionError, match="may fail when a leaf is written over"):
-        Recipe(plan.path, plan.wanted | plan.saved, give)
+        value_after(plan, "memory", give)
 
 
 def test_blocks_of_the_arena_lie_apart_while_both_are_used():
@@ -258,7 +271,7 @@ def unrolled(own_trie):
 
 def fused(reference):
     """The regions of a plan, as they can be compared."""
-    regions = stop_after(reference, "fuse").regions
+    regions = value_after(reference, "fuse").regions
     return [
         (region.axes, region.loops, region.places, region.late, region.before, region.outputs)
         for region in regions
@@ -290,5 +303,5 @@ def test_ops_of_a_long_loop_are_placed_a_few_times_each(unrolled, monkeypatch):
         return join(*given, **named)
 
     monkeypatch.setattr(Fusion, "join", counted)
-    recipe = stop_after(unrolled, "fuse")
-    assert len(joined) < 1.5 * len(recipe.function.ops)
+    code = value_after(unrolled, "fuse")
+    assert len(joined) < 1.5 * len(code.function.ops)

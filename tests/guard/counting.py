@@ -17,9 +17,9 @@ from typing import Any
 
 import volume
 
+from wend._engine.compiler import pipeline
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.llvm_ir import jit
-from wend._engine.compiler.pipeline import Recipe
 from wend._engine.core import _hot
 from wend._engine.core._select import is_compiled
 from wend._engine.core.step_log import ROWS
@@ -104,28 +104,28 @@ def install() -> None:
 
 def count_planning() -> None:
     """Count the calls of the compiler's passes."""
-    work = Recipe.work
+    work = pipeline.compile_path
 
     depth = [0]  # a plan in the making may ask for a flush that makes another one
 
-    def counted(recipe: Recipe, watch: Any) -> Iterator[None]:
-        rest = work(recipe, watch)
-        COUNTS["planned"] += len(recipe.path.nodes)
+    def counted(path: Any, needed: Any, watch: Any = None) -> Iterator[None]:
+        rest = work(path, needed, watch)
+        COUNTS["planned"] += len(path.nodes)
         while True:
             if not depth[0]:
                 PLANNING.enable(subcalls=False, builtins=False)
             depth[0] += 1
             try:
                 next(rest)
-            except StopIteration:
-                return
+            except StopIteration as end:
+                return end.value
             finally:
                 depth[0] -= 1
                 if not depth[0]:
                     PLANNING.disable()
             yield
 
-    Recipe.work = counted
+    pipeline.compile_path = counted
 
 
 def planned() -> int:
@@ -220,7 +220,7 @@ def kernels_of(plan: Any) -> int:
     compiled = plan if isinstance(plan, CompiledPlan) else getattr(plan, "compiled", None)
     if compiled is None:
         return 0
-    return sum(isinstance(step, Kernel) for step in compiled.recipe.steps)
+    return sum(isinstance(step, Kernel) for step in compiled.code.steps)
 
 
 def settle() -> None:

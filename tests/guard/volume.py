@@ -24,10 +24,10 @@ def of_plan(plan: Any) -> tuple[int, int]:
         return 0, 0
     found = _OF_FRAMES.get(frame)
     if found is None:
-        recipe, value = compiled.recipe, launcher.owner_of(frame).value
-        steps = [describe(step, recipe, value, Lines(None, None)) for step in recipe.steps]
+        code, value = compiled.code, launcher.owner_of(frame).value
+        steps = [describe(step, code, value, Lines(None, None)) for step in code.steps]
         moved = sum((step.read or 0) + (step.written or 0) for step in steps)
-        made = sum(value(size_of(recipe.function, r.base)) for r in recipe.results if r.owns)
+        made = sum(value(size_of(code.function, r.base)) for r in code.results if r.owns)
         found = _OF_FRAMES[frame] = moved, frame.arena_bytes + made
     return found
 

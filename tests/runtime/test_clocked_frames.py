@@ -13,9 +13,9 @@ def test_a_look_comes_before_each_round_and_all_calls_are_made():
         for k, stages in blocks.items()
     }
     host = object()
-    recipe = SimpleNamespace(steps=["first", "second", host, "last"])
+    code = SimpleNamespace(steps=["first", "second", host, "last"])
     rounds = {0: [[(0, 0)], [(0, 1)], [(1, 0)]], 3: [[(3, 0)]]}
-    skeleton = SimpleNamespace(recipe=recipe, rounds=rounds, schedules=schedules)
+    skeleton = SimpleNamespace(code=code, rounds=rounds, schedules=schedules)
     made = clocked_steps([(0, 1000, 6), (1, host), (0, 3000, 1)], skeleton)
     calls = [step for step in made if step[0] == 0]
     assert calls == [(0, 1000, 3), (0, 1000 + 8 * CALL_WORDS * 3, 3), (0, 3000, 1)]

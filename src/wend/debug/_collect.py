@@ -103,7 +103,7 @@ class _Part:
         if not isinstance(plan, TieredPlan) or plan.compiled is None:
             return {}
         found = {}
-        for step in plan.compiled.recipe.steps:
+        for step in plan.compiled.code.steps:
             for op in getattr(step, "ops", [step]):
                 found.update(dict.fromkeys(op.outputs, self.whole.kernels))
             self.whole.kernels += 1

@@ -96,7 +96,7 @@ def write(
         from wend._engine.compiler.llvm_ir import jit
         from wend._engine.runtime.compiled.plan import kernel_texts
 
-        texts = {t: n for plan in plans for t, n in kernel_texts(plan.recipe).items()}
+        texts = {t: n for plan in plans for t, n in kernel_texts(plan.code).items()}
         packed = {k: zlib.compress(x) for k, x in jit.objects_of(texts, offer).items()}
         document["kernels"] = {
             "made_for": jit.description(),

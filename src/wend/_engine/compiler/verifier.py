@@ -1,10 +1,11 @@
-"""Checks of recipes: each pass leaves a well-formed recipe, or the defect is named at its origin.
+"""Checks of passes: the value of each pass is well-formed, or the defect is named at its origin.
 
-`check` is a watcher for `Recipe(path, needed, watch)`. Tests and `WEND_VERIFY=1` use it.
+`check` is a watcher for `compile_path(path, needed, watch)`. Tests and `WEND_VERIFY=1` use it.
 
-A check derives from the steps all that it holds the recipe's notes against. The memory that a step
-uses follows from its ops and from the addresses in its argument block. Lifetimes, last reads and
-donations are followed through the steps: memory must hold the value that a step reads there.
+A check derives from the steps all that it holds the notes of a compiled path against. The memory
+that a step uses follows from its ops and from the addresses in its argument block. Lifetimes, last
+reads and donations are followed through the steps: memory must hold the value that a step reads
+there.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from typing import Any
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.ir.loops import MAP, NESTED, Function, Op
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, add, mul, product, sub
-from wend._engine.compiler.pipeline import Pass, Recipe
+from wend._engine.compiler.pipeline import Pass
 from wend._engine.compiler.schedule.fuse import is_covered
 from wend._engine.compiler.schedule.fusion_group import Region
+from wend._engine.compiler.stages import CompiledPath, Emitted, Fused, Ordered
 
 __all__ = ["check", "check_places", "memory_of"]
 
 
-def check(done: Pass, recipe: Recipe) -> None:
-    """Raise AssertionError, naming the pass, unless the recipe left by the pass is well-formed."""
+def check(done: Pass, value: Any) -> None:
+    """Raise AssertionError, naming the pass, unless the value of the pass is well-formed."""
     try:
-        CHECKS[done.name](recipe)
+        CHECKS[done.name](value)
     except AssertionError as fault:
         raise AssertionError(f"after {done.name}: {fault}") from None
 
@@ -80,12 +82,12 @@ def check_types(function: Function, op: Op) -> None:
         assert found is traced.dtype, f"{op}: %{i} is {found}, traced as {traced.dtype}"
 
 
-def check_use(recipe: Recipe) -> None:
+def check_use(code: Fused) -> None:
     """Check that each computed value is read later, or wanted."""
-    function = recipe.function
+    function = code.function
     wanted = {function.base(function.resolve(i)) for i in function.outputs}
     used = set(wanted)
-    for region in reversed(recipe.regions):
+    for region in reversed(code.regions):
         for op in reversed(region.ops):
             if op.node.prim.pure and op.kind != "host":
                 alive = not used.isdisjoint(op.outputs)
@@ -93,11 +95,11 @@ def check_use(recipe: Recipe) -> None:
             used.update(function.base(read.value) for read in op.reads)
 
 
-def check_order(recipe: Recipe) -> None:
+def check_order(code: Fused) -> None:
     """Check that each region runs after the regions whose results are read there."""
-    function = recipe.function
+    function = code.function
     ready = set(function.inputs) | set(function.uniform)
-    for region in recipe.regions:
+    for region in code.regions:
         inside = {o for op in region.ops for o in op.outputs}
         for op in region.ops:
             for read in op.reads:
@@ -106,7 +108,7 @@ def check_order(recipe: Recipe) -> None:
         ready |= inside
         if region.kind == "nest":
             check_turns(function, region)
-    check_use(recipe)
+    check_use(code)
 
 
 def check_turns(function: Function, region: Region) -> None:
@@ -128,10 +130,10 @@ def check_turns(function: Function, region: Region) -> None:
     assert is_covered(region) or region.repeated, f"{region}: more turns than any of its ops has"
 
 
-def check_nests(recipe: Recipe) -> None:
+def check_nests(code: Ordered) -> None:
     """Check that loops, accesses and phases of the nests fit together."""
-    kinds = {out: op.kind for op in recipe.function.ops for out in op.outputs}
-    for nest in recipe.nests.values():
+    kinds = {out: op.kind for op in code.function.ops for out in op.outputs}
+    for nest in code.nests.values():
         axes = set(nest.outer + nest.inner)
         assert nest.inner, f"{nest.region}: no loop for vectors"
         for access in nest.accesses():
@@ -149,11 +151,11 @@ def check_nests(recipe: Recipe) -> None:
                     assert ready, f"{op}: reads a fold that is not complete"
 
 
-def check_steps(recipe: Recipe) -> None:
+def check_steps(code: Emitted) -> None:
     """Check that steps read only inputs and values written by earlier steps, each written once."""
-    function = recipe.function
+    function = code.function
     ready, made = set(function.inputs), set(function.inputs)
-    for step in recipe.steps:
+    for step in code.steps:
         reads, writes = memory_of(function, step)
         for i in reads:
             assert i in ready or i in function.uniform, f"{step}: %{i} is not written yet"
@@ -195,30 +197,30 @@ def memory_of(function: Function, step: Kernel | Op) -> tuple[set[int], set[int]
     return ((reached - writes) | operands | set(step.reads)) - made, writes
 
 
-def check_memory(recipe: Recipe) -> None:
+def check_memory(code: CompiledPath) -> None:
     """Check the places of values: alive, large enough, and not written over too early."""
-    check_blocks(recipe)
-    check_results(recipe)
-    check_contents(recipe, {})
-    leaves = list(recipe.donations.values())
+    check_blocks(code)
+    check_results(code)
+    check_contents(code, {})
+    leaves = list(code.donations.values())
     assert len(set(leaves)) == len(leaves), "a leaf's memory is given away twice"
-    bases = {result.value: result.base for result in recipe.results if result.owns}
-    taken = {bases[value]: leaf for value, leaf in recipe.donations.items()}
-    check_contents(recipe, taken)
-    check_barrier(recipe, taken)
+    bases = {result.value: result.base for result in code.results if result.owns}
+    taken = {bases[value]: leaf for value, leaf in code.donations.items()}
+    check_contents(code, taken)
+    check_barrier(code, taken)
 
 
-def check_blocks(recipe: Recipe) -> None:
+def check_blocks(code: CompiledPath) -> None:
     """Check that blocks of temporaries are as large as each value in them, and alive where used."""
-    f = recipe.function
+    f = code.function
     canonical = f.extents.canonical
-    owned = {result.base for result in recipe.results if result.owns}
-    for k, step in enumerate(recipe.steps):
+    owned = {result.base for result in code.results if result.owns}
+    for k, step in enumerate(code.steps):
         reads, writes = memory_of(f, step)
         for i in writes if isinstance(step, Kernel) else ():
-            assert i in owned or recipe.homes.get(i, i) in recipe.lifetimes, f"%{i} has no memory"
+            assert i in owned or code.homes.get(i, i) in code.lifetimes, f"%{i} has no memory"
         for i in reads | writes:
-            life = recipe.lifetimes.get(recipe.homes.get(i, i))
+            life = code.lifetimes.get(code.homes.get(i, i))
             if life is not None:
                 assert life[1] <= k <= life[2], f"{step}: %{i} is not alive"
                 assert canonical(life[0]) == canonical(f.bytes_of(i)), f"%{i} has another size"
@@ -235,32 +237,32 @@ def is_compact(function: Function, i: int) -> bool:
     return layout.offset == ZERO and places == canonical(product(function.shape(i)))
 
 
-def check_results(recipe: Recipe) -> None:
+def check_results(code: CompiledPath) -> None:
     """Check that results are whole arrays, or shown in memory that is left when the plan ends."""
-    f = recipe.function
+    f = code.function
     canonical = f.extents.canonical
-    for result in recipe.results:
+    for result in code.results:
         if result.owns:
             mine, its = (canonical(product(s)) for s in (result.shape, f.shape(result.base)))
             assert mine == its, f"%{result.value}: an array of another size"
             assert result.dtype is f.dtypes[result.base], f"%{result.value}: another dtype"
         else:
-            home = recipe.homes.get(result.base, result.base)
-            assert home not in recipe.lifetimes, f"%{result.value}: shown in memory of the arena"
+            home = code.homes.get(result.base, result.base)
+            assert home not in code.lifetimes, f"%{result.value}: shown in memory of the arena"
 
 
-def check_contents(recipe: Recipe, taken: Mapping[int, int]) -> None:
+def check_contents(code: CompiledPath, taken: Mapping[int, int]) -> None:
     """Check that memory holds the value that a step reads there, and at the end each result.
 
     taken: result -> leaf whose memory it takes
     """
-    f = recipe.function
+    f = code.function
 
     def block(i: int) -> int:
-        return taken.get(i, recipe.homes.get(i, i))
+        return taken.get(i, code.homes.get(i, i))
 
     content = {i: i for i in f.inputs}
-    for step in recipe.steps:
+    for step in code.steps:
         reads, writes = memory_of(f, step)
         for i in reads:
             held = content.get(block(i))
@@ -269,20 +271,20 @@ def check_contents(recipe: Recipe, taken: Mapping[int, int]) -> None:
         for i in writes:
             before = content.get(block(i), i)
             if before in reads:
-                check_overwriting(recipe, step, before, i)
+                check_overwriting(code, step, before, i)
             content[block(i)] = i
-    kept = {result.base for result in recipe.results} | (recipe.needed & set(f.inputs))
+    kept = {result.base for result in code.results} | (code.needed & set(f.inputs))
     for i in kept - set(f.uniform):
         assert content.get(block(i)) == i, f"%{i} is wanted, and written over"
 
 
-def check_overwriting(recipe: Recipe, step: Any, before: int, after: int) -> None:
+def check_overwriting(code: CompiledPath, step: Any, before: int, after: int) -> None:
     """Check that a step may write a result over an operand that it reads.
 
     Each element is written once, where the same element of the operand was read, and not read
     later.
     """
-    nest, f = step.nest, recipe.function
+    nest, f = step.nest, code.function
     problem = f"{step}: %{after} is written over %{before}"
     assert nest is not None, f"{problem}, which is read in any order"
     store = nest.stores[after]
@@ -305,12 +307,12 @@ def check_overwriting(recipe: Recipe, step: Any, before: int, after: int) -> Non
             assert before not in [load.base for load in loads if load], f"{problem} too early"
 
 
-def check_barrier(recipe: Recipe, taken: Mapping[int, int]) -> None:
+def check_barrier(code: CompiledPath, taken: Mapping[int, int]) -> None:
     """Check that nothing can fail from the first step on that writes over a leaf."""
-    for k, step in enumerate(recipe.steps):
-        if not taken.keys().isdisjoint(memory_of(recipe.function, step)[1]):
-            assert recipe.barrier <= k, f"{step}: writes over a leaf too early"
-        if k >= recipe.barrier and taken:
+    for k, step in enumerate(code.steps):
+        if not taken.keys().isdisjoint(memory_of(code.function, step)[1]):
+            assert code.barrier <= k, f"{step}: writes over a leaf too early"
+        if k >= code.barrier and taken:
             fails = not isinstance(step, Kernel) or any(s.kind == "fault" for s in step.slots)
             assert not fails, f"{step}: may fail when a leaf is written over"
 
@@ -332,9 +334,9 @@ def check_places(blocks: Iterable[tuple[Any, int, int, Iterable[int]]]) -> None:
 
 
 #: By the name of the pass.
-CHECKS: dict[str, Callable[[Recipe], None]] = {
-    "inline": lambda recipe: None,
-    "lower": lambda recipe: check_function(recipe.function),
+CHECKS: dict[str, Callable[[Any], None]] = {
+    "inline": lambda code: None,
+    "lower": lambda code: check_function(code.function),
     "fuse": check_order,
     "nest": check_nests,
     "emit": check_steps,

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wend._engine.compiler import pipeline
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE, Function, Op
 from wend._engine.compiler.ir.symbolic_extents import Poly, mul, product, scale
 from wend._engine.compiler.kernels.conv.lowering import ROLES
-from wend._engine.compiler.pipeline import Pass, Recipe
+from wend._engine.compiler.pipeline import Pass
+from wend._engine.compiler.stages import CompiledPath, finished
 from wend._engine.core._types import LeafPrimitive
 from wend._engine.core.graph import Source
 from wend._engine.core.provenance import Site
@@ -101,9 +103,7 @@ def report(flush: Flush) -> FlushReport:
         frame = compiled.native_plan.frame
         value = None if frame is None else launcher.owner_of(frame).value
         found.arena = None if frame is None else frame.arena_bytes
-        found.steps = [
-            describe(step, compiled.recipe, value, lines) for step in compiled.recipe.steps
-        ]
+        found.steps = [describe(step, compiled.code, value, lines) for step in compiled.code.steps]
         for k, step in enumerate(found.steps):
             step.number = k
     return found
@@ -119,10 +119,10 @@ def passes_of(plan: Any) -> list[PassText]:
         return []
     texts: list[PassText] = []
 
-    def watch(done: Pass, recipe: Recipe) -> None:
-        texts.append(PassText(done.name, done.purpose, done.show(recipe)))
+    def watch(done: Pass, value: Any) -> None:
+        texts.append(PassText(done.name, done.purpose, done.show(value)))
 
-    Recipe(reference.path, reference.wanted | reference.saved, watch)
+    finished(pipeline.compile_path(reference.path, reference.wanted | reference.saved, watch))
     return texts
 
 
@@ -249,13 +249,13 @@ class Lines:
 
 
 def describe(
-    step: Kernel | Op, recipe: Recipe, value: Callable[[Poly], int] | None, lines: Lines
+    step: Kernel | Op, code: CompiledPath, value: Callable[[Poly], int] | None, lines: Lines
 ) -> StepReport:
     """Return the report of a step.
 
     value: a function from polynomials to numbers; None where there is no bound plan
     """
-    f = recipe.function
+    f = code.function
     if not isinstance(step, Kernel):
         found = StepReport("host", [(step.name, lines.of(step, f))])
         found.reason = f.reasons.get(step.outputs[0], "")

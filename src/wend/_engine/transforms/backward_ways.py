@@ -20,7 +20,7 @@ from wend._engine.transforms.walk import PassContext, Walk, walk_of_segment
 PENDING, SEGMENT = "pending ops", "segments"
 
 
-class Pass(PassContext, Protocol):
+class BackwardContext(PassContext, Protocol):
     """The parts of `grad.BackwardPass` that the ways use; see there."""
 
     walked: bool
@@ -49,7 +49,7 @@ class BackwardWay(NamedTuple):
     name: str
     part: str
     purpose: str
-    why_not: Callable[[Any, Any], str]  # (Pass, PendingPart or SegmentPart)
+    why_not: Callable[[Any, Any], str]  # (BackwardContext, PendingPart or SegmentPart)
     run: Callable[[Any, Any], str]
 
 
@@ -74,7 +74,7 @@ class SegmentPart(NamedTuple):
 # -- pending ops --------------------------------------------------------------------------------
 
 
-def not_known(owner: Pass, part: PendingPart) -> str:
+def not_known(owner: BackwardContext, part: PendingPart) -> str:
     """Return why the core has not run this pass by itself: see `_hot.backward_known`."""
     reason = not_plain(owner, part)
     if reason:
@@ -88,7 +88,7 @@ def not_known(owner: Pass, part: PendingPart) -> str:
     return "a leaf has hooks, or wants its gradient for the first time"
 
 
-def not_plain(owner: Pass, part: PendingPart) -> str:
+def not_plain(owner: BackwardContext, part: PendingPart) -> str:
     """Return why a pass does more than give all leaves gradients, or ""."""
     if owner.create:
         return "create_graph=True"
@@ -103,7 +103,7 @@ def not_plain(owner: Pass, part: PendingPart) -> str:
     return ""
 
 
-def not_by_groups(owner: Pass, part: PendingPart) -> str:
+def not_by_groups(owner: BackwardContext, part: PendingPart) -> str:
     """Return why the ops are not run by groups together with their gradients, or ""."""
     if config.settings.nan_guard:
         return "the guard looks at what flushes compute"
@@ -114,7 +114,7 @@ def not_by_groups(owner: Pass, part: PendingPart) -> str:
     return not_plain(owner, part)
 
 
-def run_by_groups(owner: Pass, part: PendingPart) -> str:
+def run_by_groups(owner: BackwardContext, part: PendingPart) -> str:
     """Compute the pending ops and their gradients, both by groups."""
     trace = owner.trace
     roots = {i: trace.values[i] for i in part.seeds}
@@ -133,7 +133,7 @@ def run_by_groups(owner: Pass, part: PendingPart) -> str:
     return ""
 
 
-def run_as_step(owner: Pass, part: PendingPart) -> str:
+def run_as_step(owner: BackwardContext, part: PendingPart) -> str:
     """Walk the nodes of the pending trace; without hooks, all are recorded as a step."""
     walk = Walk(owner, part.anchor, None)
     owner.start(walk, part.seeds)
@@ -160,7 +160,7 @@ def ones_like(value: Any) -> Any:
 # -- earlier segments ---------------------------------------------------------------------------
 
 
-def not_by_launcher(owner: Pass, part: SegmentPart) -> str:
+def not_by_launcher(owner: BackwardContext, part: SegmentPart) -> str:
     """Return why the launcher is not asked to run a segment's known step, or ""."""
     if not owner.walked:
         return "nothing has been recorded in this pass yet"
@@ -171,7 +171,7 @@ def not_by_launcher(owner: Pass, part: SegmentPart) -> str:
     return "the pass does more than give leaves their gradients, or is guarded"
 
 
-def run_by_launcher(owner: Pass, part: SegmentPart) -> str:
+def run_by_launcher(owner: BackwardContext, part: SegmentPart) -> str:
     """Let the launcher run known steps of segments, as many as there are in a row."""
     first = owner.heap[0]
     done = _hot.slot("pass_segments")(
@@ -182,13 +182,13 @@ def run_by_launcher(owner: Pass, part: SegmentPart) -> str:
     return "no step is known for this segment and these gradients"
 
 
-def not_grouped(owner: Pass, part: SegmentPart) -> str:
+def not_grouped(owner: BackwardContext, part: SegmentPart) -> str:
     """Return why a segment has no groups or lanes to run its gradients by, or ""."""
     later = part.segment.structure.later
     return "the segment was not computed by groups" if later is None else ""
 
 
-def run_grouped(owner: Pass, part: SegmentPart) -> str:
+def run_grouped(owner: BackwardContext, part: SegmentPart) -> str:
     """Run the gradients of a segment by the groups, or lanes, that it was computed by."""
     owner.take_off(part)
     if part.segment.structure.later.pass_on(owner, part.segment, part.seeds):
@@ -198,7 +198,7 @@ def run_grouped(owner: Pass, part: SegmentPart) -> str:
     return "hooks or later gradients need the nodes of its ops"
 
 
-def not_one_step(owner: Pass, part: SegmentPart) -> str:
+def not_one_step(owner: BackwardContext, part: SegmentPart) -> str:
     """Return why a segment's backward pass cannot be recorded as a step, or ""."""
     if part.segment.hooks:
         return "a node of the segment has hooks"
@@ -209,7 +209,7 @@ def not_one_step(owner: Pass, part: SegmentPart) -> str:
     return "" if owner.useful is None else "only chosen inputs get gradients"
 
 
-def run_one_step(owner: Pass, part: SegmentPart) -> str:
+def run_one_step(owner: BackwardContext, part: SegmentPart) -> str:
     """Record the backward pass of a segment as a step, keyed by the segment's structure."""
     owner.take_off(part)
     segment = part.segment
@@ -229,7 +229,7 @@ def run_one_step(owner: Pass, part: SegmentPart) -> str:
     return ""
 
 
-def run_nodes(owner: Pass, part: SegmentPart) -> str:
+def run_nodes(owner: BackwardContext, part: SegmentPart) -> str:
     """Walk the nodes of a segment."""
     owner.take_off(part)
     owner.walked = True
@@ -237,12 +237,12 @@ def run_nodes(owner: Pass, part: SegmentPart) -> str:
     return ""
 
 
-def always(owner: Pass, part: PendingPart | SegmentPart) -> str:
+def always(owner: BackwardContext, part: PendingPart | SegmentPart) -> str:
     """Return "": this way takes every part."""
     return ""
 
 
-def run_by_core(owner: Pass, part: PendingPart) -> str:
+def run_by_core(owner: BackwardContext, part: PendingPart) -> str:
     """Raise: the core has run a known pass before any way is asked (`_hot.backward_known`)."""
     raise AssertionError("a known backward pass has come to the ways")
 
@@ -273,7 +273,7 @@ NODES = BackwardWay("node by node", SEGMENT, "hooks, chosen inputs, anomaly mode
 BACKWARD = (KNOWN_STEP, GROUPS, STEP, LAUNCHER, DEFERRED, ONE_STEP, NODES)
 
 
-def ask(way: BackwardWay, owner: Pass, part: PendingPart | SegmentPart) -> bool:
+def ask(way: BackwardWay, owner: BackwardContext, part: PendingPart | SegmentPart) -> bool:
     """Let a way take a part; return False, and note the reason, if the way declines."""
     reason = way.why_not(owner, part) or way.run(owner, part)
     row = way.part, way.name, reason
@@ -281,7 +281,7 @@ def ask(way: BackwardWay, owner: Pass, part: PendingPart | SegmentPart) -> bool:
     return not reason
 
 
-def take(kind: str, owner: Pass, part: PendingPart | SegmentPart) -> None:
+def take(kind: str, owner: BackwardContext, part: PendingPart | SegmentPart) -> None:
     """Let the first way for a kind of part (PENDING or SEGMENT) that does not decline take a part.
 
     `LAUNCHER` takes further segments of the queue, too.

@@ -1,4 +1,4 @@
-"""C code that runs a recipe: sizes, memory, argument blocks, and calls of kernels in order."""
+"""C code that runs a code: sizes, memory, argument blocks, and calls of kernels in order."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from wend._engine.base.errors import CompileError
+from wend._engine.compiler import pipeline
 from wend._engine.compiler.aot.recorded_path import LibraryWeight, RecordedPath
 from wend._engine.compiler.aot.size_code import SizeCode, integer
 from wend._engine.compiler.ir.kernel import Kernel, Slot
@@ -14,7 +15,7 @@ from wend._engine.compiler.ir.symbolic_extents import known
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.parallel.partition import WHOLE
 from wend._engine.compiler.parallel.tasks import schedule
-from wend._engine.compiler.pipeline import Recipe, Result
+from wend._engine.compiler.stages import CompiledPath, Result, finished
 
 __all__ = [
     "DTYPES",
@@ -110,12 +111,13 @@ class PatternCode:
     ) -> None:
         self.name, self.path, self.frame, self.symbols = name, path, frame, symbols
         self.outputs = path.outputs
-        self.recipe = Recipe(path.graph(), frozenset(o.local for o in path.outputs))
-        self.function = self.recipe.function
+        needed = frozenset(o.local for o in path.outputs)
+        self.code: CompiledPath = finished(pipeline.compile_path(path.graph(), needed))
+        self.function = self.code.function
         self._refuse_host_steps()
         self.shapes = {i: weights[k].shape for i, k in path.weights.items()}
         self.sizes = SizeCode(self.dim, frame.number, self.function.extents)
-        results = {r.value: r for r in self.recipe.results}
+        results = {r.value: r for r in self.code.results}
         #: By output; None for an output that is an input or a weight.
         self.results: list[Result | None] = [results.get(o.local) for o in path.outputs]
         #: The place among the outputs of each result with memory of its own, by base.
@@ -123,7 +125,7 @@ class PatternCode:
         for k, result in enumerate(self.results):
             if result is not None and result.owns:
                 self.made.setdefault(result.base, k)
-        self.blocks = list(self.recipe.lifetimes)
+        self.blocks = list(self.code.lifetimes)
 
     def dim(self, i: int, axis: int) -> Any:
         """Return the extent of a dim of a value: C text, or an expression."""
@@ -135,11 +137,11 @@ class PatternCode:
 
     def _refuse_host_steps(self) -> None:
         """Raise CompileError if an op has no kernel."""
-        for step in self.recipe.steps:
+        for step in self.code.steps:
             if isinstance(step, Kernel):
                 continue
             out = step.outputs[0]
-            why = self.recipe.function.reasons.get(out, "it has no kernel")
+            why = self.code.function.reasons.get(out, "it has no kernel")
             site = self.path.sites.get(out)
             place = "" if site is None or site.code is None else f" (at {site})"
             raise CompileError(
@@ -160,7 +162,7 @@ class PatternCode:
 
     def run(self) -> str:
         """Return the function that computes the outputs."""
-        calls = [line for k, step in enumerate(self.recipe.steps) for line in self.step(k, step)]
+        calls = [line for k, step in enumerate(self.code.steps) for line in self.step(k, step)]
         shown = [line for k in range(len(self.outputs)) for line in self.show(k)]
         body = [*self.nonempty(), *self.memory(), *self.space(), *calls, *shown, *self.numbers()]
         return static_function(
@@ -169,7 +171,7 @@ class PatternCode:
 
     def nonempty(self) -> list[str]:
         """Return the checks that loops have elements where kernels rely on this."""
-        extents = {p for together in self.recipe.nonempty for p in together}
+        extents = {p for together in self.code.nonempty for p in together}
         names = sorted({self.sizes.poly(p) for p in extents if not known(p)})
         if not names:
             return []
@@ -179,7 +181,7 @@ class PatternCode:
     def memory(self) -> list[str]:
         """Return statements that find places for temporaries, and memory for all."""
         rows = []
-        for size, first, last in self.recipe.lifetimes.values():
+        for size, first, last in self.code.lifetimes.values():
             rows.append(f"{{{self.sizes.poly(size)}, 0, {first}, {last}}}")
         lines = ["int64_t bytes = 0;"]
         if rows:
@@ -188,7 +190,7 @@ class PatternCode:
                 f"bytes = place_blocks(blocks, {len(rows)});",
             ]
         room = "0"
-        for step in self.recipe.steps:
+        for step in self.code.steps:
             assert isinstance(step, Kernel)
             sizes = [self.sizes.poly(slot.a) for slot in step.slots if slot.kind == "scratch"]
             if sizes:
@@ -285,7 +287,7 @@ class PatternCode:
             return f"({self.frame.value(self.path.inputs[i])}.data)"
         if i in self.made:
             return f"out{self.made[i]}"
-        home = self.recipe.homes.get(i, i)
+        home = self.code.homes.get(i, i)
         return f"(arena + blocks[{self.blocks.index(home)}].place)"
 
     def step(self, k: int, step: Any) -> list[str]:

@@ -23,11 +23,11 @@ class DynamicOffsets:
         args[k] - args[j], or args[k] where j < 0
     """
 
-    def __init__(self, recipe: Any, cut_by: list[Poly]) -> None:
+    def __init__(self, code: Any, cut_by: list[Poly]) -> None:
         """cut_by: the polynomials that decide how kernels are cut"""
-        self.extents = recipe.function.extents
-        self.fixed = list(dict.fromkeys([*cut_by, *_fixed(recipe)]))
-        words = list(dict.fromkeys(_words(recipe)))
+        self.extents = code.function.extents
+        self.fixed = list(dict.fromkeys([*cut_by, *_fixed(code)]))
+        words = list(dict.fromkeys(_words(code)))
         self._slopes: dict[Poly, list[tuple[int, Poly]]] = {}
         self.groups: dict[int, int] = {}  # atom -> the arg with which it moves
         self.args = {a: key[1] for a, key in enumerate(self.extents.atoms) if key[0] == "arg"}
@@ -124,15 +124,15 @@ def _slope(p: Poly, atoms: set[int]) -> Poly | None:
     return slope
 
 
-def _fixed(recipe: Any) -> list[Poly]:
+def _fixed(code: Any) -> list[Poly]:
     """Return the polynomials that must be the same in all runs of a bound plan."""
-    f = recipe.function
-    found: list[Poly] = [*f.small, *[size for size, _, _ in recipe.lifetimes.values()]]
-    for together in recipe.nonempty:
+    f = code.function
+    found: list[Poly] = [*f.small, *[size for size, _, _ in code.lifetimes.values()]]
+    for together in code.nonempty:
         found += together
-    for result in recipe.results:
+    for result in code.results:
         found += [*result.shape, *result.strides, result.offset]
-    for step in recipe.steps:
+    for step in code.steps:
         if not isinstance(step, Kernel):
             for read in step.reads:
                 layout = f.layout(read.value)
@@ -148,7 +148,7 @@ def _fixed(recipe: Any) -> list[Poly]:
     return found
 
 
-def _words(recipe: Any) -> list[Poly]:
+def _words(code: Any) -> list[Poly]:
     """Return the polynomials that may move: those of words of argument blocks."""
-    slots = [s for step in recipe.steps if isinstance(step, Kernel) for s in step.slots]
+    slots = [s for step in code.steps if isinstance(step, Kernel) for s in step.slots]
     return [s.b if s.kind == "pointer" else s.a for s in slots if s.kind in ("pointer", "extent")]

@@ -7,6 +7,7 @@ not in the text, so that nests of equal structure share machine code.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 from wend._engine.compiler.ir.loops import Op
@@ -82,6 +83,12 @@ class Kernel:
         self.faults: list[str] = []
         self.reads: list[int] = []
         self.writes: list[int] = []
+
+    def with_slots(self, slots: list[Slot]) -> Kernel:
+        """Return the same kernel with other slots."""
+        kernel = copy(self)
+        kernel.slots = slots
+        return kernel
 
     def __repr__(self) -> str:
         return f"kernel {self.what}"

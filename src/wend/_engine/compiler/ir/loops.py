@@ -9,7 +9,8 @@ contractions and convolutions, or host ops, which run their reference rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from wend._engine.base.dtypes import DType
@@ -93,7 +94,6 @@ class Op:
         "reads",
         "row_dim",
         "space",
-        "spent",
         "within",
         "wraps",
     )
@@ -127,7 +127,6 @@ class Op:
         self.wraps = False  # whether indices below 0 count from the end
         self.within = False  # whether the indexed value may be larger than its loops
         self.row_dim = 0  # of a scatter: the dim of the result along which operand 1 says the place
-        self.spent: int | None = None  # of a host step: the operand that it may write over
         self.product: Any = None  # of a contraction: see `lower.contraction`
 
     @property
@@ -194,7 +193,7 @@ class Function:
 
     def __init__(self, extents: Extents) -> None:
         self.extents = extents
-        self.ops: list[Op] = []
+        self.ops: Sequence[Op] = []
         self.dtypes: dict[int, DType] = {}
         self.views: dict[int, View] = {}
         self.same: dict[int, int] = {}  # value -> the value to which it is equal
@@ -214,8 +213,34 @@ class Function:
             found = self.layouts[i] = Layout(i, contiguous(self.shape(i)), ZERO)
         return found
 
+    def add(self, op: Op) -> None:
+        """Append an op."""
+        assert isinstance(self.ops, list), "the function is complete"
+        self.ops.append(op)
+
+    def seal(self) -> None:
+        """Allow no further ops and values: the function is complete."""
+        self.ops = tuple(self.ops)
+
+    def with_ops(self, ops: Sequence[Op]) -> Function:
+        """Return the complete function with these ops in place of its own."""
+        found = copy(self)
+        found.ops = tuple(ops)
+        return found
+
+    def extended(self, shape: tuple[Poly, ...], dtype: DType) -> tuple[Function, int]:
+        """Return this function with a further value, which no op makes, and the value."""
+        found = copy(self)
+        found.extents, found.dtypes = copy(self.extents), dict(self.dtypes)
+        found.extents.shapes = dict(self.extents.shapes)
+        return found, found._new_value(shape, dtype)
+
     def fresh(self, shape: tuple[Poly, ...], dtype: DType) -> int:
         """Return a new value of this shape and dtype."""
+        assert isinstance(self.ops, list), "the function is complete"
+        return self._new_value(shape, dtype)
+
+    def _new_value(self, shape: tuple[Poly, ...], dtype: DType) -> int:
         i = min(self.extents.shapes) - 1
         self.extents.shapes[i] = shape
         self.dtypes[i] = dtype

@@ -61,7 +61,7 @@ def lower_join(low: Lowering, node: Node, inputs: list[int]) -> bool:
         parts.append(i if dense else low.copy(i))
     f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
     every = tuple(range(len(f.shape(out))))
-    f.ops.append(Op(JOIN, node, node.outputs, [Read(i, every) for i in parts]))
+    f.add(Op(JOIN, node, node.outputs, [Read(i, every) for i in parts]))
     return True
 
 

@@ -58,7 +58,7 @@ def lower_max_windows(low: Any, node: Node) -> bool:
     reads = [Read(x if dense else low.copy(x), tuple(range(len(f.shape(x)))))]
     for out in node.outputs:
         f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
-    f.ops.append(Op(WINDOWS, node, node.outputs, reads))
+    f.add(Op(WINDOWS, node, node.outputs, reads))
     return True
 
 
@@ -78,11 +78,11 @@ def lower_unpatches(low: Any, node: Node) -> bool:
     shape, wide = f.shape(out), widened(dtype)
     total = out if wide is dtype else f.fresh(shape, wide)
     f.layouts[total] = Layout(total, contiguous(shape), ZERO)
-    f.ops.append(Op(WINDOWS, node, (total,), [Read(x, tuple(range(len(f.shape(x)))))]))
+    f.add(Op(WINDOWS, node, (total,), [Read(x, tuple(range(len(f.shape(x)))))]))
     if total != out:
         every = tuple(range(len(shape)))
         code = rounded_to(dtype)
-        f.ops.append(Op(MAP, node, (out,), [Read(total, every)], shape, every, code, cheap=True))
+        f.add(Op(MAP, node, (out,), [Read(total, every)], shape, every, code, cheap=True))
     return True
 
 

@@ -48,7 +48,7 @@ def lower_scan(low: Any, node: Node) -> bool:
     for out in node.outputs:
         f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
     reads = [Read(i, tuple(range(rank))) for i in inputs]
-    f.ops.append(Op(SCAN, node, node.outputs, reads))
+    f.add(Op(SCAN, node, node.outputs, reads))
     return True
 
 

@@ -61,7 +61,7 @@ def lower_contract(low: Any, node: Node) -> bool:
     if inputs != list(node.inputs):
         x, y = (MatrixOperand(f.layout(i), f.shape(i)) for i in inputs)
         op.product = product_of(f.extents, x, y, way.layout, way.axes, contraction.turns)
-    f.ops.append(op)
+    f.add(op)
     return True
 
 

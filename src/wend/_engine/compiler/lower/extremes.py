@@ -84,7 +84,7 @@ def where_extreme(low: Lowering, node: Node) -> bool:
         read = Read(best, dims)
         every_out = tuple(range(len(out_shape)))
         copy = Op(MAP, node, (values,), [read], out_shape, every_out, _first, cheap=True)
-        f.ops.append(copy)
+        f.add(copy)
     return True
 
 

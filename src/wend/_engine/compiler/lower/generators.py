@@ -37,7 +37,7 @@ def draw(low: Lowering, node: Node) -> bool:
         f.nonempty.append(space)
     else:
         op.emit = _numbers(node.prim, n, dtype)
-    f.ops.append(op)
+    f.add(op)
     return True
 
 
@@ -107,5 +107,5 @@ def counting(low: Lowering, node: Node) -> bool:
     space = f.shape(out)
     op = Op(MAP, node, node.outputs, [], space, (0,), emit, node.args, cheap=True)
     op.placed = True
-    f.ops.append(op)
+    f.add(op)
     return True

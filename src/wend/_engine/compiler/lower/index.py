@@ -83,7 +83,7 @@ def drop(low: Lowering, node: Node) -> bool:
 
     op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
     op.placed = True
-    f.ops.append(op)
+    f.add(op)
     return True
 
 
@@ -105,7 +105,7 @@ def rows(low: Lowering, node: Node) -> bool:
     def emit(code: Any, operands: list[Any]) -> Any:
         return operands[0]
 
-    f.ops.append(Op(MAP, node, node.outputs, reads, space, tuple(range(rank)), emit))
+    f.add(Op(MAP, node, node.outputs, reads, space, tuple(range(rank)), emit))
     return True
 
 
@@ -130,9 +130,7 @@ def add_rows(low: Lowering, node: Node) -> bool:
         return b.select(left_out, code.constant(0.0, dtype), operands[0])
 
     fold = Fold(add, 0, dtype, True)
-    f.ops.append(
-        Op(SCATTER, node, node.outputs, reads, space, (-1, rank - 1), emit, node.args, fold)
-    )
+    f.add(Op(SCATTER, node, node.outputs, reads, space, (-1, rank - 1), emit, node.args, fold))
     return True
 
 
@@ -160,7 +158,7 @@ def inject(low: Lowering, node: Node) -> bool:
         b = code.b
         return b.select(code.inside(1), b.convert(operands[1], dtype), operands[0])
 
-    f.ops.append(Op(MAP, node, node.outputs, reads, space, every, emit))
+    f.add(Op(MAP, node, node.outputs, reads, space, every, emit))
     return True
 
 
@@ -202,7 +200,7 @@ def put_slice(low: Lowering, node: Node) -> bool:
     reads = [Read(x, every), Read(source, others)]
     op = Op(MAP, node, node.outputs, reads, space, every, emit, cheap=True)
     op.placed = True
-    f.ops.append(op)
+    f.add(op)
     return True
 
 

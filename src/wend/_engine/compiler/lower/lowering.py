@@ -139,7 +139,7 @@ class Lowering:
         node = self.sources[i]
         space = f.shape(i)
         dims = tuple(range(len(space)))
-        f.ops.append(Op(MAP, node, (i,), [], space, dims, emit, cheap=True))
+        f.add(Op(MAP, node, (i,), [], space, dims, emit, cheap=True))
 
     def lower(self, node: Node) -> None:
         """Add the result of a node: ops, a view, or another name for a known value."""
@@ -186,7 +186,7 @@ class Lowering:
             # The reference writes into the memory of a leaf, and the step into a copy.
             f.small.append(product(f.shape(node.inputs[0])))
         reads = [Read(i, tuple(range(len(f.shape(i))))) for i in node.inputs]
-        f.ops.append(Op(HOST, node, node.outputs, reads))
+        f.add(Op(HOST, node, node.outputs, reads))
 
     def alias(self, node: Node, source: int) -> bool:
         """The result is an operand."""
@@ -219,7 +219,7 @@ class Lowering:
             return getattr(code.b, name)(operands[0])
 
         reads = [Read(node.inputs[0], dims)]
-        self.function.ops.append(Op(MAP, node, node.outputs, reads, space, dims, emit, cheap=True))
+        self.function.add(Op(MAP, node, node.outputs, reads, space, dims, emit, cheap=True))
         return True
 
     def read(self, i: int, shape: tuple[Any, ...]) -> Read | None:
@@ -255,7 +255,7 @@ class Lowering:
             self.differences[out] = node.inputs
         cheap = node.prim.kind != "float" or isinstance(node.prim, Cast)
         given = [r for r in reads if r is not None]
-        f.ops.append(Op(MAP, node, node.outputs, given, space, dims, emit, node.args, cheap=cheap))
+        f.add(Op(MAP, node, node.outputs, given, space, dims, emit, node.args, cheap=cheap))
         return True
 
     def code_of(self, node: Node) -> Emit | None:
@@ -279,9 +279,7 @@ class Lowering:
         space = self.function.shape(node.inputs[0])
         dims = tuple(range(len(space)))
         reads = [Read(node.inputs[0], dims)]
-        self.function.ops.append(
-            Op(MAP, node, node.outputs, reads, space, dims, _itself, cheap=True)
-        )
+        self.function.add(Op(MAP, node, node.outputs, reads, space, dims, _itself, cheap=True))
         return True
 
     @lowers(Cast)
@@ -377,7 +375,7 @@ class Lowering:
         read = Read(source, tuple([order.index(d) for d in dims]))
         op = Op(MAP, self.path.nodes[0], (out,), [read], space, dims, _itself, cheap=True)
         op.name = "copy"
-        f.ops.append(op)
+        f.add(op)
         return out
 
     def shared_copy(self, source: int, order: tuple[int, ...]) -> int:
@@ -431,13 +429,13 @@ class Lowering:
             shape = f.shape(op.out)
             dims = tuple(range(len(shape)))
             total = f.fresh(shape, fold.dtype)
-            f.ops.append(op)
+            f.add(op)
             given = [Read(total, dims)]
             rounded = Op(
                 MAP, op.node, op.outputs, given, shape, dims, rounded_to(dtype), cheap=True
             )
             op.outputs, op = (total,), rounded
-        f.ops.append(op)
+        f.add(op)
 
     @lowers(SumTo)
     def sum_to(self, node: Node) -> bool:

@@ -67,7 +67,7 @@ def pad(low: Lowering, node: Node) -> bool:
 
     every = tuple(range(rank))
     reads = [Read(x, every, shifts)]
-    f.ops.append(Op(MAP, node, node.outputs, reads, f.shape(out), every, emit, node.args))
+    f.add(Op(MAP, node, node.outputs, reads, f.shape(out), every, emit, node.args))
     return True
 
 
@@ -105,7 +105,7 @@ def cat(low: Lowering, node: Node, inputs: list[int]) -> bool:
             found = b.select(code.inside(k), b.convert(operands[k], dtype), found)
         return found
 
-    f.ops.append(Op(MAP, node, node.outputs, reads, space, every, emit))
+    f.add(Op(MAP, node, node.outputs, reads, space, every, emit))
     return True
 
 
@@ -135,5 +135,5 @@ def roll(low: Lowering, node: Node) -> bool:
             found = code.b.select(code.inside(k), operands[k], found)
         return found
 
-    f.ops.append(Op(MAP, node, node.outputs, reads, shape, every, emit))
+    f.add(Op(MAP, node, node.outputs, reads, shape, every, emit))
     return True

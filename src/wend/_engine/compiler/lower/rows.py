@@ -48,7 +48,7 @@ def select(low: Lowering, node: Node) -> bool:
     reads = [Read(x, dims, row=1, row_dim=dim), Read(index, tuple(range(dim, dim + depth)))]
     op = Op(MAP, node, node.outputs, reads, space, tuple(range(len(space))), _itself)
     op.wraps = isinstance(node.prim, Index)
-    f.ops.append(op)
+    f.add(op)
     return True
 
 
@@ -83,7 +83,7 @@ def gather(low: Lowering, node: Node) -> bool:
     reads = [Read(x, dims, row=1, row_dim=dim), Read(index, every)]
     op = Op(MAP, node, node.outputs, reads, f.shape(index), every, _itself)
     op.within = not _fits(dim, f.shape(x), f.shape(index))
-    f.ops.append(op)
+    f.add(op)
     return True
 
 
@@ -174,7 +174,7 @@ def _into(
     op.row_dim = dim
     op.wraps = wraps
     op.within = within
-    f.ops.append(op)
+    f.add(op)
     if sums == out:
         return True
     every = tuple(range(len(shape)))
@@ -184,5 +184,5 @@ def _into(
         return b.convert(b.add(b.convert(operands[0], wide), operands[1]), dtype)
 
     given = [Read(base, every), Read(sums, every)]
-    f.ops.append(Op(MAP, node, (out,), given, shape, every, total, cheap=True))
+    f.add(Op(MAP, node, (out,), given, shape, every, total, cheap=True))
     return True

@@ -2,8 +2,8 @@
 
 A nest that reads each element of an operand just where it writes a result needs no room for both:
 the result overwrites the operand element by element. So a result may take the memory of a leaf
-(`Recipe.donations`), if no other tensor holds that memory when the plan runs. A temporary may take
-the memory of another temporary.
+(`CompiledPath.donations`), if no other tensor holds that memory when the plan runs. A temporary
+may take the memory of another temporary.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def operand_for(nest: Nest, out: int, shape: Shape, free: Container[int]) -> int
     if set(nest.outer + nest.inner) - set(nest.loops[out]):
         return None  # each element of `out` is written more than once
     # Each turn of a phase reads all its elements before it writes any; rows have no such order.
-    if out in nest.region.late or out in nest.row_folds or store.row >= 0 or nest.is_row[out]:
+    if out in nest.late or out in nest.row_folds or store.row >= 0 or nest.is_row[out]:
         return None
     for load in nest.loads.values():
         if load.base not in free or load.dtype is not store.dtype:

@@ -69,6 +69,8 @@ class Nest:
         self.function = function
         self.region = region
         self.extents: list[Poly] = list(region.axes)
+        self.late = dict(region.late)
+        self.indexed = set(region.indexed)
         self.loads: dict[tuple[int, int], Access] = {}  # (result of an op, operand) -> its access
         self.stores: dict[int, Access] = {}
         self.shifts: dict[tuple[int, int], Any] = {}  # (result of an op, operand) -> see Access
@@ -79,7 +81,7 @@ class Nest:
         self.outer, self.inner = self.order_axes()
         self.merge_axes()
         if not self.inner:
-            fits = bool(self.outer) and self.outer[-1] not in region.indexed
+            fits = bool(self.outer) and self.outer[-1] not in self.indexed
             self.inner = [self.outer.pop() if fits else self.unit_axis()]
         self.find_phases()
 
@@ -117,7 +119,7 @@ class Nest:
                 read = Read(-1, tuple(range(len(op.space))))
                 layout = Layout(-1, contiguous(op.space), ZERO)
                 self.counts[op.out] = self.access(read, region.loops[op.out], layout, dtypes.int64)
-            if op.out in region.outputs or op.out in region.late:
+            if op.out in region.outputs or op.out in self.late:
                 self.stores[op.out] = self.store(op)
 
     def access(
@@ -170,7 +172,7 @@ class Nest:
         if region.inner:
             inner = [a for a in order if a in region.inner]
             return [a for a in order if a not in region.inner], inner
-        free = [a for a in order if a not in region.indexed]
+        free = [a for a in order if a not in self.indexed]
         if free:
             fast = max(reversed(free), key=self.fast_accesses)
             order.remove(fast)
@@ -197,7 +199,7 @@ class Nest:
 
     def may_merge(self, a: int, b: int) -> bool:
         """Whether loop b within loop a can be merged with loop a."""
-        if (a in self.region.indexed) != (b in self.region.indexed):
+        if (a in self.indexed) != (b in self.indexed):
             return False
         canonical = self.function.extents.canonical
         extent = self.extents[b]
@@ -211,7 +213,7 @@ class Nest:
             shifted = {loops[r.dims[s[0]]] for r in op.reads for s in r.shifts}
             if shifted & {a, b}:
                 return False
-        return all((a in folded) == (b in folded) for folded in self.region.late.values())
+        return all((a in folded) == (b in folded) for folded in self.late.values())
 
     def merge(self, a: int, b: int) -> None:
         """Merge loop a into loop b."""
@@ -219,14 +221,13 @@ class Nest:
         for out, loops in self.loops.items():
             self.loops[out] = tuple(b if axis == a else axis for axis in loops)
         self.folded_away(a)
-        if a in self.region.indexed:
-            self.region.indexed.add(b)
+        if a in self.indexed:
+            self.indexed.add(b)
 
     def folded_away(self, axis: int) -> None:
         """Remove a merged axis from folds: they fold over the axis that it became part of."""
-        late = self.region.late
-        for value, folded in late.items():
-            late[value] = folded - {axis}
+        for value, folded in self.late.items():
+            self.late[value] = folded - {axis}
 
     def unit_axis(self) -> int:
         """Add a loop of a single turn, for a nest of single elements. Returns its axis."""

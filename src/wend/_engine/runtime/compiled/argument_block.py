@@ -49,7 +49,7 @@ class Visit:
         """A function from polynomials to numbers."""
         if self._value is None:
             types, args, row, n = self.asked
-            extents = self.plan.recipe.function.extents
+            extents = self.plan.code.function.extents
             self._value = extents.evaluator(types, args, row[:n].data)
         return self._value
 
@@ -91,7 +91,7 @@ class ArgumentBlockMaker:
 
     def __init__(self, bound: BoundPlan) -> None:
         self.bound = bound
-        self.recipe = bound.plan.recipe
+        self.code = bound.plan.code
         self.skeleton = bound.skeleton
 
     def model(self) -> Any:
@@ -153,14 +153,14 @@ class ArgumentBlockMaker:
 
         Returns whether the entries are the same for all sizes.
         """
-        bound, recipe = self.bound, self.recipe
-        owners = {r.base: k for k, r in enumerate([r for r in recipe.results if r.owns])}
-        inputs = set(recipe.function.inputs)
+        bound, code = self.bound, self.code
+        owners = {r.base: k for k, r in enumerate([r for r in code.results if r.owns])}
+        inputs = set(code.function.inputs)
         places = {i: (MADE, k) for k, i in enumerate(bound.plan.made)}
         types: dict[int, Any] = {}
         shows: list[Any] = []
         layouts = iter(bound.layouts)
-        for result in recipe.results:
+        for result in code.results:
             dtype, base, shape = result.dtype, result.base, next(layouts)
             if result.value < 0:
                 device = bound.types[0].device
@@ -171,7 +171,7 @@ class ArgumentBlockMaker:
                 source, k, whole = MADE, owners[base], False
             else:
                 source, k = (LEAF if base in inputs else FOUND), base
-                whole = base == recipe.function.resolve(result.value)
+                whole = base == code.function.resolve(result.value)
             size = dtype.itemsize
             strides, offset = tuple([s * size for s in next(layouts)]), next(layouts)[0] * size
             places[result.value] = (SHOWN, len(shows))
@@ -206,7 +206,7 @@ def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
     """Return the entry for a product; row: an entry of the skeleton's `packing`."""
     skeleton = sized.skeleton
     k, private, ends, layout = row
-    kernel = sized.plan.recipe.steps[k]
+    kernel = sized.plan.code.steps[k]
     assert isinstance(kernel, Kernel)
     lies = packed_weights.layout(kernel.source, *terms[layout].tolist())
     leaf = kernel.slots[RIGHT].a
@@ -272,10 +272,11 @@ class BlockOwner(Visit):
         arrays = [self.array(frame, read.value, values, made) for read in op.reads]
         program = op.node.program
         numbers = [_types.evaluate(e, types, args) for e in op.node.args]
-        if op.spent is not None:
-            frame.found.pop(op.spent, None)
+        spent = self.plan.code.spent.get(op.outputs[0])
+        if spent is not None:
+            frame.found.pop(spent, None)
         with np.errstate(all="ignore"):
-            if op.spent is not None and may_write(None, op.node.prim, arrays, numbers):
+            if spent is not None and may_write(None, op.node.prim, arrays, numbers):
                 prim = op.node.prim
                 result = prim.reference_inplace(*prim.arrange(arrays, numbers))
             else:
@@ -292,7 +293,7 @@ class BlockOwner(Visit):
 
     def array(self, frame: Any, i: int, values: list[Any], made: list[Any]) -> Any:
         """Return the elements of a value as an array."""
-        function = self.plan.recipe.function
+        function = self.plan.code.function
         layout = function.layout(i)
         base = layout.base
         value = self.value

@@ -49,11 +49,11 @@ class ArgumentLayout:
     """
 
     def __init__(self, plan: Any, forms: dict[int, Partition], packable: tuple[int, ...]) -> None:
-        self.plan, self.recipe = plan, plan.recipe
+        self.plan, self.code = plan, plan.code
         self.schedules: dict[int, StagedTasks] = {
-            k: schedule(self.recipe.steps[k], form) for k, form in forms.items()
+            k: schedule(self.code.steps[k], form) for k, form in forms.items()
         }
-        self.together = keep_turned({k: self.recipe.steps[k] for k in forms}, self.schedules)
+        self.together = keep_turned({k: self.code.steps[k] for k in forms}, self.schedules)
         self.forms = forms
         self._polys: dict[Poly, int] = {}  # polynomial -> term
         self._spans: list[int] = []
@@ -109,7 +109,7 @@ class ArgumentLayout:
         self.polys = list(self._polys)
         self.n_terms = int(firsts[-1]) + len(self._moves)
         self.n_memory = len(self._words)
-        place = self.recipe.function.extents.row.place
+        place = self.code.function.extents.row.place
         number = [-1, *[self.at[name] for name in list(self._places)[1:]]]
         rows: dict[str, Any] = {
             "polys": [place(p) for p in self.polys],  # in the row of all that is evaluated
@@ -175,19 +175,19 @@ class ArgumentLayout:
 
     def _number_rounds(self) -> None:
         """Sort calls into rounds, in each stretch of kernels between steps of the interpreter."""
-        recipe, schedules = self.recipe, self.schedules
+        code, schedules = self.code, self.schedules
         stages = [stage for found in schedules.values() for stage in found.stages]
         self.cut = any(len(stage.blocks) > 1 for stage in stages)
-        over = {r.base: recipe.donations.get(r.value) for r in recipe.results if r.owns}
+        over = {r.base: code.donations.get(r.value) for r in code.results if r.owns}
         taken = {base: leaf for base, leaf in over.items() if leaf is not None}
-        found = accesses(recipe.steps, recipe.homes, taken, self.together) if self.cut else None
+        found = accesses(code.steps, code.homes, taken, self.together) if self.cut else None
         # The rounds of all kernels up to the next host step or donation, by the first kernel.
         self.rounds: dict[int, list[Round]] = {}
         self.n_rounds = 0
         spans: list[tuple[int, int]] = []  # (first round, last round) of each step
-        while len(spans) < len(recipe.steps):
+        while len(spans) < len(code.steps):
             first = end = len(spans)
-            while end in schedules and (end == first or end != recipe.barrier):
+            while end in schedules and (end == first or end != code.barrier):
                 end += 1
             if end == first:
                 spans.append((self.n_rounds, self.n_rounds))
@@ -209,10 +209,10 @@ class ArgumentLayout:
 
     def _memory(self) -> None:
         """List the blocks in the arena: values and pieces by lifetime, then scratch memory."""
-        recipe = self.recipe
-        lives = [self._span_of(first, last) for _, first, last in recipe.lifetimes.values()]
-        self.wanted = [self._poly(size) for size, _, _ in recipe.lifetimes.values()]
-        names: list[Any] = list(recipe.lifetimes)
+        code = self.code
+        lives = [self._span_of(first, last) for _, first, last in code.lifetimes.values()]
+        self.wanted = [self._poly(size) for size, _, _ in code.lifetimes.values()]
+        names: list[Any] = list(code.lifetimes)
         last = {steps[0]: steps[-1] for steps in self.together}
         for k, found in self.schedules.items():
             for j, size in enumerate(found.private):
@@ -228,14 +228,14 @@ class ArgumentLayout:
         self.scratch: list[tuple[int, int]] = []  # (term of the bytes, 1 where a step begins)
         for k in self.schedules:
             begins = 1
-            for j, slot in enumerate(recipe.steps[k].slots):
+            for j, slot in enumerate(code.steps[k].slots):
                 if slot.kind == "scratch":
                     names.append(("scratch", k, j))
                     self.scratch.append((self._poly(slot.a), begins))
                     begins = 0
         self.n_names = len(names)
         self.at = {name: n for n, name in enumerate(names)}  # places in the row of `place`
-        self.at |= {i: self.at[home] for i, home in recipe.homes.items()}
+        self.at |= {i: self.at[home] for i, home in code.homes.items()}
         self.at |= {(k, 0): self.at[steps[0], 0] for steps in self.together for k in steps}
 
     def place(self, words: np.ndarray, address: int) -> tuple[int, int, int]:
@@ -256,14 +256,14 @@ class ArgumentLayout:
 
     def _number_table(self, packable: tuple[int, ...]) -> None:
         """Give each value outside of the arena an entry in the table of addresses."""
-        plan, recipe = self.plan, self.recipe
+        plan, code = self.plan, self.code
         self.source: dict[int, int] = {i: 1 + k for k, i in enumerate(plan.leaves)}
         self.n_table = 1 + len(plan.leaves)
-        for result in recipe.results:
+        for result in code.results:
             if result.owns:
                 self.source[result.base] = self.n_table
                 self.n_table += 1
-        for step in recipe.steps:
+        for step in code.steps:
             if not isinstance(step, Kernel):
                 for out in step.outputs:
                     self.source[out] = self.n_table
@@ -275,7 +275,7 @@ class ArgumentLayout:
 
     def _lay_out(self) -> None:
         """Write down the memory, word by word."""
-        recipe = self.recipe
+        code = self.code
         self._words = [0] * (START + self.n_table)
         self._terms: list[tuple[int, int]] = []  # (word, term)
         self._placed: list[tuple[int, int]] = []  # (word, place), which is added
@@ -290,14 +290,14 @@ class ArgumentLayout:
         self.steps: list[Any] = []  # None for donations, a host step, or [first call, calls]
         self.written: list[int] = []  # terms of the numbers of elements that kernels write
         calls: list[tuple[int, int, int, int, int]] = []
-        for k, step in enumerate(recipe.steps):
-            if k == recipe.barrier:
+        for k, step in enumerate(code.steps):
+            if k == code.barrier:
                 self.steps.append(None)
             if not isinstance(step, Kernel):
                 self.steps.append(step)
                 continue
             for i in step.writes:
-                self.written.append(self._poly(product(recipe.function.shape(i))))
+                self.written.append(self._poly(product(code.function.shape(i))))
             if k in self.rounds:
                 self.steps.append([len(calls), 0])
                 for one in self.rounds[k]:
@@ -311,7 +311,7 @@ class ArgumentLayout:
         first, count = len(calls), 0
         for k, s in one:
             stage = self.schedules[k].stages[s]
-            function = self.plan.address(self.recipe.steps[k], stage.function)
+            function = self.plan.address(self.code.steps[k], stage.function)
             for slots in stage.blocks:
                 place, pairs = len(self._words), len(self._pairs)
                 self._block(k, stage.function, slots)
@@ -354,7 +354,7 @@ class ArgumentLayout:
         self._words += [0] * len(slots)
         weight = self.place_of_weight.get(k)
         if weight is not None and k not in self._layouts:
-            whole = self.recipe.steps[k].slots
+            whole = self.code.steps[k].slots
             sizes = [whole[_WORD[name]].a for name in _LAYOUT]
             self._layouts[k] = [self._poly(p) for p in (whole[_WORD["right"]].b, *sizes)]
         if weight is not None and function == "pack":

@@ -1,7 +1,7 @@
 """WEND_VERIFY=1: blocks of the arena lie apart while both are in use.
 
 The rounds in which a block is used follow from the steps that touch its values. Lifetimes that the
-recipe notes, and that places were found by, are not asked.
+code notes, and that places were found by, are not asked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def rounds_of_steps(skeleton: ArgumentLayout) -> dict[int, list[int]]:
     """Return the rounds in which each step runs, counted from the rounds themselves."""
     found: dict[int, list[int]] = {}
     n = step = 0
-    while step < len(skeleton.recipe.steps):
+    while step < len(skeleton.code.steps):
         stretch = skeleton.rounds.get(step)
         if stretch is None:
             found[step] = [n]
@@ -49,12 +49,12 @@ def rounds_of_steps(skeleton: ArgumentLayout) -> dict[int, list[int]]:
 
 def rounds_of_blocks(skeleton: ArgumentLayout) -> dict[Any, set[int]]:
     """Return the rounds in which each block is used: blocks of values, and pieces of kernels."""
-    recipe, steps = skeleton.recipe, rounds_of_steps(skeleton)
+    code, steps = skeleton.code, rounds_of_steps(skeleton)
     found: dict[Any, set[int]] = {}
-    for k, step in enumerate(recipe.steps):
-        for i in set().union(*memory_of(recipe.function, step)):
-            home = recipe.homes.get(i, i)
-            if home in recipe.lifetimes:
+    for k, step in enumerate(code.steps):
+        for i in set().union(*memory_of(code.function, step)):
+            home = code.homes.get(i, i)
+            if home in code.lifetimes:
                 found.setdefault(home, set()).update(steps[k])
     for k, schedule in skeleton.schedules.items():
         for j in range(len(schedule.private)):

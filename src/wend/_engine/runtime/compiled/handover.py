@@ -171,10 +171,10 @@ def with_handovers(steps: Any, skeleton: Any, rows: dict[int, tuple[int, int]]) 
 
 def _complete_after(skeleton: Any, rows: Iterable[int]) -> dict[int, list[int]]:
     """The values that are complete after a round, by the id of the round."""
-    recipe = skeleton.recipe
-    base_of = {r.value: r.base for r in recipe.results if r.owns}
+    code = skeleton.code
+    base_of = {r.value: r.base for r in code.results if r.owns}
     last: dict[int, int] = {}  # base -> the last step that writes there
-    for k, step in enumerate(recipe.steps):
+    for k, step in enumerate(code.steps):
         if isinstance(step, Kernel):
             for out in step.writes:
                 last[out] = k

@@ -25,6 +25,7 @@ import numpy as np
 from wend._engine.base import config
 from wend._engine.base.collecting import CollectionPaused
 from wend._engine.base.errors import CompileError
+from wend._engine.compiler import pipeline
 from wend._engine.compiler.ir.dynamic_offsets import DynamicOffsets
 from wend._engine.compiler.ir.extent_program import NONE
 from wend._engine.compiler.ir.kernel import Kernel
@@ -32,7 +33,7 @@ from wend._engine.compiler.ir.symbolic_extents import Poly, known
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.llvm_ir import jit
 from wend._engine.compiler.parallel.partition import WHOLE, WORTH, Partition, Partitioner, cutter
-from wend._engine.compiler.pipeline import Recipe
+from wend._engine.compiler.stages import CompiledPath, Sliced, finished
 from wend._engine.compiler.verifier import check
 from wend._engine.core._hot import FlushJob
 from wend._engine.runtime.backend import NoMachineCode
@@ -83,15 +84,17 @@ class Unbound(Exception):
 class CompiledPlan:
     """Kernels and host steps in order, which compute the same values as the reference plan."""
 
-    def __init__(self, reference: ReferencePlan, recipe: Recipe, libraries: dict[str, Any]) -> None:
+    def __init__(
+        self, reference: ReferencePlan, code: CompiledPath, libraries: dict[str, Any]
+    ) -> None:
         self.reference = reference
-        self.recipe = recipe
+        self.code = code
         self.libraries = libraries
-        function = recipe.function
+        function = code.function
         # Leaves of which only extents are read count too: a plan is bound to the types of all.
-        self.leaves = (*function.inputs, *shown_only(recipe))
+        self.leaves = (*function.inputs, *shown_only(code))
         self.bound: dict[Any, BoundPlan | None] = {}
-        self.kernels = [(k, s) for k, s in enumerate(recipe.steps) if isinstance(s, Kernel)]
+        self.kernels = [(k, s) for k, s in enumerate(code.steps) if isinstance(s, Kernel)]
         self.program = np.empty(0, np.int64), 0  # see `extent_program.Row.program`
         found = [(n, k, step, cutter(step)) for n, (k, step) in enumerate(self.kernels)]
         cutters = [(n, k, step.packable, c) for n, k, step, c in found if c is not None]
@@ -102,51 +105,51 @@ class CompiledPlan:
             [self.way(adding, WORTH), self.way(packing, sys.maxsize)], [self.way(cutters, WORTH)]
         )  # fmt: skip
         self.nonempty = self.places(
-            {p for together in recipe.nonempty for p in together if not known(p)}
+            {p for together in code.nonempty for p in together if not known(p)}
         )
         #: The shape of each result; if the result lies in another array, also strides and offset.
         self.layouts = [
             part
-            for r in recipe.results
+            for r in code.results
             for part in ((r.shape,) if r.owns else (r.shape, r.strides, (r.offset,)))
         ]
         self.counts = tuple(map(len, self.layouts))
         #: The values of the results that are arrays of their own; `out_of_base`: base -> number
         #: among these.
-        self.made = tuple([r.value for r in recipe.results if r.owns])
-        self.shown = [r for r in recipe.results if not r.owns]
-        owners = [r.base for r in recipe.results if r.owns]
+        self.made = tuple([r.value for r in code.results if r.owns])
+        self.shown = [r for r in code.results if not r.owns]
+        owners = [r.base for r in code.results if r.owns]
         self.out_of_base = {base: k for k, base in enumerate(owners)}
         #: The argument of `_bind.outs_of` that says which arrays are made.
-        starts = accumulate([1 if r.owns else 3 for r in recipe.results], initial=0)
+        starts = accumulate([1 if r.owns else 3 for r in code.results], initial=0)
         arrays = [
-            (at, r.dtype.numpy, r.dtype.itemsize, r.value not in recipe.donations)
-            for at, r in zip(starts, recipe.results, strict=False)
+            (at, r.dtype.numpy, r.dtype.itemsize, r.value not in code.donations)
+            for at, r in zip(starts, code.results, strict=False)
             if r.owns
         ]
         self.results = arrays, np.empty, _launch.large, LARGE
         #: (number in `made`, leaf, place in a table) of each result that may take a leaf's memory.
         self.donated = tuple(
             [
-                (k, recipe.donations[i], 8 * (1 + len(self.leaves) + k))
+                (k, code.donations[i], 8 * (1 + len(self.leaves) + k))
                 for k, i in enumerate(self.made)
-                if i in recipe.donations
+                if i in code.donations
             ]
         )
         self.gathered = self.places([p for part in self.layouts for p in part])
-        self.moving = DynamicOffsets(recipe, [p for *_, c in cutters for p in c.polys])
+        self.moving = DynamicOffsets(code, [p for *_, c in cutters for p in c.polys])
         self.skeletons: dict[Any, ArgumentLayout] = {}
         self.placings: dict[Any, Placing] = {}  # by the lifetimes of the blocks in the arena
         self.homes: dict[ArgumentLayout, BoundPlan] = {}  # see `fitted`
         #: The last of the homes, whether there were several threads then, and its `BoundPlan.fit`.
         self.last: tuple[BoundPlan, bool, Any] | None = None
         #: Whether all steps are kernels, and all results arrays of their own.
-        self.on_addresses = len(self.kernels) == len(recipe.steps) and all(
-            result.owns for result in recipe.results
+        self.on_addresses = len(self.kernels) == len(code.steps) and all(
+            result.owns for result in code.results
         )
         self.wanted = reference.wanted
         self.saved = reference.saved
-        self.given = [r.value for r in recipe.results if r.value in self.wanted]
+        self.given = [r.value for r in code.results if r.value in self.wanted]
         self.sizers: dict[bool, Any] = {}  # see `know`; by whether there are several threads
         self.native_plan = _launch.NativePlan(
             reference.path,
@@ -156,7 +159,7 @@ class CompiledPlan:
 
     def places(self, polys: Iterable[Poly]) -> np.ndarray:
         """Return the places of these polynomials in the row of `numbers`."""
-        place = self.recipe.function.extents.row.place
+        place = self.code.function.extents.row.place
         return np.array([place(p) for p in polys], np.int64)
 
     def way(self, rows: list[Any], worth: int) -> tuple[list[Partitioner], np.ndarray]:
@@ -178,7 +181,7 @@ class CompiledPlan:
 
     def up_to_date(self) -> tuple[np.ndarray, int]:
         """Return the program for all polynomials that were asked for, and their number."""
-        row = self.recipe.function.extents.row
+        row = self.code.function.extents.row
         if self.program[1] < len(row.polynomials):
             words, n = row.program()
             self.program = np.array(words, np.int64), n
@@ -197,9 +200,9 @@ class CompiledPlan:
         forms = {n: form for n, form in forms.items() if form is not WHOLE}
         many = 0 if skeleton.cut else -(-RELEASE_BYTES // 4)
         row = skeleton, forms, list(skeleton.place_of_weight), many
-        extents = self.recipe.function.extents
+        extents = self.code.function.extents
         ways = list(self.ways[several])
-        small = self.places(self.recipe.function.small)
+        small = self.places(self.code.function.small)
         asked = self.places({p for cutters, _ in ways for c in cutters for p in c.polys})
         sizer = self.sizers[several] = _bind.NativeBinder(
             program=self.up_to_date(),
@@ -226,7 +229,7 @@ class CompiledPlan:
         The row is described in `ir.extent_program`.  Raises OverflowError if a factor of
         a polynomial does not fit into 64 bits.
         """
-        extents = self.recipe.function.extents
+        extents = self.code.function.extents
         program, n = self.up_to_date()
         numbers = np.empty(n + len(extents.atoms), np.int64)
         address = _launch.address_of(numbers)
@@ -343,10 +346,10 @@ class CompiledPlan:
             frame.arena.free()
 
 
-def shown_only(recipe: Recipe) -> list[int]:
+def shown_only(code: CompiledPath) -> list[int]:
     """The leaves of which nothing but extents is read."""
-    inputs = set(recipe.function.inputs)
-    atoms = recipe.function.extents.atoms
+    inputs = set(code.function.inputs)
+    atoms = code.function.extents.atoms
     return sorted({key[1] for key in atoms if key[0] == "dim"} - inputs)
 
 
@@ -377,14 +380,14 @@ class Sized(Visit):
 
     def check(self) -> None:
         """Raise Unbound where these sizes are left to the reference."""
-        plan, recipe, value = self.plan, self.plan.recipe, self.value
+        plan, code, value = self.plan, self.plan.code, self.value
         row, places = _launch.address_of(self.row), _launch.address_of(plan.nonempty)
         least = _bind.least_of(row, places, len(plan.nonempty))
         if least == NONE:
-            least = min([value(n) for together in recipe.nonempty for n in together])
+            least = min([value(n) for together in code.nonempty for n in together])
         if least <= 0:
             raise Unbound
-        if any(value(n) > MOST_COPIED for n in recipe.function.small):
+        if any(value(n) > MOST_COPIED for n in code.function.small):
             raise Unbound
 
     def find_form(self, several: bool) -> None:
@@ -532,7 +535,8 @@ class Compilation:
     def __init__(self, reference: ReferencePlan, offer: Any = None) -> None:
         """offer: machine code that a file has brought along for this plan"""
         self.reference, self.offer = reference, offer
-        self.recipe = begin_recipe(reference, None, sliced=True)
+        self.work = planning_of(reference)
+        self.code: CompiledPath | None = None
         self.libraries: dict[str, Any] = {}
         self.failure: CompileError | None = None
         self.planned = False
@@ -549,16 +553,20 @@ class Compilation:
             return
         stop = time.perf_counter() + seconds
         with CollectionPaused():
-            for _ in self.recipe.rest:
-                if time.perf_counter() >= stop:
-                    return
-        if not self.recipe.complete:
+            try:
+                while True:
+                    next(self.work)
+                    if time.perf_counter() >= stop:
+                        return
+            except StopIteration as end:
+                self.code = end.value
+        if self.code is None:
             # An exception has ended the passes, and its handler has failed as well: at the end of
             # the stack, the handler of a RecursionError may raise a RecursionError.
-            self.recipe = begin_recipe(self.reference, None, sliced=True)
+            self.work = planning_of(self.reference)
             return
         self.planned = True
-        texts = kernel_texts(self.recipe)
+        texts = kernel_texts(self.code)
         self.left.update(texts)
         for text, names in texts.items():
             receive = self.receiver(text)
@@ -590,25 +598,27 @@ class Compilation:
         """Return the finished plan.  Raises CompileError if a kernel could not be compiled."""
         if self.failure is not None:
             raise self.failure
-        return CompiledPlan(self.reference, self.recipe, self.libraries)
+        assert self.code is not None
+        return CompiledPlan(self.reference, self.code, self.libraries)
 
 
-def begin_recipe(
-    reference: ReferencePlan, needed: frozenset[int] | None, sliced: bool = False
-) -> Recipe:
-    """Return the recipe for the values of a reference plan.
+def planning_of(
+    reference: ReferencePlan, needed: frozenset[int] | None = None
+) -> Sliced[CompiledPath]:
+    """Return the work of all passes for the values of a reference plan.
 
     needed: the values to compute, if not the wanted and saved ones
-    sliced: whether running the passes is left to the caller
     """
     watch = check if config.settings.verify else None
-    return Recipe(reference.path, needed or reference.wanted | reference.saved, watch, sliced)
+    return pipeline.compile_path(
+        reference.path, needed or reference.wanted | reference.saved, watch
+    )
 
 
-def kernel_texts(recipe: Recipe) -> dict[str, list[str]]:
-    """Return the texts of the modules that a recipe needs, each with the functions called."""
+def kernel_texts(code: CompiledPath) -> dict[str, list[str]]:
+    """Return the texts of the modules of a compiled path, each with the functions called."""
     texts: dict[str, list[str]] = {}
-    for step in recipe.steps:
+    for step in code.steps:
         if isinstance(step, Kernel):
             if step.text:
                 texts[step.text] = [step.name, *step.helpers]
@@ -627,12 +637,12 @@ def compile_plan(
     needed: the values to compute, if not the wanted and saved ones
     offer: machine code that a file has brought along for this plan
     """
-    recipe = begin_recipe(reference, needed)
+    code = finished(planning_of(reference, needed))
     libraries = {
         text: jit.compile_module(text, names, offer=offer)
-        for text, names in kernel_texts(recipe).items()
+        for text, names in kernel_texts(code).items()
     }
-    return CompiledPlan(reference, recipe, libraries)
+    return CompiledPlan(reference, code, libraries)
 
 
 __all__ = ["Compilation", "CompiledPlan", "compile_plan"]

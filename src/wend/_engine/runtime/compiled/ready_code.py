@@ -11,12 +11,12 @@ from typing import Any
 from wend._engine.base.devices import CPU
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.llvm_ir import jit, ready_objects
-from wend._engine.compiler.pipeline import Recipe
+from wend._engine.compiler.stages import CompiledPath, finished
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob
 from wend._engine.core.graph import Node, PathGraph
 from wend._engine.core.symbolic import ARG
-from wend._engine.runtime.compiled.plan import CompiledPlan, begin_recipe, kernel_texts
+from wend._engine.runtime.compiled.plan import CompiledPlan, kernel_texts, planning_of
 from wend._engine.runtime.numpy_executor.plan import ReferencePlan
 
 
@@ -36,11 +36,11 @@ class ReadyCode:
         self.plan: CompiledPlan | None = None
         path = path_of(program)
         self.reference = ReferencePlan(path, frozenset(path.producer), frozenset())
-        self.recipe: Recipe | None = None  # of a plan that waits for LLVM
+        self.code: CompiledPath | None = None  # of a plan that waits for LLVM
         if jit.obstacle() is None:
-            recipe = begin_recipe(self.reference, None)
-            if came_along(recipe):
-                self.recipe = recipe
+            code = finished(planning_of(self.reference))
+            if came_along(code):
+                self.code = code
 
     def __call__(self, arrays: list[Any], args: list[Any]) -> Any:
         """Return the result, the results of an op that has several, or None."""
@@ -60,24 +60,24 @@ class ReadyCode:
 
         LLVM links nothing while it compiles, and nobody waits for that.
         """
-        if self.recipe is None:
+        if self.code is None:
             return False
         libraries: dict[str, Any] = {}
-        for text, names in kernel_texts(self.recipe).items():
+        for text, names in kernel_texts(self.code).items():
             found = jit.find_module(text, names)
             if found is None:
                 return False
             libraries[text] = found
-        self.plan = CompiledPlan(self.reference, self.recipe, libraries)
-        self.recipe = None
+        self.plan = CompiledPlan(self.reference, self.code, libraries)
+        self.code = None
         return True
 
 
-def came_along(recipe: Recipe) -> bool:
-    """Return whether kernels compute all of a recipe, and the installation has brought them."""
+def came_along(code: CompiledPath) -> bool:
+    """Return whether the installation has brought kernels that compute all of a path."""
     host = jit.host()
-    return all(isinstance(step, Kernel) for step in recipe.steps) and all(
-        ready_objects.has(text, host.triple, host.names) for text in kernel_texts(recipe)
+    return all(isinstance(step, Kernel) for step in code.steps) and all(
+        ready_objects.has(text, host.triple, host.names) for text in kernel_texts(code)
     )
 
 

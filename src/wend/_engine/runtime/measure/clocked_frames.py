@@ -62,8 +62,8 @@ class ClockedOwner:
 
 def part_of(owner: Any, steps: tuple[int, ...], begin: int, end: int) -> FlushPart:
     """Return the part of a flush that some steps of a plan were."""
-    recipe = owner.plan.recipe
-    ran = [recipe.steps[k] for k in steps]
+    code = owner.plan.code
+    ran = [code.steps[k] for k in steps]
     kernels = [step for step in ran if isinstance(step, Kernel)]
     if not kernels:
         name, ops = " ".join([step.name for step in ran]), ran
@@ -113,7 +113,7 @@ class ClockedFrames:
 
 def clocked_steps(steps: Any, skeleton: Any) -> tuple[Any, ...]:
     """Return a frame's steps, with looks at the clock between rounds of kernels."""
-    numbers = {id(step): k for k, step in enumerate(skeleton.recipe.steps)}
+    numbers = {id(step): k for k, step in enumerate(skeleton.code.steps)}
     rounds = iter(skeleton.rounds.values())
     done: list[Any] = []
     for step in steps:

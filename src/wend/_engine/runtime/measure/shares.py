@@ -77,14 +77,14 @@ def costs_of_part(part: FlushPart, flush: MeasuredFlush, known: dict[int, Any]) 
             step, origin = steps.get(node.outputs[0], _NOWHERE)
             found.append(OpCost(node.prim.name, step, 1.0, 0, 0, origin))
         return found
-    recipe, value = part.owner.plan.recipe, part.owner.value
+    code, value = part.owner.plan.code, part.owner.value
     found = []
     for k in part.steps:
-        step = recipe.steps[k]
+        step = code.steps[k]
         if isinstance(step, Kernel):
-            found += [op_cost(op, step, recipe.function, value, steps) for op in step.ops]
+            found += [op_cost(op, step, code.function, value, steps) for op in step.ops]
         else:
-            found.append(op_cost(step, None, recipe.function, value, steps))
+            found.append(op_cost(step, None, code.function, value, steps))
     return found
 
 

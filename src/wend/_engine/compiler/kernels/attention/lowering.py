@@ -76,7 +76,7 @@ def lower_attention(low: Any, node: Node) -> bool:
     for out in node.outputs:
         order = _order(low, out, isinstance(prim, AttendBackward))
         f.layouts[out] = Layout(out, ordered(f.shape(out), order), ZERO)
-    f.ops.append(Op(ATTENTION, node, node.outputs, reads, numbers=node.args))
+    f.add(Op(ATTENTION, node, node.outputs, reads, numbers=node.args))
     return True
 
 

@@ -72,7 +72,7 @@ def lower_convolution(low: Any, node: Node) -> bool:
     f.layouts[out] = Layout(out, contiguous(f.shape(out)), ZERO)
     node = Node(node.prim, node.program, tuple(inputs), node.outputs, node.args, node.grad)
     reads = [Read(i, tuple(range(len(f.shape(i))))) for i in inputs]
-    f.ops.append(Op(CONVOLVE, node, node.outputs, reads))
+    f.add(Op(CONVOLVE, node, node.outputs, reads))
     return True
 
 

@@ -6,6 +6,8 @@ decision 020.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import CONVOLVE, WINDOWS, Function, Op
@@ -21,13 +23,13 @@ __all__ = ["Pooled"]
 class Pooled:
     """The poolings of a function that convolutions may do.
 
-    function: the function of the plan
+    function: the function of the path; grows by a value for each flag
     flags: the value of a pooling's greatest elements -> the value of the pooling's flag
     needed: the values that the function returns
     users: the value of a buffer -> the ops that read it
     """
 
-    def __init__(self, function: Function, regions: list[Region]) -> None:
+    def __init__(self, function: Function, regions: Sequence[Region]) -> None:
         self.function = function
         self.flags: dict[int, int] = {}
         self.needed = {function.base(function.resolve(i)) for i in function.outputs}
@@ -55,7 +57,8 @@ class Pooled:
             if found is None:
                 return
             state, words = Slot("block", place + len(forward.POOL)), found
-        flag = self.flags[values] = f.fresh((ONE,), dtypes.int64)
+        self.function, flag = f.extended((ONE,), dtypes.int64)
+        self.flags[values] = flag
         kernel.slots[kernel.words.index("pool")] = Slot("block", place)
         kernel.slots += [
             Slot("pointer", flag, ZERO),
