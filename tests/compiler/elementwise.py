@@ -5,8 +5,9 @@ import ctypes
 import numpy as np
 
 from wend._engine.base import dtypes
-from wend._engine.compiler.codegen.instructions import Faults, VectorBuilder
+from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir.error_flags import Faults
 from wend._engine.compiler.llvm_ir.text import Module, Text
 
 

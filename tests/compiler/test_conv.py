@@ -6,7 +6,7 @@ from convolutions import GEOMETRIES, Case, few_channels, large_squares, layouts,
 from products import guarded
 
 from wend._engine.compiler.kernels.conv import forward
-from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import least
+from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import FIRST, FRONT, LATER, least
 from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import has_wide
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.kernels.matmul.microkernel import TileConfig
@@ -85,8 +85,8 @@ def test_many_filters_and_squares_are_transformed(geometry):
 def shared_room(case):
     """Memory for a weight that is transformed once for several calls, and where that begins."""
     sums = forward.workspace_sums("convolve", case.dtype, shared=True)
-    room = np.full(sums * case.w.size + forward.FRONT // 2, np.nan, "f")
-    return room, -(-room.ctypes.data // 64) * 64 + forward.FRONT
+    room = np.full(sums * case.w.size + FRONT // 2, np.nan, "f")
+    return room, -(-room.ctypes.data // 64) * 64 + FRONT
 
 
 def test_calls_that_share_a_workspace_transform_a_weight_once():
@@ -97,11 +97,11 @@ def test_calls_that_share_a_workspace_transform_a_weight_once():
     whole = case.convolve()
     _room, at = shared_room(case)
     # The first call has too few squares: the second one transforms.
-    near(small.convolve(workspace=at, turned=forward.FIRST), small.forward())
-    assert np.array_equal(case.convolve(workspace=at, turned=forward.LATER), whole)
+    near(small.convolve(workspace=at, turned=FIRST), small.forward())
+    assert np.array_equal(case.convolve(workspace=at, turned=LATER), whole)
     case.w = np.zeros_like(case.w)
-    assert np.array_equal(case.convolve(workspace=at, turned=forward.LATER), whole)
-    assert not case.convolve(workspace=at, turned=forward.FIRST).any()
+    assert np.array_equal(case.convolve(workspace=at, turned=LATER), whole)
+    assert not case.convolve(workspace=at, turned=FIRST).any()
 
 
 def is_in_wide_squares(case, **more):
@@ -121,10 +121,10 @@ def test_a_weight_is_shared_by_squares_of_both_sizes(size):
     whole = first.convolve(shared=1), second.convolve(shared=1)
     _room, at = shared_room(first)
     shared = {"workspace": at, "shared": 1}
-    found = [first.convolve(turned=forward.FIRST, **shared)]
-    found.append(second.convolve(turned=forward.LATER, **shared))
+    found = [first.convolve(turned=FIRST, **shared)]
+    found.append(second.convolve(turned=LATER, **shared))
     first.w = second.w = np.zeros_like(first.w)
-    found += [case.convolve(turned=forward.LATER, **shared) for case in (first, second)]
+    found += [case.convolve(turned=LATER, **shared) for case in (first, second)]
     assert all(np.array_equal(x, y) for x, y in zip(found, whole * 2))
 
 

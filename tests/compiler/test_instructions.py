@@ -10,9 +10,11 @@ from harness import ELEMENTWISE, by_dtype, report, snippet
 
 from wend._engine.base import dtypes
 from wend._engine.base.errors import CompileError
-from wend._engine.compiler.codegen.instructions import Faults, VectorBuilder, literal
+from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.llvm_ir import jit
+from wend._engine.compiler.llvm_ir.error_flags import Faults
 from wend._engine.compiler.llvm_ir.text import Module, Text
+from wend._engine.compiler.llvm_ir.values import literal
 from wend._engine.ops.builder import Builder
 
 #: Vectors of one register, of several, and none.

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 import wend
-from wend._engine.compiler.llvm_ir.object_cache import ObjectCache, default_secret
+from wend._engine.compiler.llvm_ir.object_cache import ObjectCache
+from wend._engine.compiler.llvm_ir.user_key import default_secret
 
 posix = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes of files")
 

@@ -14,6 +14,7 @@ from tries import own_trie
 from wend._engine.base import config
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.kernels.conv import forward
+from wend._engine.compiler.kernels.conv.winograd.pool import POOL
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.llvm_ir.jit import compile_module
 
@@ -45,10 +46,10 @@ def convolved(case, x=None, epilogue=0, window=WINDOW, **more):
     flag = np.full(1, 99, np.int64)
     given = {f"{what}_{side}": n for what, n in window.items() for side in ("height", "width")}
     given |= {"flag": flag.ctypes.data, "values": values.ctypes.data, "high": high, "wide": wide}
-    block = np.array([given.get(name, 0) for name in forward.POOL], np.int64)
+    block = np.array([given.get(name, 0) for name in POOL], np.int64)
     area = high * wide
     state = np.array([values.ctypes.data, area * len(case.w), 0, area], np.int64)
-    block[forward.POOL.index("state")] = state.ctypes.data
+    block[POOL.index("state")] = state.ctypes.data
     out = case.convolve(x, pool=block.ctypes.data, epilogue=epilogue, **more)
     return values.reshape(len(case.x), len(case.w), high, wide), flag[0], out
 

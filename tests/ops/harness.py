@@ -20,10 +20,10 @@ from wend._engine.base import dtypes
 from wend._engine.base.dtypes import CATEGORY_NAMES, DType
 from wend._engine.base.errors import ExecutionError
 from wend._engine.core import _hot, _types
-from wend._engine.core.primitive import PUBLIC, REGISTRY, Composite, Sample, Spec
+from wend._engine.core.primitive import PUBLIC, REGISTRY, Composite, Sample
 from wend._engine.core.signature import Binder
 from wend._engine.core.symbolic import category_of
-from wend._engine.core.types import Number
+from wend._engine.core.types import Number, Spec
 
 #: Without PyTorch the comparisons with it are left out. It is imported when first needed.
 HAS_TORCH = importlib.util.find_spec("torch") is not None

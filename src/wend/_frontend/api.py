@@ -94,13 +94,13 @@ def is_grad_enabled() -> bool:
 
 def get_default_dtype() -> DType:
     """The dtype of floating-point results of Python numbers."""
-    return config.get_default_dtype()
+    return dtypes.get_default_dtype()
 
 
 def set_default_dtype(d: DType) -> None:
     """Make `d` (a floating-point dtype) the default dtype."""
     _hot.synchronize()  # pending ops were typed under the old dtype
-    config.set_default_dtype(d)
+    dtypes.set_default_dtype(d)
     _renew_modes()
 
 
@@ -112,7 +112,7 @@ def _renew_modes() -> None:
             grad,
             inference,
             autocast,
-            config.get_default_dtype(),
+            dtypes.get_default_dtype(),
             config.settings.deterministic,
             *rest,
         )

@@ -36,7 +36,7 @@ from wend._frontend.strides import may_repeat, repeats
 def default_mode() -> Any:
     """The mode of a new trace."""
     return _types.intern_mode(
-        True, False, None, config.get_default_dtype(), config.settings.deterministic, False
+        True, False, None, dtypes.get_default_dtype(), config.settings.deterministic, False
     )
 
 

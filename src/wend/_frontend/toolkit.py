@@ -2,10 +2,17 @@
 
 from typing import Any
 
-from wend._engine.base.config import get_default_dtype
 from wend._engine.base.devices import MetaPackage, placement
 from wend._engine.base.devices import device as device_of
-from wend._engine.base.dtypes import bfloat16, bool_, float16, float32, float64, int64
+from wend._engine.base.dtypes import (
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    get_default_dtype,
+    int64,
+)
 from wend._engine.base.errors import NotImplementedInWend
 from wend._engine.core._hot import Tensor, current_trace, native_new, synchronize
 from wend._engine.core._modules import ACTIVE_HOOKS, ModuleBase

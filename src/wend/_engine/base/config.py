@@ -22,19 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from wend._engine.base.dtypes import get_default_dtype, set_default_dtype
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, NotAvailable
-
-__all__ = [
-    "ENVIRONMENT",
-    "Settings",
-    "flag",
-    "get_default_dtype",
-    "override",
-    "processor_level",
-    "set_default_dtype",
-    "settings",
-]
 
 ENVIRONMENT: Final = (
     "WEND_EAGER",

@@ -19,19 +19,6 @@ from dataclasses import dataclass
 from wend._engine.base import config
 from wend._engine.base.errors import CompileError, DefectError, SymbolicError, WendError
 
-__all__ = [
-    "Defect",
-    "by_rule",
-    "came_from_inside",
-    "count",
-    "known",
-    "note",
-    "part_of",
-    "reset",
-    "summary",
-    "tell",
-]
-
 #: At most so many kinds of defects are kept with their texts; all are counted.
 MOST_KINDS = 64
 _LOGGER = "wend.defects"

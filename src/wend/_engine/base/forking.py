@@ -13,8 +13,6 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["at_fork"]
-
 Handler = Callable[[], object]
 
 

@@ -15,8 +15,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Final
 
-__all__ = ["FORMER", "FormerNames", "present_name"]
-
 #: Old name of a package or module: today's.
 FORMER: Final = {
     **{

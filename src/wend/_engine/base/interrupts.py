@@ -11,8 +11,6 @@ from __future__ import annotations
 import sys
 from types import FrameType
 
-__all__ = ["is_interrupt"]
-
 #: Packages whose exceptions work inside Wend may raise by itself.
 _INSIDE = frozenset({"builtins", "wend", "numpy", "llvmlite", "scipy", *sys.stdlib_module_names})
 

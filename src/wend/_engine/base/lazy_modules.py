@@ -6,8 +6,6 @@ import importlib
 import sys
 from types import ModuleType
 
-__all__ = ["load_when_named"]
-
 
 def load_when_named(package: str, names: str) -> None:
     """Give a package a `__getattr__` that loads these of its modules; names: separated by spaces.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from wend._engine.base.errors import ArgumentTypeError
 
-__all__ = ["budget", "set_budget"]
-
 _budget: list[int | None] = [None]
 
 

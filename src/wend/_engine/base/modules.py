@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 
-__all__ = ["PRIVATE", "import_folder", "import_tree"]
-
 #: Packages inside `wend` that are no part of the public names.
 PRIVATE = frozenset({"_engine", "_frontend", "_tools"})
 

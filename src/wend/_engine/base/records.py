@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar, NoReturn, dataclass_transform
 
-__all__ = ["Record"]
-
 
 @dataclass_transform(frozen_default=True)
 class Record:

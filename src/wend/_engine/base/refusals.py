@@ -11,8 +11,6 @@ from typing import Any, NoReturn
 
 from wend._engine.base.errors import NotImplementedInWend
 
-__all__ = ["MARK", "is_refused", "refusal", "refuse"]
-
 #: The attribute of functions and classes that are refused when called.
 MARK = "_refused_by_wend"
 

@@ -21,8 +21,6 @@ from wend._engine.compiler.schedule.fusion_group import Region
 from wend._engine.compiler.schedule.loop_order import Nest
 from wend._engine.compiler.stages import Emitted, Ordered, Sliced
 
-__all__ = ["emit"]
-
 
 def _import_rules() -> None:
     """Import the files with rules: a new file in `lower` or `kernels` needs no entry anywhere."""

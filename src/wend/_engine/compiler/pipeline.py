@@ -16,8 +16,6 @@ from wend._engine.compiler.schedule.loop_order import Nest
 from wend._engine.compiler.stages import CompiledPath, Fused, Inlined, Lowered, Ordered, Sliced
 from wend._engine.core.graph import PathGraph
 
-__all__ = ["PASSES", "Pass", "Watch", "compile_path", "fuse", "inline", "lower", "order"]
-
 
 class Pass(NamedTuple):
     """A pass of the compiler.

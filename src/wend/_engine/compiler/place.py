@@ -9,8 +9,6 @@ from wend._engine.compiler.ir.symbolic_extents import known, product
 from wend._engine.compiler.schedule.buffer_reuse import Life, operand_for, shared_places
 from wend._engine.compiler.stages import CompiledPath, Emitted, Result, Sliced
 
-__all__ = ["place", "show_memory"]
-
 
 def place(emitted: Emitted) -> Sliced[CompiledPath]:
     """Return the steps with their memory and results, in a single slice."""

@@ -22,8 +22,6 @@ from wend._engine.compiler.kernels.conv import forward as conv
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.llvm_ir import jit, ready_objects
 
-__all__ = ["make", "texts"]
-
 #: Masks of attention, and whether a row looks at later keys: the usual combinations.
 _MASKS = ((None, False), (None, True), (dtypes.bool_, False), (dtypes.float32, False))
 

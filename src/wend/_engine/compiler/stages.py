@@ -19,18 +19,6 @@ from wend._engine.compiler.schedule.fusion_group import Region
 from wend._engine.compiler.schedule.loop_order import Nest
 from wend._engine.core.graph import PathGraph
 
-__all__ = [
-    "CompiledPath",
-    "Emitted",
-    "Fused",
-    "Inlined",
-    "Lowered",
-    "Ordered",
-    "Result",
-    "Sliced",
-    "finished",
-]
-
 T = TypeVar("T")
 #: Work in slices: the caller decides when the next slice begins.
 Sliced = Generator[None, None, T]
@@ -42,7 +30,7 @@ def finished(work: Sliced[T]) -> T:
         while True:
             try:
                 next(work)
-            except StopIteration as end:
+            except StopIteration as end:  # the work is done
                 return end.value  # type: ignore[no-any-return]
 
 

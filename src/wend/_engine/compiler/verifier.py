@@ -21,8 +21,6 @@ from wend._engine.compiler.schedule.fuse import is_covered
 from wend._engine.compiler.schedule.fusion_group import Region
 from wend._engine.compiler.stages import CompiledPath, Emitted, Fused, Ordered
 
-__all__ = ["check", "check_places", "memory_of"]
-
 
 def check(done: Pass, value: Any) -> None:
     """Raise AssertionError, naming the pass, unless the value of the pass is well-formed."""

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from wend._engine.core import _hot
 from wend._engine.core._hot import Segment
 
-__all__ = ["NAMERS", "Holding", "describe_holdings", "holdings", "root_of"]
-
 #: How many holders are named.
 MOST = 8
 

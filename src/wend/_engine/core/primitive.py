@@ -28,19 +28,6 @@ from wend._engine.core.signature import (
 from wend._engine.core.symbolic import Guards, SymInt, expr_of, hint_of
 from wend._engine.core.types import Number, Spec
 
-__all__ = [
-    "NO_GRADIENT",
-    "REGISTRY",
-    "Composite",
-    "Number",
-    "Primitive",
-    "Sample",
-    "Spec",
-    "composite",
-    "ops",
-    "overload",
-]
-
 #: Primitive classes by public name.
 REGISTRY: dict[str, type[Primitive]] = {}
 

@@ -10,19 +10,6 @@ from wend._engine.base.interrupts import is_interrupt
 from wend._engine.core import _backward, _hot, _modules
 from wend._engine.core._hot import Trace
 
-__all__ = [
-    "Headroom",
-    "Whole",
-    "cuts_short",
-    "is_undone",
-    "journal_of",
-    "last_rebinding",
-    "one_at_a_time",
-    "position",
-    "take_back",
-]
-
-
 _WRITING, _ALONE = _modules.WriteBlock(), nullcontext()
 
 

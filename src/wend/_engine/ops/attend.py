@@ -17,8 +17,9 @@ import numpy as np
 
 from wend._engine.base.dtypes import bool_, float32, from_numpy, int64
 from wend._engine.base.errors import DTypeError, ShapeError
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
+from wend._engine.core.types import Spec
 from wend._engine.ops import philox
 from wend._engine.ops.numeric import FLOATING, Array, accumulator, array, require, widen
 

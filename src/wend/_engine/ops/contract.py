@@ -21,8 +21,9 @@ import numpy as np
 from wend._engine.base.dtypes import from_numpy
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
+from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import Array, accumulator, array, require, widen
 from wend._engine.ops.reduce import conj
 

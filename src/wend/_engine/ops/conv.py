@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
+from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import Array, require, widen
 from wend._engine.ops.patches import check_windows, tap_slices, taps, window_view
 from wend._engine.ops.reduce import conj

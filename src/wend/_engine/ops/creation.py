@@ -10,8 +10,9 @@ import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
-from wend._engine.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec
+from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample
 from wend._engine.core.symbolic import SymInt, hints
+from wend._engine.core.types import Number, Spec
 from wend._engine.ops.numeric import wrapped
 from wend._engine.ops.views.family import ANY_DTYPE
 

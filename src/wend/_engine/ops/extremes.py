@@ -14,8 +14,9 @@ import numpy as np
 from wend._engine.base.dtypes import DType, int64
 from wend._engine.base.errors import DimError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.primitive import NO_GRADIENT, Sample, Spec, ops, overload
+from wend._engine.core.primitive import NO_GRADIENT, Sample, ops, overload
 from wend._engine.core.symbolic import numel
+from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.selection import Maximum, Minimum
 from wend._engine.ops.numeric import Array, widen
 from wend._engine.ops.reduce import REAL, Reduction, repeat_back, restore

@@ -13,7 +13,8 @@ import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
+from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import FLOATING, INEXACT, Array, require, widen
 from wend._engine.ops.views.strided import arange
 
@@ -185,6 +186,3 @@ def _ends(like: Any, axis: int, n: Any) -> Any:
     for _ in range(len(shape) - 1 - axis):
         weight = ops.unsqueeze(weight, -1)
     return ops.expand_to(weight, shape, tuple([d for d in range(len(shape)) if d != axis]))
-
-
-__all__ = ["FftC2c", "FftC2r", "FftR2c"]

@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes
+from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import FLOATING, Array, require
 
 _FAR = 42.0  # exp(-_FAR) is nothing beside 1

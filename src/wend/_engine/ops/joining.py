@@ -13,8 +13,9 @@ from wend._engine.base.dtypes import DType, bool_, from_numpy, int64, promote_ty
 from wend._engine.base.errors import ArgumentError, DimError, ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
 from wend._engine.core._types import Program
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import ADD, DIM, EQ, hints, make, numel, sym_max
+from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import accumulator, sum_accurately
 from wend._engine.ops.views.family import ANY_DTYPE, Shape
 from wend._engine.ops.views.scatters import with_batch

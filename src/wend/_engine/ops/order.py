@@ -11,8 +11,9 @@ import numpy as np
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DimError, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
+from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import accumulator, require, widen
 from wend._engine.ops.views.slicing import replaced, zeros_of
 

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import ShapeError
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
+from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import Array, accumulator, widen
 
 

@@ -27,8 +27,9 @@ from wend._engine.base.dtypes import (
     int64,
 )
 from wend._engine.base.errors import ExecutionError, ShapeError
-from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
+from wend._engine.core.types import Spec
 from wend._engine.ops import philox
 from wend._engine.ops.implicit import in_front
 from wend._engine.ops.numeric import Array, array, require

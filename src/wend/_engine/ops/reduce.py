@@ -17,8 +17,9 @@ import numpy as np
 from wend._engine.base.dtypes import BOOL, INT, DType, bool_, float64, from_numpy, int64, uint8
 from wend._engine.base.errors import ArgumentError, DimError, ShapeError
 from wend._engine.base.shapes import normalize_dims
-from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
+from wend._engine.core.types import Spec
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import FLOATING, Elementwise
 from wend._engine.ops.numeric import Array, accumulator, array, require, sum_accurately

@@ -15,8 +15,9 @@ import numpy as np
 from wend._engine.base.dtypes import DType, bool_, finfo, float64, from_numpy, iinfo, int64
 from wend._engine.base.errors import DTypeNotImplemented, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
+from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.transcendental import Logaddexp
 from wend._engine.ops.numeric import Array, accumulator, array, require, widen
 from wend._engine.ops.reduce import ANY_NUMBER, REAL, conj, summed_dtype

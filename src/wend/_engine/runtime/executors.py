@@ -86,7 +86,7 @@ def compute(executors: Iterable[Executor], run: FlushRun) -> None:
             if not reason:
                 try:
                     reason = executor.run(run)
-                except Exception as fault:
+                except Exception as fault:  # kept in `run.faults`, and noted in the end
                     reason = _after(fault, executor, run)
                 if job.fault is not None and _is_over(run):
                     reason = ""

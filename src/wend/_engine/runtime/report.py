@@ -20,8 +20,6 @@ from wend._engine.runtime.flush_log import Flush
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.tiers import TieredPlan
 
-__all__ = ["FlushReport", "PassText", "StepReport", "passes_of", "report"]
-
 #: How many known paths are named where a new path has parted from these.
 MAX_WAYS = 3
 

@@ -8,8 +8,6 @@ from typing import Any
 from wend._engine.core._hot import Value
 from wend._engine.core.graph import path_at
 
-__all__ = ["depends_on_others"]
-
 
 def depends_on_others(values: Iterable[Value], mine: set[int]) -> bool:
     """Whether gradients flow from any of the values to a leaf whose id() is not among `mine`."""

@@ -35,17 +35,6 @@ from wend._engine.core.symbolic import (
 )
 from wend._engine.core.symtrace import Recorder, flatten_outputs
 
-__all__ = [
-    "Batched",
-    "batch_graph",
-    "batched",
-    "batched_rule",
-    "example_types",
-    "interpret",
-    "record_batched",
-    "with_batch_axis",
-]
-
 Flags = tuple[bool, ...]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-__all__ = ["nearest_cut"]
-
 _MUCH = 1 << 62
 
 

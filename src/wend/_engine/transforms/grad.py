@@ -16,7 +16,6 @@ from typing import Any
 from wend._engine.base import config, defects
 from wend._engine.base.errors import DefectError, GraphError
 from wend._engine.core import _backward, _hot, _modules, _types
-from wend._engine.core._backward import StepPrimitive
 from wend._engine.core._hot import Segment, Trace, Value
 from wend._engine.core.graph import PathGraph
 from wend._engine.core.provenance import current_site, one_site
@@ -37,7 +36,6 @@ from wend._engine.transforms.hooks import (
     add_to_grad,
     differentiated,
     forget_rewritten,
-    has_hooks,
     made_of_parts,
     plain,
     retained_handles,
@@ -468,6 +466,3 @@ class GradMode(_modules.ModeBlock):
 
     def _mode(self, mode: Any) -> Any:
         return with_grad(mode, self.on)
-
-
-__all__ = ["BackwardPass", "GradMode", "StepPrimitive", "has_hooks", "run_backward", "with_grad"]

@@ -21,8 +21,6 @@ from wend._engine.core.symbolic import hint_of
 from wend._engine.core.symtrace import flatten_outputs
 from wend._engine.transforms.batch import batched, interpret, with_batch_axis
 
-__all__ = ["DRAWS", "Level", "ValueNeeded", "behind", "current_level", "level_of", "run_mapped"]
-
 RANDOMNESS = ("error", "different", "same")
 NO_VALUE = (
     "vmap: inside of the function one tensor stands for all examples: it has no value that could "

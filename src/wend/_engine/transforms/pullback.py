@@ -17,11 +17,10 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.transforms.batch import record_batched, with_batch_axis
 from wend._engine.transforms.differentiate import Part, SegmentStep, segment_step
-from wend._engine.transforms.grad import BackwardPass, has_hooks, run_backward, with_grad
+from wend._engine.transforms.grad import BackwardPass, run_backward, with_grad
+from wend._engine.transforms.hooks import has_hooks
 from wend._engine.transforms.levels import Level
 from wend._engine.transforms.walk import Walk
-
-__all__ = ["gradients", "many_gradients"]
 
 Found = list[Tensor | None]
 OUTSIDE = (

@@ -25,8 +25,6 @@ from wend._engine.ops.reduce import Reduction
 from wend._engine.ops.views.family import View
 from wend._engine.transforms.cuts import nearest_cut
 
-__all__ = ["choose_anew", "value_bytes"]
-
 #: Segments that would save fewer bytes save all values that are read.
 WORTH_BYTES = 1 << 24
 #: Longer paths would take too long to plan.

@@ -28,8 +28,6 @@ from wend._engine.transforms.exploring.program import (
 )
 from wend._engine.transforms.exploring.simplify import made_by, used_by
 
-__all__ = ["GraphCode"]
-
 #: The element types of numbers among the results, by category.
 _NUMBERS = ("bool", "int64", "float64")
 

@@ -11,8 +11,6 @@ from wend._engine.compiler.aot.graph_code import GraphCode
 from wend._engine.compiler.aot.pattern_code import DTYPES, MOST_DIMS, KernelSymbols
 from wend._engine.compiler.aot.recorded_path import LibraryWeight
 
-__all__ = ["header", "source"]
-
 #: The results of a run, by number.
 _CODES: Final = ("OK", "BAD_CALL", "WRONG_SIZES", "NO_MEMORY", "NO_ROOM", "BAD_VALUE", "RAISED")
 _HEADER: Final = """\

@@ -14,8 +14,6 @@ from typing import Final
 from wend._engine.base.errors import CompileError
 from wend._engine.compiler.aot.targets import Goal
 
-__all__ = ["c_compiler", "link"]
-
 _FLAGS: Final = ("-O2", "-fPIC", "-fvisibility=hidden", "-ffunction-sections")
 
 

@@ -17,16 +17,6 @@ from wend._engine.compiler.parallel.partition import WHOLE
 from wend._engine.compiler.parallel.tasks import schedule
 from wend._engine.compiler.stages import CompiledPath, Result, finished
 
-__all__ = [
-    "DTYPES",
-    "Frame",
-    "KernelSymbols",
-    "PatternCode",
-    "quoted",
-    "static_function",
-    "type_code",
-]
-
 #: The element types of inputs and outputs; a type's number in the header is its place here.
 DTYPES: Final = (
     "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",

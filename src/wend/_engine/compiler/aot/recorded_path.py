@@ -10,8 +10,6 @@ from wend._engine.core.provenance import Site
 from wend._engine.core.symbolic import ARG, Expr, args_in
 from wend._engine.transforms.exploring.program import ReadNumber, StaticGraph
 
-__all__ = ["Growth", "LibraryWeight", "Output", "Piece", "RecordedGraph", "RecordedPath"]
-
 
 class LibraryWeight(Record):
     """A tensor that the library reads from the file of weights.

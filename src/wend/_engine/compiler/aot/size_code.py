@@ -23,8 +23,6 @@ from wend._engine.core.symbolic import (
     Expr,
 )
 
-__all__ = ["SizeCode", "integer"]
-
 _SIGNS: Final = {
     ADD: "+", SUB: "-", MUL: "*", symbolic.EQ: "==", symbolic.NE: "!=", symbolic.LT: "<",
     symbolic.LE: "<=", symbolic.GT: ">", symbolic.GE: ">=",

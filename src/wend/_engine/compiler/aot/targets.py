@@ -8,8 +8,6 @@ from wend._engine.base.errors import ArgumentError
 from wend._engine.base.records import Record
 from wend._engine.compiler.llvm_ir import jit
 
-__all__ = ["Goal", "goal_of"]
-
 _LINUX: Final = "x86_64-unknown-linux-gnu"
 _V2: Final = "+cx16,+popcnt,+sahf,+sse3,+sse4.1,+sse4.2,+ssse3"
 _V3: Final = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"

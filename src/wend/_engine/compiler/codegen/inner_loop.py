@@ -5,16 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from wend._engine.base import dtypes
-from wend._engine.compiler.codegen.instructions import (
-    SsaValue,
-    VectorBuilder,
-    memory_type,
-    register_type,
-    vector_type,
-)
+from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.scalar_ops import ElementCode, identity_of
 from wend._engine.compiler.ir.loops import FOLD, MAP, SCATTER, Fold, Op
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO
+from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type, register_type, vector_type
 from wend._engine.compiler.llvm_ir.vector_builder import first_lanes
 from wend._engine.compiler.schedule.loop_order import Access
 

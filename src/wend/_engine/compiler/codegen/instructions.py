@@ -14,7 +14,6 @@ from wend._engine.base.dtypes import BOOL, FLOAT, INT, DType
 from wend._engine.base.errors import CompileError
 from wend._engine.compiler import mathlib
 from wend._engine.compiler.llvm_ir import complex_numbers, half_floats
-from wend._engine.compiler.llvm_ir.error_flags import Faults
 from wend._engine.compiler.llvm_ir.jit import Target
 from wend._engine.compiler.llvm_ir.masks import store_lanes
 from wend._engine.compiler.llvm_ir.operand import Operand
@@ -23,23 +22,10 @@ from wend._engine.compiler.llvm_ir.values import (
     HALVES,
     SsaValue,
     alignment,
-    literal,
     memory_type,
-    register_type,
     vector_type,
 )
 from wend._engine.compiler.llvm_ir.vector_builder import Instructions
-
-__all__ = [
-    "Faults",
-    "SsaValue",
-    "VectorBuilder",
-    "alignment",
-    "literal",
-    "memory_type",
-    "register_type",
-    "vector_type",
-]
 
 
 class VectorBuilder(Instructions):

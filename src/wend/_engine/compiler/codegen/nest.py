@@ -9,20 +9,17 @@ from typing import Any
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.compiler.codegen.inner_loop import PhaseCode
-from wend._engine.compiler.codegen.instructions import (
-    Faults,
-    SsaValue,
-    VectorBuilder,
-    memory_type,
-)
+from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.nest_prefetch import Traffic
 from wend._engine.compiler.codegen.reductions import write_clear, write_combine
 from wend._engine.compiler.codegen.scalar_ops import NUMBER_TYPES, OUT_OF_RANGE, ElementCode
 from wend._engine.compiler.ir.kernel import Kernel, Slots
 from wend._engine.compiler.ir.loops import FOLD, SCATTER, Op
 from wend._engine.compiler.ir.symbolic_extents import ZERO, Poly, known, product, scale
+from wend._engine.compiler.llvm_ir.error_flags import Faults
 from wend._engine.compiler.llvm_ir.jit import written_for
 from wend._engine.compiler.llvm_ir.text import Module, Text
+from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type
 from wend._engine.compiler.schedule.loop_order import Access, Nest
 
 NAME = "kernel"

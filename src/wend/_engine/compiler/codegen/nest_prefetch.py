@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wend._engine.compiler.codegen.instructions import SsaValue, memory_type, vector_type
 from wend._engine.compiler.ir.loops import MAP
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, add, scale
+from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type, vector_type
 from wend._engine.compiler.schedule.loop_order import Access, Nest
 
 if TYPE_CHECKING:
     from wend._engine.compiler.codegen.inner_loop import PhaseCode
     from wend._engine.compiler.codegen.nest import NestCode
-
-__all__ = ["FAR_BYTES", "STREAM_BYTES", "Traffic"]
 
 #: The least bytes that a nest goes over, and the least bytes of a result, to count as uncached.
 FAR_BYTES, STREAM_BYTES = 4 << 20, 4 << 20

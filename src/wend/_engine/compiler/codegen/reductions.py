@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._engine.compiler.codegen.instructions import (
-    SsaValue,
-    VectorBuilder,
-    alignment,
-    memory_type,
-    register_type,
-)
+from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.scalar_ops import identity_of
 from wend._engine.compiler.ir.kernel import Slots
 from wend._engine.compiler.ir.loops import FOLD, Function, Op
@@ -23,8 +17,7 @@ from wend._engine.compiler.ir.symbolic_extents import product
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import Target
 from wend._engine.compiler.llvm_ir.text import Module
-
-__all__ = ["write_clear", "write_combine"]
+from wend._engine.compiler.llvm_ir.values import SsaValue, alignment, memory_type, register_type
 
 
 def write_clear(

@@ -8,8 +8,7 @@ from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import CompileError
 from wend._engine.compiler.ir.loops import Emit
-from wend._engine.core.primitive import Spec
-from wend._engine.core.types import Number
+from wend._engine.core.types import Number, Spec
 
 Value = Any
 
@@ -70,7 +69,8 @@ class _Trial:
     """A place for code that is thrown away: it shows whether a rule works."""
 
     def __init__(self, prim: Any) -> None:
-        from wend._engine.compiler.codegen.instructions import Faults, VectorBuilder
+        from wend._engine.compiler.codegen.instructions import VectorBuilder
+        from wend._engine.compiler.llvm_ir.error_flags import Faults
         from wend._engine.compiler.llvm_ir.jit import written_for
         from wend._engine.compiler.llvm_ir.text import Module, Text
 

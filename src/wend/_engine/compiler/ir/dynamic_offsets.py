@@ -13,8 +13,6 @@ from typing import Any
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.ir.symbolic_extents import Poly, add, scale
 
-__all__ = ["DynamicOffsets"]
-
 
 class DynamicOffsets:
     """The args of a plan that move.

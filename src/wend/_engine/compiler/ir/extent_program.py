@@ -7,8 +7,6 @@ from typing import Any
 
 from wend._engine.core import symbolic
 
-__all__ = ["NONE", "Row"]
-
 #: In a row: the polynomial has no value for these sizes, or its value does not fit into 64 bits.
 NONE = -(1 << 63)
 #: The ops of atoms that the program knows how to compute: polynomials have the others.

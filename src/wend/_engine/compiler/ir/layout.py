@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from wend._engine.base.errors import WendError
-from wend._engine.compiler.ir.loops import Function, Layout, View, contiguous
+from wend._engine.compiler.ir.loops import Function, View
 from wend._engine.compiler.ir.symbolic_extents import (
     ONE,
     ZERO,
@@ -30,7 +30,6 @@ from wend._engine.ops.views.reshapes import Reshaping
 from wend._engine.ops.views.slicing import Expand, ExpandTo
 
 Strides = tuple[Poly, ...]
-__all__ = ["Layout", "contiguous", "is_dense", "ordered", "orders_read", "symbolic_call", "view_of"]
 
 
 def orders_read(prims: Iterable[Any], rank: int) -> set[tuple[int, ...]]:

@@ -25,8 +25,6 @@ from wend._engine.ops.joining import Cat
 if TYPE_CHECKING:
     from wend._engine.compiler.lower.lowering import Lowering
 
-__all__ = ["join", "lower_cat", "lower_join"]
-
 #: The most parts. With more parts, filling the argument block takes longer than the reference.
 MOST_JOINED = 512
 

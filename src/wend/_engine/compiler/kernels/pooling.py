@@ -15,12 +15,7 @@ from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
-from wend._engine.compiler.codegen.instructions import (
-    SsaValue,
-    VectorBuilder,
-    memory_type,
-    vector_type,
-)
+from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.scalar_ops import convertible, identity_of, rounded_to
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.layout import is_dense
@@ -30,13 +25,12 @@ from wend._engine.compiler.kernels.matmul.microkernel import lane_mask, lane_ran
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor, written_for
 from wend._engine.compiler.llvm_ir.text import Module
+from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type, vector_type
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.patches import Unpatches
 from wend._engine.ops.pool import MaxWindows
-
-__all__ = ["lower_max_windows", "lower_unpatches", "window_words", "windows"]
 
 #: The strides at which elements are read as vectors of neighbours; else elements are gathered.
 NEAR = (1, 2)

@@ -30,8 +30,6 @@ from wend._engine.core.primitive import REGISTRY
 from wend._engine.ops.numeric import accumulator
 from wend._engine.ops.scan import LinearScan, Scan
 
-__all__ = ["lower_scan", "scan"]
-
 
 @lowers(Scan, LinearScan)
 def lower_scan(low: Any, node: Node) -> bool:

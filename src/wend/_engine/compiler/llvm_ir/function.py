@@ -19,8 +19,6 @@ from contextlib import contextmanager
 from wend._engine.compiler.llvm_ir.integers import Bool, Word
 from wend._engine.compiler.llvm_ir.text import Text
 
-__all__ = ["Loop", "Routine"]
-
 
 class Loop:
     """A loop being written: its index, and the values that are carried from turn to turn."""

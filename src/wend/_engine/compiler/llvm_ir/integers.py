@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from wend._engine.compiler.llvm_ir.function import Routine
 
-__all__ = ["Bool", "Int", "Word", "every"]
-
 #: An i64 in LLVM's text, or an `Int`.
 Word: TypeAlias = "str | Int"
 

@@ -34,12 +34,9 @@ from wend._engine.base.errors import ArgumentError, CompileError
 from wend._engine.base.forking import at_fork
 from wend._engine.base.records import Record
 from wend._engine.compiler.llvm_ir import ready_objects
-from wend._engine.compiler.llvm_ir.object_cache import (
-    ObjectCache,
-    default_directory,
-    default_secret,
-)
+from wend._engine.compiler.llvm_ir.object_cache import ObjectCache, default_directory
 from wend._engine.compiler.llvm_ir.offered_objects import Offer
+from wend._engine.compiler.llvm_ir.user_key import default_secret
 
 #: Kernels are written as vectors, and unrolled where that pays: a few passes tidy up. LLVM's own
 #: list for its level 2 takes six times as long for the same loops.

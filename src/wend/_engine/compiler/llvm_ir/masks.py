@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.text import Text
 
-__all__ = ["store_counted", "store_first", "store_lanes"]
-
 
 def store_lanes(
     text: Text, element: str, lanes: int, value: str, place: tuple[str, int], mask: str, cheap: bool

@@ -25,14 +25,11 @@ from pathlib import Path
 from typing import Final
 
 from wend._engine.compiler.llvm_ir.user_key import (
-    default_secret,
     key_at,
     owned,
     read_own,
     user_folder,
 )
-
-__all__ = ["LIMIT", "ObjectCache", "default_directory", "default_secret"]
 
 _MAGIC: Final = b"wendobj2"
 _DIGEST: Final = "sha256"

@@ -12,8 +12,6 @@ from typing import Any
 
 from wend._engine.compiler.llvm_ir.user_key import signature
 
-__all__ = ["Offer", "signatures_of"]
-
 _PURPOSE = "kernel of a session"
 
 

@@ -18,8 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FOLDER", "find", "has", "keep", "level_of", "name_of"]
-
 FOLDER: Final = Path(__file__).resolve().parent.parent / "ready"
 
 _AVX2: Final = frozenset({"avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"})

@@ -16,8 +16,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-__all__ = ["default_secret", "key_at", "owned", "read_own", "signature", "user_key"]
-
 KEY_BYTES: Final = 32
 _OPEN: Final = (
     os.O_RDONLY

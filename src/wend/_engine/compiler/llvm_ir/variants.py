@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 
 from wend._engine.compiler.llvm_ir.integers import Bool
 
-__all__ = ["Variant", "families", "variant", "variants_of"]
-
 
 class Variant:
     """A way to compute something. The first line of the docstring says when the way applies."""

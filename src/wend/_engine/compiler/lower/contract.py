@@ -14,8 +14,8 @@ from math import prod
 from typing import Any, NamedTuple
 
 from wend._engine.base import dtypes
-from wend._engine.compiler.ir.layout import Layout, is_dense, ordered, orders_read
-from wend._engine.compiler.ir.loops import CONTRACT, Function, Op, Read, View
+from wend._engine.compiler.ir.layout import is_dense, ordered, orders_read
+from wend._engine.compiler.ir.loops import CONTRACT, Function, Layout, Op, Read, View
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, FirstSizes
 from wend._engine.compiler.lower.contraction import (
     MOVED,
@@ -32,8 +32,6 @@ from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.contract import Contract
 from wend._engine.ops.views.family import View as ViewOp
-
-__all__ = ["lower_contract"]
 
 Order = tuple[int, ...]
 

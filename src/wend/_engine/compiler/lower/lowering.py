@@ -11,8 +11,20 @@ from typing import Any
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.compiler.codegen.scalar_ops import convertible, elementwise_code, rounded_to
-from wend._engine.compiler.ir.layout import Layout, contiguous, is_dense, view_of
-from wend._engine.compiler.ir.loops import FOLD, HOST, MAP, Emit, Fold, Function, Op, Read, View
+from wend._engine.compiler.ir.layout import is_dense, view_of
+from wend._engine.compiler.ir.loops import (
+    FOLD,
+    HOST,
+    MAP,
+    Emit,
+    Fold,
+    Function,
+    Layout,
+    Op,
+    Read,
+    View,
+    contiguous,
+)
 from wend._engine.compiler.ir.symbolic_extents import (
     ONE,
     ZERO,
@@ -26,7 +38,7 @@ from wend._engine.compiler.lower.index import add as add_up
 from wend._engine.compiler.lower.registry import lowers, rule_of
 from wend._engine.compiler.lower.sums_of_products import join_products
 from wend._engine.core.graph import Node, PathGraph, live_nodes
-from wend._engine.core.primitive import Spec
+from wend._engine.core.types import Spec
 from wend._engine.ops.basic import FillLike, Graft, Identity
 from wend._engine.ops.creation import Full
 from wend._engine.ops.elementwise.arithmetic import Sub

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     Rule = Callable[[Lowering, Node], bool]
     Maker = Callable[[Function, Op], Kernel]
 
-__all__ = ["kernel_maker", "lowers", "makes_kernel", "rule_of"]
-
 _RULES: dict[type, Rule] = {}
 _MAKERS: dict[str, Maker] = {}
 R = TypeVar("R", bound="Callable[..., bool]")

@@ -26,8 +26,6 @@ from wend._engine.ops.views.family import View as ViewOp
 if TYPE_CHECKING:
     from wend._engine.compiler.lower.lowering import Lowering
 
-__all__ = ["join_products"]
-
 #: Rows that are summed in a product of operands side by side. More rows would not make the sums of
 #: products fewer by much, and all operands of a product are in memory at once.
 MOST_ROWS = 512

@@ -23,17 +23,6 @@ from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.kernels.matmul.small_n import MOST
 from wend._engine.compiler.kernels.matmul.transposed import has_few_rows, is_flat
 
-__all__ = [
-    "WHOLE",
-    "Cut",
-    "Partition",
-    "Partitioner",
-    "Words",
-    "copied_folds",
-    "cutter",
-    "operand_sizes",
-]
-
 #: The largest share of the work for either of two threads before a product is cut differently.
 EVEN = 0.51
 #: A left operand up to this size stays in the second-level cache.

@@ -14,10 +14,9 @@ from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.symbolic_extents import Poly, add, constant, mul, product, scale
 from wend._engine.compiler.kernels.conv import forward
 from wend._engine.compiler.kernels.conv.lowering import by_one_weight
+from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import FIRST, FRONT, LATER
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.parallel.partition import Partition, Words, copied_folds, operand_sizes
-
-__all__ = ["SlotPatch", "Stage", "StagedTasks", "keep_turned", "schedule"]
 
 #: In the place of an edge: an address that does not depend on where a part begins.
 NO_EDGE = -1
@@ -237,10 +236,10 @@ def keep_turned(kernels: dict[int, Kernel], schedules: dict[int, StagedTasks]) -
     for steps in together:
         for k in steps:
             w = _Blocks(kernels[k])
-            front = constant(forward.FRONT)
+            front = constant(FRONT)
             words = {
                 "workspace": Slot("private", 0, (NO_EDGE, front)),
-                "turned": _word(forward.FIRST if k == steps[0] else forward.LATER),
+                "turned": _word(FIRST if k == steps[0] else LATER),
             }
             sums = forward.workspace_sums("convolve", kernels[k].source, shared=True)
             room = scale(_weight(w), sums * dtypes.float32.itemsize)

@@ -15,8 +15,6 @@ from collections.abc import Collection, Mapping, Sequence
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.parallel.tasks import StagedTasks
 
-__all__ = ["MemoryUse", "Round", "accesses", "rounds"]
-
 #: How many rounds back a stage may go: memory in the arena lives longer by no more rounds.
 _BACK = 3
 #: Shared pieces of memory are numbered down from here; no value has such a number.

@@ -15,8 +15,6 @@ from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.ir.symbolic_extents import Poly
 from wend._engine.compiler.schedule.loop_order import Nest
 
-__all__ = ["Life", "operand_for", "shared_places"]
-
 Shape = tuple[Poly, ...]
 #: (bytes, first step, last step)
 Life = tuple[Poly, int, int]

@@ -18,8 +18,6 @@ from wend._engine.compiler.schedule.fusion_group import Region
 if TYPE_CHECKING:
     from wend._engine.compiler.schedule.fuse import Fusion
 
-__all__ = ["Attachment"]
-
 # Ops that cost little beside another op of the same operand, by name: op -> that second op.
 _SHARED = {"normal_slope": "normal_gate"}
 

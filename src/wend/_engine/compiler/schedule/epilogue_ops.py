@@ -16,8 +16,6 @@ from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, know
 from wend._engine.compiler.schedule.fusion_group import Region
 from wend._engine.compiler.schedule.loop_order import Access
 
-__all__ = ["HEADS", "Tail", "head_of", "is_tail_op", "may_have_tail", "place_head"]
-
 #: Kinds of ops that may have a tail.
 HEADS = frozenset({CONTRACT, CONVOLVE})
 #: The number of loops of a product: two of a batch, rows, columns.

@@ -86,6 +86,3 @@ class Polar(FromParts):
     def vjp(self, g: V, y: V, abs: V, angle: V) -> Grads:
         turned = ops.conj(g)
         return ops.real(turned * ops.sgn(y)), ops.real(turned * y * 1j)
-
-
-__all__ = ["Complex", "Conj", "Polar"]

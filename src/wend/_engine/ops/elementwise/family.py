@@ -18,13 +18,11 @@ from wend._engine.base import dtypes
 from wend._engine.base.dtypes import CATEGORY_NAMES, DType
 from wend._engine.base.errors import ArgumentTypeError, DTypeNotImplemented
 from wend._engine.core._types import Program
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import DIM, SymInt, SymNumber, broadcast_shapes
-from wend._engine.core.types import Number
+from wend._engine.core.types import Number, Spec
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.numeric import wrapped
-
-__all__ = ["Elementwise", "Grads", "V", "is_number", "promoted", "tensor_of", "zeros_like"]
 
 V = Any  #: a Tensor, or a run-time number, while a rule is traced
 Grads = tuple[Any, ...]

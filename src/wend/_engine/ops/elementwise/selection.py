@@ -19,7 +19,6 @@ from wend._engine.ops.elementwise.family import (
     Elementwise,
     Grads,
     V,
-    zeros_like,
 )
 from wend._engine.ops.numeric import choose
 
@@ -269,6 +268,3 @@ class Cast(Elementwise):
         for dtype in dtypes.ALL[: dtypes.float64.id + 1]:
             yield Sample(self.draw(rng, 0, (2, 3)), dtype)
         yield Sample(self.draw(rng, 0, ()), dtypes.float32)
-
-
-__all__ = ["Cast", "Clamp", "ClampTensor", "Relu", "Where", "zeros_like"]

@@ -11,7 +11,8 @@ import numpy as np
 
 from wend._engine.base.dtypes import DType, finfo
 from wend._engine.base.errors import ExecutionError, ValueRefused, ValuesRefused
-from wend._engine.core.primitive import Sample, Spec, ops
+from wend._engine.core.primitive import Sample, ops
+from wend._engine.core.types import Spec
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import (
     ANY_NUMBER,

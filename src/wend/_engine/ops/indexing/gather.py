@@ -10,8 +10,9 @@ import numpy as np
 from wend._engine.base.dtypes import int32, int64
 from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
+from wend._engine.core.types import Spec
 from wend._engine.ops.indexing.index import check_index_dtype, check_range
 from wend._engine.ops.numeric import wrapped
 from wend._engine.ops.views.family import ANY_DTYPE, Shape

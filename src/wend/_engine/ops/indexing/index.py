@@ -11,8 +11,9 @@ import numpy as np
 from wend._engine.base.dtypes import DType, bool_, int8, int16, int32, int64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
+from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import accumulator
 from wend._engine.ops.views.family import ANY_DTYPE, Shape, inverse_order
 from wend._engine.ops.views.scatters import with_batch

@@ -9,7 +9,8 @@ import numpy as np
 
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ValueRefused
-from wend._engine.core.primitive import Sample, Spec, ops
+from wend._engine.core.primitive import Sample, ops
+from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.arithmetic import FloorDivide
 from wend._engine.ops.indexing.gather import IntoElements, scatter_samples, unfitted
 from wend._engine.ops.numeric import accumulator, widen

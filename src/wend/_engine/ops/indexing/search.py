@@ -16,8 +16,9 @@ from wend._engine.base.errors import (
     ShapeError,
     ValueRefused,
 )
-from wend._engine.core.primitive import NO_GRADIENT, Number, Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
+from wend._engine.core.types import Number, Spec
 from wend._engine.ops.elementwise.family import is_number, promoted
 from wend._engine.ops.numeric import accumulator, widen
 from wend._engine.ops.views.family import ANY_DTYPE

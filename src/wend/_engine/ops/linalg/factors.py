@@ -9,8 +9,9 @@ import numpy as np
 
 from wend._engine.base.dtypes import INT, int32, int64
 from wend._engine.base.errors import DTypeError, ShapeError
-from wend._engine.core.primitive import NO_GRADIENT, Sample, Spec, ops
+from wend._engine.core.primitive import NO_GRADIENT, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, sym_min
+from wend._engine.core.types import Spec
 from wend._engine.ops.linalg.family import (
     OfMatrices,
     column,

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import ShapeError
-from wend._engine.core.primitive import Sample, Spec, ops
+from wend._engine.core.primitive import Sample, ops
+from wend._engine.core.types import Spec
 from wend._engine.ops.linalg.family import (
     OfMatrices,
     column,

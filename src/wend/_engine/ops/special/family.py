@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import NotImplementedInWend
-from wend._engine.core.primitive import Primitive, Sample, Spec
+from wend._engine.core.primitive import Primitive, Sample
+from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.family import Elementwise
 from wend._engine.ops.numeric import FLOATING, Array
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.dtypes import int32
-from wend._engine.core.primitive import Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import Primitive, Sample, ops
+from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import FLOATING, Array, require, widen
 
 

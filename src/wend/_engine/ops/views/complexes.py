@@ -9,7 +9,8 @@ import numpy as np
 
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError, ShapeError
-from wend._engine.core.primitive import Sample, Spec, ops
+from wend._engine.core.primitive import Sample, ops
+from wend._engine.core.types import Spec
 from wend._engine.ops.views.family import Rescaled, Strides
 
 _PARTS = frozenset({"complex"})
@@ -145,6 +146,3 @@ class ViewAsComplex(Rescaled):
     def samples(self, rng: Any) -> Iterator[Sample]:
         for shape in ((2,), (3, 2), (0, 2), (2, 3, 2)):
             yield Sample(rng.normal(size=shape))
-
-
-__all__ = ["Imag", "Real", "ViewAsComplex", "ViewAsReal"]

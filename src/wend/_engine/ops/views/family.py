@@ -13,7 +13,8 @@ import numpy as np
 from wend._engine.base.dtypes import DType, int8, int64
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
-from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, Spec, ops
+from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
+from wend._engine.core.types import Spec
 
 ANY_DTYPE = frozenset({"bool", "int", "float", "complex"})
 Shape = tuple[Any, ...]  # extents: ints or SymInts

@@ -17,8 +17,9 @@ from wend._engine.base.shapes import (
     normalize_dim,
     normalize_dims,
 )
-from wend._engine.core.primitive import Sample, Spec, ops
+from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel
+from wend._engine.core.types import Spec
 from wend._engine.ops.views.family import Shape, Strides, View
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.primitive import Sample, Spec, ops
+from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel, sym_max, sym_min
+from wend._engine.core.types import Spec
 from wend._engine.ops.views.family import Shape, Strides, View
 from wend._engine.ops.views.slicing import has_changed, replaced, zeros_of
 

@@ -660,6 +660,3 @@ def roles_of(nodes: list[Any]) -> list[int]:
             if type_ is not None:
                 found[-1 - ref] = role_of(kind)
     return [found[k] for k in range(len(found))]
-
-
-__all__ = ["Template", "TemplateFunction"]

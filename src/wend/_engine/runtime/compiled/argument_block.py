@@ -12,6 +12,7 @@ import numpy as np
 from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.compiler.ir.loops import Op
 from wend._engine.compiler.kernels.matmul import matmul
+from wend._engine.compiler.kernels.matmul.sizes import PRODUCT
 from wend._engine.core import _types
 from wend._engine.runtime.compiled import packed_weights
 from wend._engine.runtime.compiled.argument_layout import CALL_WORDS, START, ArgumentLayout
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Bytes to write from which on a run lets other threads execute Python meanwhile.
 RELEASE_BYTES = 1 << 17
-RIGHT = matmul.PRODUCT.index("right")
+RIGHT = PRODUCT.index("right")
 _UNREAD = np.empty(0, np.uint8)
 MADE, LEAF, FOUND, SHOWN = _launch.sources()
 

@@ -18,6 +18,7 @@ import numpy as np
 from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.symbolic_extents import Poly, known, product
 from wend._engine.compiler.kernels.matmul import matmul
+from wend._engine.compiler.kernels.matmul.sizes import PRODUCT
 from wend._engine.compiler.parallel.partition import Partition
 from wend._engine.compiler.parallel.tasks import NO_EDGE, StagedTasks, keep_turned, schedule
 from wend._engine.compiler.parallel.wavefronts import Round, accesses, rounds
@@ -25,13 +26,11 @@ from wend._engine.runtime.compiled.arena import ALIGNMENT, Placing
 from wend._engine.runtime.native import _bind_select, _launch_select
 from wend._engine.runtime.native.launcher import launcher as _launch
 
-__all__ = ["CALL_WORDS", "START", "ArgumentLayout"]
-
 _bind: Any = _bind_select.select()
 
 #: Words of a call: see `_pool.h`.
 CALL_WORDS = _launch_select.CALL_WORDS
-_WORD = {name: j for j, name in enumerate(matmul.PRODUCT)}
+_WORD = {name: j for j, name in enumerate(PRODUCT)}
 _PACK = {name: j for j, name in enumerate(matmul.PACK)}
 _LAYOUT = ("depth", "columns", "right_step", "right_column")
 #: First numbers of edges, spans and moves, until the count of each is known; polynomials begin

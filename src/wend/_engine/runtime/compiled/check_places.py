@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from wend._engine.runtime.compiled.argument_layout import ArgumentLayout
     from wend._engine.runtime.compiled.plan import BoundPlan
 
-__all__ = ["check_bound"]
-
 
 def check_bound(bound: BoundPlan) -> None:
     """Raise AssertionError if two blocks of a bound plan share memory in the same round."""

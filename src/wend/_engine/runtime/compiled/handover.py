@@ -17,8 +17,6 @@ from wend._engine.compiler.ir.kernel import Kernel
 from wend._engine.runtime.compiled.argument_layout import CALL_WORDS
 from wend._engine.runtime.native.launcher import launcher
 
-__all__ = ["Handover", "Receiver", "announce", "received", "without_handovers"]
-
 #: Bytes of results that are handed over together, at least: each handover interrupts the kernels.
 LEAST = 1 << 16
 

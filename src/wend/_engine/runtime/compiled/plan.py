@@ -558,7 +558,7 @@ class Compilation:
                     next(self.work)
                     if time.perf_counter() >= stop:
                         return
-            except StopIteration as end:
+            except StopIteration as end:  # the passes are done, or were cut short
                 self.code = end.value
         if self.code is None:
             # An exception has ended the passes, and its handler has failed as well: at the end of
@@ -643,6 +643,3 @@ def compile_plan(
         for text, names in kernel_texts(code).items()
     }
     return CompiledPlan(reference, code, libraries)
-
-
-__all__ = ["Compilation", "CompiledPlan", "compile_plan"]

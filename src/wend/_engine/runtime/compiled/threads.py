@@ -17,8 +17,6 @@ from typing import Any
 from wend._engine.base import config
 from wend._engine.runtime.native.launcher import launcher
 
-__all__ = ["bind_blas", "default_threads", "set_threads", "threads"]
-
 
 def default_threads(environment: Mapping[str, str] = os.environ) -> int:
     """Return OMP_NUM_THREADS, or else the number of processors that this process may use.

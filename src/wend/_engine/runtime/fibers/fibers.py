@@ -30,8 +30,6 @@ from wend._engine.runtime.fibers import flush_lanes as _flush_lanes  # noqa: F40
 
 _lanes: Any = _lanes_select.select()
 
-__all__ = ["Call", "run_alone", "run_together"]
-
 Call = Callable[[], Any]
 
 #: Most greenlets that are kept for later calls, per thread.

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 from wend._engine.core.holdings import Holding, root_of
 from wend._engine.runtime.measure.recorder import MeasuredFlush, now
 
-__all__ = ["AllocationLog", "MemoryEvent", "MemoryOwner"]
-
 
 class MemoryOwner(NamedTuple):
     """Whose memory it is: a step of a flush, or the holder that was there before.

@@ -17,8 +17,6 @@ from wend._engine.runtime.compiled.handover import without_handovers
 from wend._engine.runtime.measure.recorder import FlushPart, SliceRecorder, now
 from wend._engine.runtime.native.launcher import launcher
 
-__all__ = ["ClockedFrames"]
-
 
 class Look:
     """A look at the clock before a round of kernels, a host step, or at the end.

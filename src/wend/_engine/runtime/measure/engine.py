@@ -23,8 +23,6 @@ from wend._engine.runtime.tiers import TieredPlan
 from wend._engine.runtime.verify import flushes as verified
 from wend._engine.transforms import backward_ways
 
-__all__ = ["measure_engine"]
-
 
 def measure_engine(recorder: SliceRecorder) -> Taps:
     """Have the recorder told of the work of the engine, until the taps are removed."""

@@ -15,20 +15,6 @@ from typing import Any, NamedTuple
 
 from wend._engine.core import _hot
 
-__all__ = [
-    "FLUSH",
-    "GRADIENTS",
-    "RUNNING",
-    "SCOPES",
-    "FlushPart",
-    "MeasuredFlush",
-    "Scope",
-    "Slice",
-    "SliceRecorder",
-    "Track",
-    "now",
-]
-
 #: Nanoseconds of a clock that never goes back.
 now = time.perf_counter_ns
 

@@ -16,9 +16,6 @@ from wend._engine.core._types import LeafPrimitive
 from wend._engine.runtime.measure.recorder import FlushPart, MeasuredFlush
 from wend._engine.runtime.report import size_of, work_of
 
-__all__ = ["OpCost", "costs_of_part", "flops_of", "node_steps", "seconds_by_step"]
-
-
 _NOWHERE = (-1, -1)
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["summary"]
-
 #: Bars of a histogram.
 BARS = 16
 

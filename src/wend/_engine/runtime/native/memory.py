@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 
-__all__ = ["add32", "add64", "clear", "copy", "copy_line"]
-
 
 def copy(target: int, source: int, n: int) -> None:
     """Copy n bytes."""

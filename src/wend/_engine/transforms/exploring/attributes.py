@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from wend._engine.core._hot import Tensor
 from wend._engine.core.symbolic import SymInt, SymNumber
 
-__all__ = ["Attributes", "ChangedAttribute", "objects_of"]
-
 MOST_OBJECTS = 20_000
 MANY_CALLS = 1_000_000
 _CONTAINERS = (list, dict, set)

@@ -16,8 +16,6 @@ from wend._engine.transforms.exploring.program import Apply, Compute
 from wend._engine.transforms.exploring.simplify import asked, made_by, used_by
 from wend._engine.transforms.exploring.structure import Bind, Branch, Check, Nested, Repeat
 
-__all__ = ["Carried", "carried", "items_of"]
-
 
 @dataclass(slots=True)
 class Carried:

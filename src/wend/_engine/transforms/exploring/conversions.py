@@ -17,8 +17,6 @@ from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend._engine.core.symbolic import SymInt, SymNumber
 
-__all__ = ["conversions", "module_that_converts"]
-
 _MISSING: Any = object()
 
 

@@ -17,8 +17,6 @@ from typing import Any
 from wend._engine.core.symbolic import ARG, SymInt, SymNumber, expr_of, hint_of
 from wend._engine.transforms.exploring.numbers import AskedNumber, Extent, noted
 
-__all__ = ["NumbersInNames", "is_counter"]
-
 _ENDS = ("STORE_", "POP_TOP", "RETURN_", "FOR_ITER", "RESUME", "DELETE_")
 Name = tuple[types.CodeType, str]
 

@@ -25,6 +25,7 @@ from wend._engine.core.whole import held_by
 from wend._engine.transforms.exploring import text
 from wend._engine.transforms.exploring.attributes import Attributes, ChangedAttribute, objects_of
 from wend._engine.transforms.exploring.conversions import conversions
+from wend._engine.transforms.exploring.lists import Unroll
 from wend._engine.transforms.exploring.loops import symbolic_loops
 from wend._engine.transforms.exploring.program import (
     Fail,
@@ -46,14 +47,11 @@ from wend._engine.transforms.exploring.recording import (
     Probe,
     Probed,
     Run,
-    Unroll,
 )
 from wend._engine.transforms.exploring.running import SizesDiffer, holds
 from wend._engine.transforms.exploring.simplify import simplify
 from wend._engine.transforms.exploring.sizes import SizeFacts, SizesOfInputs, candidates, dims_of
 from wend._engine.transforms.exploring.snapshot import hidden_iterators
-
-__all__ = ["ExploreError", "explore"]
 
 Free = list[tuple[int | None, ...]]
 BATCH = 2  # the extent that stands for that of a batch while exploring with a single example

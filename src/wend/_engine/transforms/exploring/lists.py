@@ -18,8 +18,6 @@ from wend._engine.transforms.exploring.numbers import Extent, ids_of
 from wend._engine.transforms.exploring.program import Info
 from wend._engine.transforms.exploring.sizes import size_of
 
-__all__ = ["NOT_RECORDED", "LongLists", "Unroll"]
-
 NOT_RECORDED = -1  # the index of a part, or an item, that nobody has used yet
 VOID = 15  # handles on either side of the middle
 

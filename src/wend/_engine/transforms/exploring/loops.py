@@ -21,8 +21,6 @@ from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import GT, LT, MAX, MIN, expr_of, hint_of
 from wend._engine.transforms.exploring.numbers import Extent
 
-__all__ = ["STEPPING", "PartsAlong", "Steps", "asked_by_user", "symbolic_loops"]
-
 _range, _len, _enumerate, _zip, _max, _min = range, len, enumerate, zip, max, min
 
 

@@ -24,9 +24,6 @@ from wend._engine.core.symbolic import (
     make,
 )
 
-__all__ = ["AskedNumber", "Extent", "ids_of", "noted"]
-
-
 _TURNED = {LT: GT, GT: LT, LE: GE, GE: LE, EQ: EQ, NE: NE}
 
 

@@ -25,8 +25,6 @@ from wend._engine.core.symbolic import (
     evaluate,
 )
 
-__all__ = ["broadcast", "comparisons_that_matter", "is_not_negative"]
-
 Guard = tuple[int, Expr, Expr, bool]
 SIZES = (1, 2, 3, 5, 8)
 

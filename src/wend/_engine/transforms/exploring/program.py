@@ -19,23 +19,6 @@ from wend._engine.base.tree import Structure
 from wend._engine.core.provenance import Site
 from wend._engine.core.symbolic import ARG, DIM, DIV, POW, Expr
 
-__all__ = [
-    "Apply",
-    "Captured",
-    "Compute",
-    "Draw",
-    "Fail",
-    "Give",
-    "Go",
-    "Info",
-    "Item",
-    "Point",
-    "ReadNumber",
-    "StaticGraph",
-    "Stretch",
-    "number_category",
-]
-
 
 @dataclass(slots=True)
 class Info:

@@ -82,21 +82,6 @@ from wend._engine.transforms.exploring.sizes import (
 from wend._engine.transforms.exploring.snapshot import TooMuch, hidden_iterators, hidden_lists, take
 from wend._engine.transforms.levels import _note_view
 
-__all__ = [
-    "Again",
-    "Asked",
-    "Draws",
-    "Elsewhere",
-    "Exploration",
-    "ExploreError",
-    "Known",
-    "Pending",
-    "Probe",
-    "Probed",
-    "Run",
-    "Unroll",
-]
-
 #: Whose frames are no part of the function: those of this module and of the numbers, whose locals
 #: are sizes of a run, and those of the uncompiled core.
 _NOT_OF_THE_FUNCTION = (__file__, numbers.__file__, os.path.dirname(_hot.__file__) + os.sep)

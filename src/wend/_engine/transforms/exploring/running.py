@@ -23,8 +23,6 @@ from wend._engine.transforms.exploring.program import (
 )
 from wend._engine.transforms.grad import with_grad
 
-__all__ = ["SizesDiffer", "holds", "pattern_of", "run"]
-
 
 class _Shapes:
     """The shapes of tensors by id, as expressions read them."""

@@ -25,8 +25,6 @@ from wend._engine.transforms.exploring.program import (
     Stretch,
 )
 
-__all__ = ["drop_points", "made_by", "rename_all", "renamed", "simplify", "used_by"]
-
 MOST_ROUNDS = 200
 
 

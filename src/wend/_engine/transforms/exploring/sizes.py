@@ -14,8 +14,6 @@ from typing import Any
 from wend._engine.core.provenance import Site
 from wend._engine.core.symbolic import ARG, DIM, EQ, NE, Expr, apply_binary, evaluate, substitute
 
-__all__ = ["Question", "SizeFacts", "SizesOfInputs", "candidates", "dims_of", "size_of"]
-
 Question = tuple[int, Expr, Expr]
 #: By (DIM, id of an input, axis), the size of a run.
 SizesOfInputs = dict[Expr, int]

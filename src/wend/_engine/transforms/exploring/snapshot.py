@@ -22,8 +22,6 @@ from wend._engine.core.symbolic import SymInt, SymNumber
 from wend._engine.transforms.exploring.counters import is_counter
 from wend._engine.transforms.exploring.loops import STEPPING, PartsAlong
 
-__all__ = ["Snapshot", "TooMuch", "hidden_iterators", "hidden_lists", "take"]
-
 _len = len  # while a function is explored, the builtin is a slower one
 MOST_OBJECTS = 200_000
 _PLAIN = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range, DType)

@@ -23,19 +23,6 @@ from wend._engine.transforms.exploring.program import (
 )
 from wend._engine.transforms.exploring.recording import ExploreError
 
-__all__ = [
-    "END",
-    "Bind",
-    "Branch",
-    "Check",
-    "Nested",
-    "Outcome",
-    "Repeat",
-    "results_of",
-    "structured",
-    "writes_of",
-]
-
 END = -1  # the target that stands for the end of the function
 
 

@@ -18,8 +18,6 @@ from wend._engine.transforms.exploring.program import (
     StaticGraph,
 )
 
-__all__ = ["expression", "lines", "place", "type_text"]
-
 _SIGNS = {
     "ADD": "+",
     "SUB": "-",

@@ -29,8 +29,6 @@ from wend._engine.transforms.exploring.program import (
 )
 from wend._engine.transforms.exploring.simplify import drop_points, made_by, rename_all, renamed
 
-__all__ = ["rolled"]
-
 
 def rolled(program: StaticGraph) -> StaticGraph:
     """The program without first turns in front of loops.

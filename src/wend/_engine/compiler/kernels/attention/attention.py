@@ -35,24 +35,14 @@ from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.philox import uniform_run
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.kernels.matmul.macrokernel import arguments
-from wend._engine.compiler.kernels.matmul.matmul import PACK, PRODUCT, accumulator
+from wend._engine.compiler.kernels.matmul.matmul import PACK, accumulator
 from wend._engine.compiler.kernels.matmul.microkernel import TileConfig, lane_mask
 from wend._engine.compiler.kernels.matmul.packing import SOURCES, ElementReader
+from wend._engine.compiler.kernels.matmul.sizes import PRODUCT
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.jit import Target, written_for
 from wend._engine.compiler.llvm_ir.text import Module
 from wend._engine.compiler.llvm_ir.values import SsaValue
-
-__all__ = [
-    "BLOCK_ROWS",
-    "NUMBERS",
-    "PLAIN_ROWS",
-    "SIZES",
-    "AttentionVariant",
-    "Writer",
-    "row_elements",
-    "strides_of",
-]
 
 #: The rows of queries in a block: few enough for products that read the right operand in place.
 BLOCK_ROWS = 64

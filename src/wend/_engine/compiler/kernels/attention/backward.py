@@ -20,8 +20,6 @@ from wend._engine.compiler.kernels.attention.attention import (
 )
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
 
-__all__ = ["ATTEND_BACKWARD", "backward_text"]
-
 _POINTERS = "query key value grad mask total delta dq dk dv"
 ATTEND_BACKWARD = (
     f"{_POINTERS} {SIZES} {strides_of('query key value grad mask total delta dq dk dv')} "

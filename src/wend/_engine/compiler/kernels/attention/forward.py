@@ -24,8 +24,6 @@ from wend._engine.compiler.kernels.attention.attention import (
 from wend._engine.compiler.kernels.matmul.microkernel import lane_mask
 from wend._engine.compiler.llvm_ir.values import SsaValue
 
-__all__ = ["ATTEND", "attend_text"]
-
 ATTEND = (
     f"query key value mask output total {SIZES} {strides_of('query key value mask output')} "
     f"{NUMBERS} scratch"

@@ -6,8 +6,8 @@ from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.layout import Layout, ordered, orders_read
-from wend._engine.compiler.ir.loops import ATTENTION, Function, Op, Read
+from wend._engine.compiler.ir.layout import ordered, orders_read
+from wend._engine.compiler.ir.loops import ATTENTION, Function, Layout, Op, Read
 from wend._engine.compiler.ir.symbolic_extents import (
     ONE,
     ZERO,
@@ -33,8 +33,6 @@ from wend._engine.ops.attend import AttendBackward, Attention
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.numeric import accumulator
 from wend._engine.ops.views.family import View
-
-__all__ = ["attention", "lower_attention"]
 
 #: The rows from which on a copy takes less time than adding repeatedly to rows that lie far apart.
 _MANY = 512

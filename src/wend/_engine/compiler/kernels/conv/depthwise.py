@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from wend._engine.compiler.kernels.conv.patches import ImageSite
     from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 
-__all__ = ["DirectImage", "DirectWeight", "convolve_direct", "is_small", "weight_direct"]
-
 # The most filters and channels of a group: with more, matrix products are quicker.
 _FILTERS, _CHANNELS = 3, 4
 # The sums of a gradient, which take turns so that no addition waits for the previous addition.

@@ -76,11 +76,10 @@ from wend._engine.compiler.kernels.conv.padded_image import shifted
 from wend._engine.compiler.kernels.conv.patches import ImageBundles, Patches
 from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes, write_variants
 from wend._engine.compiler.kernels.conv.weight_gradient import COPIED, convolve_weight, pad_image
-from wend._engine.compiler.kernels.conv.winograd.pool import POOL, pool_functions
+from wend._engine.compiler.kernels.conv.winograd.pool import pool_functions
 from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import (
     FIRST,
     FRONT,
-    LATER,
     NARROW,
     Winograd2x2,
     has_tiles,
@@ -118,29 +117,6 @@ from wend._engine.compiler.llvm_ir.jit import (
     compile_module,
     written_for,
 )
-
-__all__ = [
-    "ADD_PARTS",
-    "CONVOLVE",
-    "CONVOLVE_INPUT",
-    "CONVOLVE_WEIGHT",
-    "FIRST",
-    "FRONT",
-    "LATER",
-    "POOL",
-    "WORDS",
-    "bundle_columns",
-    "bundle_sums",
-    "core",
-    "core_text",
-    "keeps_turned",
-    "partial_sums",
-    "pools",
-    "scratch_bytes",
-    "sizes_of",
-    "spread_sums",
-    "workspace_sums",
-]
 
 _COMMON = (
     "input weight out images groups channels filters "

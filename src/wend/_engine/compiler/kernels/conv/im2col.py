@@ -29,8 +29,6 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
 from wend._engine.compiler.kernels.matmul.packing import ElementReader
 from wend._engine.compiler.llvm_ir.function import Routine
 
-__all__ = ["pack_patches"]
-
 # The entries of the table of moves.
 _MOVES = 512
 

@@ -20,8 +20,6 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
 )
 from wend._engine.compiler.llvm_ir.function import Routine
 
-__all__ = ["COLUMNS", "bundled", "most_columns", "pieces", "share_state", "share_tile"]
-
 #: The panels of columns in a chunk of patches, which are read again for each tile of filters.
 COLUMNS = 4
 

@@ -31,17 +31,6 @@ from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool, Int
 from wend._engine.compiler.llvm_ir.variants import Variant, variant, variants_of
 
-__all__ = [
-    "OrderedTaps",
-    "PhaseTaps",
-    "ReversedTaps",
-    "WinogradInput",
-    "convolve_input",
-    "keeps_order",
-    "scatter_phase",
-    "turn_weight",
-]
-
 #: The filters whose taps are written together, because they lie side by side afterwards.
 _FILTERS = 16
 

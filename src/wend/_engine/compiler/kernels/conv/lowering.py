@@ -7,8 +7,8 @@ from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.kernel import Kernel, Slot
-from wend._engine.compiler.ir.layout import Layout, contiguous, is_dense
-from wend._engine.compiler.ir.loops import CONVOLVE, Function, Op, Read
+from wend._engine.compiler.ir.layout import is_dense
+from wend._engine.compiler.ir.loops import CONVOLVE, Function, Layout, Op, Read, contiguous
 from wend._engine.compiler.ir.symbolic_extents import (
     ONE,
     ZERO,
@@ -24,8 +24,6 @@ from wend._engine.compiler.kernels.conv import forward
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.conv import Convolution
-
-__all__ = ["ROLES", "by_one_weight", "convolution", "lower_convolution", "tell_shared"]
 
 # The roles of each op's two operands, in order, and the role of its result.
 ROLES = {

@@ -46,8 +46,6 @@ from wend._engine.compiler.llvm_ir.integers import Bool, Int
 from wend._engine.compiler.llvm_ir.masks import store_counted
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["ShiftedImage", "shifted"]
-
 #: The most steps of depth, so that the rows of a tile stay in the first-level cache.
 _DEPTH = 1024
 #: The most filters. More filters pay for packing, after which a step has less to read.

@@ -22,8 +22,6 @@ from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool, Int
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["ImageBundles", "ImageSite", "Patches"]
-
 
 class ImageBundles(Record):
     """The facts that hold for all images and groups. a: words, with strides in bytes

@@ -13,11 +13,10 @@ from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import CONVOLVE, WINDOWS, Function, Op
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, known, mul
 from wend._engine.compiler.kernels.conv import forward
+from wend._engine.compiler.kernels.conv.winograd.pool import POOL
 from wend._engine.compiler.kernels.pooling import window_words
 from wend._engine.compiler.schedule.epilogue_ops import Tail, head_of
 from wend._engine.compiler.schedule.fusion_group import Region
-
-__all__ = ["Pooled"]
 
 
 class Pooled:
@@ -56,7 +55,7 @@ class Pooled:
             )
             if found is None:
                 return
-            state, words = Slot("block", place + len(forward.POOL)), found
+            state, words = Slot("block", place + len(POOL)), found
         self.function, flag = f.extended((ONE,), dtypes.int64)
         self.flags[values] = flag
         kernel.slots[kernel.words.index("pool")] = Slot("block", place)

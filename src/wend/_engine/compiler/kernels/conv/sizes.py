@@ -15,8 +15,6 @@ from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool, Int
 from wend._engine.compiler.llvm_ir.variants import Variant, variants_of
 
-__all__ = ["ConvolutionSizes", "first_variant", "write_variant", "write_variants"]
-
 
 class ConvolutionSizes:
     """The words of an argument block, see `conv.forward`: sizes[name].

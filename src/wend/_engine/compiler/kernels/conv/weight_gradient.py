@@ -28,8 +28,6 @@ from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
 
-__all__ = ["COPIED", "ImageLines", "convolve_weight", "pad_image"]
-
 #: The most elements of a channel, in all images that are copied at a time.
 COPIED = 2 * DEPTH
 

@@ -24,8 +24,6 @@ from wend._engine.compiler.llvm_ir.variants import Variant, variant
 if TYPE_CHECKING:
     from wend._engine.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
 
-__all__ = ["Blocked", "chunk_columns", "reads_in_place"]
-
 # The bytes of a chunk where the next chunk is prefetched into the second-level cache during its
 # use. Left rows are read once for each chunk, so chunks of narrow panels have more bytes.
 _CHUNK_BYTES, _NARROW_CHUNK_BYTES = 1 << 17, 3 << 17

@@ -25,8 +25,6 @@ from wend._engine.compiler.llvm_ir.variants import Variant, variant
 if TYPE_CHECKING:
     from wend._engine.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
 
-__all__ = ["FEW_ROWS", "DotProducts", "dots"]
-
 #: The most rows: with more, packing pays.
 FEW_ROWS = 11
 # With a vector of columns and fewer steps, adding up lanes costs more than tiles.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._engine.compiler.codegen.instructions import SsaValue, VectorBuilder, memory_type
+from wend._engine.compiler.codegen.instructions import VectorBuilder
 from wend._engine.compiler.codegen.nest import NestCode
 from wend._engine.compiler.codegen.scalar_ops import ElementCode
 from wend._engine.compiler.ir.kernel import Slot
@@ -21,11 +21,10 @@ from wend._engine.compiler.ir.loops import Op
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, scale
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.kernels.matmul.microkernel import LINE, fetch
+from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type
 from wend._engine.compiler.llvm_ir.vector_builder import first_lanes
 from wend._engine.compiler.schedule.epilogue_ops import Tail
 from wend._engine.compiler.schedule.loop_order import Access
-
-__all__ = ["NAME", "EpilogueCode"]
 
 NAME = "epilogue"
 _PARAMETERS = (

@@ -31,8 +31,6 @@ from wend._engine.compiler.llvm_ir.variants import Variant, variant
 if TYPE_CHECKING:
     from wend._engine.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
 
-__all__ = ["Streamed", "streamed", "streams"]
-
 #: The most rows: with more, tiles use each loaded element more often.
 ROWS = 4
 #: The least columns, and the least bytes of the right operand. A smaller operand fits in the

@@ -17,8 +17,6 @@ from __future__ import annotations
 from wend._engine.compiler.kernels.matmul.microkernel import TileConfig, multiply_step
 from wend._engine.compiler.llvm_ir.function import Routine
 
-__all__ = ["line_tiles"]
-
 
 def line_tiles(shape: TileConfig) -> str:
     """The texts of the functions for panels of each width, and the table `@lines` of addresses."""

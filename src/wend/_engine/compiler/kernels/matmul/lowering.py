@@ -8,9 +8,8 @@ from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.loops import Function, Op
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, constant, scale
 from wend._engine.compiler.kernels.matmul import matmul
+from wend._engine.compiler.kernels.matmul.sizes import PRODUCT
 from wend._engine.core.graph import PathGraph
-
-__all__ = ["product_kernel"]
 
 
 def product_kernel(f: Function, op: Op, path: PathGraph) -> Kernel:
@@ -50,7 +49,7 @@ def product_kernel(f: Function, op: Op, path: PathGraph) -> Kernel:
         "scratch": Slot("scratch", constant(matmul.scratch_bytes(dtype.name)), "product"),
         "origin0": zero, "origin1": zero,
     }  # fmt: skip
-    kernel.words = tuple(matmul.PRODUCT)
+    kernel.words = tuple(PRODUCT)
     kernel.slots = [words[name] for name in kernel.words]
     # An input with a row for each member of a group is not packable: each row is read only once.
     outside = p.y.base in f.inputs and p.y.base not in path.same

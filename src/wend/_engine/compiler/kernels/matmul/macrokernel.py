@@ -22,32 +22,6 @@ from wend._engine.compiler.kernels.matmul.microkernel import LINE, TileConfig
 from wend._engine.compiler.kernels.matmul.prefetch import SOON, PrefetchStream, ahead
 from wend._engine.compiler.llvm_ir.function import Routine
 
-__all__ = [
-    "DEPTH",
-    "DIRECT_SPLIT",
-    "GROUP",
-    "LARGE",
-    "CacheBlock",
-    "Multiply",
-    "PanelAddresses",
-    "PrefetchTarget",
-    "Scratch",
-    "TileGroup",
-    "TileRows",
-    "Tiles",
-    "arguments",
-    "column_panels",
-    "direct_rows",
-    "handed_rows",
-    "has_narrow_panels",
-    "is_partial",
-    "most_rows",
-    "packed_apart",
-    "panel_capacity",
-    "panels",
-    "scratch_size",
-]
-
 #: The most steps in a block of depth, so that a tile's rows fit into the first-level cache.
 DEPTH = 1024
 #: The bytes of a chunk's panels, for a block of depth, that the second-level cache should keep.

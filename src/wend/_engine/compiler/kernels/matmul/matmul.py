@@ -86,25 +86,6 @@ from wend._engine.compiler.llvm_ir.jit import (
     written_for,
 )
 
-__all__ = [
-    "PACK",
-    "PRODUCT",
-    "EpilogueSite",
-    "accumulator",
-    "column_cuts",
-    "core",
-    "core_text",
-    "depth_block",
-    "epilogue",
-    "hands_strips",
-    "lanes",
-    "packed_size",
-    "scratch_bytes",
-    "sizes_of",
-    "tile_columns",
-    "unpacked_rows",
-]
-
 PACK = "right packed depth columns right_step right_column batch0 batch1 right0 right1".split()
 
 

@@ -37,27 +37,6 @@ from wend._engine.compiler.llvm_ir.jit import Target
 from wend._engine.compiler.llvm_ir.masks import store_counted, store_lanes
 from wend._engine.compiler.llvm_ir.text import Text
 
-__all__ = [
-    "EPILOGUE",
-    "LINE",
-    "TileConfig",
-    "add_products",
-    "counted",
-    "fetch",
-    "lane_mask",
-    "lane_range",
-    "masked_load",
-    "masked_store",
-    "masked_update",
-    "multiply_step",
-    "parameters",
-    "row_places",
-    "spread",
-    "spread_integer",
-    "tile_name",
-    "tiles",
-]
-
 #: The parameters of an epilogue: see `matmul.matmul`.
 EPILOGUE = [
     ("ptr", "tile"),

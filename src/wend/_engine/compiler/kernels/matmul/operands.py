@@ -20,8 +20,6 @@ from wend._engine.compiler.kernels.matmul.microkernel import TileConfig
 from wend._engine.compiler.kernels.matmul.packing import SOURCES
 from wend._engine.compiler.llvm_ir.function import Routine
 
-__all__ = ["Matrix", "Operands", "pack_panel"]
-
 #: The rows of a right operand that are packed for all panels of a block before the next rows.
 _PIECE = 8
 #: The most bytes from the first to the last step of a left operand that is read in place though its

@@ -25,8 +25,6 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
 )
 from wend._engine.compiler.llvm_ir.function import Routine
 
-__all__ = ["SOURCES", "ElementReader", "pack_left", "pack_right", "shuffled", "transposed"]
-
 # The steps of depth that are packed for all tiles before the next steps.
 _PIECE = 32
 # The least steps for which the alignment of lines matters when transposing: measured.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
         PrefetchTarget,
     )
 
-__all__ = ["SOON", "PrefetchStream", "ahead"]
-
 
 class PrefetchStream(NamedTuple):
     """The data that the tiles of some rows prefetch.

@@ -21,8 +21,6 @@ from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool, Int
 from wend._engine.compiler.llvm_ir.variants import Variant, variants_of
 
-__all__ = ["PRODUCT", "ProductSite", "ProductSizes", "Rest"]
-
 #: The words of the argument block of `product`, see `matmul.matmul`.
 PRODUCT = (
     "left right out rows columns depth left_row left_step right_step right_column packed out_row "

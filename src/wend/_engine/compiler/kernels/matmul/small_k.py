@@ -45,8 +45,6 @@ from wend._engine.compiler.llvm_ir.variants import Variant, variant
 if TYPE_CHECKING:
     from wend._engine.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
 
-__all__ = ["Held", "Outer", "Upright", "held", "outer", "upright"]
-
 #: The most steps for `outer`.
 # measured: command not recorded, 2026-11-23, half of the time of tiles
 STEPS = 6

@@ -18,8 +18,6 @@ from wend._engine.compiler.llvm_ir.variants import Variant, variant
 if TYPE_CHECKING:
     from wend._engine.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
 
-__all__ = ["MOST", "ColumnDots", "FewColumns"]
-
 #: The most columns for dot products, and the least rows per column.
 # measured: 2026-11-26, 32x256x1 nt of a GAN's discriminator takes 0.16 of the time: decision 020
 COLUMNS, TIMES = 8, 3

@@ -47,16 +47,6 @@ from wend._engine.compiler.llvm_ir.variants import Variant, variant
 if TYPE_CHECKING:
     from wend._engine.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
 
-__all__ = [
-    "Transposed",
-    "along_depth",
-    "crossed",
-    "has_few_rows",
-    "is_flat",
-    "turn_tile",
-    "turned",
-]
-
 # The most rows: with more, packing the right operand costs little.
 _ROWS = 256
 # With fewer steps than _LONG, transposing tiles costs more than packing panels. The limit is _SHORT

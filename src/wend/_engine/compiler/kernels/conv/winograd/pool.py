@@ -48,8 +48,6 @@ from wend._engine.compiler.kernels.matmul.microkernel import TileConfig
 from wend._engine.compiler.kernels.matmul.packing import shuffled
 from wend._engine.compiler.llvm_ir.function import Routine
 
-__all__ = ["POOL", "is_pooled", "pool_functions", "pooled_size"]
-
 POOL = (
     "flag values state high wide kernel_height kernel_width step_height step_width "
     "pad_height pad_width dilation_height dilation_width"

@@ -61,41 +61,6 @@ if TYPE_CHECKING:
 Masks = list[list[str]]
 Transform = Callable[[Routine, TileConfig, list[str]], list[str]]
 
-__all__ = [
-    "FIRST",
-    "FRONT",
-    "LATER",
-    "LEAST_ROWS",
-    "NARROW",
-    "PLACES",
-    "SIDE",
-    "Squares",
-    "Winograd2x2",
-    "chunk_of",
-    "count_squares",
-    "difference",
-    "filled",
-    "halves",
-    "has_tiles",
-    "is_large",
-    "is_padded",
-    "is_worth",
-    "join_image",
-    "least",
-    "multiplications",
-    "parameters",
-    "runs",
-    "spread_image",
-    "spread_weight",
-    "spread_words",
-    "squares_of",
-    "stored_ways",
-    "suited",
-    "together",
-    "total",
-    "winograd",
-]
-
 #: The number of places of a square, and the side of the window that a square depends on.
 PLACES, SIDE = 16, 4
 #: The least number of rows in a tile; `Winograd2x2` requires enough filters for that.

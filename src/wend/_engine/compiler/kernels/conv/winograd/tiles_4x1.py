@@ -49,8 +49,6 @@ from wend._engine.compiler.llvm_ir.variants import Variant, variant
 if TYPE_CHECKING:
     from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 
-__all__ = ["Winograd4x1", "rows_functions"]
-
 # The least filters for which this pays. The most channels, with which the sums are as accurate as
 # plain sums of many channels. The least columns, so that no part of a vector is stored.
 # measured: command not recorded, 2026-11-23, a list of images takes 0.93 of the time with AVX2

@@ -68,24 +68,6 @@ from wend._engine.compiler.llvm_ir.variants import Variant, variant
 if TYPE_CHECKING:
     from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 
-__all__ = [
-    "FILTERS",
-    "JOINED",
-    "WIDE",
-    "WIDE_VECTORS",
-    "SquareTiles",
-    "Winograd4x4",
-    "cut",
-    "has_wide",
-    "join_columns",
-    "join_line",
-    "panel_runs",
-    "spread_line",
-    "square_of",
-    "wide_functions",
-    "woven",
-]
-
 #: The filters of a tile.
 FILTERS = 8
 #: The most vectors of a panel: images have few squares.

@@ -49,8 +49,6 @@ from wend._engine.compiler.llvm_ir.variants import Variant, variant
 if TYPE_CHECKING:
     from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 
-__all__ = ["WinogradWeight", "winograd_weight"]
-
 _TAPS = 9
 #: The least number of squares for which transforming pays if the weight is large.
 _SQUARES = 24
