@@ -7,7 +7,7 @@ import pytest
 from targets import targets
 
 from wend._engine.base import dtypes
-from wend._engine.compiler.llvm_ir.half_floats import rounded
+from wend._engine.compiler.llvm_ir.number_bits import rounded
 
 HALVES = [(dtypes.float16, np.float16), (dtypes.bfloat16, ml_dtypes.bfloat16)]
 ALL = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wend._engine.base.errors import WendError
 from wend._engine.core.provenance import Site
@@ -14,7 +14,6 @@ from wend.distributed._faults import DistBackendError
 from wend.distributed._transport import Signature, title_of
 
 if TYPE_CHECKING:
-    from wend.distributed._engine import Channel
     from wend.distributed._transport import Request
     from wend.futures import Future
 
@@ -27,6 +26,15 @@ def seconds_of(timeout: Any) -> float | None:
         return None
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
     return seconds if seconds > 0 else None
+
+
+class Line(Protocol):
+    """The channel that does the work: see `_engine.Channel`."""
+
+    name: str
+    lock: Any
+    changed: threading.Condition
+    messages: set[Any]
 
 
 class Work:
@@ -48,7 +56,7 @@ class Work:
 
     def __init__(
         self,
-        channel: Channel,
+        channel: Line,
         signature: Signature,
         call: Callable[..., Any] | None,
         finish: Callable[[Any], Any] | None,

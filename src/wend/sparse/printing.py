@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from wend._engine.base.dtypes import bool_, get_default_dtype, int64
 from wend._engine.core._hot import Tensor
@@ -10,15 +10,32 @@ from wend._frontend.interop.exchange import array_of
 from wend._frontend.printing import append_facts, array_text
 from wend.sparse.layouts import Coordinates
 
-if TYPE_CHECKING:
-    from wend.sparse.tensor import SparseTensor
-
 __all__ = ["text"]
 
 INDENT = len("tensor(")
 
 
-def text(x: SparseTensor) -> str:
+class Printed(Protocol):
+    """The parts of a sparse tensor that its text shows: see `tensor.SparseTensor`."""
+
+    _places: Any
+    _values_: Any
+
+    @property
+    def shape(self) -> Any: ...
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def layout(self) -> Any: ...
+    @property
+    def grad_fn(self) -> Any: ...
+    @property
+    def requires_grad(self) -> bool: ...
+
+    def _nnz(self) -> int: ...
+
+
+def text(x: Printed) -> str:
     """`repr(x)`: places, values, size and further facts."""
     found = x._places
     if isinstance(found, Coordinates):

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from wend._engine.compiler.emit import emit
 from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.place import place, show_memory
-from wend._engine.compiler.schedule.fuse import Fusion
 from wend._engine.compiler.schedule.loop_order import Nest
+from wend._engine.compiler.schedule.regions import regions_of
 from wend._engine.compiler.stages import CompiledPath, Fused, Inlined, Lowered, Ordered, Sliced
 from wend._engine.core.graph import PathGraph
 
@@ -53,9 +53,8 @@ def lower(inlined: Inlined) -> Sliced[Lowered]:
 
 def fuse(lowered: Lowered) -> Sliced[Fused]:
     """Return the ops sorted into regions."""
-    fusion = Fusion(lowered.function)
-    yield from fusion.work()
-    return Fused(lowered.path, lowered.needed, lowered.function, tuple(fusion.ordered))
+    regions = yield from regions_of(lowered.function)
+    return Fused(lowered.path, lowered.needed, lowered.function, tuple(regions))
 
 
 def order(fused: Fused) -> Sliced[Ordered]:

@@ -7,31 +7,17 @@ together again; LLVM removes what two neighbouring ops undo.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
-from wend._engine.compiler.llvm_ir import half_floats
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.llvm_ir.values import SsaValue
-    from wend._engine.compiler.llvm_ir.vector_builder import Instructions
+from wend._engine.compiler.llvm_ir.values import SsaValue, VectorCode
 
 _FLOATS: Final = {dtypes.complex64: "float", dtypes.complex128: "double"}
 
 
-def packed(value: complex, dtype: DType) -> int:
-    """The bits of a complex number, as a signed integer."""
-    parts = [value.real, value.imag]
-    if dtype is dtypes.complex64:
-        parts = [half_floats.rounded(x, dtypes.float32) for x in parts]
-    form = "<ff" if dtype is dtypes.complex64 else "<dd"
-    return int.from_bytes(struct.pack(form, *parts), "little", signed=True)
-
-
-def parts(b: Instructions, x: SsaValue) -> tuple[SsaValue, SsaValue]:
+def parts(b: VectorCode, x: SsaValue) -> tuple[SsaValue, SsaValue]:
     """The real and imaginary parts."""
     element, lanes = _FLOATS[x.dtype], b.lanes
     both = f"<{2 * lanes} x {element}>"
@@ -48,7 +34,7 @@ def parts(b: Instructions, x: SsaValue) -> tuple[SsaValue, SsaValue]:
     return found[0], found[1]
 
 
-def joined(b: Instructions, real: SsaValue, imag: SsaValue) -> SsaValue:
+def joined(b: VectorCode, real: SsaValue, imag: SsaValue) -> SsaValue:
     """The complex numbers of these parts, float32 or float64."""
     dtype = real.dtype.to_complex()
     element, lanes = _FLOATS[dtype], b.lanes

@@ -6,46 +6,19 @@ instructions everywhere: x86's own conversion turns subnormal numbers into 0.
 
 from __future__ import annotations
 
-import math
-import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.compiler.llvm_ir.operand import Operand, where
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.llvm_ir.vector_builder import Instructions
+from wend._engine.compiler.llvm_ir.values import VectorCode
 
 _SIGN: Final = -(1 << 31)
 
 
-def rounded(number: float, dtype: DType) -> float:
-    """A number as the nearest float32, float16 or bfloat16."""
-    if math.isnan(number) or math.isinf(number):
-        return number
-    try:
-        single: float = struct.unpack("<f", struct.pack("<f", number))[0]
-    except OverflowError:
-        # A number beyond the range of the type is infinity, as IEEE 754 rounds it.
-        return math.copysign(math.inf, number)
-    if dtype is dtypes.float16:
-        try:
-            half: float = struct.unpack("<e", struct.pack("<e", number))[0]
-        except OverflowError:
-            # A number beyond the range of the type is infinity, as IEEE 754 rounds it.
-            return math.copysign(math.inf, number)
-        return half
-    if dtype is dtypes.bfloat16 and not math.isinf(single):
-        bits = struct.unpack("<I", struct.pack("<f", single))[0]
-        bits = bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000
-        single = struct.unpack("<f", struct.pack("<I", bits))[0]
-    return single
-
-
-def widen(b: Instructions, name: str, dtype: DType) -> str:
+def widen(b: VectorCode, name: str, dtype: DType) -> str:
     """The float32 of 16 bits (an i16)."""
-    if dtype is dtypes.float16 and b.target.converts_halves:
+    if dtype is dtypes.float16 and b.converts_halves:
         kind = b.vector("half")
         half = b.text.let(f"bitcast {b.vector('i16')} {name} to {kind}")
         return b.text.let(f"fpext {kind} {half} to {b.vector('float')}")
@@ -59,9 +32,9 @@ def widen(b: Instructions, name: str, dtype: DType) -> str:
     return (value | (wide & 0x8000) << 16).from_bits().value.name
 
 
-def narrow(b: Instructions, name: str, dtype: DType) -> str:
+def narrow(b: VectorCode, name: str, dtype: DType) -> str:
     """The 16 bits (an i16) of a float32, rounded to nearest, ties to even."""
-    if dtype is dtypes.float16 and b.target.converts_halves:
+    if dtype is dtypes.float16 and b.converts_halves:
         kind = b.vector("half")
         half = b.text.let(f"fptrunc {b.vector('float')} {name} to {kind}")
         return b.text.let(f"bitcast {kind} {half} to {b.vector('i16')}")
@@ -88,7 +61,7 @@ def _to_float16(bits: Operand) -> Operand:
     return where(magnitude >= 143 << 23, large, found) | sign
 
 
-def to_odd(b: Instructions, name: str) -> str:
+def to_odd(b: VectorCode, name: str) -> str:
     """A float64 as float32, rounded to odd: rounding once more then gives the nearest half."""
     x = Operand(b, b.value(name, dtypes.float64))
     near = x.to(dtypes.float32)

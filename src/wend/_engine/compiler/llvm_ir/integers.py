@@ -15,10 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.llvm_ir.function import Routine
+from typing import Any, Protocol, TypeAlias
 
 #: An i64 in LLVM's text, or an `Int`.
 Word: TypeAlias = "str | Int"
@@ -34,6 +31,13 @@ _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+class CodeLines(Protocol):
+    """A function in the making: see `text.Text`."""
+
+    def let(self, instruction: str, hint: str = "") -> str:
+        """Append an instruction. Returns the name of the result."""
+
+
 class Int:
     """An i64. `//` and `%` are for operands from 0 on.
 
@@ -44,7 +48,7 @@ class Int:
     __slots__ = ("f", "value")
     __hash__ = None  # type: ignore[assignment]  # `==` makes a condition
 
-    def __init__(self, value: str | int, f: Routine | None = None) -> None:
+    def __init__(self, value: str | int, f: CodeLines | None = None) -> None:
         self.f, self.value = f, value
 
     def __str__(self) -> str:
@@ -110,7 +114,7 @@ class Bool:
 
     __slots__ = ("f", "value")
 
-    def __init__(self, value: str | bool, f: Routine | None = None) -> None:
+    def __init__(self, value: str | bool, f: CodeLines | None = None) -> None:
         self.f, self.value = f, value
 
     def __str__(self) -> str:

@@ -10,14 +10,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.llvm_ir.values import SsaValue
-    from wend._engine.compiler.llvm_ir.vector_builder import Instructions
+from wend._engine.compiler.llvm_ir.values import SsaValue, VectorCode
 
 
 class Operand:
@@ -25,7 +22,7 @@ class Operand:
 
     __slots__ = ("b", "value")
 
-    def __init__(self, b: Instructions, value: SsaValue) -> None:
+    def __init__(self, b: VectorCode, value: SsaValue) -> None:
         self.b = b
         self.value = value
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from wend._engine.compiler.llvm_ir.integers import Bool
+from wend._engine.compiler.llvm_ir.integers import Bool
 
 
 class Text:

@@ -63,6 +63,11 @@ class Instructions:
         self.faults = faults
         self.mask = mask
 
+    @property
+    def converts_halves(self) -> bool:
+        """Whether the processor converts float16 by itself."""
+        return self.target.converts_halves
+
     # -- types --------------------------------------------------------------------------------
 
     def type_of(self, dtype: DType) -> str:

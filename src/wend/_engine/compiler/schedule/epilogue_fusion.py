@@ -9,14 +9,10 @@ product. Ops of a tail that only nests use are left to the nests if that saves m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wend._engine.compiler.ir.loops import NESTED, Op
 from wend._engine.compiler.schedule.epilogue_ops import Tail, is_tail_op, may_have_tail
+from wend._engine.compiler.schedule.fuse import Fusion
 from wend._engine.compiler.schedule.fusion_group import Region
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.schedule.fuse import Fusion
 
 # Ops that cost little beside another op of the same operand, by name: op -> that second op.
 _SHARED = {"normal_slope": "normal_gate"}

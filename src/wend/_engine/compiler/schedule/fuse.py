@@ -10,16 +10,12 @@ remaining folds add up in memory while the nest runs, and are ready when the nes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from wend._engine.compiler.ir.layout import view_of
-from wend._engine.compiler.ir.loops import FOLD, MAP, NESTED, SCATTER, Function, Op
+from wend._engine.compiler.ir.loops import FOLD, MAP, SCATTER, Function, Op
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly
-from wend._engine.compiler.schedule.epilogue_fusion import Attachment
-from wend._engine.compiler.schedule.epilogue_ops import may_have_tail, place_head
 from wend._engine.compiler.schedule.fusion_group import Region
-from wend._engine.compiler.schedule.rematerialize import Repetition
 
 #: The most ops of a nest. LLVM takes more than twice as long for twice as long a loop. Also, the
 #: steps of a long unrolled loop share kernels only where the loop is cut.
@@ -38,35 +34,6 @@ class Fusion:
         self.home: dict[int, Region] = {}  # value -> region that computes it
         self.readers: dict[int, list[Region]] = {}
         self.renames: dict[int, Any] = {}
-        self.ordered: list[Region] = []
-
-    def work(self) -> Iterator[None]:
-        """Sort all ops into regions, an op in each slice. `ordered` is the result, as it runs."""
-        attachment = Attachment(self)  # not an attribute: `attachment` and this would be a cycle
-        for op in self.function.ops:
-            yield
-            if op.kind in NESTED:
-                if not attachment.run(op):
-                    self.place(op)
-                continue
-            region = self.new(op.kind)
-            if may_have_tail(op):
-                place_head(self.function, region, op)
-            else:
-                region.ops.append(op)
-            self.settle(region, op)
-        regions = [r for r in self.regions if r is not None]
-        yield from Repetition(self).run(regions)
-        yield
-        ordered = in_order(regions)
-        yield
-        self.mark_outputs(ordered)
-        narrowed = [part for region in ordered for part in self.narrowed(region)]
-        if len(narrowed) > len(ordered):
-            for region in narrowed:
-                region.outputs.clear()
-            self.mark_outputs(narrowed)
-        self.ordered = narrowed
 
     def new(self, kind: str) -> Region:
         """Return a new empty region."""

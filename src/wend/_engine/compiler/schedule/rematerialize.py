@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from wend._engine.compiler.ir.loops import MAP, Function, Op, Read
 from wend._engine.compiler.ir.symbolic_extents import ONE
+from wend._engine.compiler.schedule.fuse import Fusion
 from wend._engine.compiler.schedule.fusion_group import Region
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.schedule.fuse import Fusion
 
 #: The most ops that a nest computes again to spare another nest the storing of a value.
 MAX_REPEATED = 4

@@ -9,13 +9,8 @@ from __future__ import annotations
 from wend._engine.base.records import Record
 from wend._engine.compiler.kernels.conv.image_batches import COLUMNS, bundled, pieces, share_state
 from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
-from wend._engine.compiler.kernels.matmul.macrokernel import (
-    CacheBlock,
-    Multiply,
-    PanelAddresses,
-    Scratch,
-    panels,
-)
+from wend._engine.compiler.kernels.matmul.blocks import CacheBlock, PanelAddresses
+from wend._engine.compiler.kernels.matmul.macrokernel import Multiply, Scratch, panels
 from wend._engine.compiler.kernels.matmul.operands import Matrix, Operands
 from wend._engine.compiler.kernels.matmul.packing import SOURCES
 from wend._engine.compiler.llvm_ir.function import Routine

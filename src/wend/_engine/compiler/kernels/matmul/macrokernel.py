@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from wend._engine.base.records import Record
+from wend._engine.compiler.kernels.matmul.blocks import CacheBlock, PanelAddresses, PrefetchTarget
 from wend._engine.compiler.kernels.matmul.microkernel import LINE, TileConfig
 from wend._engine.compiler.kernels.matmul.prefetch import SOON, PrefetchStream, ahead
 from wend._engine.compiler.llvm_ir.function import Routine
@@ -84,38 +85,6 @@ class Tiles(Record):
         return f.add(self.each, f.select(f.is_("slt", index, self.more), "1", "0"))
 
 
-class CacheBlock(Record):
-    """Columns first ... last - 1 of a product, and a part of its depth from `start` on."""
-
-    first: str
-    last: str
-    start: str
-    depth: str
-
-
-class PanelAddresses(Record):
-    """The addresses of a block's panels.
-
-    A panel of w vectors is at base + column * per_column + w * per_width. Packed panels are dense.
-
-    direct: an i1, whether panels are read in place, from a matrix whose rows are `step` bytes
-        apart; a panel that is not whole is packed at `spare` instead
-    whole: an i1, whether the panels of all columns and of the whole depth are in memory
-    copied: an i1, whether the widest panels are not packed yet; the first tiles read them at
-        `source` + column elements, in rows `step` bytes apart, and pack them
-    """
-
-    base: str
-    per_column: str
-    per_width: str = "0"
-    direct: str = "false"
-    step: str = "0"
-    spare: str = "null"
-    whole: str = "false"
-    copied: str = "false"
-    source: str = "null"
-
-
 class TileGroup(Record):
     """Consecutive tiles: `each` rows in a tile, and one row more in the first `more`."""
 
@@ -124,25 +93,6 @@ class TileGroup(Record):
     tiles: str
     each: str
     more: str
-
-
-class PrefetchTarget(Record):
-    """The left operand's rows that a group's tiles prefetch.
-
-    base: the address of the rows that are read `tiles` tiles after the group's first tile; the
-        second tile prefetches the rows of the tile after that, and so on
-    row: the bytes to the next row
-    step: the bytes to prefetch in a step of depth
-    shared: an i1, whether the rows follow directly, so that each panel prefetches a part
-    own: an i1, whether tiles prefetch their own operand, some steps on, for every panel
-    """
-
-    base: str
-    row: str
-    step: str
-    shared: str
-    tiles: str
-    own: str
 
 
 class TileRows(Record):

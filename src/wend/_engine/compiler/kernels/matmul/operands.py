@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from wend._engine.base.records import Record
+from wend._engine.compiler.kernels.matmul.blocks import CacheBlock, PanelAddresses, PrefetchTarget
 from wend._engine.compiler.kernels.matmul.macrokernel import (
     GROUP,
-    CacheBlock,
-    PanelAddresses,
-    PrefetchTarget,
     Scratch,
     TileGroup,
     TileRows,

@@ -7,17 +7,11 @@ the first has been read. All fields are names of LLVM values; strides are in byt
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from wend._engine.compiler.kernels.matmul.blocks import CacheBlock, PanelAddresses, PrefetchTarget
 from wend._engine.compiler.kernels.matmul.microkernel import TileConfig
 from wend._engine.compiler.llvm_ir.function import Routine
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.kernels.matmul.macrokernel import (
-        CacheBlock,
-        PanelAddresses,
-        PrefetchTarget,
-    )
 
 
 class PrefetchStream(NamedTuple):

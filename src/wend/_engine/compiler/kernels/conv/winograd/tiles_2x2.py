@@ -31,10 +31,9 @@ from typing import TYPE_CHECKING
 
 from wend._engine.base.records import Record
 from wend._engine.compiler.kernels.conv.image_batches import pieces
+from wend._engine.compiler.kernels.matmul.blocks import CacheBlock, PanelAddresses
 from wend._engine.compiler.kernels.matmul.macrokernel import (
-    CacheBlock,
     Multiply,
-    PanelAddresses,
     Scratch,
     Tiles,
     arguments,
