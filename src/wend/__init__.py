@@ -34,14 +34,14 @@ from wend._frontend.printing import set_printoptions, get_printoptions
 from wend._frontend.creation import *
 from wend._frontend.typed import *
 from wend._frontend.methods import allclose, equal, is_nonzero, is_same_size, positive, typename
-from wend._frontend.functions import *
-from wend._frontend.complexes import *
+from wend._frontend.public.functions import *
+from wend._frontend.public.complexes import *
 from wend._frontend.random import *
 from wend._frontend.api import *
 from wend._frontend import formats as _formats
-from wend._frontend.checks import *
+from wend._frontend.public.checks import *
 from wend._frontend import linalg as _linalg
-from wend._frontend.spectrograms import istft, stft
+from wend._frontend.public.spectrograms import istft, stft
 from wend._frontend import overrides as _overrides
 from wend._frontend.rare.streams import Event, Stream
 from wend._frontend.storage import TypedStorage, UntypedStorage

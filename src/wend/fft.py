@@ -1,7 +1,7 @@
 """torch.fft: discrete Fourier transforms, and their frequencies."""
 
 from wend._engine.core._hot import Tensor as Tensor
-from wend._frontend.fourier import (
+from wend._frontend.public.fourier import (
     fft,
     fft2,
     fftfreq,

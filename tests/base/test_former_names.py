@@ -71,7 +71,8 @@ def test_names_in_the_table():
     assert present_name("wend.ops.views.strided") == "wend._engine.ops.views.strided"
     assert present_name("wend.ops") is None is present_name("wend.compiler")
     assert present_name("wend.nn.modules") is None is present_name("shop.core")
-    assert len(FORMER) == 10
+    assert present_name("wend.frontend.fourier") == "wend._frontend.public.fourier"
+    assert len(FORMER) == 15
 
 
 def test_a_module_is_not_loaded_twice():

@@ -204,7 +204,7 @@ def test_memory_grows_with_the_rows_only():
 @pytest.mark.parametrize("drops", [False, True])
 def test_the_reference_in_parts(drops, monkeypatch):
     """Many scores: the reference computes a few rows at a time, to the same numbers."""
-    from wend._engine.ops import attend as module
+    from wend._engine.ops.neural import attend as module
 
     q, k, v = operands((2, 3), 33, 20, 8, 8)
 

@@ -18,7 +18,7 @@ import wend as torch
 from tries import own_trie
 from wend._engine.base import config, dtypes
 from wend._engine.core.primitive import Sample
-from wend._engine.ops.attend import Attention
+from wend._engine.ops.neural.attend import Attention
 
 LAYOUTS = ("dense", "transposed", "strided", "offset", "reversed", "broadcast")
 #: Floats of a case: as the sample has them, or special ones strewn in.

@@ -13,7 +13,8 @@ from ranks import missing, run
 
 import wend as torch
 from wend import distributed as dist
-from wend.distributed import _arrays, _engine, _transport
+from wend.distributed import _engine
+from wend.distributed._wire import _arrays, _transport
 
 needs_mpi = pytest.mark.skipif(bool(missing()), reason=missing() or "MPI is there")
 

@@ -7,10 +7,10 @@ from test_launch import launch
 
 import wend as torch
 from wend.distributed._engine import Channel
-from wend.distributed._faults import DistBackendError
 from wend.distributed._replicas.reducer import Exchange, Reducer
 from wend.distributed._sockets import carrier, mesh, rescue
-from wend.distributed._transport import number_of
+from wend.distributed._wire._faults import DistBackendError
+from wend.distributed._wire._transport import number_of
 from wend.distributed.algorithms.ddp_comm_hooks import default_hooks
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "MPI is there")
@@ -92,7 +92,7 @@ def test_what_needs_the_lost_rank_starts_again(tmp_path):
 
 IN_THE_GREETING = """
     import os, signal, torch, torch.distributed as dist
-    from wend.distributed._transport import Greeting
+    from wend.distributed._wire._transport import Greeting
 
     dist.init_process_group("gloo")
     rank, start = dist.get_rank(), os.environ["TORCHELASTIC_RESTART_COUNT"]

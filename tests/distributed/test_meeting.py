@@ -13,9 +13,9 @@ import pytest
 from ranks import environment
 
 from wend.distributed import FileStore, HashStore, PrefixStore, TCPStore
-from wend.distributed._faults import DistNetworkError
 from wend.distributed._sockets import meeting
 from wend.distributed._sockets.mesh import connect
+from wend.distributed._wire._faults import DistNetworkError
 
 FEW = timedelta(seconds=20)
 

@@ -28,9 +28,9 @@ def part(rank, kind, size):
 def reduce_all(apart):
     """Reductions of many types and sizes; apart: have ranks believe in several machines."""
     import wend.distributed as dist
-    from wend.distributed._faults import CollectiveMismatch
     from wend.distributed._group import resolve
     from wend.distributed._replicas import reducer, shared_line
+    from wend.distributed._wire._faults import CollectiveMismatch
 
     shared_line.PIECE, shared_line.SMALL = 4096, 1024
     if apart:

@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 
 import wend.distributed as dist
-from wend.distributed._faults import DistNetworkError, DistStoreError, StoreRefused
 from wend.distributed._stores import network as stores
+from wend.distributed._wire._faults import DistNetworkError, DistStoreError, StoreRefused
 
 SOON = timedelta(seconds=10)
 

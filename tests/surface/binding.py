@@ -263,7 +263,7 @@ def _harmless(ours: Any) -> bool:
         (
             "wend._frontend.creation",
             "wend._frontend.methods",
-            "wend._frontend.functions",
+            "wend._frontend.public.functions",
             "wend._engine.core",
             "wend._engine.ops",
             "wend._frontend.layout",

@@ -20,13 +20,6 @@ from wend.distributed._collectives import (
     reduce_scatter_tensor,
     scatter,
 )
-from wend.distributed._faults import (
-    DistBackendError,
-    DistError,
-    DistNetworkError,
-    DistStoreError,
-    QueueEmptyError,
-)
 from wend.distributed._group import Backend, BackendConfig, GroupMember, ProcessGroup, group
 from wend.distributed._group import process_group_name as _get_process_group_name
 from wend.distributed._group import rank_not_in_group as _rank_not_in_group
@@ -61,6 +54,13 @@ from wend.distributed._subgroups import (
     new_subgroups_by_enumeration,
     shrink_group,
     split_group,
+)
+from wend.distributed._wire._faults import (
+    DistBackendError,
+    DistError,
+    DistNetworkError,
+    DistStoreError,
+    QueueEmptyError,
 )
 from wend.distributed._work import Work
 from wend.distributed.constants import (

@@ -16,7 +16,10 @@ from wend._engine.base.errors import ArgumentError, ShapeError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.provenance import user_level
 from wend._frontend.autograd.grad_modes import no_grad
-from wend.distributed._arrays import (
+from wend.distributed._engine import Channel
+from wend.distributed._group import ProcessGroup, resolve
+from wend.distributed._reduction import Line, RedOpType, ReduceOp, Reduction, reduction_of
+from wend.distributed._wire._arrays import (
     blank,
     check_list,
     check_same_type,
@@ -26,10 +29,7 @@ from wend.distributed._arrays import (
     room,
     write,
 )
-from wend.distributed._engine import Channel
-from wend.distributed._group import ProcessGroup, resolve
-from wend.distributed._reduction import Line, RedOpType, ReduceOp, Reduction, reduction_of
-from wend.distributed._transport import Array, Signature, Transport
+from wend.distributed._wire._transport import Array, Signature, Transport
 from wend.distributed._work import Done, Work
 
 __all__ = [

@@ -24,8 +24,15 @@ import numpy as np
 
 from wend._engine.base.errors import GraphError, WendError
 from wend._engine.core.provenance import Site, user_site
-from wend.distributed._faults import CollectiveMismatch
-from wend.distributed._transport import Array, Greeting, Request, Signature, Transport, title_of
+from wend.distributed._wire._faults import CollectiveMismatch
+from wend.distributed._wire._transport import (
+    Array,
+    Greeting,
+    Request,
+    Signature,
+    Transport,
+    title_of,
+)
 from wend.distributed._work import Work
 
 __all__ = ["Channel", "Pending", "Signature", "pending"]

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend.distributed._engine import Channel
-from wend.distributed._faults import NoProcessGroup
-from wend.distributed._transport import Transport
+from wend.distributed._wire._faults import NoProcessGroup
+from wend.distributed._wire._transport import Transport
 
 __all__ = ["Backend", "BackendConfig", "GroupMember", "ProcessGroup", "World", "resolve", "state"]
 

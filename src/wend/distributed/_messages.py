@@ -8,10 +8,10 @@ from typing import Any
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.provenance import user_site
-from wend.distributed._arrays import blank, check_tensor, describe, read, write
 from wend.distributed._collectives import member, place_in
 from wend.distributed._group import ProcessGroup, resolve
-from wend.distributed._transport import Request, Signature, Transport
+from wend.distributed._wire._arrays import blank, check_tensor, describe, read, write
+from wend.distributed._wire._transport import Request, Signature, Transport
 from wend.distributed._work import Work
 
 __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]

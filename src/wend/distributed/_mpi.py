@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import ModuleNotAvailable
-from wend.distributed._faults import DistBackendError
-from wend.distributed._transport import Array, Request, Transport
+from wend.distributed._wire._faults import DistBackendError
+from wend.distributed._wire._transport import Array, Request, Transport
 from wend.distributed.launcher import _rank
 
 __all__ = ["MpiTransport", "load", "world"]

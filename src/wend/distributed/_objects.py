@@ -21,12 +21,12 @@ from wend._engine.base.shapes import Size
 from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Tensor
 from wend._frontend import creation
-from wend.distributed._arrays import read
 from wend.distributed._collectives import member, place_in
 from wend.distributed._engine import gather_bytes
 from wend.distributed._group import ProcessGroup, resolve
 from wend.distributed._messages import irecv, send
-from wend.distributed._transport import Transport
+from wend.distributed._wire._arrays import read
+from wend.distributed._wire._transport import Transport
 
 __all__ = [
     "all_gather_object",

@@ -10,8 +10,8 @@ import numpy as np
 
 from wend._engine.base.dtypes import BOOL, COMPLEX, FLOAT, INT, DType
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, DTypeError
-from wend.distributed._arrays import room
-from wend.distributed._transport import Array, Gathered, Transport
+from wend.distributed._wire._arrays import room
+from wend.distributed._wire._transport import Array, Gathered, Transport
 
 __all__ = ["FUNCTIONS", "MPI_NAMES", "ReduceOp", "Reduction", "even_parts", "fold", "reduction_of"]
 

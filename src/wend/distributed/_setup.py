@@ -12,7 +12,6 @@ from typing import Any
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, ExecutionError
 from wend._engine.core.provenance import user_level
 from wend.distributed._engine import Channel
-from wend.distributed._faults import NoProcessGroup
 from wend.distributed._group import (
     DEFAULT_TIMEOUT,
     Backend,
@@ -22,6 +21,7 @@ from wend.distributed._group import (
     state,
 )
 from wend.distributed._rendezvous import Place, asked_for, local_rank
+from wend.distributed._wire._faults import NoProcessGroup
 from wend.distributed.launcher import _watchdog
 
 __all__ = [

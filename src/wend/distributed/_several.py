@@ -15,11 +15,11 @@ import numpy as np
 from wend._engine.base.errors import ArgumentError, ShapeError
 from wend._engine.core._hot import Tensor
 from wend.distributed import _collectives
-from wend.distributed._arrays import check_list
 from wend.distributed._collectives import all_gather, all_reduce, alone, barrier, member
-from wend.distributed._faults import DistBackendError
 from wend.distributed._group import resolve
 from wend.distributed._reduction import ReduceOp
+from wend.distributed._wire._arrays import check_list
+from wend.distributed._wire._faults import DistBackendError
 from wend.distributed._work import Work, seconds_of
 
 __all__ = [

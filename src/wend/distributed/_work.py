@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from wend._engine.base.errors import WendError
 from wend._engine.core.provenance import Site
-from wend.distributed._faults import DistBackendError
-from wend.distributed._transport import Signature, title_of
+from wend.distributed._wire._faults import DistBackendError
+from wend.distributed._wire._transport import Signature, title_of
 
 if TYPE_CHECKING:
-    from wend.distributed._transport import Request
+    from wend.distributed._wire._transport import Request
     from wend.futures import Future
 
 __all__ = ["Done", "Work", "seconds_of"]

@@ -22,6 +22,10 @@ FORMER: Final = {
         for layer in ("base", "core", "ops", "transforms", "compiler", "runtime")
     },
     "wend.frontend": "wend._frontend",
+    **{
+        f"wend.frontend.{name}": f"wend._frontend.public.{name}"
+        for name in ("checks", "complexes", "fourier", "functions", "spectrograms")
+    },
     "wend.tools": "wend._tools",
     "wend._torch_ops": "wend.ops",
     "wend._compiler": "wend.compiler",
@@ -34,10 +38,15 @@ def present_name(name: str) -> str | None:
     """Return the name of today of a module that has moved, or None."""
     if not name.startswith("wend."):
         return None
-    old, inside = ".".join(name.split(".")[:2]), ".".join(name.split(".")[2:])
-    if old not in FORMER or (old in _TAKEN and not inside):
+    if name in _TAKEN:
         return None
-    return f"{FORMER[old]}.{inside}" if inside else FORMER[old]
+    old, inside = name, ""
+    while old not in FORMER:
+        old, dot, last = old.rpartition(".")
+        if not dot:
+            return None
+        inside = f".{last}{inside}"
+    return FORMER[old] + inside
 
 
 class _Present(Loader):

@@ -19,7 +19,7 @@ import numpy as np
 
 from wend.distributed._mpi import MpiTransport, guarded
 from wend.distributed._reduction import FUNCTIONS, fold
-from wend.distributed._transport import Array, Transport
+from wend.distributed._wire._transport import Array, Transport
 
 __all__ = ["SharedLine", "shared"]
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from wend.distributed._faults import DistBackendError
 from wend.distributed._reduction import FUNCTIONS, fold
 from wend.distributed._sockets.mesh import Mesh, PeerLost
-from wend.distributed._transport import Array, Request, Transport
+from wend.distributed._wire._faults import DistBackendError
+from wend.distributed._wire._transport import Array, Request, Transport
 
 __all__ = ["WORLD", "SocketTransport"]
 

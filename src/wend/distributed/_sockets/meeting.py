@@ -16,12 +16,12 @@ from itertools import count
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from wend.distributed._faults import DistBackendError, DistNetworkError, StoreRefused
 from wend.distributed._sockets.carrier import WORLD, SocketTransport
 from wend.distributed._sockets.mesh import Mesh, connect
 from wend.distributed._sockets.rescue import Rescue
 from wend.distributed._stores.network import TCPStore
 from wend.distributed._stores.tables import FileStore
+from wend.distributed._wire._faults import DistBackendError, DistNetworkError, StoreRefused
 from wend.distributed.launcher import _rank
 from wend.distributed.rendezvous import rendezvous
 

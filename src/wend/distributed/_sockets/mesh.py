@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from wend.distributed._faults import DistNetworkError
+from wend.distributed._wire._faults import DistNetworkError
 
 __all__ = ["Mesh", "PeerLost", "connect"]
 

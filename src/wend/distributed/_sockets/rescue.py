@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from wend.distributed._faults import DistBackendError
 from wend.distributed._sockets.mesh import Mesh, PeerLost
-from wend.distributed._transport import Array
+from wend.distributed._wire._faults import DistBackendError
+from wend.distributed._wire._transport import Array
 
 __all__ = ["Rescue"]
 

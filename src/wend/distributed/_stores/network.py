@@ -19,8 +19,8 @@ import time
 from datetime import timedelta
 from typing import Any, Final
 
-from wend.distributed._faults import DistNetworkError, DistStoreError, StoreRefused
 from wend.distributed._stores.tables import DEFAULT, OPERATIONS, Store, Table
+from wend.distributed._wire._faults import DistNetworkError, DistStoreError, StoreRefused
 
 __all__ = ["MOST_FRAME", "TOKEN", "TCPStore"]
 

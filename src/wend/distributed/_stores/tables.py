@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from wend.distributed._faults import DistStoreError, QueueEmptyError
+from wend.distributed._wire._faults import DistStoreError, QueueEmptyError
 
 __all__ = ["DEFAULT", "OPERATIONS", "FileStore", "HashStore", "PrefixStore", "Store", "Table"]
 

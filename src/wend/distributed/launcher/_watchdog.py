@@ -187,7 +187,7 @@ def give_up() -> None:
 
 
 def _error() -> Exception:
-    from wend.distributed._faults import DistBackendError
+    from wend.distributed._wire._faults import DistBackendError
 
     found = waits()
     if found:

@@ -29,8 +29,8 @@ from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type, vector_t
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
-from wend._engine.ops.patches import Unpatches
-from wend._engine.ops.pool import MaxWindows
+from wend._engine.ops.neural.patches import Unpatches
+from wend._engine.ops.neural.pool import MaxWindows
 
 #: The strides at which elements are read as vectors of neighbours; else elements are gathered.
 NEAR = (1, 2)

@@ -47,7 +47,7 @@ from wend._engine.ops.elementwise.selection import Cast
 from wend._engine.ops.elementwise.transcendental import Exp
 from wend._engine.ops.extremes import Amax
 from wend._engine.ops.joining import Clone, SumTo
-from wend._engine.ops.patches import Patches
+from wend._engine.ops.neural.patches import Patches
 from wend._engine.ops.reduce import Reduction, Sum
 from wend._engine.ops.views.complexes import Part
 from wend._engine.ops.views.family import Alias

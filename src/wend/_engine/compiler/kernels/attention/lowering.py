@@ -29,8 +29,8 @@ from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.llvm_ir.jit import cached_by_processor
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
-from wend._engine.ops.attend import AttendBackward, Attention
 from wend._engine.ops.elementwise.family import widened
+from wend._engine.ops.neural.attend import AttendBackward, Attention
 from wend._engine.ops.numeric import accumulator
 from wend._engine.ops.views.family import View
 

@@ -1,7 +1,7 @@
 """Convolutions of images, for any sizes, strides, dilations, paddings and groups.
 
-There is a function for each of the three ops that `wend._engine.ops.conv` derives from the same
-sum. The call `core(name, dtype)` returns a library with the named function, compiled once per
+There is a function for each of the three ops that `wend._engine.ops.neural.conv` derives from the
+same sum. The call `core(name, dtype)` returns a library with the named function, compiled once per
 processor:
 
     void convolve(ptr args)             out from input and weight

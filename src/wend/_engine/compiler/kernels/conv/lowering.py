@@ -23,7 +23,7 @@ from wend._engine.compiler.ir.symbolic_extents import (
 from wend._engine.compiler.kernels.conv import forward
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
-from wend._engine.ops.conv import Convolution
+from wend._engine.ops.neural.conv import Convolution
 
 # The roles of each op's two operands, in order, and the role of its result.
 ROLES = {

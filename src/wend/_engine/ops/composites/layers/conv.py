@@ -8,7 +8,7 @@ from typing import Any
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
-from wend._engine.ops.conv import onnx_convolution
+from wend._engine.ops.neural.conv import onnx_convolution
 from wend._engine.ops.numeric import NUMERIC, require
 
 

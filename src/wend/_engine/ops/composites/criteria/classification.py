@@ -15,8 +15,14 @@ from wend._engine.base import dtypes
 from wend._engine.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel
+from wend._engine.ops.composites.criteria.losses import (
+    LEGACY,
+    loss,
+    reduced,
+    require_floats,
+    same_sizes,
+)
 from wend._engine.ops.composites.layers.softmax import log_softmax_of
-from wend._engine.ops.composites.losses import LEGACY, loss, reduced, require_floats, same_sizes
 from wend._engine.ops.elementwise.family import V
 
 Samples = Iterator[Sample]

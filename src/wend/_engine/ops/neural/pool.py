@@ -16,8 +16,8 @@ from wend._engine.base.dtypes import float64, int16, int32, int64
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import numel, sym_min
 from wend._engine.core.types import Spec
+from wend._engine.ops.neural.patches import tap_slices, taps
 from wend._engine.ops.numeric import Array, accumulator, choose, require, widen
-from wend._engine.ops.patches import tap_slices, taps
 
 
 class MaxWindows(Primitive):

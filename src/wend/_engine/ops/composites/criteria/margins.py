@@ -10,7 +10,7 @@ import numpy as np
 from wend._engine.base.errors import ArgumentError, ShapeError
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints
-from wend._engine.ops.composites.losses import LEGACY, loss, pairs, reduced, reduced_node
+from wend._engine.ops.composites.criteria.losses import LEGACY, loss, pairs, reduced, reduced_node
 from wend._engine.ops.elementwise.family import V
 
 Samples = Iterator[Sample]

@@ -19,7 +19,7 @@ from wend._engine.core._hot import Tensor
 from wend._engine.runtime.native.launcher import maker_of
 from wend._engine.transforms.grad import GradMode
 from wend._frontend.aliasing.rebinding import assign
-from wend.distributed._transport import Array
+from wend.distributed._wire._transport import Array
 
 __all__ = [
     "blank",

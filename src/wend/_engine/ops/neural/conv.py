@@ -27,8 +27,8 @@ from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
+from wend._engine.ops.neural.patches import check_windows, tap_slices, taps, window_view
 from wend._engine.ops.numeric import Array, require, widen
-from wend._engine.ops.patches import check_windows, tap_slices, taps, window_view
 from wend._engine.ops.reduce import conj
 
 # Elements of the patch matrix that are made at once: small enough to stay in the cache.

@@ -1,0 +1,1 @@
+"""Losses, and distances that losses are made of."""

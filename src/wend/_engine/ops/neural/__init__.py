@@ -1,0 +1,1 @@
+"""Ops of neural networks that have kernels of their own."""

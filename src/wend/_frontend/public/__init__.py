@@ -1,0 +1,1 @@
+"""Functions that `wend` exports, by family."""

@@ -1,0 +1,1 @@
+"""The parts of a message between processes: faults, arrays, transport."""
