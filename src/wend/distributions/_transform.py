@@ -5,6 +5,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from copy import copy
+from functools import reduce
+from operator import add
 from typing import Any
 
 from wend._engine.base.errors import ArgumentError
@@ -12,6 +14,7 @@ from wend._engine.base.shapes import Size
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend.distributions import constraints
+from wend.distributions._formulas import attribute
 from wend.distributions.utils import lazy_property, sum_rightmost
 
 __all__ = [
@@ -62,11 +65,15 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """The inverse, for which `t.inv.inv is t`."""
-        made = self._inv() if self._inv is not None else None
-        if made is None:
-            made = _InverseTransform(self)
-            self._inv = weakref.ref(made)
-        return made
+        inverse = self._inv() if self._inv is not None else None
+        if inverse is None:
+            inverse = self._new_inverse()
+            self._inv = weakref.ref(inverse)
+        return inverse
+
+    def _new_inverse(self) -> Transform:
+        """A new inverse."""
+        return _InverseTransform(self)
 
     @property
     def sign(self) -> Any:
@@ -75,12 +82,14 @@ class Transform:
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         """The same function with such a cache."""
-        if self._cache_size == cache_size:
-            return self
-        made = copy(self)
-        made._cache_size = cache_size
-        made._cached_x_y = (None, None)
-        return made
+        return self if self._cache_size == cache_size else self._with_cache(cache_size)
+
+    def _with_cache(self, cache_size: int) -> Transform:
+        """A copy with such a cache."""
+        other = copy(self)
+        other._cache_size = cache_size
+        other._cached_x_y = (None, None)
+        return other
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -136,6 +145,12 @@ class PlainTransform(Transform):
         return type(other) is type(self)
 
 
+def region(doc: str, formula: Any, **facts: Any) -> Any:
+    """A region that a transform knows once it has its parameters, as a property."""
+    formula.__doc__ = doc
+    return constraints.dependent_property(formula, **facts)
+
+
 class _InverseTransform(Transform):
     """The inverse of a transform, which keeps the cache."""
 
@@ -146,24 +161,14 @@ class _InverseTransform(Transform):
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:  # type: ignore[override]
-        """Where the transform maps to."""
-        return self._inv.codomain
-
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:  # type: ignore[override]
-        """Where the transform maps from."""
-        return self._inv.domain
-
-    @property
-    def bijective(self) -> Any:  # type: ignore[override]
-        """As the transform."""
-        return self._inv.bijective
-
-    @property
-    def sign(self) -> Any:
-        return self._inv.sign
+    domain = region(
+        "Where the transform maps to.", lambda self: self._inv.codomain, is_discrete=False
+    )
+    codomain = region(
+        "Where the transform maps from.", lambda self: self._inv.domain, is_discrete=False
+    )
+    bijective = attribute("_inv.bijective", "As the transform.")
+    sign = attribute("_inv.sign")
 
     @property
     def inv(self) -> Transform:
@@ -211,24 +216,16 @@ class ComposeTransform(Transform):
         """The first part's, of as many dims as the parts need together."""
         if not self.parts:
             return constraints.real
-        found = self.parts[0].domain
-        needed = self.parts[-1].codomain.event_dim
-        for part in reversed(self.parts):
-            needed = max(needed + part.domain.event_dim - part.codomain.event_dim,
-                         part.domain.event_dim)  # fmt: skip
-        return _widened(found, needed)
+        pairs = [(part.domain.event_dim, part.codomain.event_dim) for part in reversed(self.parts)]
+        return _widened(self.parts[0].domain, pairs)
 
     @constraints.dependent_property(is_discrete=False)
     def codomain(self) -> Any:  # type: ignore[override]
         """The last part's, of as many dims as the parts need together."""
         if not self.parts:
             return constraints.real
-        found = self.parts[-1].codomain
-        needed = self.parts[0].domain.event_dim
-        for part in self.parts:
-            needed = max(needed + part.codomain.event_dim - part.domain.event_dim,
-                         part.codomain.event_dim)  # fmt: skip
-        return _widened(found, needed)
+        pairs = [(part.codomain.event_dim, part.domain.event_dim) for part in self.parts]
+        return _widened(self.parts[-1].codomain, pairs)
 
     @lazy_property
     def bijective(self) -> Any:  # type: ignore[override]
@@ -243,18 +240,12 @@ class ComposeTransform(Transform):
             product = product * part.sign
         return product
 
-    @property
-    def inv(self) -> Transform:
-        made = self._inv() if self._inv is not None else None
-        if made is None:
-            made = ComposeTransform([part.inv for part in reversed(self.parts)])
-            self._inv = weakref.ref(made)
-            made._inv = weakref.ref(self)
-        return made
+    def _new_inverse(self) -> Transform:
+        inverse = ComposeTransform([part.inv for part in reversed(self.parts)])
+        inverse._inv = weakref.ref(self)
+        return inverse
 
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
+    def _with_cache(self, cache_size: int) -> Transform:
         return ComposeTransform(self.parts, cache_size=cache_size)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -293,9 +284,12 @@ class ComposeTransform(Transform):
         return f"{type(self).__name__}(\n    {inner}\n)"
 
 
-def _widened(region: Any, event_dim: int) -> Any:
-    """A region of at least so many dims."""
-    more = event_dim - region.event_dim
+def _widened(region: Any, pairs: list[tuple[int, int]]) -> Any:
+    """A region, of more dims if the parts need more: dims towards the region, and away from it."""
+    needed = pairs[0][1]
+    for near, far in pairs:
+        needed = max(needed + near - far, near)
+    more = needed - region.event_dim
     return constraints.independent(region, more) if more > 0 else region
 
 
@@ -312,31 +306,26 @@ class IndependentTransform(Transform):
         self.base_transform = base_transform.with_cache(cache_size)
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
+    def _with_cache(self, cache_size: int) -> Transform:
         return IndependentTransform(
             self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size
         )
 
-    @constraints.dependent_property(is_discrete=False)
-    def domain(self) -> Any:  # type: ignore[override]
-        """The base's, of more dims."""
-        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
+    domain = region(
+        "The base's, of more dims.",
+        lambda self: self._region(self.base_transform.domain),
+        is_discrete=False,
+    )
+    codomain = region(
+        "The base's, of more dims.",
+        lambda self: self._region(self.base_transform.codomain),
+        is_discrete=False,
+    )
+    bijective = attribute("base_transform.bijective", "As the base.")
+    sign = attribute("base_transform.sign")
 
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:  # type: ignore[override]
-        """The base's, of more dims."""
-        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
-
-    @property
-    def bijective(self) -> Any:  # type: ignore[override]
-        """As the base."""
-        return self.base_transform.bijective
-
-    @property
-    def sign(self) -> Any:
-        return self.base_transform.sign
+    def _region(self, base: Any) -> Any:
+        return constraints.independent(base, self.reinterpreted_batch_ndims)
 
     def _call(self, x: Tensor) -> Tensor:
         _check_dims(x, self.domain.event_dim)
@@ -365,10 +354,42 @@ def _check_dims(value: Tensor, least: int) -> None:
         raise ArgumentError(f"Too few dimensions on input: {value.dim()}, needed are {least}")
 
 
-class CatTransform(Transform):
-    """Transforms of slices along a dim, `lengths` of each (1 if not given)."""
+class _OfSlices(Transform):
+    """Base: transforms of slices along the dim `dim`, which a member cuts and joins."""
 
     transforms: list[Transform]
+    dim: int
+    _joined: Any
+
+    def _slices(self, x: Tensor) -> list[Tensor]:
+        raise NotImplementedError
+
+    def _call(self, x: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._slices(x), strict=True)
+        return self._joined([t(part) for t, part in parts], self.dim)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._slices(y), strict=True)
+        return self._joined([t.inv(part) for t, part in parts], self.dim)
+
+    @property
+    def bijective(self) -> Any:  # type: ignore[override]
+        """Whether all parts are."""
+        return all(t.bijective for t in self.transforms)
+
+
+def _check_extent(name: str, x: Tensor, dim: int, extent: int) -> None:
+    """Raise ArgumentError unless a dim of a tensor is so long."""
+    if not -x.dim() <= dim < x.dim() or x.size(dim) != extent:
+        raise ArgumentError(
+            f"{name}: dim {dim} of a tensor of shape {tuple(x.shape)} is not {extent} long"
+        )
+
+
+class CatTransform(_OfSlices):
+    """Transforms of slices along a dim, `lengths` of each (1 if not given)."""
+
+    _joined = staticmethod(ops.cat)
 
     def __init__(
         self,
@@ -387,6 +408,15 @@ class CatTransform(Transform):
             )
         self.dim = dim
 
+    domain = region(
+        "The parts' domains side by side.",
+        lambda self: constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths),
+    )
+    codomain = region(
+        "The parts' codomains side by side.",
+        lambda self: constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths),
+    )
+
     @lazy_property
     def event_dim(self) -> int:  # type: ignore[override]
         """The most of the parts."""
@@ -397,26 +427,12 @@ class CatTransform(Transform):
         """How long the dim is."""
         return sum(self.lengths)
 
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
+    def _with_cache(self, cache_size: int) -> Transform:
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
 
     def _slices(self, x: Tensor) -> list[Tensor]:
-        if not -x.dim() <= self.dim < x.dim() or x.size(self.dim) != self.length:
-            raise ArgumentError(
-                f"CatTransform: dim {self.dim} of a tensor of shape {tuple(x.shape)} is not "
-                f"{self.length} long"
-            )
+        _check_extent("CatTransform", x, self.dim, self.length)
         return list(ops.split(x, self.lengths, self.dim))
-
-    def _call(self, x: Tensor) -> Tensor:
-        parts = zip(self.transforms, self._slices(x), strict=True)
-        return ops.cat([t(part) for t, part in parts], self.dim)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        parts = zip(self.transforms, self._slices(y), strict=True)
-        return ops.cat([t.inv(part) for t, part in parts], self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         terms = []
@@ -425,81 +441,38 @@ class CatTransform(Transform):
             terms.append(sum_rightmost(term, self.event_dim - t.event_dim))
         dim = self.dim if self.dim < 0 else self.dim - x.dim()
         dim += self.event_dim
-        return ops.cat(terms, dim) if dim < 0 else _total(terms)
-
-    @property
-    def bijective(self) -> Any:  # type: ignore[override]
-        """Whether all parts are."""
-        return all(t.bijective for t in self.transforms)
-
-    @constraints.dependent_property
-    def domain(self) -> Any:  # type: ignore[override]
-        """The parts' domains side by side."""
-        return constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths)
-
-    @constraints.dependent_property
-    def codomain(self) -> Any:  # type: ignore[override]
-        """The parts' codomains side by side."""
-        return constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths)
+        return ops.cat(terms, dim) if dim < 0 else reduce(add, terms)
 
 
-def _total(terms: list[Tensor]) -> Tensor:
-    result = terms[0]
-    for term in terms[1:]:
-        result = result + term
-    return result
-
-
-class StackTransform(Transform):
+class StackTransform(_OfSlices):
     """Transforms of the slices along a dim."""
 
-    transforms: list[Transform]
+    _joined = staticmethod(ops.stack)
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)
         self.transforms = [t.with_cache(cache_size) for t in tseq]
         self.dim = dim
 
-    def with_cache(self, cache_size: int = 1) -> Transform:
-        if self._cache_size == cache_size:
-            return self
+    domain = region(
+        "The parts' domains side by side.",
+        lambda self: constraints.stack([t.domain for t in self.transforms], self.dim),
+    )
+    codomain = region(
+        "The parts' codomains side by side.",
+        lambda self: constraints.stack([t.codomain for t in self.transforms], self.dim),
+    )
+
+    def _with_cache(self, cache_size: int) -> Transform:
         return StackTransform(self.transforms, self.dim, cache_size)
 
     def _slices(self, z: Tensor) -> list[Tensor]:
-        if not -z.dim() <= self.dim < z.dim() or z.size(self.dim) != len(self.transforms):
-            raise ArgumentError(
-                f"StackTransform: dim {self.dim} of a tensor of shape {tuple(z.shape)} is not "
-                f"{len(self.transforms)} long"
-            )
+        _check_extent("StackTransform", z, self.dim, len(self.transforms))
         return [ops.select(z, self.dim, i) for i in range(z.size(self.dim))]
-
-    def _call(self, x: Tensor) -> Tensor:
-        parts = zip(self.transforms, self._slices(x), strict=True)
-        return ops.stack([t(part) for t, part in parts], self.dim)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        parts = zip(self.transforms, self._slices(y), strict=True)
-        return ops.stack([t.inv(part) for t, part in parts], self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         parts = zip(self.transforms, self._slices(x), self._slices(y), strict=True)
-        terms = [t.log_abs_det_jacobian(a, b) for t, a, b in parts]
-        return ops.stack(terms, self.dim)
-
-    @property
-    def bijective(self) -> Any:  # type: ignore[override]
-        """Whether all parts are."""
-        return all(t.bijective for t in self.transforms)
-
-    @constraints.dependent_property
-    def domain(self) -> Any:  # type: ignore[override]
-        """The parts' domains side by side."""
-        return constraints.stack([t.domain for t in self.transforms], self.dim)
-
-    @constraints.dependent_property
-    def codomain(self) -> Any:  # type: ignore[override]
-        """The parts' codomains side by side."""
-        return constraints.stack([t.codomain for t in self.transforms], self.dim)
+        return ops.stack([t.log_abs_det_jacobian(a, b) for t, a, b in parts], self.dim)
 
 
 class ReshapeTransform(Transform):
@@ -517,15 +490,14 @@ class ReshapeTransform(Transform):
             )
         super().__init__(cache_size=cache_size)
 
-    @constraints.dependent_property
-    def domain(self) -> Any:  # type: ignore[override]
-        """Numbers in the shape before."""
-        return constraints.independent(constraints.real, len(self.in_shape))
-
-    @constraints.dependent_property
-    def codomain(self) -> Any:  # type: ignore[override]
-        """Numbers in the shape after."""
-        return constraints.independent(constraints.real, len(self.out_shape))
+    domain = region(
+        "Numbers in the shape before.",
+        lambda self: constraints.independent(constraints.real, len(self.in_shape)),
+    )
+    codomain = region(
+        "Numbers in the shape after.",
+        lambda self: constraints.independent(constraints.real, len(self.out_shape)),
+    )
 
     def _batch(self, value: Tensor, shape: Size) -> tuple[int, ...]:
         return tuple(value.shape[: value.dim() - len(shape)])

@@ -7,15 +7,23 @@ from typing import Any, ClassVar
 
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
-from wend._frontend.autograd.backward import no_grad
 from wend._frontend.creation import arange
 from wend._frontend.random import bernoulli, rand
 from wend.distributions import constraints
-from wend.distributions.distribution import ExponentialFamily
+from wend.distributions._formulas import (
+    attribute,
+    drawn,
+    expanding,
+    fact,
+    in_support,
+    of_parameters,
+)
+from wend.distributions.distribution import Distribution, ExponentialFamily
 from wend.distributions.utils import (
     broadcast_all,
     check_one_given,
     clamp_probs,
+    enumerated,
     lazy_property,
     logits_to_probs,
     probs_to_logits,
@@ -24,26 +32,34 @@ from wend.distributions.utils import (
 __all__ = ["Bernoulli", "ContinuousBernoulli"]
 
 
-class _OfSuccess(ExponentialFamily):
-    """Base: a distribution with the parameter `probs` or `logits`."""
+class OfSuccess(Distribution):
+    """Base: a distribution with the parameter `probs` or `logits`, or with a number of trials too.
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
-        "probs": constraints.unit_interval,
-        "logits": constraints.real,
-    }
-    _mean_carrier_measure = 0
+    The probability of a success is probs = sigmoid(logits).
+    """
+
+    arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
+    total_count: Tensor
     _param: Tensor
+    expand = expanding("total_count", "probs", "logits", "_param")
 
-    def __init__(self, probs: Any, logits: Any, validate_args: bool | None) -> None:
+    def __init__(
+        self, probs: Any, logits: Any, validate_args: bool | None, total_count: Any = None
+    ) -> None:
         check_one_given(type(self).__name__, probs, logits)
-        name, given = ("logits", logits) if probs is None else ("probs", probs)
-        (self._param,) = broadcast_all(given)
+        name, value = ("logits", logits) if probs is None else ("probs", probs)
+        if total_count is None:
+            (self._param,) = broadcast_all(value)
+        else:
+            # The type is that of the probabilities, wherever a count of ints comes from.
+            self._param, count = broadcast_all(value, total_count)
+            self.total_count = ops.cast(count, self._param.dtype)
         self.__dict__[name] = self._param
         super().__init__(self._param.shape, validate_args=validate_args)
 
     @lazy_property
     def probs(self) -> Any:
-        """The probability of 1."""
+        """The probability of a success, which is 1."""
         return logits_to_probs(self.logits, is_binary=True)
 
     @lazy_property
@@ -51,27 +67,14 @@ class _OfSuccess(ExponentialFamily):
         """log(probs / (1 - probs))."""
         return probs_to_logits(self.probs, is_binary=True)
 
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter."""
-        return self._param.size()
 
-    def _log_likelihood(self, value: Tensor) -> Tensor:
-        """value * log(probs) + (1 - value) * log(1 - probs)."""
-        if self._validate_args:
-            self._validate_sample(value)
-        logits, value = broadcast_all(self.logits, value)
-        return -ops.binary_cross_entropy_with_logits(logits, value, reduction="none")
-
-    @property
-    def _natural_params(self) -> tuple[Tensor, ...]:
-        return (self.logits,)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(batch_shape, _instance, probs=(), logits=(), _param=())
+def _log_likelihood(logits: Tensor, value: Tensor) -> Tensor:
+    """value * log(probs) + (1 - value) * log(1 - probs)."""
+    logits, value = broadcast_all(logits, value)
+    return -ops.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
 
-class Bernoulli(_OfSuccess):
+class Bernoulli(OfSuccess, ExponentialFamily):
     """1 with probability `probs` = sigmoid(`logits`), else 0."""
 
     support = constraints.boolean
@@ -82,40 +85,28 @@ class Bernoulli(_OfSuccess):
     ) -> None:
         super().__init__(probs, logits, validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.probs
+    param_shape = attribute("_param.shape", "The shape of the parameter.")
+    mean = fact(lambda probs: probs)
+    variance = fact(lambda probs: probs * (1 - probs))
+    sample = drawn(lambda probs: bernoulli(probs))
+    log_prob = in_support(lambda value, logits: _log_likelihood(logits, value))
+    entropy = of_parameters(
+        lambda logits, probs: ops.binary_cross_entropy_with_logits(logits, probs, reduction="none")
+    )
+    _mean_carrier_measure = 0
+    _natural_params = fact(lambda logits: (logits,))
+    _log_normalizer = staticmethod(ops.softplus)
 
     @property
     def mode(self) -> Tensor:
         likely = ops.cast(self.probs >= 0.5, self.probs.dtype)
         return ops.where(self.probs == 0.5, float("nan"), likely)
 
-    @property
-    def variance(self) -> Tensor:
-        return self.probs * (1 - self.probs)
-
-    def sample(self, sample_shape: Any = ()) -> Tensor:
-        with no_grad():
-            return bernoulli(ops.expand(self.probs, self._extended_shape(sample_shape)))
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        return self._log_likelihood(value)
-
-    def entropy(self) -> Tensor:
-        return ops.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
-
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        values = ops.reshape(
-            arange(2, dtype=self._param.dtype), (-1, *(1 for _ in self._batch_shape))
-        )
-        return ops.expand(values, (-1, *self._batch_shape)) if expand else values
-
-    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        return ops.softplus(natural_params[0])
+        return enumerated(arange(2, dtype=self._param.dtype), self._batch_shape, expand)
 
 
-class ContinuousBernoulli(_OfSuccess):
+class ContinuousBernoulli(OfSuccess, ExponentialFamily):
     """Numbers from 0 to 1 with density C probs^x (1 - probs)^(1 - x).
 
     lims: probabilities between these are close to 1/2, where a Taylor series is used
@@ -137,6 +128,13 @@ class ContinuousBernoulli(_OfSuccess):
         if probs is not None:
             self._param = clamp_probs(self.probs)
             self.__dict__["probs"] = self._param
+
+    param_shape = attribute("_param.shape", "The shape of the parameter.")
+    log_prob = in_support(
+        lambda self, value: _log_likelihood(self.logits, value) + self._log_norm()
+    )
+    _mean_carrier_measure = 0
+    _natural_params = fact(lambda logits: (logits,))
 
     def _outside_unstable_region(self) -> Tensor:
         low, high = self._lims
@@ -174,12 +172,8 @@ class ContinuousBernoulli(_OfSuccess):
         shape = tuple(self._extended_shape(sample_shape))
         return self.icdf(rand(shape, dtype=self.probs.dtype))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        return self._log_likelihood(value) + self._log_norm()
-
+    @in_support
     def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         cut = self._cut_probs()
         powers = ops.pow(cut, value) * ops.pow(1.0 - cut, 1.0 - value)
         inside = self._chosen((powers + cut - 1.0) / (2.0 * cut - 1.0), value)
@@ -195,8 +189,7 @@ class ContinuousBernoulli(_OfSuccess):
         none = ops.log1p(-self.probs)
         return self.mean * (none - ops.log(self.probs)) - self._log_norm() - none
 
-    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        (x,) = natural_params
+    def _log_normalizer(self, x: Tensor) -> Tensor:  # type: ignore[override]
         low, high = self._lims
         outside = (x <= low - 0.5) | (x > high - 0.5)
         cut = ops.where(outside, x, low - 0.5)

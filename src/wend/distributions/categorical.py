@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 from wend._engine.base.dtypes import finfo
@@ -12,9 +13,11 @@ from wend._frontend.autograd.backward import no_grad
 from wend._frontend.creation import arange, eye
 from wend._frontend.random import multinomial
 from wend.distributions import constraints
+from wend.distributions._formulas import attribute, expanding, fact, in_support, of_parameters
 from wend.distributions.distribution import Distribution
 from wend.distributions.utils import (
     check_one_given,
+    enumerated,
     lazy_property,
     logits_to_probs,
     probs_to_logits,
@@ -26,19 +29,15 @@ __all__ = ["Categorical", "OneHotCategorical", "OneHotCategoricalStraightThrough
 class Categorical(Distribution):
     """i in 0 ... K - 1 with probability probs[..., i]; `logits` are unnormalised logarithms."""
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
-        "probs": constraints.simplex,
-        "logits": constraints.real_vector,
-    }
+    arg_constraints: ClassVar = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
 
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         check_one_given("Categorical", probs, logits)
-        given = logits if probs is None else probs
-        name = "logits" if probs is None else "probs"
-        if given.dim() < 1:
+        name, value = ("logits", logits) if probs is None else ("probs", probs)
+        if value.dim() < 1:
             raise ArgumentError(f"`{name}` parameter must be at least one-dimensional.")
         if probs is None:
             self._param = logits - ops.logsumexp(logits, -1, keepdim=True)
@@ -63,37 +62,22 @@ class Categorical(Distribution):
         """The logarithms of the probabilities."""
         return probs_to_logits(self.probs)
 
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter, K last."""
-        return self._param.size()
-
-    @property
-    def mean(self) -> Tensor:
-        """NaN: categories have no mean."""
-        return ops.full(self._extended_shape(), float("nan"), dtype=self.probs.dtype)
-
-    @property
-    def mode(self) -> Tensor:
-        return ops.argmax(self.probs, -1)
-
-    @property
-    def variance(self) -> Tensor:
-        """NaN: categories have no variance."""
-        return self.mean
+    expand = expanding("probs", "logits", "_param")
+    param_shape = attribute("_param.shape", "The shape of the parameter, K last.")
+    # Categories have no mean.
+    mean = variance = fact(
+        lambda self: ops.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+    )
+    mode = fact(lambda probs: ops.argmax(probs, -1))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        count = 1
-        for extent in sample_shape:
-            count *= extent
         with no_grad():
             rows = ops.reshape(self.probs, (-1, self._num_events))
-            drawn = ops.transpose(multinomial(rows, count, True), 0, 1)
-            return ops.reshape(drawn, self._extended_shape(sample_shape))
+            indices = ops.transpose(multinomial(rows, math.prod(sample_shape), True), 0, 1)
+            return ops.reshape(indices, self._extended_shape(sample_shape))
 
+    @in_support
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         index = ops.unsqueeze(value.long(), -1)
         index, logits = ops.broadcast_tensors(index, self.logits)
         index = index[..., :1]
@@ -104,58 +88,42 @@ class Categorical(Distribution):
         return -ops.sum(ops.clamp(self.logits, min=floor) * self.probs, -1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        values = ops.reshape(arange(self._num_events), (-1, *(1 for _ in self._batch_shape)))
-        return ops.expand(values, (-1, *self._batch_shape)) if expand else values
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        last = (self._num_events,)
-        return self._expanded(batch_shape, _instance, probs=last, logits=last, _param=last)
+        return enumerated(arange(self._num_events), self._batch_shape, expand)
 
 
-class OneHotCategorical(Distribution):
+class OfCategories(Distribution):
+    """Base: a distribution of vectors that has the parameters of a Categorical."""
+
+    arg_constraints: ClassVar = Categorical.arg_constraints
+
+    def __init__(self, probs: Any, logits: Any, validate_args: bool | None) -> None:
+        self._categorical = Categorical(probs, logits)
+        shape = self._categorical.param_shape
+        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+
+    expand = expanding("_categorical")
+    _param = attribute("_categorical._param")
+    probs = attribute("_categorical.probs", "The probabilities, which sum to 1 along the last dim.")
+    logits = attribute("_categorical.logits", "The logarithms of the probabilities.")
+    param_shape = attribute("_categorical.param_shape", "The shape of the parameter, K last.")
+
+
+class OneHotCategorical(OfCategories):
     """A vector with 1 in place i, drawn as by Categorical, and 0 elsewhere."""
 
-    arg_constraints: ClassVar[dict[str, Any]] = Categorical.arg_constraints
     support = constraints.one_hot
     has_enumerate_support = True
 
     def __init__(
         self, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        self._categorical = Categorical(probs, logits)
-        shape = self._categorical.param_shape
-        super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
+        super().__init__(probs, logits, validate_args)
 
-    @property
-    def _param(self) -> Tensor:
-        return self._categorical._param
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities, which sum to 1 along the last dim."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Any:
-        """The shape of the parameter, K last."""
-        return self._categorical.param_shape
-
-    @property
-    def mean(self) -> Tensor:
-        return self.probs
-
-    @property
-    def mode(self) -> Tensor:
-        return self._vector(self._categorical.mode)
-
-    @property
-    def variance(self) -> Tensor:
-        return self.probs * (1 - self.probs)
+    mean = fact(lambda probs: probs)
+    mode = fact(lambda self: self._vector(self._categorical.mode))
+    variance = fact(lambda probs: probs * (1 - probs))
+    entropy = of_parameters(lambda _categorical: _categorical.entropy())
+    log_prob = in_support(lambda value, _categorical: _categorical.log_prob(ops.argmax(value, -1)))
 
     def _vector(self, index: Tensor) -> Tensor:
         hot = ops.one_hot(index, self._categorical._num_events)
@@ -164,24 +132,11 @@ class OneHotCategorical(Distribution):
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self._vector(self._categorical.sample(sample_shape))
 
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._categorical.log_prob(ops.argmax(value, -1))
-
-    def entropy(self) -> Tensor:
-        return self._categorical.entropy()
-
     def enumerate_support(self, expand: bool = True) -> Tensor:
         n = self.event_shape[0]
         values = eye(n, dtype=self._param.dtype)
         values = ops.reshape(values, (n, *(1 for _ in self._batch_shape), n))
         return ops.expand(values, (n, *self._batch_shape, n)) if expand else values
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        made._categorical = self._categorical.expand(batch_shape)
-        return made
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):

@@ -56,18 +56,13 @@ biject_to = ConstraintRegistry()
 transform_to = ConstraintRegistry()
 
 
-def _to_real(constraint: Any) -> Transform:
-    return transforms.identity_transform
+def _affine_of_exp(bound: Any, scale: int) -> Transform:
+    shift = transforms.AffineTransform(bound, scale)
+    return transforms.ComposeTransform([transforms.ExpTransform(), shift])
 
 
 def _to_greater(constraint: Any) -> Transform:
-    shift = transforms.AffineTransform(constraint.lower_bound, 1)
-    return transforms.ComposeTransform([transforms.ExpTransform(), shift])
-
-
-def _to_less(constraint: Any) -> Transform:
-    shift = transforms.AffineTransform(constraint.upper_bound, -1)
-    return transforms.ComposeTransform([transforms.ExpTransform(), shift])
+    return _affine_of_exp(constraint.lower_bound, 1)
 
 
 def _to_interval(constraint: Any) -> Transform:
@@ -79,67 +74,45 @@ def _to_interval(constraint: Any) -> Transform:
     return transforms.ComposeTransform([transforms.SigmoidTransform(), widened])
 
 
-def _to_correlations(constraint: Any) -> Transform:
-    return transforms.CorrCholeskyTransform()
-
-
-def _to_sticks(constraint: Any) -> Transform:
-    return transforms.StickBreakingTransform()
-
-
-def _to_softmax(constraint: Any) -> Transform:
-    return transforms.SoftmaxTransform()
-
-
-def _to_cholesky(constraint: Any) -> Transform:
-    return transforms.LowerCholeskyTransform()
-
-
-def _to_definite(constraint: Any) -> Transform:
-    return transforms.PositiveDefiniteTransform()
-
-
 def _of_parts(registry: ConstraintRegistry) -> dict[Any, Factory]:
     """Factories for regions that are made of regions."""
-
-    def independent(constraint: Any) -> Transform:
-        base = registry(constraint.base_constraint)
-        return transforms.IndependentTransform(base, constraint.reinterpreted_batch_ndims)
-
-    def cat(constraint: Any) -> Transform:
-        parts = [registry(c) for c in constraint.cseq]
-        return transforms.CatTransform(parts, constraint.dim, constraint.lengths)
-
-    def stack(constraint: Any) -> Transform:
-        return transforms.StackTransform([registry(c) for c in constraint.cseq], constraint.dim)
-
-    return {constraints.independent: independent, constraints.cat: cat, constraints.stack: stack}
+    return {
+        constraints.independent: lambda c: transforms.IndependentTransform(
+            registry(c.base_constraint), c.reinterpreted_batch_ndims
+        ),
+        constraints.cat: lambda c: transforms.CatTransform(
+            [registry(part) for part in c.cseq], c.dim, c.lengths
+        ),
+        constraints.stack: lambda c: transforms.StackTransform(
+            [registry(part) for part in c.cseq], c.dim
+        ),
+    }
 
 
 _BOTH: dict[Any, Factory] = {
-    constraints.real: _to_real,
+    constraints.real: lambda c: transforms.identity_transform,
     constraints.positive: _to_greater,
     constraints.nonnegative: _to_greater,
     constraints.greater_than: _to_greater,
     constraints.greater_than_eq: _to_greater,
-    constraints.less_than: _to_less,
+    constraints.less_than: lambda c: _affine_of_exp(c.upper_bound, -1),
     constraints.interval: _to_interval,
     constraints.half_open_interval: _to_interval,
-    constraints.corr_cholesky: _to_correlations,
+    constraints.corr_cholesky: lambda c: transforms.CorrCholeskyTransform(),
 }
-for _registry, _table in (
-    (biject_to, _BOTH | _of_parts(biject_to) | {constraints.simplex: _to_sticks}),
-    (
-        transform_to,
-        _BOTH
-        | _of_parts(transform_to)
-        | {
-            constraints.simplex: _to_softmax,
-            constraints.lower_cholesky: _to_cholesky,
-            constraints.positive_definite: _to_definite,
-            constraints.positive_semidefinite: _to_definite,
-        },
-    ),
-):
+_BIJECTIONS: dict[Any, Factory] = {
+    **_BOTH,
+    **_of_parts(biject_to),
+    constraints.simplex: lambda c: transforms.StickBreakingTransform(),
+}
+_CHEAP: dict[Any, Factory] = {
+    **_BOTH,
+    **_of_parts(transform_to),
+    constraints.simplex: lambda c: transforms.SoftmaxTransform(),
+    constraints.lower_cholesky: lambda c: transforms.LowerCholeskyTransform(),
+    constraints.positive_definite: lambda c: transforms.PositiveDefiniteTransform(),
+    constraints.positive_semidefinite: lambda c: transforms.PositiveDefiniteTransform(),
+}
+for _registry, _table in ((biject_to, _BIJECTIONS), (transform_to, _CHEAP)):
     for _constraint, _factory in _table.items():
         _registry.register(_constraint, _factory)

@@ -10,6 +10,7 @@ from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend import linalg
+from wend.distributions._formulas import at_value, attribute
 from wend.distributions.utils import all_rightmost
 
 __all__ = [
@@ -162,10 +163,7 @@ class _IndependentConstraint(Constraint):
         self.base_constraint = base_constraint
         self.reinterpreted_batch_ndims = reinterpreted_batch_ndims
 
-    @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
-        """As the region of a part."""
-        return bool(self.base_constraint.is_discrete)
+    is_discrete = attribute("base_constraint.is_discrete", "As the region of a part.")
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]
@@ -192,15 +190,8 @@ class MixtureSameFamilyConstraint(Constraint):
             raise ArgumentError(f"mixture: expected a Constraint, got {base_constraint!r}")
         self.base_constraint = base_constraint
 
-    @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
-        """As the region of a component."""
-        return bool(self.base_constraint.is_discrete)
-
-    @property
-    def event_dim(self) -> int:  # type: ignore[override]
-        """As the region of a component."""
-        return int(self.base_constraint.event_dim)
+    is_discrete = attribute("base_constraint.is_discrete", "As the region of a component.")
+    event_dim = attribute("base_constraint.event_dim", "As the region of a component.")
 
     def check(self, value: Tensor) -> Tensor:
         # Components lie in the last dim of the batch, before the dims of an event.
@@ -214,7 +205,23 @@ class MixtureSameFamilyConstraint(Constraint):
         return [repr(self.base_constraint)]
 
 
-class _Cat(Constraint):
+class _OfSlices(Constraint):
+    """Base: regions of the slices along a dim."""
+
+    cseq: list[Any]
+
+    @property
+    def is_discrete(self) -> bool:  # type: ignore[override]
+        """Whether any of the regions is."""
+        return any(c.is_discrete for c in self.cseq)
+
+    @property
+    def event_dim(self) -> int:  # type: ignore[override]
+        """The most of the regions."""
+        return max(int(c.event_dim) for c in self.cseq)
+
+
+class _Cat(_OfSlices):
     """Regions of slices along a dim, `lengths` of each (1 if not given)."""
 
     def __init__(
@@ -228,16 +235,6 @@ class _Cat(Constraint):
             )
         self.dim = dim
 
-    @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
-        """Whether any of the regions is."""
-        return any(c.is_discrete for c in self.cseq)
-
-    @property
-    def event_dim(self) -> int:  # type: ignore[override]
-        """The most of the regions."""
-        return max(int(c.event_dim) for c in self.cseq)
-
     def check(self, value: Tensor) -> Tensor:
         checks, start = [], 0
         for constraint, length in zip(self.cseq, self.lengths, strict=True):
@@ -246,7 +243,7 @@ class _Cat(Constraint):
         return ops.cat(checks, self.dim)
 
 
-class _Stack(Constraint):
+class _Stack(_OfSlices):
     """Regions of the slices along a dim."""
 
     def __init__(self, cseq: Sequence[Any], dim: int = 0) -> None:
@@ -254,14 +251,9 @@ class _Stack(Constraint):
         self.dim = dim
 
     @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
-        """Whether any of the regions is."""
-        return any(c.is_discrete for c in self.cseq)
-
-    @property
     def event_dim(self) -> int:  # type: ignore[override]
         """The most of the regions, and the dim of the slices if that lies among those of events."""
-        most = max(int(c.event_dim) for c in self.cseq)
+        most = super().event_dim
         return most + 1 if self.dim + most < 0 else most
 
     def check(self, value: Tensor) -> Tensor:
@@ -274,15 +266,12 @@ class _Stack(Constraint):
 
 
 class _Real(Constraint):
-    def check(self, value: Tensor) -> Tensor:
-        return value == value  # all but NaN
+    check = at_value(lambda value: value == value)  # all but NaN
 
 
 class _Boolean(Constraint):
     is_discrete = True
-
-    def check(self, value: Tensor) -> Tensor:
-        return (value == 0) | (value == 1)
+    check = at_value(lambda value: (value == 0) | (value == 1))
 
 
 class _Interval(Constraint):
@@ -291,8 +280,9 @@ class _Interval(Constraint):
         self.upper_bound = upper_bound
         super().__init__()
 
-    def check(self, value: Tensor) -> Tensor:
-        return (value >= self.lower_bound) & (value <= self.upper_bound)
+    check = at_value(
+        lambda value, lower_bound, upper_bound: (value >= lower_bound) & (value <= upper_bound)
+    )
 
 
 class _IntegerInterval(_Interval):
@@ -303,8 +293,9 @@ class _IntegerInterval(_Interval):
 
 
 class _HalfOpenInterval(_Interval):
-    def check(self, value: Tensor) -> Tensor:
-        return (value >= self.lower_bound) & (value < self.upper_bound)
+    check = at_value(
+        lambda value, lower_bound, upper_bound: (value >= lower_bound) & (value < upper_bound)
+    )
 
 
 class _GreaterThan(Constraint):
@@ -312,8 +303,7 @@ class _GreaterThan(Constraint):
         self.lower_bound = lower_bound
         super().__init__()
 
-    def check(self, value: Tensor) -> Tensor:
-        return value > self.lower_bound
+    check = at_value(lambda value, lower_bound: value > lower_bound)
 
 
 class _GreaterThanEq(Constraint):
@@ -321,8 +311,7 @@ class _GreaterThanEq(Constraint):
         self.lower_bound = lower_bound
         super().__init__()
 
-    def check(self, value: Tensor) -> Tensor:
-        return value >= self.lower_bound
+    check = at_value(lambda value, lower_bound: value >= lower_bound)
 
 
 class _IntegerGreaterThan(_GreaterThanEq):
@@ -337,8 +326,7 @@ class _LessThan(Constraint):
         self.upper_bound = upper_bound
         super().__init__()
 
-    def check(self, value: Tensor) -> Tensor:
-        return value < self.upper_bound
+    check = at_value(lambda value, upper_bound: value < upper_bound)
 
 
 # -- vectors ---------------------------------------------------------------------------------------
@@ -346,18 +334,17 @@ class _LessThan(Constraint):
 
 class _Simplex(Constraint):
     event_dim = 1
-
-    def check(self, value: Tensor) -> Tensor:
-        return ops.all(value >= 0, -1) & (ops.abs(ops.sum(value, -1) - 1) < 1e-6)
+    check = at_value(
+        lambda value: ops.all(value >= 0, -1) & (ops.abs(ops.sum(value, -1) - 1) < 1e-6)
+    )
 
 
 class _OneHot(Constraint):
     is_discrete = True
     event_dim = 1
-
-    def check(self, value: Tensor) -> Tensor:
-        boolean = ops.all((value == 0) | (value == 1), -1)
-        return boolean & (ops.sum(value, -1) == 1)
+    check = at_value(
+        lambda value: ops.all((value == 0) | (value == 1), -1) & (ops.sum(value, -1) == 1)
+    )
 
 
 class _Multinomial(Constraint):
@@ -378,9 +365,7 @@ class _Multinomial(Constraint):
 
 class _LowerTriangular(Constraint):
     event_dim = 2
-
-    def check(self, value: Tensor) -> Tensor:
-        return all_rightmost(ops.tril(value) == value, 2)
+    check = at_value(lambda value: all_rightmost(ops.tril(value) == value, 2))
 
 
 class _LowerCholesky(_LowerTriangular):
@@ -402,31 +387,28 @@ class _Square(Constraint):
     event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
+        """False for matrices that are not square."""
         fits = value.shape[-2] == value.shape[-1]
-        return ops.full(tuple(value.shape[:-2]), fits)
+        return self._fits(value) if fits else ops.full(tuple(value.shape[:-2]), False)
+
+    def _fits(self, value: Tensor) -> Tensor:
+        """Where square matrices lie in the region."""
+        return ops.full(tuple(value.shape[:-2]), True)
 
 
 class _Symmetric(_Square):
-    def check(self, value: Tensor) -> Tensor:
-        if value.shape[-2] != value.shape[-1]:
-            return super().check(value)
+    def _fits(self, value: Tensor) -> Tensor:
         return all_rightmost(ops.isclose(value, ops.matrix_transpose(value), atol=1e-6), 2)
 
 
 class _PositiveSemidefinite(_Symmetric):
-    def check(self, value: Tensor) -> Tensor:
-        symmetric = super().check(value)
-        if value.shape[-2] != value.shape[-1]:
-            return symmetric
-        return symmetric & ops.all(linalg.eigvalsh(value) >= 0, -1)
+    def _fits(self, value: Tensor) -> Tensor:
+        return super()._fits(value) & ops.all(linalg.eigvalsh(value) >= 0, -1)
 
 
 class _PositiveDefinite(_Symmetric):
-    def check(self, value: Tensor) -> Tensor:
-        symmetric = super().check(value)
-        if value.shape[-2] != value.shape[-1]:
-            return symmetric
-        return symmetric & (linalg.cholesky_ex(value)[1] == 0)
+    def _fits(self, value: Tensor) -> Tensor:
+        return super()._fits(value) & (linalg.cholesky_ex(value)[1] == 0)
 
 
 dependent = _Dependent()

@@ -9,10 +9,11 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend.random import _sample_dirichlet
 from wend.distributions import constraints
+from wend.distributions._formulas import expanding, fact, in_support, of_parameters
+from wend.distributions.cauchy import Uniform
 from wend.distributions.distribution import ExponentialFamily
-from wend.distributions.transformed_distribution import TransformedDistribution
+from wend.distributions.independent import TransformedDistribution
 from wend.distributions.transforms import AffineTransform, PowerTransform
-from wend.distributions.uniform import Uniform
 from wend.distributions.utils import broadcast_all, euler_constant
 
 __all__ = ["Beta", "Dirichlet", "Kumaraswamy"]
@@ -21,9 +22,7 @@ __all__ = ["Beta", "Dirichlet", "Kumaraswamy"]
 class Dirichlet(ExponentialFamily):
     """Positive numbers that sum to 1: density proportional to prod x_i^(concentration_i - 1)."""
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
-        "concentration": constraints.independent(constraints.positive, 1)
-    }
+    arg_constraints: ClassVar = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
 
@@ -34,23 +33,18 @@ class Dirichlet(ExponentialFamily):
         shape = concentration.shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
-        shape = self._extended_shape(sample_shape)
-        return _sample_dirichlet(ops.expand(self.concentration, shape))
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        powers = ops.sum(ops.xlogy(self.concentration - 1.0, value), -1)
-        return powers - self._log_normalizer(self.concentration)
-
-    @property
-    def _total(self) -> Tensor:
-        return ops.sum(self.concentration, -1, keepdim=True)
-
-    @property
-    def mean(self) -> Tensor:
-        return self.concentration / self._total
+    expand = expanding("concentration")
+    _total = fact(lambda concentration: ops.sum(concentration, -1, keepdim=True))
+    mean = fact(lambda concentration, _total: concentration / _total)
+    variance = fact(
+        lambda concentration, _total: (
+            concentration * (_total - concentration) / (ops.square(_total) * (_total + 1))
+        )
+    )
+    _natural_params = fact(lambda concentration: (concentration,))
+    _log_normalizer = staticmethod(
+        lambda x: ops.sum(ops.lgamma(x), -1) - ops.lgamma(ops.sum(x, -1))
+    )
 
     @property
     def mode(self) -> Tensor:
@@ -61,11 +55,14 @@ class Dirichlet(ExponentialFamily):
         outside = ops.all(self.concentration < 1, -1, keepdim=True)
         return ops.where(outside, ops.cast(corner, inside.dtype), inside)
 
-    @property
-    def variance(self) -> Tensor:
-        total = self._total
-        spread = self.concentration * (total - self.concentration)
-        return spread / (ops.square(total) * (total + 1))
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        return _sample_dirichlet(ops.expand(self.concentration, shape))
+
+    @in_support
+    def log_prob(self, value: Tensor) -> Tensor:
+        powers = ops.sum(ops.xlogy(self.concentration - 1.0, value), -1)
+        return powers - self._log_normalizer(self.concentration)
 
     def entropy(self) -> Tensor:
         count = self.concentration.shape[-1]
@@ -74,17 +71,6 @@ class Dirichlet(ExponentialFamily):
         outer = (count - total) * ops.digamma(total)
         return self._log_normalizer(self.concentration) - outer - inner
 
-    @property
-    def _natural_params(self) -> tuple[Tensor, ...]:
-        return (self.concentration,)
-
-    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        (x,) = natural_params
-        return ops.sum(ops.lgamma(x), -1) - ops.lgamma(ops.sum(x, -1))
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(batch_shape, _instance, concentration=self._event_shape)
-
 
 class Beta(ExponentialFamily):
     """Numbers from 0 to 1: density proportional to x^(a - 1) (1 - x)^(b - 1).
@@ -92,7 +78,7 @@ class Beta(ExponentialFamily):
     a: concentration1   b: concentration0
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
+    arg_constraints: ClassVar = {
         "concentration1": constraints.positive,
         "concentration0": constraints.positive,
     }
@@ -106,6 +92,18 @@ class Beta(ExponentialFamily):
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
 
+    expand = expanding("_dirichlet")
+    mean = fact(
+        lambda concentration1, concentration0: concentration1 / (concentration1 + concentration0)
+    )
+    mode = fact(lambda _dirichlet: _dirichlet.mode[..., 0])
+    entropy = of_parameters(lambda _dirichlet: _dirichlet.entropy())
+    log_prob = in_support(
+        lambda value, _dirichlet: _dirichlet.log_prob(ops.stack([value, 1.0 - value], -1))
+    )
+    _natural_params = fact(lambda concentration1, concentration0: (concentration1, concentration0))
+    _log_normalizer = staticmethod(lambda x, y: ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y))
+
     @property
     def concentration1(self) -> Tensor:
         """1 more than the power of x."""
@@ -117,41 +115,12 @@ class Beta(ExponentialFamily):
         return self._dirichlet.concentration[..., 1]
 
     @property
-    def mean(self) -> Tensor:
-        return self.concentration1 / (self.concentration1 + self.concentration0)
-
-    @property
-    def mode(self) -> Tensor:
-        return self._dirichlet.mode[..., 0]
-
-    @property
     def variance(self) -> Tensor:
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (ops.square(total) * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         return self._dirichlet.rsample(sample_shape)[..., 0]
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        return self._dirichlet.log_prob(ops.stack([value, 1.0 - value], -1))
-
-    def entropy(self) -> Tensor:
-        return self._dirichlet.entropy()
-
-    @property
-    def _natural_params(self) -> tuple[Tensor, ...]:
-        return self.concentration1, self.concentration0
-
-    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        x, y = natural_params
-        return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        made._dirichlet = self._dirichlet.expand(batch_shape)
-        return made
 
 
 class Kumaraswamy(TransformedDistribution):
@@ -161,7 +130,7 @@ class Kumaraswamy(TransformedDistribution):
     (1980).
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = Beta.arg_constraints
+    arg_constraints: ClassVar = Beta.arg_constraints
     support = constraints.unit_interval
     has_rsample = True
 
@@ -181,6 +150,10 @@ class Kumaraswamy(TransformedDistribution):
         ]
         super().__init__(base, steps, validate_args=validate_args)
 
+    expand = expanding("concentration1", "concentration0")
+    mean = fact(lambda self: self._moment(1))
+    variance = fact(lambda self: self._moment(2) - ops.square(self.mean))
+
     def _moment(self, n: int) -> Tensor:
         """The mean of x^n."""
         a, b = self.concentration1, self.concentration0
@@ -188,23 +161,12 @@ class Kumaraswamy(TransformedDistribution):
         return b * ops.exp(ops.lgamma(first) + ops.lgamma(b) - ops.lgamma(first + b))
 
     @property
-    def mean(self) -> Tensor:
-        return self._moment(1)
-
-    @property
     def mode(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         inside = ops.pow((a - 1) / (a * b - 1), 1 / a)
         return ops.where((a < 1) | (b < 1), float("nan"), inside)
 
-    @property
-    def variance(self) -> Tensor:
-        return self._moment(2) - ops.square(self.mean)
-
     def entropy(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         harmonic = ops.digamma(b + 1) + euler_constant
         return 1 - 1 / b + (1 - 1 / a) * harmonic - ops.log(a) - ops.log(b)
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._grown(batch_shape, _instance, concentration1=(), concentration0=())

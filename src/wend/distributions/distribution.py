@@ -191,22 +191,26 @@ class Distribution:
             )
         return self.__new__(type(self))
 
-    def _expanded(self, batch_shape: Any, _instance: Any = None, **tails: Any) -> Any:
-        """A copy whose parameters are expanded: for the name of each, the dims behind the batch.
+    def _expanded(self, batch_shape: Any, _instance: Any, names: tuple[str, ...]) -> Any:
+        """A copy whose tensors and distributions of these names are expanded to a batch shape.
 
-        Names that have no value yet are left out, lazy properties without a name here forgotten.
+        Their further dims stay. Names without a value are left out, other lazy properties dropped.
         """
-        made = object.__new__(type(self)) if _instance is None else _instance
-        space = made.__dict__
+        copy = object.__new__(type(self)) if _instance is None else _instance
+        space = copy.__dict__
         for name, value in self.__dict__.items():
             if name not in space and not isinstance(getattr(type(self), name, None), lazy_property):
                 space[name] = value
-        for name, tail in tails.items():
-            if name in self.__dict__:
-                space[name] = ops.expand(self.__dict__[name], (*batch_shape, *tail))
-        made._batch_shape = Size(batch_shape)
-        made._event_shape = self._event_shape
-        return made
+        dims = len(self._batch_shape)
+        for name in names:
+            own: Any = self.__dict__.get(name)
+            if hasattr(own, "batch_shape"):
+                space[name] = own.expand(Size((*batch_shape, *own.batch_shape[dims:])))
+            elif own is not None:
+                space[name] = ops.expand(own, (*batch_shape, *own.shape[dims:]))
+        copy._batch_shape = Size(batch_shape)
+        copy._event_shape = self._event_shape
+        return copy
 
     def __repr__(self) -> str:
         parts = []

@@ -1,7 +1,8 @@
-"""Distributions made of distributions: dims of the batch as dims of the event, and mixtures."""
+"""Distributions made of distributions: more dims an event, mixtures, functions of numbers."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 from wend._engine.base.errors import ArgumentError
@@ -10,17 +11,19 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend.autograd.backward import no_grad
 from wend.distributions import constraints
+from wend.distributions._formulas import attribute, expanding, fact, in_support, of_parameters
 from wend.distributions.categorical import Categorical
 from wend.distributions.distribution import Distribution
+from wend.distributions.transforms import ComposeTransform, Transform
 from wend.distributions.utils import sum_rightmost
 
-__all__ = ["Independent", "MixtureSameFamily"]
+__all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 
 
 class Independent(Distribution):
     """A distribution whose last batch dims count as dims of the event: their densities multiply."""
 
-    arg_constraints: ClassVar[dict[str, Any]] = {}
+    arg_constraints: ClassVar = {}
 
     def __init__(
         self,
@@ -53,22 +56,12 @@ class Independent(Distribution):
     @constraints.dependent_property
     def support(self) -> Any:  # type: ignore[override]
         """The base's, of more dims."""
-        found = self.base_dist.support
-        if self.reinterpreted_batch_ndims:
-            found = constraints.independent(found, self.reinterpreted_batch_ndims)
-        return found
+        region, more = self.base_dist.support, self.reinterpreted_batch_ndims
+        return constraints.independent(region, more) if more else region
 
-    @property
-    def mean(self) -> Tensor:
-        return self.base_dist.mean
-
-    @property
-    def mode(self) -> Tensor:
-        return self.base_dist.mode
-
-    @property
-    def variance(self) -> Tensor:
-        return self.base_dist.variance
+    mean = attribute("base_dist.mean")
+    mode = attribute("base_dist.mode")
+    variance = attribute("base_dist.variance")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         return self.base_dist.sample(sample_shape)
@@ -87,11 +80,7 @@ class Independent(Distribution):
             raise NotImplementedError("Enumeration over cartesian product is not implemented")
         return self.base_dist.enumerate_support(expand=expand)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        inner = self.event_shape[: self.reinterpreted_batch_ndims]
-        made.base_dist = self.base_dist.expand(Size((*batch_shape, *inner)))
-        return made
+    expand = expanding("base_dist")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"
@@ -104,7 +93,7 @@ class MixtureSameFamily(Distribution):
     component_distribution: the components along its last batch dim
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {}
+    arg_constraints: ClassVar = {}
     has_rsample = False
 
     def __init__(
@@ -128,15 +117,8 @@ class MixtureSameFamily(Distribution):
         """The components' support."""
         return constraints.MixtureSameFamilyConstraint(self._component_distribution.support)
 
-    @property
-    def mixture_distribution(self) -> Any:
-        """The distribution over components."""
-        return self._mixture_distribution
-
-    @property
-    def component_distribution(self) -> Any:
-        """The components."""
-        return self._component_distribution
+    mixture_distribution = attribute("_mixture_distribution", "The distribution over components.")
+    component_distribution = attribute("_component_distribution", "The components.")
 
     def _weights(self) -> Tensor:
         """The probabilities of the components, with the dims of an event behind."""
@@ -183,11 +165,9 @@ class MixtureSameFamily(Distribution):
             return ops.squeeze(ops.gather(drawn, place, chosen), place)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance)
-        wide = Size((*batch_shape, self._num_component))
-        made._component_distribution = self._component_distribution.expand(wide)
-        made._mixture_distribution = self._mixture_distribution.expand(Size(batch_shape))
-        return made
+        copy = self._expanded(batch_shape, _instance, ("_component_distribution",))
+        copy._mixture_distribution = self._mixture_distribution.expand(Size(batch_shape))
+        return copy
 
     def __repr__(self) -> str:
         return (
@@ -220,3 +200,135 @@ def _check_mixture(mixture: Any, component: Any) -> None:
             f"`mixture_distribution component` ({count}) does not equal "
             f"`component_distribution.batch_shape[-1]` ({components})"
         )
+
+
+class TransformedDistribution(Distribution):
+    """y = f(x) for x of a base distribution, f a transform or a list of such, the first first.
+
+    log p(y) = log p(x) - log |dy / dx|
+    """
+
+    __module__ = "wend.distributions.transformed_distribution"
+
+    arg_constraints: ClassVar = {}
+
+    def __init__(
+        self, base_distribution: Any, transforms: Any, validate_args: bool | None = None
+    ) -> None:
+        listed = [transforms] if isinstance(transforms, Transform) else transforms
+        if not isinstance(listed, list) or not all(isinstance(t, Transform) for t in listed):
+            raise ArgumentError(
+                f"transforms must be a Transform or list of Transforms, but was {transforms}"
+            )
+        self.transforms = listed
+        shape = base_distribution.batch_shape + base_distribution.event_shape
+        whole = ComposeTransform(self.transforms)
+        dims = whole.domain.event_dim
+        if len(shape) < dims:
+            raise ArgumentError(
+                f"base_distribution needs to have shape with size at least {dims}, but got "
+                f"{tuple(shape)}."
+            )
+        forward = whole.forward_shape(shape)
+        needed = whole.inverse_shape(forward)
+        base_event = len(base_distribution.event_shape)
+        if tuple(needed) != tuple(shape):
+            base_distribution = base_distribution.expand(Size(needed[: len(needed) - base_event]))
+        if dims > base_event:
+            base_distribution = Independent(base_distribution, dims - base_event)
+        self.base_dist = base_distribution
+        out = whole.codomain.event_dim
+        cut = len(forward) - max(out, base_event + out - dims)
+        super().__init__(forward[:cut], forward[cut:], validate_args=validate_args)
+
+    @property
+    def has_rsample(self) -> bool:  # type: ignore[override]
+        """As the base."""
+        return bool(self.base_dist.has_rsample)
+
+    @constraints.dependent_property
+    def support(self) -> Any:  # type: ignore[override]
+        """Where the last transform maps to."""
+        if not self.transforms:
+            return self.base_dist.support
+        region = self.transforms[-1].codomain
+        more = len(self.event_shape) - region.event_dim
+        return constraints.independent(region, more) if more > 0 else region
+
+    expand = expanding()
+
+    def _expanded(self, batch_shape: Any, _instance: Any, names: tuple[str, ...]) -> Any:
+        """As of all distributions, with the base expanded to the shape before the transforms."""
+        copy = super()._expanded(batch_shape, _instance, names)
+        shape: Any = Size((*batch_shape, *self.event_shape))
+        for transform in reversed(self.transforms):
+            shape = transform.inverse_shape(shape)
+        cut = len(shape) - len(self.base_dist.event_shape)
+        copy.base_dist = self.base_dist.expand(Size(shape[:cut]))
+        return copy
+
+    def _mapped(self, x: Tensor) -> Tensor:
+        for transform in self.transforms:
+            x = transform(x)
+        return x
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        with no_grad():
+            return self._mapped(self.base_dist.sample(sample_shape))
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        return self._mapped(self.base_dist.rsample(sample_shape))
+
+    @in_support
+    def log_prob(self, value: Tensor) -> Tensor:
+        dims = len(self.event_shape)
+        result: Any = 0.0
+        y = value
+        for transform in reversed(self.transforms):
+            x = transform.inv(y)
+            dims += transform.domain.event_dim - transform.codomain.event_dim
+            slope = transform.log_abs_det_jacobian(x, y)
+            result = result - sum_rightmost(slope, dims - transform.domain.event_dim)
+            y = x
+        density = self.base_dist.log_prob(y)
+        return result + sum_rightmost(density, dims - len(self.base_dist.event_shape))
+
+    def _monotonize_cdf(self, value: Tensor) -> Tensor:
+        """A share of the base as a share of this: 1 - share where the function falls."""
+        sign: Any = 1
+        for transform in self.transforms:
+            sign = sign * transform.sign
+        if isinstance(sign, int) and sign == 1:
+            return value
+        return sign * (value - 0.5) + 0.5
+
+    def cdf(self, value: Tensor) -> Tensor:
+        for transform in reversed(self.transforms):
+            value = transform.inv(value)
+        if self._validate_args:
+            self.base_dist._validate_sample(value)
+        return self._monotonize_cdf(self.base_dist.cdf(value))
+
+    def icdf(self, value: Tensor) -> Tensor:
+        return self._mapped(self.base_dist.icdf(self._monotonize_cdf(value)))
+
+
+class Folded(TransformedDistribution):
+    """Base: |x| of numbers x that are spread alike on both sides of 0."""
+
+    arg_constraints: ClassVar = {"scale": constraints.positive}
+    support = constraints.nonnegative
+    has_rsample = True
+    scale = attribute("base_dist.scale", "The width of the spread of x.")
+    mode = fact(lambda scale: ops.zeros_like(scale))
+    cdf = in_support(lambda value, base_dist: 2 * base_dist.cdf(value) - 1)
+    entropy = of_parameters(lambda base_dist: base_dist.entropy() - math.log(2))
+    # Twice the density of x, and nothing below 0.
+    log_prob = in_support(
+        lambda value, base_dist: ops.where(
+            value >= 0, base_dist.log_prob(value) + math.log(2), -math.inf
+        )
+    )
+
+    def icdf(self, prob: Tensor) -> Tensor:
+        return self.base_dist.icdf((prob + 1) / 2)

@@ -12,6 +12,7 @@ from wend._engine.core.symbolic import broadcast_shapes
 from wend._frontend import linalg
 from wend._frontend.creation import eye
 from wend.distributions import constraints
+from wend.distributions._formulas import expanding, fact, in_support
 from wend.distributions.distribution import Distribution
 from wend.distributions.utils import lazy_property, standard_normal
 
@@ -69,15 +70,15 @@ def distance(factor: Tensor, apart: Tensor) -> Tensor:
     return ops.sum(ops.square(solved(left, right)), (-2, -1))
 
 
-def check_matrix(name: str, given: dict[str, Any]) -> tuple[str, Tensor]:
+def check_matrix(name: str, **forms: Tensor | None) -> tuple[str, Tensor]:
     """Name and matrix; raises ArgumentError unless a single matrix is given, of two dims."""
-    found = [(key, matrix) for key, matrix in given.items() if matrix is not None]
-    if len(found) != 1:
+    present = [(key, matrix) for key, matrix in forms.items() if matrix is not None]
+    if len(present) != 1:
         raise ArgumentError(
             f"{name}: exactly one of covariance_matrix or precision_matrix or scale_tril must be "
-            f"specified; got {len(found)}"
+            f"specified; got {len(present)}"
         )
-    key, matrix = found[0]
+    key, matrix = present[0]
     if matrix.dim() < 2:
         raise ArgumentError(
             f"{name}: {key} must be at least two-dimensional, with optional leading batch "
@@ -127,7 +128,7 @@ class MultivariateNormal(OfShape):
     broadcast.
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
+    arg_constraints: ClassVar = {
         "loc": constraints.real_vector,
         "covariance_matrix": constraints.positive_definite,
         "precision_matrix": constraints.positive_definite,
@@ -135,7 +136,6 @@ class MultivariateNormal(OfShape):
     }
     support = constraints.real_vector
     has_rsample = True
-    loc: Tensor
 
     def __init__(
         self,
@@ -149,11 +149,9 @@ class MultivariateNormal(OfShape):
             raise ArgumentError("loc must be at least one-dimensional.")
         name, matrix = check_matrix(
             "MultivariateNormal",
-            {
-                "covariance_matrix": covariance_matrix,
-                "precision_matrix": precision_matrix,
-                "scale_tril": scale_tril,
-            },
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
         )
         n = loc.shape[-1]
         if tuple(matrix.shape[-2:]) != (n, n):
@@ -167,27 +165,21 @@ class MultivariateNormal(OfShape):
         super().__init__(batch, (n,), validate_args)
         self._keep_factor(name, matrix)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    expand = expanding("loc", "covariance_matrix", "precision_matrix", "scale_tril")
+    mean = mode = fact(lambda loc: loc)
 
     @property
     def variance(self) -> Tensor:
-        found = ops.sum(ops.square(self._unbroadcasted_scale_tril), -1)
-        return ops.expand(found, (*self._batch_shape, *self._event_shape))
+        squares = ops.square(self._unbroadcasted_scale_tril)
+        return ops.expand(ops.sum(squares, -1), self._extended_shape())
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         noise = standard_normal(self._extended_shape(sample_shape), self.loc)
         moved = ops.matmul(self._unbroadcasted_scale_tril, ops.unsqueeze(noise, -1))
         return self.loc + ops.squeeze(moved, -1)
 
+    @in_support
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         factor = self._unbroadcasted_scale_tril
         constant = self._event_shape[0] * math.log(2 * math.pi)
         apart = distance(factor, value - self.loc)
@@ -198,12 +190,6 @@ class MultivariateNormal(OfShape):
         found = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + volume
         return ops.expand(found, tuple(self._batch_shape))
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        square = (*self._event_shape, *self._event_shape)
-        matrices = ("covariance_matrix", "precision_matrix", "scale_tril")
-        tails = dict.fromkeys(matrices, square)
-        return self._expanded(batch_shape, _instance, loc=self._event_shape, **tails)
-
 
 class LowRankMultivariateNormal(Distribution):
     """The Gaussian over vectors with covariance cov_factor cov_factor^T + diag(cov_diag).
@@ -213,16 +199,13 @@ class LowRankMultivariateNormal(Distribution):
     determinant lemma.
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
+    arg_constraints: ClassVar = {
         "loc": constraints.real_vector,
         "cov_factor": constraints.independent(constraints.real, 2),
         "cov_diag": constraints.independent(constraints.positive, 1),
     }
     support = constraints.real_vector
     has_rsample = True
-    loc: Tensor
-    cov_diag: Tensor
-    cov_factor: Tensor
 
     def __init__(
         self,
@@ -257,13 +240,8 @@ class LowRankMultivariateNormal(Distribution):
         inner = ops.matmul(weighted, cov_factor)
         self._capacitance_tril = linalg.cholesky(inner + identity(inner))
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
+    expand = expanding("loc", "cov_diag", "cov_factor")
+    mean = mode = fact(lambda loc: loc)
 
     @lazy_property
     def variance(self) -> Any:  # type: ignore[override]
@@ -307,21 +285,14 @@ class LowRankMultivariateNormal(Distribution):
         low = ops.squeeze(ops.matmul(turned(self._unbroadcasted_cov_factor), column), -1)
         return ops.sum(weighted * apart, -1) - distance(self._capacitance_tril, low)
 
+    @in_support
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         constant = self._event_shape[0] * math.log(2 * math.pi)
         return -0.5 * (constant + self.log_volume() + self.distance(value - self.loc))
 
     def entropy(self) -> Tensor:
         found = 0.5 * (self._event_shape[0] * (1 + math.log(2 * math.pi)) + self.log_volume())
         return ops.expand(found, tuple(self._batch_shape))
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        last = self._event_shape
-        return self._expanded(
-            batch_shape, _instance, loc=last, cov_diag=last, cov_factor=self.cov_factor.shape[-2:]
-        )
 
 
 def _like_batch(matrix: Tensor, like: Tensor) -> Tensor:

@@ -1,82 +1,117 @@
-"""The normal distribution."""
+"""Normal numbers and functions of such: the absolute value, exponential, and shares by sticks."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, ClassVar
 
+from wend._engine.base.shapes import Size
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend.distributions import constraints
+from wend.distributions._formulas import (
+    at_value,
+    attribute,
+    expanding,
+    fact,
+    from_normal,
+    in_support,
+    of_parameters,
+)
 from wend.distributions.distribution import ExponentialFamily
-from wend.distributions.utils import broadcast_all, standard_normal
+from wend.distributions.independent import Folded, TransformedDistribution
+from wend.distributions.transforms import AbsTransform, ExpTransform, StickBreakingTransform
+from wend.distributions.utils import broadcast_all
 
-__all__ = ["Normal"]
+__all__ = ["HalfNormal", "LogNormal", "LogisticNormal", "Normal"]
 
 
 class Normal(ExponentialFamily):
     """The Gaussian with mean `loc` and standard deviation `scale`."""
 
-    arg_constraints: ClassVar[dict[str, Any]] = {
-        "loc": constraints.real,
-        "scale": constraints.positive,
-    }
+    arg_constraints: ClassVar = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
     _mean_carrier_measure = 0
-
-    loc: Tensor
-    scale: Tensor
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    @property
-    def mean(self) -> Tensor:
-        return self.loc
+    expand = expanding("loc", "scale")
+    mean = mode = fact(lambda loc: loc)
+    stddev = fact(lambda scale: scale)
+    variance = fact(lambda scale: ops.square(scale))
+    rsample = from_normal(lambda noise, loc, scale: loc + noise * scale)
+    cdf = in_support(
+        lambda value, loc, scale: 0.5 * (1 + ops.erf((value - loc) / (scale * math.sqrt(2))))
+    )
+    icdf = at_value(
+        lambda value, loc, scale: loc + scale * ops.erfinv(2 * value - 1) * math.sqrt(2)
+    )
+    entropy = of_parameters(lambda scale: 0.5 + 0.5 * math.log(2 * math.pi) + ops.log(scale))
+    _natural_params = fact(lambda loc, scale: (loc / (square := ops.square(scale)), -0.5 / square))
+    _log_normalizer = staticmethod(
+        lambda x, y: -0.25 * ops.square(x) / y + 0.5 * ops.log(-math.pi / y)
+    )
 
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
-
-    @property
-    def stddev(self) -> Tensor:
-        return self.scale
-
-    @property
-    def variance(self) -> Tensor:
-        return ops.square(self.scale)
-
-    def rsample(self, sample_shape: Any = ()) -> Tensor:
-        noise = standard_normal(self._extended_shape(sample_shape), self.loc)
-        return self.loc + noise * self.scale
-
+    @in_support
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         distance = ops.square(value - self.loc) / (2 * ops.square(self.scale))
         return -distance - ops.log(self.scale) - 0.5 * math.log(2 * math.pi)
 
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        return 0.5 * (1 + ops.erf((value - self.loc) / (self.scale * math.sqrt(2))))
 
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.loc + self.scale * ops.erfinv(2 * value - 1) * math.sqrt(2)
+class HalfNormal(Folded):
+    """|x| of normal numbers x around 0 with deviation `scale`."""
 
-    def entropy(self) -> Tensor:
-        return 0.5 + 0.5 * math.log(2 * math.pi) + ops.log(self.scale)
+    __module__ = "wend.distributions.log_normal"
+
+    def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
+        super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args)
+
+    mean = fact(lambda scale: scale * math.sqrt(2 / math.pi))
+    variance = fact(lambda scale: ops.square(scale) * (1 - 2 / math.pi))
+
+
+class LogNormal(TransformedDistribution):
+    """exp(x) of normal numbers x with mean `loc` and deviation `scale`."""
+
+    __module__ = "wend.distributions.log_normal"
+
+    arg_constraints: ClassVar = Normal.arg_constraints
+    support = constraints.positive
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(loc, scale, validate_args=validate_args)
+        super().__init__(base, ExpTransform(), validate_args=validate_args)
+
+    loc = attribute("base_dist.loc", "The mean of x.")
+    scale = attribute("base_dist.scale", "The deviation of x.")
+    mean = fact(lambda loc, scale: ops.exp(loc + ops.square(scale) / 2))
+    mode = fact(lambda loc, scale: ops.exp(loc - ops.square(scale)))
+    entropy = of_parameters(lambda base_dist, loc: base_dist.entropy() + loc)
 
     @property
-    def _natural_params(self) -> tuple[Tensor, ...]:
+    def variance(self) -> Tensor:
         square = ops.square(self.scale)
-        return self.loc / square, -0.5 / square
+        return ops.expm1(square) * ops.exp(2 * self.loc + square)
 
-    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        x, y = natural_params
-        return -0.25 * ops.square(x) / y + 0.5 * ops.log(-math.pi / y)
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        return self._expanded(batch_shape, _instance, loc=(), scale=())
+class LogisticNormal(TransformedDistribution):
+    """n normal numbers, by sticks (StickBreakingTransform), as n + 1 shares that sum to 1."""
+
+    __module__ = "wend.distributions.log_normal"
+
+    arg_constraints: ClassVar = Normal.arg_constraints
+    support = constraints.simplex
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
+        base = Normal(loc, scale, validate_args=validate_args)
+        if not base.batch_shape:
+            base = base.expand(Size([1]))
+        super().__init__(base, StickBreakingTransform(), validate_args=validate_args)
+
+    loc = attribute("base_dist.base_dist.loc", "The means of the normal numbers.")
+    scale = attribute("base_dist.base_dist.scale", "The deviations of the normal numbers.")

@@ -14,6 +14,7 @@ from wend._engine.core.symbolic import broadcast_shapes
 from wend._frontend import linalg
 from wend._frontend.creation import arange, eye
 from wend.distributions import constraints
+from wend.distributions._formulas import attribute
 from wend.distributions._transform import (
     CatTransform,
     ComposeTransform,
@@ -68,11 +69,7 @@ class ExpTransform(PlainTransform):
     bijective = True
     sign = 1
 
-    def _call(self, x: Tensor) -> Tensor:
-        return ops.exp(x)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return ops.log(y)
+    _call, _inverse = staticmethod(ops.exp), staticmethod(ops.log)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return x
@@ -115,6 +112,12 @@ class PowerTransform(Transform):
         return self.forward_shape(shape)
 
 
+def _inside(share: Tensor) -> Tensor:
+    """A share kept below 1 and above 0."""
+    info = finfo(share.dtype)
+    return ops.clamp(share, min=info.tiny, max=1.0 - info.eps)
+
+
 class SigmoidTransform(PlainTransform):
     """y = 1 / (1 + exp(-x)), kept below 1 and above 0."""
 
@@ -124,12 +127,10 @@ class SigmoidTransform(PlainTransform):
     sign = 1
 
     def _call(self, x: Tensor) -> Tensor:
-        info = finfo(x.dtype)
-        return ops.clamp(ops.sigmoid(x), min=info.tiny, max=1.0 - info.eps)
+        return _inside(ops.sigmoid(x))
 
     def _inverse(self, y: Tensor) -> Tensor:
-        info = finfo(y.dtype)
-        y = ops.clamp(y, min=info.tiny, max=1.0 - info.eps)
+        y = _inside(y)
         return ops.log(y) - ops.log1p(-y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
@@ -144,11 +145,8 @@ class SoftplusTransform(PlainTransform):
     bijective = True
     sign = 1
 
-    def _call(self, x: Tensor) -> Tensor:
-        return ops.softplus(x)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return ops.log(-ops.expm1(-y)) + y
+    _call = staticmethod(ops.softplus)
+    _inverse = staticmethod(lambda y: ops.log(-ops.expm1(-y)) + y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         return -ops.softplus(-x)
@@ -162,11 +160,7 @@ class TanhTransform(PlainTransform):
     bijective = True
     sign = 1
 
-    def _call(self, x: Tensor) -> Tensor:
-        return ops.tanh(x)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return ops.atanh(y)
+    _call, _inverse = staticmethod(ops.tanh), staticmethod(ops.atanh)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         # log(1 - tanh(x)^2), without a difference of numbers near 1.
@@ -183,11 +177,7 @@ class AbsTransform(PlainTransform):
     domain = constraints.real
     codomain = constraints.positive
 
-    def _call(self, x: Tensor) -> Tensor:
-        return ops.abs(x)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return y
+    _call, _inverse = staticmethod(ops.abs), staticmethod(lambda y: y)
 
 
 class AffineTransform(Transform):
@@ -201,24 +191,16 @@ class AffineTransform(Transform):
         self.scale = scale
         self._event_dim = event_dim
 
-    @property
-    def event_dim(self) -> int:
-        return self._event_dim
-
-    def _region(self) -> Any:
-        if not self._event_dim:
-            return constraints.real
-        return constraints.independent(constraints.real, self._event_dim)
+    event_dim = attribute("_event_dim")
 
     @constraints.dependent_property(is_discrete=False)
     def domain(self) -> Any:  # type: ignore[override]
         """Numbers, of the dims of an event."""
-        return self._region()
+        if not self._event_dim:
+            return constraints.real
+        return constraints.independent(constraints.real, self._event_dim)
 
-    @constraints.dependent_property(is_discrete=False)
-    def codomain(self) -> Any:  # type: ignore[override]
-        """Numbers, of the dims of an event."""
-        return self._region()
+    codomain = domain
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AffineTransform):
@@ -247,21 +229,18 @@ class AffineTransform(Transform):
         )
         return ops.expand(result, tuple(x.shape[: x.dim() - self._event_dim]))
 
-    def _shape(self, shape: Any) -> Any:
+    def forward_shape(self, shape: Any) -> Any:
         sizes = (getattr(v, "shape", ()) for v in (self.loc, self.scale))
         return Size(broadcast_shapes("AffineTransform", shape, *map(tuple, sizes)))
 
-    def forward_shape(self, shape: Any) -> Any:
-        return self._shape(shape)
-
     def inverse_shape(self, shape: Any) -> Any:
-        return self._shape(shape)
+        return self.forward_shape(shape)
 
 
 def _same(a: Any, b: Any) -> bool:
     """Whether numbers or tensors are equal."""
-    found = a == b
-    return bool(ops.all(found)) if isinstance(found, Tensor) else bool(found)
+    equal = a == b
+    return bool(ops.all(equal)) if isinstance(equal, Tensor) else bool(equal)
 
 
 class CumulativeDistributionTransform(Transform):
@@ -275,10 +254,7 @@ class CumulativeDistributionTransform(Transform):
         super().__init__(cache_size=cache_size)
         self.distribution = distribution
 
-    @property
-    def domain(self) -> Any:  # type: ignore[override]
-        """The support of the distribution."""
-        return self.distribution.support
+    domain = attribute("distribution.support", "The support of the distribution.")
 
     def _call(self, x: Tensor) -> Tensor:
         return self.distribution.cdf(x)
@@ -299,19 +275,14 @@ class SoftmaxTransform(PlainTransform):
     domain = constraints.real_vector
     codomain = constraints.simplex
 
-    def _call(self, x: Tensor) -> Tensor:
-        return ops.softmax(x, -1)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return ops.log(y)
+    _call, _inverse = staticmethod(lambda x: ops.softmax(x, -1)), staticmethod(ops.log)
 
     def forward_shape(self, shape: Any) -> Any:
         _least_rank(shape, 1)
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        _least_rank(shape, 1)
-        return shape
+        return self.forward_shape(shape)
 
 
 def _least_rank(shape: Any, least: int) -> None:
@@ -336,7 +307,7 @@ class StickBreakingTransform(PlainTransform):
         return ops.log(arange(count, 0, -1, dtype=like.dtype))
 
     def _call(self, x: Tensor) -> Tensor:
-        share = _clipped_sigmoid(x - self._log_left(x.shape[-1], x))
+        share = _inside(ops.sigmoid(x - self._log_left(x.shape[-1], x)))
         left = ops.cumprod(1 - share, -1)
         one = ops.fill_like(x[..., :1], 1.0)
         return ops.cat([share, one], -1) * ops.cat([one, left], -1)
@@ -357,11 +328,6 @@ class StickBreakingTransform(PlainTransform):
     def inverse_shape(self, shape: Any) -> Any:
         _least_rank(shape, 1)
         return Size((*shape[:-1], shape[-1] - 1))
-
-
-def _clipped_sigmoid(x: Tensor) -> Tensor:
-    info = finfo(x.dtype)
-    return ops.clamp(ops.sigmoid(x), min=info.tiny, max=1.0 - info.eps)
 
 
 class CorrCholeskyTransform(Transform):

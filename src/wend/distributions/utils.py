@@ -167,3 +167,9 @@ def all_rightmost(value: Tensor, dim: int) -> Tensor:
 def nan_like(value: Tensor) -> Tensor:
     """NaN in the shape of a tensor: a fact that a distribution does not have."""
     return ops.full(tuple(value.shape), float("nan"), dtype=value.dtype)
+
+
+def enumerated(values: Tensor, batch_shape: Any, expand: bool) -> Tensor:
+    """Values along a first dim, before those of a batch: for each distribution, or of size 1."""
+    values = ops.reshape(values, (-1, *(1 for _ in batch_shape)))
+    return ops.expand(values, (-1, *batch_shape)) if expand else values

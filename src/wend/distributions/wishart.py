@@ -14,6 +14,7 @@ from wend._frontend import linalg
 from wend._frontend.autograd.backward import no_grad
 from wend._frontend.creation import arange, tensor
 from wend.distributions import constraints
+from wend.distributions._formulas import expanding, fact, in_support
 from wend.distributions.dirichlet import Beta
 from wend.distributions.distribution import Distribution, ExponentialFamily
 from wend.distributions.gamma import Chi2
@@ -39,7 +40,6 @@ class Wishart(OfShape, ExponentialFamily):
     support = constraints.positive_definite
     has_rsample = True
     _mean_carrier_measure = 0
-    df: Tensor
 
     @property
     def arg_constraints(self) -> dict[str, Any]:  # type: ignore[override]
@@ -61,11 +61,9 @@ class Wishart(OfShape, ExponentialFamily):
     ) -> None:
         name, matrix = check_matrix(
             "Wishart",
-            {
-                "covariance_matrix": covariance_matrix,
-                "precision_matrix": precision_matrix,
-                "scale_tril": scale_tril,
-            },
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
         )
         if not isinstance(df, Tensor):
             df = tensor(float(df), dtype=matrix.dtype)
@@ -82,14 +80,9 @@ class Wishart(OfShape, ExponentialFamily):
         super().__init__(batch, event, validate_args)
         self._keep_factor(name, matrix)
 
-    @property
-    def _df(self) -> Tensor:
-        """The degrees of freedom, beside a matrix."""
-        return self.df[..., None, None]
-
-    @property
-    def mean(self) -> Tensor:
-        return self._df * self.covariance_matrix
+    expand = expanding("df", "covariance_matrix", "precision_matrix", "scale_tril")
+    _df = fact(lambda df: df[..., None, None])  # beside a matrix
+    mean = fact(lambda _df, covariance_matrix: _df * covariance_matrix)
 
     @property
     def mode(self) -> Tensor:
@@ -113,9 +106,8 @@ class Wishart(OfShape, ExponentialFamily):
         factor = ops.matmul(self._unbroadcasted_scale_tril, diagonal + below)
         return squared(factor)
 
+    @in_support
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         nu, n, factor = self.df, self._event_shape[-1], self._unbroadcasted_scale_tril
         volume = linalg.slogdet(value)[1]
         whole = (*value.shape[:-2], *factor.shape[-2:])
@@ -140,16 +132,10 @@ class Wishart(OfShape, ExponentialFamily):
         n = self._event_shape[-1]
         return -self.precision_matrix / 2, (self.df - n - 1) / 2
 
-    def _log_normalizer(self, *natural_params: Tensor) -> Tensor:
-        x, y = natural_params
+    def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
         n = self._event_shape[-1]
         half = y + (n + 1) / 2
         return ops.mvlgamma(half, n) - half * linalg.slogdet(-x)[1]
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        matrices = ("covariance_matrix", "precision_matrix", "scale_tril")
-        tails = dict.fromkeys(matrices, self._event_shape)
-        return self._expanded(batch_shape, _instance, df=(), **tails)
 
 
 def _mvdigamma(x: Tensor, n: int) -> Tensor:
@@ -166,9 +152,8 @@ class LKJCholesky(Distribution):
     extended onion method (2009).
     """
 
-    arg_constraints: ClassVar[dict[str, Any]] = {"concentration": constraints.positive}
+    arg_constraints: ClassVar = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
-    concentration: Tensor
 
     def __init__(
         self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None
@@ -187,6 +172,8 @@ class LKJCholesky(Distribution):
         place = ops.cat([place[:1], place])
         self._beta = Beta(0.5 * place + 0.5, marginal - 0.5 * place)
 
+    expand = expanding("concentration", "_beta")
+
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():
             shape = self._extended_shape(sample_shape)
@@ -200,9 +187,8 @@ class LKJCholesky(Distribution):
             tiny = finfo(rest.dtype).tiny
             return row + ops.diag_embed(ops.sqrt(ops.clamp(rest, min=tiny)))
 
+    @in_support
     def log_prob(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
         n = self.dim - 1
         concentration = self.concentration
         diagonal = ops.diagonal(value, 0, -2, -1)[..., 1:]
@@ -212,8 +198,3 @@ class LKJCholesky(Distribution):
         alpha = concentration + 0.5 * n
         norm = 0.5 * n * math.log(math.pi) + ops.mvlgamma(alpha - 0.5, n) - n * ops.lgamma(alpha)
         return density - norm
-
-    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        made = self._expanded(batch_shape, _instance, concentration=())
-        made._beta = self._beta.expand((*batch_shape, self.dim))
-        return made
