@@ -32,20 +32,41 @@ def check_range(condition: bool, what: str, least: str, value: Any) -> None:
         raise ValueError(f"{what} should be {least} but is: {value}")
 
 
-def check_betas(betas: Any) -> None:
-    """Raise ValueError unless both lie in [0, 1)."""
-    for i in (0, 1):
-        if not 0.0 <= float(betas[i]) < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
+def _check_setting(name: str, value: Any) -> None:
+    """Raise ValueError if a setting of this name is out of range."""
+    if name == "betas":
+        for i in (0, 1):
+            check(0.0 <= float(value[i]) < 1.0, f"beta parameter at index {i}", value[i])
+    elif name == "etas":
+        check(0.0 < value[0] < 1.0 < value[1], "eta values", f"{value[0]}, {value[1]}")
+    elif name == "rho":
+        check(0.0 <= value <= 1.0, "rho value", value)
+    else:
+        words = {"lr": "learning rate", "eps": "epsilon value"}.get(name, f"{name} value")
+        check(number(value) >= 0.0, words, value)
 
 
-def check_modes(name: str, differentiable: bool) -> None:
-    """Raise for a differentiable step; `foreach`, `fused` and `capturable` change nothing."""
-    if differentiable:
+def settings_of(scope: dict[str, Any]) -> dict[str, Any]:
+    """The settings among the `locals()` of a constructor."""
+    return {k: v for k, v in scope.items() if k not in ("self", "params", "__class__")}
+
+
+def checked(scope: dict[str, Any], names: str, order: str = "") -> dict[str, Any]:
+    """The settings among the `locals()` of a constructor, in that order or as listed in `order`.
+
+    Raises ValueError for the first of the names whose setting is out of range, and for a
+    differentiable step; `foreach`, `fused` and `capturable` change nothing.
+    """
+    settings = settings_of(scope)
+    for name in names.split():
+        _check_setting(name, settings[name])
+    if settings.get("differentiable"):
         raise NotImplementedInWend(
-            f"{name}: differentiable=True is not available: compute the update with ops and keep "
-            "the new parameters, for instance with torch.func.functional_call"
+            f"{type(scope['self']).__name__}: differentiable=True is not available: compute the "
+            "update with ops and keep the new parameters, for instance with "
+            "torch.func.functional_call"
         )
+    return {name: settings[name] for name in order.split()} if order else settings
 
 
 def number(setting: Any) -> float:

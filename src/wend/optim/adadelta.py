@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from wend._frontend.toolkit import Tensor, ops
-from wend.optim._stepping import check, check_modes, decay_of, number, take, zeros_for
-from wend.optim.optimizer import Optimizer
+from wend._frontend.toolkit import ops
+from wend.optim._op_method import OpMethod
+from wend.optim._stepping import checked, decay_of, number
 
 __all__ = ["Adadelta"]
 
-_adadelta_step = ops.adadelta_step
 
-
-class Adadelta(Optimizer):
+class Adadelta(OpMethod):
     """Steps in the unit of the parameter: divided by the gradients', times the steps' history.
 
     Zeiler, 2012.
     """
 
-    _counters = ("step",)
+    _op = staticmethod(ops.adadelta_step)
+    _tensors = ("square_avg", "acc_delta")
 
     def __init__(
         self,
@@ -34,42 +33,8 @@ class Adadelta(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check(number(lr) >= 0.0, "learning rate", lr)
-        check(0.0 <= rho <= 1.0, "rho value", rho)
-        check(eps >= 0.0, "epsilon value", eps)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        check_modes("Adadelta", differentiable)
-        defaults = {
-            "lr": lr,
-            "rho": rho,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-            "capturable": capturable,
-            "foreach": foreach,
-            "differentiable": differentiable,
-        }
-        super().__init__(params, defaults)
+        order = "lr rho eps weight_decay maximize capturable foreach differentiable"
+        super().__init__(params, checked(locals(), "lr rho eps weight_decay", order))
 
-    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        rho, decay = group["rho"], decay_of(group)
-        for p in parameters:
-            state = self.state[p]
-            if not state:
-                state["step"] = 0.0
-                state["square_avg"] = zeros_for(p)
-                state["acc_delta"] = zeros_for(p)
-            state["step"] += 1.0
-            handles = [p, state["square_avg"], state["acc_delta"]]
-            results = _adadelta_step(
-                p,
-                p.grad,
-                handles[1],
-                handles[2],
-                number(group["lr"]),
-                rho,
-                group["eps"],
-                decay,
-                maximize=group["maximize"],
-            )
-            take(handles, results)
+    def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return number(group["lr"]), group["rho"], group["eps"], decay_of(group)

@@ -6,7 +6,7 @@ from typing import Any
 
 from wend._engine.base.dtypes import finfo
 from wend._frontend.toolkit import Tensor, full_beside, ops
-from wend.optim._stepping import check_range, number, take
+from wend.optim._stepping import check_range, number, settings_of, take
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["Adafactor"]
@@ -41,22 +41,14 @@ class Adafactor(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
+        settings = settings_of(locals())
         check_range(number(lr) >= 0.0, "Learning rate", ">= 0", lr)
         check_range(beta2_decay <= 0.0, "beta2_decay", "<= 0", beta2_decay)
         check_range(eps[0] is None or eps[0] >= 0.0, "epsilon1", ">= 0", eps[0])
         check_range(eps[1] >= 0.0, "epsilon2", ">= 0", eps[1])
         check_range(d >= 1.0, "Clipping threshold d", ">= 1", d)
         check_range(weight_decay >= 0.0, "weight_decay", ">= 0", weight_decay)
-        defaults = {
-            "lr": lr,
-            "beta2_decay": beta2_decay,
-            "eps": eps,
-            "d": d,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, settings)
 
     def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
         lr, (eps1, eps2) = float(number(group["lr"])), group["eps"]

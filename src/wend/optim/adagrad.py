@@ -6,18 +6,17 @@ from typing import Any
 
 from wend._engine.base.errors import GraphError
 from wend._frontend.toolkit import Tensor, ops
-from wend.optim._stepping import check, check_modes, decay_of, filled_for, number, take
-from wend.optim.optimizer import Optimizer
+from wend.optim._op_method import OpMethod, State
+from wend.optim._stepping import checked, decay_of, filled_for, number
 
 __all__ = ["Adagrad"]
 
-_adagrad_step = ops.adagrad_step
 
-
-class Adagrad(Optimizer):
+class Adagrad(OpMethod):
     """Steps divided by the root of the sum of all squared gradients (Duchi et al., 2011)."""
 
-    _counters = ("step",)
+    _op = staticmethod(ops.adagrad_step)
+    _tensors = ("sum",)
 
     def __init__(
         self,
@@ -33,73 +32,41 @@ class Adagrad(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check(number(lr) >= 0.0, "learning rate", lr)
-        check(lr_decay >= 0.0, "lr_decay value", lr_decay)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        check(
-            initial_accumulator_value >= 0.0,
-            "initial_accumulator_value value",
-            initial_accumulator_value,
+        order = (
+            "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize "
+            "differentiable fused"
         )
-        check(eps >= 0.0, "epsilon value", eps)
-        check_modes("Adagrad", differentiable)
-        defaults = {
-            "lr": lr,
-            "lr_decay": lr_decay,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
-        super().__init__(params, defaults)
+        names = "lr lr_decay weight_decay initial_accumulator_value eps"
+        super().__init__(params, checked(locals(), names, order))
         for group in self.param_groups:
             for p in group["params"]:
-                self._prepare(p, group["initial_accumulator_value"])
+                self.state[p].update(self._fresh(group, p))
 
-    def _prepare(self, p: Tensor, value: float) -> None:
-        state = self.state[p]
-        state["step"] = 0.0
-        state["sum"] = filled_for(p, value)
+    def _fresh(self, group: dict[str, Any], p: Tensor) -> State:
+        return {"step": 0.0, "sum": filled_for(p, group["initial_accumulator_value"])}
 
     def share_memory(self) -> None:
         """Share the sums with other processes."""
         for state in self.state.values():
             state["sum"].share_memory_()
 
-    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        lr, decay = number(group["lr"]), decay_of(group)
-        for p in parameters:
-            if "sum" not in self.state[p]:  # a group added later
-                self._prepare(p, group["initial_accumulator_value"])
-            state = self.state[p]
-            state["step"] += 1.0
-            results = _adagrad_step(
-                p,
-                p.grad,
-                state["sum"],
-                state["step"],
-                lr,
-                float(group["lr_decay"]),
-                group["eps"],
-                decay,
-                maximize=group["maximize"],
-            )
-            take((p, state["sum"]), results)
+    def _factors(self, group: dict[str, Any], state: State) -> tuple[Any, ...]:
+        return (state["step"],)
+
+    def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return number(group["lr"]), float(group["lr_decay"]), group["eps"], decay_of(group)
 
     def _update_sparse(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
         if number(group["weight_decay"]) != 0:
             raise GraphError("weight_decay option is not compatible with sparse gradients")
         for p in parameters:
-            given: Any = p.grad
-            if "sum" not in self.state[p]:
-                self._prepare(p, group["initial_accumulator_value"])
+            sparse: Any = p.grad
             state = self.state[p]
+            if not state:  # a group added later
+                state.update(self._fresh(group, p))
             state["step"] += 1.0
             rate = number(group["lr"]) / (1 + (state["step"] - 1) * float(group["lr_decay"]))
-            grad = (-given if group["maximize"] else given).coalesce()
+            grad = (-sparse if group["maximize"] else sparse).coalesce()
             values = grad.values()
             state["sum"].add_(grad.with_values(values * values))
             root = state["sum"].sparse_mask(grad).values().sqrt() + group["eps"]

@@ -9,30 +9,21 @@ from typing import Any
 from wend._engine.base.errors import GraphError
 from wend._engine.transforms.hooks import made_of_parts
 from wend._frontend.toolkit import Tensor, ops
-from wend.optim._stepping import (
-    check,
-    check_betas,
-    check_modes,
-    decay_of,
-    number,
-    take,
-    zeros_for,
-)
+from wend.optim._op_method import OpMethod, State
+from wend.optim._stepping import check, checked, decay_of, number, zeros_for
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["Adam", "SparseAdam"]
 
-_adam_step = ops.adam_step
 
-
-class Adam(Optimizer):
+class Adam(OpMethod):
     """Steps by running means of the gradient and of the squared gradient (Kingma and Ba, 2015).
 
     amsgrad: divide by the greatest mean so far (Reddi et al., 2018)
     decoupled_weight_decay: as in `AdamW`     foreach, fused, capturable: accepted, no difference
     """
 
-    _counters = ("step",)
+    _op = staticmethod(ops.adam_step)
 
     def __init__(
         self,
@@ -50,63 +41,21 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        check(number(lr) >= 0.0, "learning rate", lr)
-        check(eps >= 0.0, "epsilon value", eps)
-        check_betas(betas)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        check_modes(type(self).__name__, differentiable)
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "foreach": foreach,
-            "capturable": capturable,
-            "differentiable": differentiable,
-            "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults)
+        order = (
+            "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused "
+            "decoupled_weight_decay"
+        )
+        super().__init__(params, checked(locals(), "lr eps betas weight_decay", order))
 
-    def _state_of(self, p: Tensor, amsgrad: bool) -> dict[str, Any]:
-        state: dict[str, Any] = self.state[p]
-        if not state:
-            state["step"] = 0.0
-            state["exp_avg"] = zeros_for(p)
-            state["exp_avg_sq"] = zeros_for(p)
-            if amsgrad:
-                state["max_exp_avg_sq"] = zeros_for(p)
-        return state
+    def _names(self, group: dict[str, Any]) -> tuple[str | None, ...]:
+        return "exp_avg", "exp_avg_sq", "max_exp_avg_sq" if group["amsgrad"] else None
 
-    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        lr, decay, eps = number(group["lr"]), decay_of(group), group["eps"]
-        beta1, beta2 = (number(beta) for beta in group["betas"])
-        amsgrad, maximize = group["amsgrad"], group["maximize"]
-        decoupled = group["decoupled_weight_decay"]
-        for p in parameters:
-            state = self._state_of(p, amsgrad)
-            state["step"] += 1.0
-            handles = [p, state["exp_avg"], state["exp_avg_sq"]]
-            if amsgrad:
-                handles.append(state["max_exp_avg_sq"])
-            results = _adam_step(
-                p,
-                p.grad,
-                handles[1],
-                handles[2],
-                handles[3] if amsgrad else None,
-                state["step"],
-                lr,
-                beta1,
-                beta2,
-                eps,
-                decay,
-                maximize=maximize,
-                decoupled=decoupled,
-            )
-            take(handles, results)
+    def _factors(self, group: dict[str, Any], state: State) -> tuple[Any, ...]:
+        return (state["step"],)
+
+    def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        betas = (number(beta) for beta in group["betas"])
+        return number(group["lr"]), *betas, group["eps"], decay_of(group)
 
 
 class SparseAdam(Optimizer):
@@ -124,8 +73,7 @@ class SparseAdam(Optimizer):
     ) -> None:
         check(number(lr) > 0.0, "learning rate", lr)
         check(eps > 0.0, "epsilon value", eps)
-        check_betas(betas)
-        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
+        super().__init__(params, checked(locals(), "betas"))
         self._refuse("Sparse", made_of_parts, "requires dense parameter tensors")
         self._refuse("Complex", Tensor.is_complex, "does not support complex parameters")
 
@@ -149,12 +97,12 @@ class SparseAdam(Optimizer):
         lr, eps = number(group["lr"]), group["eps"]
         beta1, beta2 = (float(number(beta)) for beta in group["betas"])
         for p in parameters:
-            given: Any = p.grad
+            sparse: Any = p.grad
             state = self.state[p]
             if not state:
                 state.update(step=0, exp_avg=zeros_for(p), exp_avg_sq=zeros_for(p))
             state["step"] += 1
-            grad = (-given if group["maximize"] else given).coalesce()
+            grad = (-sparse if group["maximize"] else sparse).coalesce()
             values = grad.values()
             mean = state["exp_avg"].sparse_mask(grad).values()
             square = state["exp_avg_sq"].sparse_mask(grad).values()

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from wend._frontend.toolkit import ops
-from wend.optim._adam_variant import AdamVariant
+from wend.optim._op_method import OpMethod, State
+from wend.optim._stepping import checked, decay_of, number
 
 __all__ = ["Adamax"]
 
 
-class Adamax(AdamVariant):
+class Adamax(OpMethod):
     """Adam by the infinity norm (Kingma and Ba, 2015)."""
 
-    _means = ("exp_avg", "exp_inf")
+    _tensors = ("exp_avg", "exp_inf")
     _op = staticmethod(ops.adamax_step)
 
     def __init__(
@@ -29,14 +30,10 @@ class Adamax(AdamVariant):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-            capturable=capturable,
-        )
+        super().__init__(params, checked(locals(), "lr eps betas weight_decay"))
+
+    def _factors(self, group: dict[str, Any], state: State) -> tuple[Any, ...]:
+        return (state["step"],)
+
+    def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return number(group["lr"]), *group["betas"], group["eps"], decay_of(group)

@@ -5,29 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from wend._frontend.toolkit import Tensor, ops
-from wend.optim._stepping import (
-    as_counter,
-    check,
-    check_modes,
-    decay_of,
-    number,
-    take,
-    zeros_for,
-)
-from wend.optim.optimizer import Optimizer
+from wend.optim._op_method import OpMethod, State
+from wend.optim._stepping import as_counter, checked, decay_of, number, zeros_for
 
 __all__ = ["ASGD"]
 
-_asgd_step = ops.asgd_step
 
-
-class ASGD(Optimizer):
+class ASGD(OpMethod):
     """Gradient descent with an average of the parameters (Polyak and Juditsky, 1992).
 
     The average is in `state[p]["ax"]`, from step t0 on.
     """
 
     _counters = ("step", "eta", "mu")
+    _op = staticmethod(ops.asgd_step)
+    _tensors = ("ax",)
 
     def __init__(
         self,
@@ -42,42 +34,18 @@ class ASGD(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        check(number(lr) >= 0.0, "learning rate", lr)
-        check(weight_decay >= 0.0, "weight_decay value", weight_decay)
-        check_modes("ASGD", differentiable)
-        defaults = {
-            "lr": lr,
-            "lambd": lambd,
-            "alpha": alpha,
-            "t0": t0,
-            "weight_decay": weight_decay,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, checked(locals(), "lr weight_decay"))
 
-    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        lr, lambd, decay = float(number(group["lr"])), group["lambd"], decay_of(group)
-        for p in parameters:
-            state = self.state[p]
-            if not state:
-                state["step"] = 0.0
-                state["eta"] = as_counter(lr)
-                state["mu"] = 1.0
-                state["ax"] = zeros_for(p)
-            state["step"] = step = state["step"] + 1.0
-            results = _asgd_step(
-                p,
-                p.grad,
-                state["ax"],
-                state["eta"],
-                1.0 - lambd * state["eta"],
-                state["mu"] if state["mu"] != 1.0 else None,
-                decay,
-                maximize=group["maximize"],
-            )
-            take((p, state["ax"]), results)
-            state["eta"] = as_counter(lr / (1.0 + lambd * lr * step) ** group["alpha"])
-            state["mu"] = as_counter(1.0 / max(1.0, step - group["t0"]))
+    def _fresh(self, group: dict[str, Any], p: Tensor) -> State:
+        eta = as_counter(float(number(group["lr"])))
+        return {"step": 0.0, "eta": eta, "mu": 1.0, "ax": zeros_for(p)}
+
+    def _factors(self, group: dict[str, Any], state: State) -> tuple[Any, ...]:
+        lr, lambd, step = float(number(group["lr"])), group["lambd"], state["step"]
+        eta, mu = state["eta"], state["mu"]
+        state["eta"] = as_counter(lr / (1.0 + lambd * lr * step) ** group["alpha"])
+        state["mu"] = as_counter(1.0 / max(1.0, step - group["t0"]))
+        return eta, 1.0 - lambd * eta, mu if mu != 1.0 else None
+
+    def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return (decay_of(group),)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend._frontend.toolkit import Tensor, enable_grad, full_beside, no_grad, ops
-from wend.optim._stepping import check, number
+from wend.optim._stepping import checked, number
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["LBFGS"]
@@ -36,16 +36,9 @@ class LBFGS(Optimizer):
         history_size: int = 100,
         line_search_fn: str | None = None,
     ) -> None:
-        check(number(lr) >= 0.0, "learning rate", lr)
-        defaults = {
-            "lr": lr,
-            "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad,
-            "tolerance_change": tolerance_change,
-            "history_size": history_size,
-            "line_search_fn": line_search_fn,
-        }
+        defaults = checked(locals(), "lr")
+        if max_eval is None:
+            defaults["max_eval"] = max_iter * 5 // 4
         super().__init__(params, defaults)
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from wend.optim._schedule import LRScheduler
-from wend.optim._schedules_cyclic import CyclicLR, OneCycleLR
-from wend.optim._schedules_joined import ChainedScheduler, SequentialLR
-from wend.optim._schedules_plain import (
+from wend.optim._schedules.base import LRScheduler
+from wend.optim._schedules.cyclic import CyclicLR, OneCycleLR
+from wend.optim._schedules.joined import ChainedScheduler, SequentialLR
+from wend.optim._schedules.plain import (
     ConstantLR,
     CosineAnnealingLR,
     CosineAnnealingWarmRestarts,
@@ -17,7 +17,7 @@ from wend.optim._schedules_plain import (
     PolynomialLR,
     StepLR,
 )
-from wend.optim._schedules_plateau import ReduceLROnPlateau
+from wend.optim._schedules.plateau import ReduceLROnPlateau
 
 __all__ = [
     "ChainedScheduler",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wend._frontend.toolkit import Tensor, ops
-from wend.optim._stepping import check_range, number, take, zeros_for
+from wend.optim._stepping import check_range, number, settings_of, take, zeros_for
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["Muon"]
@@ -47,22 +47,13 @@ class Muon(Optimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
+        settings = settings_of(locals())
         check_range(number(lr) >= 0.0, "Learning rate", ">= 0", lr)
         check_range(momentum >= 0.0, "momentum", ">= 0", momentum)
         check_range(weight_decay >= 0.0, "weight decay", ">= 0", weight_decay)
         if adjust_lr_fn not in _ADJUSTMENTS:
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, settings)
         for group in self.param_groups:
             for p in group["params"]:
                 if p.ndim != 2:

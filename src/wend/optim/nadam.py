@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from wend._frontend.toolkit import ops
-from wend.optim._adam_variant import AdamVariant
-from wend.optim._stepping import (
-    as_counter,
-    check,
-)
+from wend.optim._op_method import OpMethod
+from wend.optim._stepping import as_counter, checked, decay_of, number
 
 __all__ = ["NAdam"]
 
 
-class NAdam(AdamVariant):
+class NAdam(OpMethod):
     """Adam with Nesterov's momentum (Dozat, 2016)."""
 
     _counters = ("step", "mu_product")
+    _tensors = ("exp_avg", "exp_avg_sq")
     _op = staticmethod(ops.nadam_step)
 
     def __init__(
@@ -35,20 +33,12 @@ class NAdam(AdamVariant):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check(momentum_decay >= 0.0, "momentum_decay value", momentum_decay)
-        super().__init__(
-            params,
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            momentum_decay=momentum_decay,
-            decoupled_weight_decay=decoupled_weight_decay,
-            maximize=maximize,
-            foreach=foreach,
-            capturable=capturable,
-            differentiable=differentiable,
+        order = (
+            "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach "
+            "capturable differentiable"
         )
+        names = "momentum_decay lr eps betas weight_decay"
+        super().__init__(params, checked(locals(), names, order))
 
     def _factors(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
         beta, fall, step = group["betas"][0], group["momentum_decay"], state["step"]
@@ -57,4 +47,7 @@ class NAdam(AdamVariant):
         # The product over all steps begins at 1.
         product = as_counter((state["mu_product"] if step > 1 else 1.0) * as_counter(mu))
         state["mu_product"] = product
-        return mu, mu_next, product
+        return step, mu, mu_next, product
+
+    def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return number(group["lr"]), *group["betas"], group["eps"], decay_of(group)

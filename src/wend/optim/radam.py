@@ -6,14 +6,16 @@ import math
 from typing import Any
 
 from wend._frontend.toolkit import ops
-from wend.optim._adam_variant import AdamVariant
+from wend.optim._op_method import OpMethod
+from wend.optim._stepping import checked, decay_of, number
 
 __all__ = ["RAdam"]
 
 
-class RAdam(AdamVariant):
+class RAdam(OpMethod):
     """Adam whose first steps, of unsure variance, go without the variance (Liu et al., 2020)."""
 
+    _tensors = ("exp_avg", "exp_avg_sq")
     _op = staticmethod(ops.radam_step)
 
     def __init__(
@@ -30,21 +32,17 @@ class RAdam(AdamVariant):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        super().__init__(
-            params,
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            maximize=maximize,
-            foreach=foreach,
-            capturable=capturable,
-            decoupled_weight_decay=decoupled_weight_decay,
-            differentiable=differentiable,
+        order = (
+            "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay "
+            "differentiable"
         )
+        super().__init__(params, checked(locals(), "lr eps betas weight_decay", order))
 
     def _factors(self, group: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
-        return (_rectification(group["betas"][1], state["step"]),)
+        return state["step"], _rectification(group["betas"][1], state["step"])
+
+    def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
+        return number(group["lr"]), *group["betas"], group["eps"], decay_of(group)
 
 
 def _rectification(beta2: float, step: float) -> float | None:

@@ -5,28 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from wend._frontend.toolkit import Tensor, ops
-from wend.optim._stepping import (
-    check,
-    check_modes,
-    filled_for,
-    number,
-    take,
-    zeros_for,
-)
-from wend.optim.optimizer import Optimizer
+from wend.optim._op_method import OpMethod, State
+from wend.optim._stepping import checked, filled_for, number
 
 __all__ = ["Rprop"]
 
-_rprop_step = ops.rprop_step
 
-
-class Rprop(Optimizer):
+class Rprop(OpMethod):
     """Steps by the sign of the gradient, of sizes that grow and shrink (Riedmiller, Braun, 1993).
 
     etas: factors where the sign turned, and where it stayed     step_sizes: bounds of the sizes
     """
 
-    _counters = ("step",)
+    _op = staticmethod(ops.rprop_step)
+    _tensors = ("prev", "step_size")
 
     def __init__(
         self,
@@ -40,41 +32,12 @@ class Rprop(Optimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        check(number(lr) >= 0.0, "learning rate", lr)
-        if not 0.0 < etas[0] < 1.0 < etas[1]:
-            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        check_modes("Rprop", differentiable)
-        defaults = {
-            "lr": lr,
-            "etas": etas,
-            "step_sizes": step_sizes,
-            "foreach": foreach,
-            "maximize": maximize,
-            "differentiable": differentiable,
-            "capturable": capturable,
-        }
-        super().__init__(params, defaults)
+        order = "lr etas step_sizes foreach maximize differentiable capturable"
+        super().__init__(params, checked(locals(), "lr etas", order))
 
-    def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:
-        less, more = group["etas"]
+    def _fresh(self, group: dict[str, Any], p: Tensor) -> State:
+        return super()._fresh(group, p) | {"step_size": filled_for(p, float(number(group["lr"])))}
+
+    def _constants(self, group: dict[str, Any]) -> tuple[Any, ...]:
         least, most = group["step_sizes"]
-        for p in parameters:
-            state = self.state[p]
-            if not state:
-                state["step"] = 0.0
-                state["prev"] = zeros_for(p)
-                state["step_size"] = filled_for(p, float(number(group["lr"])))
-            state["step"] += 1.0
-            handles = [p, state["prev"], state["step_size"]]
-            results = _rprop_step(
-                p,
-                p.grad,
-                handles[1],
-                handles[2],
-                less,
-                more,
-                least,
-                float(most),
-                maximize=group["maximize"],
-            )
-            take(handles, results)
+        return *group["etas"], least, float(most)

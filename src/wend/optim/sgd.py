@@ -6,7 +6,7 @@ from typing import Any
 
 from wend._engine.base.errors import GraphError
 from wend._frontend.toolkit import Tensor, assign, ops
-from wend.optim._stepping import check, check_modes, decay_of, number
+from wend.optim._stepping import checked, decay_of, number
 from wend.optim.optimizer import Optimizer
 
 __all__ = ["SGD"]
@@ -34,23 +34,9 @@ class SGD(Optimizer):
         differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:
-        check(number(lr) >= 0.0, "learning rate", lr)
-        check(momentum >= 0.0, "momentum value", momentum)
-        check(number(weight_decay) >= 0.0, "weight_decay value", weight_decay)
-        check_modes("SGD", differentiable)
+        defaults = checked(locals(), "lr momentum weight_decay")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "fused": fused,
-        }
         super().__init__(params, defaults)
 
     def _update(self, group: dict[str, Any], parameters: list[Tensor]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from wend._frontend.toolkit import Tensor, int64, no_grad, tensor
 from wend.nn.modules.batchnorm import _BatchNorm
 from wend.nn.modules.module import Module
-from wend.optim._schedule import LRScheduler
+from wend.optim._schedules.base import LRScheduler
 from wend.optim.optimizer import Optimizer
 
 __all__ = [

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from wend.optim._schedule import LRScheduler, set_rate
+from wend.optim._schedules.base import LRScheduler, per_group
 from wend.optim.optimizer import Optimizer
 
 Factors = Callable[[int], float] | list[Callable[[int], float]]
@@ -22,22 +22,13 @@ class _PerGroup(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, lr_lambda: Factors, last_epoch: int = -1) -> None:
         self.optimizer = optimizer
-        count = len(optimizer.param_groups)
-        if isinstance(lr_lambda, (list, tuple)):
-            if len(lr_lambda) != count:
-                raise ValueError(f"Expected {count} lr_lambdas, but got {len(lr_lambda)}")
-            self.lr_lambdas = list(lr_lambda)
-        else:
-            self.lr_lambdas = [lr_lambda] * count
+        message = "Expected {1} lr_lambdas, but got {0}"
+        self.lr_lambdas = per_group(lr_lambda, optimizer, message)
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """As for all schedules; functions are left out, objects give their attributes."""
-        state = {
-            key: value
-            for key, value in self.__dict__.items()
-            if key not in ("optimizer", "lr_lambdas")
-        }
+        state = self._state_without("optimizer", "lr_lambdas")
         state["lr_lambdas"] = [
             None if isinstance(fn, types.FunctionType) else dict(fn.__dict__)
             for fn in self.lr_lambdas
@@ -305,9 +296,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 raise ValueError(f"Expected non-negative epoch, but got {epoch}")
             self._place(epoch)
         self.last_epoch = math.floor(epoch)
-        for group, rate in zip(self.optimizer.param_groups, self.get_lr(), strict=True):
-            set_rate(group, rate)
-        self._last_lr = self._rates()
+        self._set_rates(self.get_lr())
 
     def _place(self, epoch: float) -> None:
         """Find the run that the epoch belongs to, and the position inside."""

@@ -7,24 +7,36 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal
 
-from wend.optim._schedule import LRScheduler, set_rate
+from wend.optim._schedules.base import LRScheduler, checked_optimizer, per_group, set_rate
 from wend.optim.optimizer import Optimizer
 
 
 def _per_group(name: str, optimizer: Optimizer, value: Any) -> list[Any]:
-    count = len(optimizer.param_groups)
-    if isinstance(value, (list, tuple)):
-        if len(value) != count:
-            raise ValueError(
-                f"{name} must have the same length as optimizer.param_groups. "
-                f"{name} has {len(value)} values, param_groups has {count}."
-            )
-        return list(value)
-    return [value] * count
+    message = (
+        f"{name} must have the same length as optimizer.param_groups. {name} has {{0}} values, "
+        "param_groups has {1}."
+    )
+    return per_group(value, optimizer, message)
 
 
-def _has_momentum(optimizer: Optimizer) -> bool:
-    return "momentum" in optimizer.defaults or "betas" in optimizer.defaults
+def _uses_beta1(optimizer: Optimizer) -> bool:
+    """Whether the momentum is the first of the betas.
+
+    Raises ValueError for an optimizer without momentum.
+    """
+    if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+        raise ValueError(
+            "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
+        )
+    return "betas" in optimizer.defaults
+
+
+def _start_momentum(optimizer: Optimizer, lows: list[Any], highs: list[Any]) -> None:
+    """Begin with the high momentum of each group."""
+    for most, least, group in zip(highs, lows, optimizer.param_groups, strict=True):
+        _set_momentum(group, most)
+        group["max_momentum"] = most
+        group["base_momentum"] = least
 
 
 def _set_momentum(group: dict[str, Any], value: float) -> None:
@@ -57,9 +69,7 @@ class CyclicLR(LRScheduler):
         max_momentum: float = 0.9,
         last_epoch: int = -1,
     ) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer = optimizer
+        self.optimizer = checked_optimizer(optimizer)
         lows = _per_group("base_lr", optimizer, base_lr)
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, lows, strict=True):
@@ -78,26 +88,13 @@ class CyclicLR(LRScheduler):
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self._start_momentum(base_momentum, max_momentum, last_epoch)
+            self.use_beta1 = _uses_beta1(optimizer)
+            self.base_momentums = _per_group("base_momentum", optimizer, base_momentum)
+            self.max_momentums = _per_group("max_momentum", optimizer, max_momentum)
+            if last_epoch == -1:
+                _start_momentum(optimizer, self.base_momentums, self.max_momentums)
         super().__init__(optimizer, last_epoch)
         self.base_lrs = lows
-
-    def _start_momentum(self, low: Any, high: Any, last_epoch: int) -> None:
-        if not _has_momentum(self.optimizer):
-            raise ValueError(
-                "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
-            )
-        self.use_beta1 = "betas" in self.optimizer.defaults
-        self.base_momentums = _per_group("base_momentum", self.optimizer, low)
-        self.max_momentums = _per_group("max_momentum", self.optimizer, high)
-        if last_epoch == -1:
-            groups = zip(
-                self.max_momentums, self.base_momentums, self.optimizer.param_groups, strict=True
-            )
-            for most, least, group in groups:
-                _set_momentum(group, most)
-                group["max_momentum"] = most
-                group["base_momentum"] = least
 
     def scale_fn(self, x: float) -> float:
         """The height of a cycle (or of a step)."""
@@ -165,9 +162,7 @@ class OneCycleLR(LRScheduler):
         three_phase: bool = False,
         last_epoch: int = -1,
     ) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer = optimizer
+        self.optimizer = checked_optimizer(optimizer)
         self.total_steps = _total_steps(total_steps, epochs, steps_per_epoch)
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
@@ -185,23 +180,12 @@ class OneCycleLR(LRScheduler):
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            self._start_momentum(base_momentum, max_momentum, last_epoch)
+            self.use_beta1 = _uses_beta1(optimizer)
+            if last_epoch == -1:
+                highs = _per_group("max_momentum", optimizer, max_momentum)
+                lows = _per_group("base_momentum", optimizer, base_momentum)
+                _start_momentum(optimizer, lows, highs)
         super().__init__(optimizer, last_epoch)
-
-    def _start_momentum(self, low: Any, high: Any, last_epoch: int) -> None:
-        if not _has_momentum(self.optimizer):
-            raise ValueError(
-                "optimizer must support momentum or beta1 with `cycle_momentum` option enabled"
-            )
-        self.use_beta1 = "betas" in self.optimizer.defaults
-        if last_epoch != -1:
-            return
-        highs = _per_group("max_momentum", self.optimizer, high)
-        lows = _per_group("base_momentum", self.optimizer, low)
-        for most, least, group in zip(highs, lows, self.optimizer.param_groups, strict=True):
-            _set_momentum(group, most)
-            group["max_momentum"] = most
-            group["base_momentum"] = least
 
     def _anneal_func(self, start: float, end: float, share: float) -> float:
         """From start to end, by a cosine or straight."""

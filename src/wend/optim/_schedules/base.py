@@ -27,6 +27,26 @@ def set_rate(group: dict[str, Any], rate: Any) -> None:
         group["lr"] = rate
 
 
+def checked_optimizer(optimizer: Any) -> Optimizer:
+    """The optimizer; raises TypeError for anything else."""
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+    return optimizer
+
+
+def per_group(values: Any, optimizer: Optimizer, message: str) -> list[Any]:
+    """A value for each group, of a list or of a single value.
+
+    message: of the ValueError for a list of another length; {} are both lengths
+    """
+    count = len(optimizer.param_groups)
+    if not isinstance(values, (list, tuple)):
+        return [values] * count
+    if len(values) != count:
+        raise ValueError(message.format(len(values), count))
+    return list(values)
+
+
 class LRScheduler:
     """Sets the learning rates of an optimizer's groups anew at each `step()`.
 
@@ -40,9 +60,7 @@ class LRScheduler:
     _is_initial = False
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
-        self.optimizer = optimizer
+        self.optimizer = checked_optimizer(optimizer)
         for i, group in enumerate(optimizer.param_groups):
             if last_epoch == -1:
                 group.setdefault("initial_lr", _plain(group["lr"]))
@@ -72,7 +90,10 @@ class LRScheduler:
 
     def state_dict(self) -> dict[str, Any]:
         """The schedule's settings and position."""
-        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+        return self._state_without("optimizer")
+
+    def _state_without(self, *names: str) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in names}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a `state_dict`."""
@@ -123,6 +144,9 @@ class LRScheduler:
             self.last_epoch = epoch
             closed = getattr(self, "_get_closed_form_lr", None)
             rates = self.get_lr() if closed is None else closed()
+        self._set_rates(rates)
+
+    def _set_rates(self, rates: list[Any]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             set_rate(group, rate)
         self._last_lr = self._rates()

@@ -5,7 +5,13 @@ from __future__ import annotations
 import warnings
 from typing import Any, Literal
 
-from wend.optim._schedule import EPOCH_WARNING, LRScheduler, set_rate
+from wend.optim._schedules.base import (
+    EPOCH_WARNING,
+    LRScheduler,
+    checked_optimizer,
+    per_group,
+    set_rate,
+)
 from wend.optim.optimizer import Optimizer
 
 
@@ -30,23 +36,15 @@ class ReduceLROnPlateau(LRScheduler):
     ) -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+        checked_optimizer(optimizer)
         if mode not in ("min", "max"):
             raise ValueError("mode " + mode + " is unknown!")
         if threshold_mode not in ("rel", "abs"):
             raise ValueError("threshold mode " + threshold_mode + " is unknown!")
         self.factor = factor
         self.optimizer = optimizer
-        count = len(optimizer.param_groups)
-        if isinstance(min_lr, (list, tuple)):
-            if len(min_lr) != count:
-                raise ValueError(f"expected {count} min_lrs, got {len(min_lr)}")
-            self.default_min_lr = None
-            self.min_lrs = list(min_lr)
-        else:
-            self.default_min_lr = min_lr
-            self.min_lrs = [min_lr] * count
+        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else min_lr
+        self.min_lrs = per_group(min_lr, optimizer, "expected {1} min_lrs, got {0}")
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps

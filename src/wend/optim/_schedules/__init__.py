@@ -1,0 +1,1 @@
+"""Schedules of learning rates, which `wend.optim.lr_scheduler` shows."""
