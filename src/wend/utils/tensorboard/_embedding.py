@@ -1,4 +1,7 @@
-"""The files of TensorBoard's projector: vectors, labels, pictures, and a list of these."""
+"""The files of TensorBoard's projector: vectors, labels, pictures, and a list of these.
+
+tensorboardX writes the files, but for the pictures, which need no Pillow here.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.errors import ArgumentError
 from wend.utils.tensorboard._convert_np import as_bytes, make_grid
+from wend.utils.tensorboard._library import library
 from wend.utils.tensorboard.summary import png
 
 LARGEST = 8192  # pixels of a side of the picture that TensorBoard loads
@@ -20,9 +26,7 @@ def write_labels(folder: Path, labels: list[Any], header: list[str] | None) -> N
         raise ArgumentError(
             f"add_embedding: metadata_header has {len(header)} columns, metadata has others"
         )
-    rows = [header, *labels] if header else [[label] for label in labels]
-    text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
-    (folder / "metadata.tsv").write_text(text, encoding="utf-8")
+    library("embedding").make_tsv(labels, str(folder), header)
 
 
 def write_pictures(folder: Path, images: Any) -> None:
@@ -30,42 +34,22 @@ def write_pictures(folder: Path, images: Any) -> None:
     n, _, height, width = images.shape
     if height != width:
         raise ArgumentError(f"add_embedding: label_img has pictures of {height} by {width} pixels")
-    columns = math.ceil(math.sqrt(n))
-    if columns * width > LARGEST:
+    side = math.ceil(math.sqrt(n)) * width
+    if side > LARGEST:
         raise ArgumentError(
             f"add_embedding: {n} pictures of {width} pixels do not fit into {LARGEST} pixels"
         )
-    grid = make_grid(images, columns)
-    whole = as_bytes(grid)
-    square = whole.repeat(1, axis=0)
-    side = columns * width
-    square = _padded(square, side)
+    grid = as_bytes(make_grid(images, side // width))
+    square = np.pad(grid, ((0, side - len(grid)), (0, 0), (0, 0)))  # with empty rows below
     (folder / "sprite.png").write_bytes(png(square))
-
-
-def _padded(picture: Any, side: int) -> Any:
-    """A picture with empty rows below, so that it is a square."""
-    import numpy as np
-
-    return np.pad(picture, ((0, side - picture.shape[0]), (0, 0), (0, 0)))
 
 
 def write_vectors(folder: Path, rows: Any) -> None:
     """Write a vector a line."""
-    text = "".join("\t".join(map(str, row)) + "\n" for row in rows.tolist())
-    (folder / "tensors.tsv").write_text(text, encoding="utf-8")
+    library("embedding").make_mat(rows, str(folder))
 
 
-def entry(name: str, below: str, size: int | None, labelled: bool) -> str:
-    """Return the lines that tell the projector of an embedding.
-
-    below: the folder of its files     size: pixels of a side of its pictures, if there are any
-    """
-    lines = ["embeddings {", f"  tensor_name: {json.dumps(name)}"]
-    lines.append(f"  tensor_path: {json.dumps(below + '/tensors.tsv')}")
-    if labelled:
-        lines.append(f"  metadata_path: {json.dumps(below + '/metadata.tsv')}")
-    if size is not None:
-        lines += ["  sprite {", f"    image_path: {json.dumps(below + '/sprite.png')}"]
-        lines += [f"    single_image_dim: {size}"] * 2 + ["  }"]
-    return "\n".join([*lines, "}", ""])
+def write_entry(folder: Path, below: str, tag: str, step: int, labels: Any, images: Any) -> None:
+    """Tell the projector of an embedding, whose files are in the folder `below`."""
+    escaped = json.dumps(tag)[1:-1]  # the entry holds the tag between quotes
+    library("embedding").append_pbtxt(labels, images, str(folder), below, step, escaped)

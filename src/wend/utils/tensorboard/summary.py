@@ -1,7 +1,8 @@
 """Records of TensorBoard: each function turns data into a `Summary` message.
 
-The messages, and the curves of precision and recall, are tensorboardX's.  Images are written as PNG
-and sounds as WAV by the standard library alone.
+The messages are tensorboardX's, as are histograms, curves, meshes, layouts, parameters of runs and
+boxes.  Images are written as PNG and sounds as WAV by the standard library alone: tensorboardX
+writes both by libraries that an installation need not have.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.core._hot import Tensor
-from wend.utils.tensorboard._convert_np import as_bytes, in_order, make_np
+from wend.utils.tensorboard._convert_np import as_bytes, in_order, make_grid, make_np
 from wend.utils.tensorboard._library import library, needed
 
 __all__ = [
@@ -168,7 +169,7 @@ def png(pixels: Any) -> bytes:
 
 
 def _image(tag: str, pixels: Any, data: bytes) -> Any:
-    height, width, channels = pixels.shape[-3:]
+    height, width, channels = pixels.shape
     picture = _messages().Summary.Image(
         height=height, width=width, colorspace=channels, encoded_image_string=data
     )
@@ -183,7 +184,7 @@ def image(tag: str, tensor: Any, rescale: float = 1, dataformats: str = "CHW") -
     pixels = as_bytes(in_order(make_np(tensor), dataformats, "HWC"))
     if rescale == 1:
         return _image(tag, pixels, png(pixels))
-    return _image(tag, pixels, _drawn(pixels, rescale))
+    return _drawn(tag, pixels, rescale)
 
 
 def image_boxes(
@@ -197,27 +198,19 @@ def image_boxes(
         raise ArgumentError(
             f"add_image_with_boxes: {tag}: {len(labels)} labels for {len(boxes)} boxes"
         )
-    return _image(tag, pixels, _drawn(pixels, rescale, boxes, labels))
+    texts = None if labels is None else [str(label) for label in labels]
+    return _drawn(tag, pixels, rescale, boxes, texts)
 
 
-def _drawn(pixels: Any, rescale: float, boxes: Any = (), labels: Any = None) -> bytes:
-    """A PNG file with boxes, enlarged."""
-    pictures, draw = needed("PIL.Image", "boxes"), needed("PIL.ImageDraw", "boxes")
-    squeezed = pixels[..., 0] if pixels.shape[-1] == 1 else pixels
-    picture = pictures.fromarray(squeezed)
-    if len(boxes):
-        picture = picture.convert("RGB")
-    pen = draw.Draw(picture)
-    for k, box in enumerate(boxes):
-        pen.rectangle([float(x) for x in box], outline="red", width=2)
-        if labels is not None:
-            pen.text((float(box[0]) + 3, float(box[1]) + 2), str(labels[k]), fill="red")
-    height, width = pixels.shape[:2]
-    if rescale != 1:
-        picture = picture.resize((int(width * rescale), int(height * rescale)))
-    file = io.BytesIO()
-    picture.save(file, format="PNG")
-    return file.getvalue()
+def _drawn(
+    tag: str, pixels: Any, rescale: float, boxes: Any = None, labels: list[str] | None = None
+) -> Any:
+    """A picture with boxes, enlarged; gray pixels become coloured.  Pillow draws."""
+    needed("PIL.Image", "boxes")
+    if pixels.shape[-1] == 1:
+        pixels = np.repeat(pixels, 3, axis=-1)
+    picture = library("summary").make_image(pixels, rescale, boxes, labels)
+    return _value(tag=_clean(tag), image=picture)
 
 
 def video(tag: str, tensor: Any, fps: float = 4) -> Any:
@@ -230,17 +223,11 @@ def video(tag: str, tensor: Any, fps: float = 4) -> Any:
     pictures = needed("PIL.Image", "videos")
     n, frames = array.shape[:2]
     columns = int(np.ceil(np.sqrt(n)))
-    grids = [_grid(array[:, t], columns) for t in range(frames)]
+    grids = [make_grid(array[:, t], columns) for t in range(frames)]
     first, *more = [pictures.fromarray(as_bytes(grid)) for grid in grids]
     file = io.BytesIO()
     first.save(file, format="GIF", save_all=True, append_images=more, duration=1000 / fps, loop=0)
     return _image(tag, grids[0], file.getvalue())
-
-
-def _grid(images: Any, columns: int) -> Any:
-    from wend.utils.tensorboard._convert_np import make_grid
-
-    return make_grid(images, columns)
 
 
 def audio(tag: str, tensor: Any, sample_rate: int = 44100) -> Any:
@@ -345,7 +332,6 @@ def hparams(
 
     Raises ArgumentTypeError for anything but dictionaries, ArgumentError for other values.
     """
-    api, plugin = library("proto.api_pb2"), library("proto.plugin_hparams_pb2")
     for name, table in (("hparam_dict", hparam_dict), ("metric_dict", metric_dict)):
         if not isinstance(table, dict):
             raise ArgumentTypeError(
@@ -355,43 +341,26 @@ def hparams(
     for name in domains:
         if name not in hparam_dict:
             raise ArgumentTypeError(f"add_hparams: hparam_domain_discrete: no parameter {name!r}")
-    start, infos = plugin.SessionStartInfo(), []
-    for name, given in hparam_dict.items():
-        if given is None:
-            continue
-        field, kind, value = _parameter(name, given)
-        setattr(start.hparams[name], field, value)
-        info = api.HParamInfo(name=name, type=api.DataType.Value(kind))
-        if name in domains:
-            items = [_parameter(name, item)[2] for item in domains[name]]
-            info.domain_discrete.extend(items)
-        infos.append(info)
-    metrics = [api.MetricInfo(name=api.MetricName(tag=name)) for name in metric_dict]
-    experiment = api.Experiment(hparam_infos=infos, metric_infos=metrics)
-    end = plugin.SessionEndInfo(status=api.Status.Value("STATUS_SUCCESS"))
-    data = plugin.HParamsPluginData
-
-    def message(tag: str, content: Any) -> Any:
-        metadata = _metadata("hparams", content.SerializeToString())
-        return _value(tag=f"_hparams_/{tag}", metadata=metadata)
-
-    return (
-        message("experiment", data(experiment=experiment, version=0)),
-        message("session_start_info", data(session_start_info=start, version=0)),
-        message("session_end_info", data(session_end_info=end, version=0)),
-    )
+    plain = {k: _parameter(k, given) for k, given in hparam_dict.items() if given is not None}
+    experiment, start, end = library("summary").hparams(plain, metric_dict)
+    if domains:
+        data = experiment.value[0].metadata.plugin_data
+        content = library("proto.plugin_hparams_pb2").HParamsPluginData.FromString(data.content)
+        for info in content.experiment.hparam_infos:
+            allowed = domains.get(info.name, ())
+            info.domain_discrete.extend([_parameter(info.name, item) for item in allowed])
+        data.content = content.SerializeToString()
+    return experiment, start, end
 
 
-def _parameter(name: str, given: Any) -> tuple[str, str, Any]:
-    """(field, type, value) of a parameter in its message."""
+def _parameter(name: str, given: Any) -> bool | str | float:
+    """A parameter as a plain value; a number as a float."""
     if isinstance(given, (Tensor, np.ndarray, np.generic)):
         given = make_np(given).item()
-    if isinstance(given, bool):
-        return "bool_value", "DATA_TYPE_BOOL", given
-    if isinstance(given, str):
-        return "string_value", "DATA_TYPE_STRING", given
+    if isinstance(given, (bool, str)):
+        return given
     if isinstance(given, (int, float)):
-        return "number_value", "DATA_TYPE_FLOAT64", float(given)
+        return float(given)
     raise ArgumentError(
         f"add_hparams: {name} is a {type(given).__name__}, not a number, bool, text or tensor"
     )

@@ -31,7 +31,9 @@ _COUNTER = itertools.count()
 class FileWriter:
     """Writes events to a file of a folder: `max_queue` at a time, or after `flush_secs` seconds.
 
-    Events are written by the calling thread; nothing runs in the background.
+    Events are written by the calling thread; nothing runs in the background.  tensorboardX's own
+    class flushes while events are still in the queue of a thread.  Opened again within a second,
+    that class writes over the first file.
 
     log_dir: the folder, made if there is none
     filename_suffix: the end of the file's name
@@ -286,19 +288,10 @@ class SummaryWriter:
         walltime: float | None = None,
     ) -> None:  # fmt: skip
         """Add a figure of matplotlib, or several side by side.  close: close the figures then"""
-        figures = list(figure) if isinstance(figure, (list, tuple)) else [figure]
-        agg = needed("matplotlib.backends.backend_agg", "figures")
-        images = []
-        for one in figures:
-            canvas = agg.FigureCanvasAgg(one)
-            canvas.draw()
-            images.append(np.asarray(canvas.buffer_rgba())[..., :3].copy())
-            if close:
-                needed("matplotlib.pyplot", "figures").close(one)
-        if isinstance(figure, (list, tuple)):
-            self.add_images(tag, np.stack(images), global_step, walltime, "NHWC")
-        else:
-            self.add_image(tag, images[0], global_step, walltime, "HWC")
+        needed("matplotlib.pyplot", "figures")
+        many = isinstance(figure, (list, tuple))
+        pixels = library("utils").figure_to_image(list(figure) if many else figure, close)
+        (self.add_images if many else self.add_image)(tag, pixels, global_step, walltime)
 
     def add_video(
         self, tag: str, vid_tensor: Any, global_step: Any = None, fps: float = 4,
@@ -369,10 +362,7 @@ class SummaryWriter:
         if images is not None:
             _embedding.write_pictures(folder / below, images)
         _embedding.write_vectors(folder / below, rows)
-        size = None if images is None else images.shape[-1]
-        text = _embedding.entry(f"{tag}:{step:05d}", below, size, metadata is not None)
-        with open(folder / "projector_config.pbtxt", "a", encoding="utf-8") as file:
-            file.write(text)
+        _embedding.write_entry(folder, below, tag, step, metadata, images)
 
     def add_pr_curve(
         self, tag: str, labels: Any, predictions: Any, global_step: Any = None,
