@@ -196,3 +196,63 @@ print(safe_open(path, "np").get_tensor("a").tolist())
     with pytest.raises(CheckpointError):
         script.write_bytes(b"short")
         safetensors.SafeFile(script)
+
+
+PARTS = [
+    2, -1, slice(None), slice(1, 3), slice(-2, None), slice(3, 1), slice(9, 12), slice(0, 4, 2),
+    slice(1, 3, 1), ..., None, (), True, [0, 2], (slice(1, 3), 1), (1, slice(0, 2)), (-4, ..., 0),
+    (slice(2, 4), ..., slice(1, None)), (..., 1), (None, 1), np.int64(2), (slice(1, 3), [0, 2]),
+    (1, [0, 2]), slice(np.int64(1), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", PARTS, ids=str)
+@pytest.mark.parametrize("dtype", [dtypes.float32, dtypes.bfloat16, dtypes.bool_])
+def test_slices_are_the_parts_of_the_tensor(index, dtype, tmp_path):
+    x = wend.arange(24).reshape(4, 3, 2).to(dtype)
+    safetensors.save_file({"before": wend.ones(5), "x": x, "y": wend.ones(3)}, tmp_path / "x")
+    with safetensors.SafeFile(tmp_path / "x") as file:
+        part = file.get_slice("x")[index]
+    assert part.dtype == dtype and part.shape == x[index].shape
+    assert part.tolist() == x[index].tolist()
+
+
+@pytest.mark.parametrize("index", [4, -5, (0, 3), (slice(0, 2), 3), (0, 0, 0, 0), "a", 1.5])
+def test_wrong_indices_of_slices_are_those_of_the_tensor(index, tmp_path):
+    x = wend.zeros(4, 3, 2)
+    safetensors.save_file({"x": x}, tmp_path / "x")
+    with pytest.raises((IndexError, TypeError)) as expected:
+        x[index].tolist()
+    with safetensors.SafeFile(tmp_path / "x") as file:
+        part = file.get_slice("x")
+        with pytest.raises(type(expected.value)):
+            part[index].tolist()
+
+
+def test_slices_of_tensors_without_elements_or_dims(tmp_path):
+    tensors = {"scalar": wend.tensor(3.0), "none": wend.zeros(0, 2), "narrow": wend.zeros(2, 0)}
+    safetensors.save_file(tensors, tmp_path / "x")
+    with safetensors.SafeFile(tmp_path / "x") as file:
+        assert file.get_slice("scalar")[...].item() == 3.0
+        assert file.get_slice("none")[1:].shape == (0, 2)
+        assert file.get_slice("narrow")[1].shape == (0,)
+        with pytest.raises(IndexError):
+            file.get_slice("scalar")[0]
+        with pytest.raises(IndexError):
+            file.get_slice("none")[0]
+
+
+def test_slices_read_only_their_rows(tmp_path, monkeypatch):
+    safetensors.save_file({"x": wend.zeros(1000, 100)}, tmp_path / "x")
+    read = []
+    array = safetensors.FileSource.array
+    monkeypatch.setattr(
+        safetensors.FileSource,
+        "array",
+        lambda self, at, count: (read.append(count), array(self, at, count))[1],
+    )
+    with safetensors.SafeFile(tmp_path / "x") as file:
+        part = file.get_slice("x")
+        assert read == []
+        part[3], part[5:9, 1:], part[::2]
+    assert read == [400, 1600, 400_000]

@@ -2,32 +2,34 @@
 
 Layout: the header's length (uint64, little-endian), the header (JSON: name -> dtype, shape and
 [begin, end) of the bytes, and texts under "__metadata__"), the tensors' bytes without gaps.
+Decision 029 has the reasons for not using the library safetensors.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import math
 import os
 import struct
 import threading
 from collections.abc import Iterable, Mapping
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 
 from wend._engine.base.devices import placement
-from wend._engine.base.dtypes import NAMES, DType
 from wend._engine.base.errors import ArgumentTypeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
 from wend.serialization._archive import CHUNK, FileSource
-from wend.serialization._errors import CheckpointError, short
+from wend.serialization._errors import CheckpointError
+from wend.serialization._safe_header import CODE_OF, CODES, METADATA, Entry, read_header
 from wend.serialization._save import atomic_file
 from wend.serialization._tensors import tensor_from_array
 
 __all__ = [
+    "CODES",
+    "CODE_OF",
     "SafeFile",
     "load",
     "load_file",
@@ -39,38 +41,6 @@ __all__ = [
     "storage_ptr",
     "storage_size",
 ]
-
-CODES: dict[str, DType] = {
-    "BOOL": NAMES["bool"],
-    "U8": NAMES["uint8"],
-    "I8": NAMES["int8"],
-    "I16": NAMES["int16"],
-    "I32": NAMES["int32"],
-    "I64": NAMES["int64"],
-    "F16": NAMES["float16"],
-    "BF16": NAMES["bfloat16"],
-    "F32": NAMES["float32"],
-    "F64": NAMES["float64"],
-    "C64": NAMES["complex64"],
-    "U16": NAMES["uint16"],
-    "U32": NAMES["uint32"],
-    "U64": NAMES["uint64"],
-}
-CODE_OF = {dtype: code for code, dtype in CODES.items()}
-MAX_HEADER = 100_000_000  # bytes; the format's own limit
-MAX_DIMS = 64
-MAX_BYTES = 2**62  # of a tensor, dims of size 0 left out: NumPy's and the core's are 64-bit numbers
-SPARE_BRACKETS = 1 << 16
-METADATA = "__metadata__"
-
-
-class Entry(NamedTuple):
-    """The place of a tensor's bytes, counted from the end of the header."""
-
-    dtype: DType
-    shape: tuple[int, ...]
-    begin: int
-    end: int
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -227,9 +197,9 @@ def load(data: bytes) -> dict[str, Tensor]:
 def read_metadata(file: str | os.PathLike[str] | IO[bytes]) -> dict[str, str]:
     """The texts that were saved beside the tensors."""
     if not isinstance(file, (str, os.PathLike)):
-        return _header(FileSource(file))[1]
+        return read_header(FileSource(file))[1]
     with open(file, "rb") as opened:
-        return _header(FileSource(opened))[1]
+        return read_header(FileSource(opened))[1]
 
 
 class SafeFile:
@@ -248,7 +218,7 @@ class SafeFile:
         self._file = open(filename, "rb")  # noqa: SIM115 (closed by `__exit__`)
         try:
             self._source = FileSource(self._file)
-            self._entries, self._texts, self._start = _header(self._source)
+            self._entries, self._texts, self._start = read_header(self._source)
         except BaseException:
             self._file.close()
             raise
@@ -273,26 +243,31 @@ class SafeFile:
 
     def get_tensor(self, name: str) -> Tensor:
         """The tensor of that name."""
-        entry = self._entry(name)
-        with self._lock:  # the file has one position
-            found = _tensor(self._source, self._start, entry)
-        return found.to(self._place)
+        return self._read(self._entry(name))
 
     def get_slice(self, name: str) -> Slice:
         """The tensor of that name, to be indexed."""
-        return Slice(self, name, self._entry(name))
+        return Slice(self, self._entry(name))
 
     def _entry(self, name: str) -> Entry:
         if name not in self._entries:
             raise CheckpointError(f"safe_open: File does not contain tensor {name}")
         return self._entries[name]
 
+    def _read(self, entry: Entry) -> Tensor:
+        with self._lock:  # the file has one position
+            tensor = _tensor(self._source, self._start, entry)
+        return tensor.to(self._place)
+
 
 class Slice:
-    """A tensor of a SafeFile: `[...]` reads the tensor, and gives the part."""
+    """A tensor of a SafeFile: `[...]` reads the rows that the index asks for, and gives the part.
 
-    def __init__(self, file: SafeFile, name: str, entry: Entry) -> None:
-        self._file, self._name, self._facts = file, name, entry
+    Rows are along the first dim. Only an int or a slice without a step chooses among these.
+    """
+
+    def __init__(self, file: SafeFile, entry: Entry) -> None:
+        self._file, self._facts = file, entry
 
     def get_shape(self) -> list[int]:
         """Extents of the tensor."""
@@ -303,11 +278,37 @@ class Slice:
         return CODE_OF[self._facts.dtype]
 
     def __getitem__(self, index: Any) -> Tensor:
-        return self._file.get_tensor(self._name)[index].clone()
+        rows, inner = _rows(self._facts, index)
+        return self._file._read(rows)[inner].clone()
+
+
+def _rows(entry: Entry, index: Any) -> tuple[Entry, Any]:
+    """(the rows of a tensor that an index asks for, the index into these rows)."""
+    first, *inner = index if isinstance(index, tuple) and index else (index,)
+    rows = range(entry.shape[0] if entry.shape else 0)
+    if type(first) is int and -len(rows) <= first < len(rows):
+        wanted, first = rows[first:][:1], 0
+    elif entry.shape and _is_plain(first):
+        wanted, first = rows[first], slice(None)
+    else:
+        return entry, index
+    size = (entry.end - entry.begin) // max(len(rows), 1)
+    begin = entry.begin + wanted.start * size
+    shape = (len(wanted), *entry.shape[1:])
+    return Entry(entry.dtype, shape, begin, begin + len(wanted) * size), (first, *inner)
+
+
+def _is_plain(index: Any) -> bool:
+    """Whether an index is a slice of ints without a step."""
+    return (
+        type(index) is slice
+        and all(n is None or type(n) is int for n in (index.start, index.stop, index.step))
+        and index.step in (None, 1)
+    )
 
 
 def _read(source: FileSource) -> dict[str, Tensor]:
-    entries, _, start = _header(source)
+    entries, _, start = read_header(source)
     return {name: _tensor(source, start, entry) for name, entry in entries.items()}
 
 
@@ -316,85 +317,3 @@ def _tensor(source: FileSource, start: int, entry: Entry) -> Tensor:
     if entry.dtype.category == 0:
         np.not_equal(memory, 0, out=memory, casting="unsafe")  # a bool is 0 or 1 to machine code
     return tensor_from_array(memory.view(entry.dtype.numpy).reshape(entry.shape))
-
-
-def _header(source: FileSource) -> tuple[dict[str, Entry], dict[str, str], int]:
-    """(entries, metadata, offset of the data), every number compared with the file's size."""
-    if source.size < 8:
-        raise CheckpointError(f"safetensors: {source.size} bytes are too few for a header")
-    (length,) = struct.unpack("<Q", source.read(0, 8))
-    start = 8 + length
-    if length > MAX_HEADER or start > source.size:
-        raise CheckpointError(
-            f"safetensors: a header of {length} bytes in a file of {source.size} bytes; the file "
-            "is truncated or is no safetensors file"
-        )
-    table = _parsed(source.read(8, length))
-    metadata = table.pop(METADATA, {})
-    if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise CheckpointError("safetensors: the header's metadata is not a table of texts")
-    entries = {name: _entry(name, row) for name, row in table.items()}
-    _check_coverage(entries, source.size - start)
-    return entries, metadata, start
-
-
-def _parsed(text: bytes) -> dict[str, Any]:
-    # Each bracket may be a container of 30 times its bytes, before anything can be looked at. An
-    # entry has three brackets in some 60 bytes.
-    if sum(map(text.count, (b"[", b"{"))) > SPARE_BRACKETS + len(text) // 8:
-        raise CheckpointError("safetensors: the header is not JSON of entries alone")
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        table = dict(pairs)
-        if len(table) != len(pairs):
-            raise CheckpointError("safetensors: a name appears twice in the header")
-        return table
-
-    try:
-        table = json.loads(text, object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"safetensors: the header is not JSON: {error}") from error
-    if not isinstance(table, dict):
-        raise CheckpointError("safetensors: the header is not a table")
-    return table
-
-
-def _entry(name: str, row: Any) -> Entry:
-    try:
-        code, shape, (begin, end) = row["dtype"], tuple(row["shape"]), row["data_offsets"]
-    except (TypeError, KeyError, ValueError):
-        raise CheckpointError(f"safetensors: the header's entry {short(name)} is damaged") from None
-    if not isinstance(code, str) or code not in CODES:
-        raise CheckpointError(
-            f"safetensors: {short(name)} has type {short(code)}, which Wend does not have"
-        )
-    numbers = (*shape, begin, end)
-    if not all(type(n) is int and 0 <= n < 2**62 for n in numbers) or len(shape) > MAX_DIMS:
-        raise CheckpointError(f"safetensors: {short(name)} has impossible sizes")
-    itemsize = CODES[code].itemsize
-    if math.prod(max(n, 1) for n in shape) * itemsize >= MAX_BYTES:
-        raise CheckpointError(f"safetensors: {short(name)} needs more bytes than there can be")
-    count = math.prod(shape)
-    if end - begin != count * itemsize:
-        raise CheckpointError(
-            f"safetensors: {short(name)} of shape {short(shape)} and type {code} needs "
-            f"{count * itemsize} bytes, and {end - begin} are given"
-        )
-    return Entry(CODES[code], shape, begin, end)
-
-
-def _check_coverage(entries: dict[str, Entry], size: int) -> None:
-    """Raises CheckpointError unless the tensors fill the file exactly, without gaps."""
-    at = 0
-    for name, entry in sorted(entries.items(), key=lambda row: (row[1].begin, row[1].end)):
-        if entry.begin != at:
-            raise CheckpointError(
-                f"safetensors: {short(name)} begins at byte {entry.begin}, "
-                f"the one before ends at {at}"
-            )
-        at = entry.end
-    if at != size:
-        raise CheckpointError(
-            f"safetensors: the header describes {at} bytes of data and the file has {size}; "
-            "it is truncated or damaged"
-        )
