@@ -22,15 +22,24 @@ class Printed(Protocol):
     _values_: Any
 
     @property
-    def shape(self) -> Any: ...
+    def shape(self) -> Any:
+        """The size."""
+
     @property
-    def dtype(self) -> Any: ...
+    def dtype(self) -> Any:
+        """The type of the values."""
+
     @property
-    def layout(self) -> Any: ...
+    def layout(self) -> Any:
+        """The format."""
+
     @property
-    def grad_fn(self) -> Any: ...
+    def grad_fn(self) -> Any:
+        """The node of the graph, or None."""
+
     @property
-    def requires_grad(self) -> bool: ...
+    def requires_grad(self) -> bool:
+        """Whether gradients are wanted."""
 
     def _nnz(self) -> int: ...
 
