@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import wend  # noqa: E402
-from wend.masked.dispatch import BINARY, UNARY  # noqa: E402
+from wend._frontend.components import Call  # noqa: E402
+from wend.masked.table import BINARY, UNARY  # noqa: E402
 
 RNG = np.random.default_rng(0)
 DATA = RNG.uniform(0.1, 0.9, size=(3, 4))
@@ -44,8 +45,15 @@ def same(ours, theirs, tolerance=1e-6):
     np.testing.assert_allclose(a[mask], b[mask], rtol=tolerance, atol=tolerance)
 
 
-def name_of(name):
-    return [n for n in sorted(name) if not n.startswith("__")]
+def name_of(ops):
+    """The functions of `wend` that call these ops, under all names of an op."""
+    found = []
+    for name, function in sorted(vars(wend).items()):
+        if callable(function) and not isinstance(function, type):
+            call = Call(function, (), {})
+            if not call.in_place and (call.base in ops or call.op in ops):
+                found.append(name)
+    return found
 
 
 # -- elements -------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from wend._engine.base.dtypes import FLOAT
 from wend._frontend.toolkit import Tensor, get_default_dtype, int64, ops
@@ -15,6 +16,7 @@ from wend.masked.filling import (
     lowest,
     mask_like,
     mean_type,
+    of_masked,
     summed_type,
 )
 
@@ -33,28 +35,54 @@ __all__ = [
     "var",
 ]
 
+Mask = Tensor | None
 
-def sum(
-    input: Tensor,
-    dim: Any = None,
-    *,
-    keepdim: bool = False,
-    dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+
+class Reduction(Protocol):
+    """The signature of most reductions."""
+
+    def __call__(
+        self,
+        input: Tensor,
+        dim: Any = None,
+        *,
+        keepdim: bool = False,
+        dtype: Any = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """The reduction over the dims, of the elements that are left."""
+        ...
+
+
+def reduction(dim: Any = None, kind: str = "Any") -> Callable[[Callable[..., Tensor]], Reduction]:
+    """Give a rule that signature, where `dim` has this default and this type.
+
+    The rule is called with all arguments by position.
+    """
+
+    def public(rule: Callable[..., Tensor]) -> Reduction:
+        def function(
+            input: Any, dim: Any = dim, *, keepdim: Any = False, dtype: Any = None, mask: Any = None
+        ) -> Any:
+            return rule(input, dim, keepdim, dtype, mask)
+
+        function.__name__ = function.__qualname__ = rule.__name__
+        function.__doc__ = rule.__doc__
+        function.__annotations__ = {**Reduction.__call__.__annotations__, "dim": kind}
+        return of_masked(function)
+
+    return public
+
+
+@reduction()
+def sum(input: Tensor, dim: Any, keepdim: bool, dtype: Any, mask: Mask) -> Tensor:
     """The sum over the dims; 0 where nothing is left."""
-    x = filled("sum", input, mask, 0)
-    return _over(ops.sum, x.to(summed_type(input, dtype)), dims_of("sum", input, dim), keepdim)
+    x = filled("sum", input, mask, 0).to(summed_type(input, dtype))
+    return _over(ops.sum, x, dims_of("sum", input, dim), keepdim)
 
 
-def prod(
-    input: Tensor,
-    dim: Any = None,
-    *,
-    keepdim: bool = False,
-    dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+@reduction()
+def prod(input: Tensor, dim: Any, keepdim: bool, dtype: Any, mask: Mask) -> Tensor:
     """The product over the dims; 1 where nothing is left."""
     x = filled("prod", input.to(summed_type(input, dtype)), mask, 1)
     for axis in reversed(dims_of("prod", input, dim)):
@@ -62,90 +90,53 @@ def prod(
     return x
 
 
-def amax(
-    input: Tensor,
-    dim: Any = None,
-    *,
-    keepdim: bool = False,
-    dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+@reduction()
+def amax(input: Tensor, dim: Any, keepdim: bool, dtype: Any, mask: Mask) -> Tensor:
     """The greatest element over the dims; the least number of the type where nothing is left."""
-    x = input.to(dtype or input.dtype)
-    return _over(
-        ops.amax, filled("amax", x, mask, lowest(x.dtype)), dims_of("amax", x, dim), keepdim
-    )
+    x = _ended("amax", input, dtype, mask, lowest)
+    return _over(ops.amax, x, dims_of("amax", x, dim), keepdim)
 
 
-def amin(
-    input: Tensor,
-    dim: Any = None,
-    *,
-    keepdim: bool = False,
-    dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+@reduction()
+def amin(input: Tensor, dim: Any, keepdim: bool, dtype: Any, mask: Mask) -> Tensor:
     """The least element over the dims; the greatest number of the type where nothing is left."""
+    x = _ended("amin", input, dtype, mask, highest)
+    return _over(ops.amin, x, dims_of("amin", x, dim), keepdim)
+
+
+def _ended(op: str, input: Tensor, dtype: Any, mask: Mask, end: Callable[..., Any]) -> Tensor:
+    """The operand in a dtype; elements that do not count are an end of the numbers of the dtype."""
     x = input.to(dtype or input.dtype)
-    return _over(
-        ops.amin, filled("amin", x, mask, highest(x.dtype)), dims_of("amin", x, dim), keepdim
-    )
+    return filled(op, x, mask, end(x.dtype))
 
 
 def _over(reduce: Any, x: Tensor, axes: tuple[int, ...], keepdim: bool) -> Tensor:
     return reduce(x, axes, keepdim) if axes else x
 
 
-def argmax(
-    input: Tensor,
-    dim: int | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+@reduction(kind="int | None")
+def argmax(input: Tensor, dim: Any, keepdim: bool, dtype: Any, mask: Mask) -> Tensor:
     """The first place of the greatest element, as a number of the input's type."""
-    x = input.to(dtype or input.dtype)
-    found = ops.argmax(filled("argmax", x, mask, lowest(x.dtype)), dim, keepdim)
-    return found.to(x.dtype)  # type: ignore[no-any-return]
+    x = _ended("argmax", input, dtype, mask, lowest)
+    return ops.argmax(x, dim, keepdim).to(x.dtype)  # type: ignore[no-any-return]
 
 
-def argmin(
-    input: Tensor,
-    dim: int | None = None,
-    *,
-    keepdim: bool = False,
-    dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+@reduction(kind="int | None")
+def argmin(input: Tensor, dim: Any, keepdim: bool, dtype: Any, mask: Mask) -> Tensor:
     """The first place of the least element, as a number of the input's type."""
-    x = input.to(dtype or input.dtype)
-    found = ops.argmin(filled("argmin", x, mask, highest(x.dtype)), dim, keepdim)
-    return found.to(x.dtype)  # type: ignore[no-any-return]
+    x = _ended("argmin", input, dtype, mask, highest)
+    return ops.argmin(x, dim, keepdim).to(x.dtype)  # type: ignore[no-any-return]
 
 
-def logsumexp(
-    input: Tensor,
-    dim: Any = None,
-    *,
-    keepdim: bool = False,
-    dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+@reduction()
+def logsumexp(input: Tensor, dim: Any, keepdim: bool, dtype: Any, mask: Mask) -> Tensor:
     """log(sum of exp(x)) over the dims, in the input's type; -inf where nothing is left."""
-    x = input.to(dtype or input.dtype)
-    whole = filled("logsumexp", x, mask, lowest(x.dtype))
-    return ops.logsumexp(whole, dims_of("logsumexp", x, dim), keepdim).to(x.dtype)  # type: ignore[no-any-return]
+    x = _ended("logsumexp", input, dtype, mask, lowest)
+    return ops.logsumexp(x, dims_of("logsumexp", x, dim), keepdim).to(x.dtype)  # type: ignore[no-any-return]
 
 
-def mean(
-    input: Tensor,
-    dim: Any = None,
-    *,
-    keepdim: bool = False,
-    dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+@reduction()
+def mean(input: Tensor, dim: Any, keepdim: bool, dtype: Any, mask: Mask) -> Tensor:
     """The mean over the dims; NaN where nothing is left. Raises ValueError for ints."""
     out = dtype or input.dtype
     if out.category < FLOAT:
@@ -158,7 +149,7 @@ def mean(
     return total / _count(x, dim, keepdim, mask)
 
 
-def _count(x: Tensor, dim: Any, keepdim: bool, mask: Tensor | None) -> Any:
+def _count(x: Tensor, dim: Any, keepdim: bool, mask: Mask) -> Any:
     """How many elements are left: a tensor, or a number without a mask."""
     axes = dims_of("mean", x, dim)
     if mask is None:
@@ -166,14 +157,8 @@ def _count(x: Tensor, dim: Any, keepdim: bool, mask: Tensor | None) -> Any:
     return _over(ops.sum, mask_like("mean", x, mask).to(int64), axes, keepdim)
 
 
-def median(
-    input: Tensor,
-    dim: int = -1,
-    *,
-    keepdim: bool = False,
-    dtype: Any = None,
-    mask: Tensor | None = None,
-) -> Tensor:
+@reduction(dim=-1, kind="int")
+def median(input: Tensor, dim: int, keepdim: bool, dtype: Any, mask: Mask) -> Tensor:
     """The lower median along a dim; NaN where nothing is left, ValueError of ints there."""
     x = input.to(dtype or input.dtype)
     if x.dtype.category >= FLOAT:
@@ -186,6 +171,7 @@ def median(
     return ops.nanmedian(wide, dim, keepdim)[0].to(x.dtype)  # type: ignore[no-any-return]
 
 
+@of_masked
 def norm(
     input: Tensor,
     ord: float | None = 2.0,
@@ -201,6 +187,7 @@ def norm(
     return ops.vector_norm(whole, ord, dims_of("norm", x, dim), keepdim)  # type: ignore[no-any-return]
 
 
+@of_masked
 def var(
     input: Tensor,
     dim: Any = None,
@@ -226,6 +213,7 @@ def var(
     return (total / (left - less).clamp(min=0)).to(x.dtype)
 
 
+@of_masked
 def std(
     input: Tensor,
     dim: Any = None,

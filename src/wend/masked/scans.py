@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from wend._frontend.toolkit import Tensor, ops
-from wend.masked.filling import filled
+from wend.masked.filling import filled, of_masked
 from wend.masked.reductions import norm
 
 __all__ = [
@@ -25,24 +25,28 @@ def _kept(input: Tensor) -> Any:
     return input.dtype if input.dtype.category else None
 
 
+@of_masked
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """The running sums along a dim, of the elements that are left, in the input's dtype."""
     dtype = dtype or _kept(input)
     return ops.cumsum(filled("cumsum", input, mask, 0), dim, dtype=dtype)  # type: ignore[no-any-return]
 
 
+@of_masked
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """The running products along a dim, of the elements that are left, in the input's dtype."""
     dtype = dtype or _kept(input)
     return ops.cumprod(filled("cumprod", input, mask, 1), dim, dtype=dtype)  # type: ignore[no-any-return]
 
 
+@of_masked
 def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """exp(x) / its sum along a dim; 0 for elements left out, NaN where nothing is left."""
     x = input.to(dtype or input.dtype)
     return ops.softmax(filled("softmax", x, mask, -math.inf), dim)  # type: ignore[no-any-return]
 
 
+@of_masked
 def log_softmax(
     input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
@@ -51,12 +55,14 @@ def log_softmax(
     return ops.log_softmax(filled("log_softmax", x, mask, -math.inf), dim)  # type: ignore[no-any-return]
 
 
+@of_masked
 def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
     """`softmax` of -x."""
     x = input.to(dtype or input.dtype)
     return ops.softmax(-filled("softmin", x, mask, math.inf), dim)  # type: ignore[no-any-return]
 
 
+@of_masked
 def normalize(
     input: Tensor,
     ord: float,

@@ -1,7 +1,7 @@
 """Tensors with a mask: elements where the mask is False do not count, in results and gradients.
 
 A `MaskedTensor` is a tensor of its data, so that gradients need nothing of their own, and has the
-mask as an attribute. Ops are computed on the data, and `dispatch` finds the mask of the result.
+mask as an attribute. Ops are computed on the data, and `table` says the mask of the result.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from wend._engine.base.dtypes import bool_, float16, float32, float64, int8, int16, int32, int64
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError, NotImplementedInWend
+from wend._frontend.components import OpTable, refused
 from wend._frontend.formats import strided
 from wend._frontend.methods import DisableTorchFunctionSubclass
 from wend._frontend.toolkit import Tensor, ops
@@ -19,7 +20,15 @@ from wend._frontend.toolkit import Tensor, ops
 __all__ = ["MaskedTensor", "as_masked_tensor", "is_masked_tensor", "masked_tensor"]
 
 _DTYPES = (float16, float32, float64, bool_, int8, int16, int32, int64)
-_ASKED: list[Callable[..., Any]] = []  # the function that ops on such tensors go to
+#: The rules of ops on such tensors, entered in `masked.table`.
+TABLE = OpTable(
+    refused(
+        ArgumentTypeError,
+        "{name} is not implemented for MaskedTensor; use get_data(), to_tensor(value), or a "
+        "function of torch.masked with a mask",
+    ),
+    within=DisableTorchFunctionSubclass,
+)
 
 
 class MaskedTensor(Tensor):
@@ -51,11 +60,7 @@ class MaskedTensor(Tensor):
     def __init__(self, data: Any, mask: Any, requires_grad: bool = False) -> None:
         """The attributes are set by `__new__`."""
 
-    @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        return _ASKED[0](func, args, kwargs or {})
+    __torch_function__ = TABLE.torch_function
 
     @staticmethod
     def _from_values(data: Any, mask: Any) -> MaskedTensor:
