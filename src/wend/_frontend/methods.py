@@ -631,12 +631,13 @@ def _as_class(result: Any, cls: Any) -> Any:
 _hot.set_slot("torch_function", torch_function)
 _hot.set_slot("override_enabled", lambda: _STATE.disabled == 0)
 
-_CASTS = {
+#: Names of dtypes by the methods that convert to these.
+CASTS = {
     "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
     "long": "int64", "int": "int32", "short": "int16", "char": "int8", "byte": "uint8",
     "bool": "bool", "cfloat": "complex64", "cdouble": "complex128",
 }  # fmt: skip
-for _name, _dtype in _CASTS.items():
+for _name, _dtype in CASTS.items():
     setattr(Tensor, _name, _conversion(_name, dtypes.NAMES[_dtype]))
 Tensor.to = _conversion("to", None)
 for _function in (

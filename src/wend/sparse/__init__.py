@@ -1,24 +1,15 @@
+# ruff: noqa: F403
 """torch.sparse: tensors of which only the elements that are not 0 are kept."""
 
 from typing import Any
 
 from wend._engine.core._hot import Tensor
-from wend.sparse import elementwise as elementwise  # rules of ops
+from wend.sparse import legacy
 from wend.sparse import methods as methods
-from wend.sparse import shapes as shapes
+from wend.sparse import table as table  # ops on sparse tensors
 from wend.sparse.creation import spdiags
 from wend.sparse.gradients import as_sparse_gradcheck, check_sparse_tensor_invariants
-from wend.sparse.legacy import (
-    BFloat16Tensor,
-    ByteTensor,
-    CharTensor,
-    DoubleTensor,
-    FloatTensor,
-    HalfTensor,
-    IntTensor,
-    LongTensor,
-    ShortTensor,
-)
+from wend.sparse.legacy import *
 from wend.sparse.products import addmm as _addmm
 from wend.sparse.products import mm as _mm
 from wend.sparse.products import reduced, sampled_addmm, spsolve
@@ -26,15 +17,6 @@ from wend.sparse.reductions import log_softmax, softmax, sum
 from wend.sparse.tensor import SparseTensor
 
 __all__ = [
-    "BFloat16Tensor",
-    "ByteTensor",
-    "CharTensor",
-    "DoubleTensor",
-    "FloatTensor",
-    "HalfTensor",
-    "IntTensor",
-    "LongTensor",
-    "ShortTensor",
     "addmm",
     "as_sparse_gradcheck",
     "check_sparse_tensor_invariants",
@@ -46,6 +28,7 @@ __all__ = [
     "spsolve",
     "sum",
 ]
+__all__ += legacy.__all__
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Any:

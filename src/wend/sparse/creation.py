@@ -35,13 +35,13 @@ from wend.sparse.tensor import (
 __all__ = [
     "convert",
     "empty_of_layout",
-    "masked",
     "sparse_bsc_tensor",
     "sparse_bsr_tensor",
     "sparse_compressed_tensor",
     "sparse_coo_tensor",
     "sparse_csc_tensor",
     "sparse_csr_tensor",
+    "sparse_mask",
     "spdiags",
 ]
 
@@ -245,11 +245,11 @@ def convert(
     return compress(x, wanted)
 
 
-def masked(x: Tensor, mask: Tensor) -> SparseTensor:
-    """The elements of `x` at the places of a sparse mask."""
+def sparse_mask(input: Tensor, mask: Tensor) -> SparseTensor:
+    """The elements of `input` at the places of a sparse mask."""
     if not isinstance(mask, SparseTensor):
         raise GraphError("sparse_mask: the mask must be a sparse tensor")
-    return mask.with_values(at_places(x, mask))
+    return mask.with_values(at_places(input, mask))
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Any:

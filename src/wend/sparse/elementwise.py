@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base.dtypes import promote_types
@@ -14,48 +15,38 @@ from wend._frontend.creation import held, sizes_of
 from wend._frontend.interop import places as arrays
 from wend._frontend.methods import equal as dense_equal
 from wend.sparse.creation import empty_of_layout
-from wend.sparse.dispatch import rule
 from wend.sparse.layouts import Coordinates
 from wend.sparse.tensor import SparseTensor, at_places, coo, empty, merged, wrap
 
-__all__ = ["added", "multiplied"]
+__all__ = ["added", "multiplied", "of_compressed", "of_values"]
 
-#: f(0) = 0, and f(a + b) = f(a) + f(b): equal places need not be added up before.
-LINEAR = "neg negative positive deg2rad rad2deg clone detach alias conj conj_physical real cast"
-#: f(0) = 0.
-KEEPS_ZERO = (
-    "abs absolute sign sgn sqrt square relu relu6 sin sinh tan tanh asin asinh arcsin arcsinh atan "
-    "atanh arctan arctanh ceil floor round trunc fix frac expm1 log1p erf erfinv nan_to_num isnan "
-    "isinf isposinf isneginf signbit angle leaky_relu elu selu celu gelu silu mish softsign "
-    "hardshrink softshrink tanhshrink hardtanh threshold dropout feature_dropout alpha_dropout"
-)
+Rule = Callable[..., Any]
 
 
-def _of_values(name: str, linear: bool) -> None:
-    @rule(name, any_layout=True)
+def of_values(name: str, linear: bool = False) -> Rule:
+    """The rule of an op that keeps zeros: the op on the values.
+
+    linear: f(a + b) = f(a) + f(b), so that equal places need not be added up before
+    """
+
     def apply(input: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
         x = input if linear or not isinstance(input._places, Coordinates) else input.coalesce()
         function = getattr(ops, name, None) or getattr(Tensor, name)
         return x.with_values(function(x._values_, *args, **kwargs))
 
-
-for _name in LINEAR.split():
-    _of_values(_name, True)
-for _name in KEEPS_ZERO.split():
-    _of_values(_name, False)
+    return apply
 
 
-def _of_compressed(name: str) -> None:
-    @rule(name, any_layout=True)
+def of_compressed(name: str) -> Rule:
+    """The rule of an op that fills the values of compressed layouts anew."""
+
     def filled(input: SparseTensor, *args: Any, **kwargs: Any) -> SparseTensor:
         if isinstance(input._places, Coordinates):
             raise NotImplementedInWend(f"{name}: of sparse tensors, for compressed layouts only")
         function = getattr(ops, name, None) or getattr(random, name)
         return input.with_values(function(input._values_.detach(), *args, **kwargs))
 
-
-for _name in ("ones_like", "full_like", "rand_like", "randn_like", "randint_like"):
-    _of_compressed(_name)
+    return filled
 
 
 def _is_number(x: Any) -> bool:
@@ -83,7 +74,6 @@ def added(x: SparseTensor, y: SparseTensor, alpha: Any = 1) -> SparseTensor:
     return merged(made) if x.places.ordered and y.places.ordered else made
 
 
-@rule("add", any_layout=True)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other: of two sparse tensors, or of a dense and a sparse tensor."""
     if isinstance(input, SparseTensor):
@@ -108,13 +98,11 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     return index_put(base, tuple(places.rows()), scaled, True)
 
 
-@rule("sub", "subtract")
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input - alpha * other."""
     return add(input, other, alpha=-alpha)
 
 
-@rule("rsub")
 def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """other - alpha * input."""
     return add(other, input, alpha=-alpha)
@@ -139,7 +127,6 @@ def _numbered(function: Any, x: SparseTensor, number: Any) -> SparseTensor:
     return x.with_values(function(x._values_, number))
 
 
-@rule("mul", "multiply", any_layout=True)
 def mul(input: Any, other: Any) -> Any:
     """input * other: the places are those of the sparse operand, or those that both have."""
     if not isinstance(input, SparseTensor):
@@ -155,7 +142,6 @@ def mul(input: Any, other: Any) -> Any:
     return input.with_values(ops.mul(input._values_, at_places(other, input)))
 
 
-@rule("div", "divide", "true_divide", any_layout=True)
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """input / other, by a number or a tensor of no dims."""
     if not isinstance(input, SparseTensor) or not _is_number(other):
@@ -166,13 +152,11 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     return x.with_values(ops.div(x._values_, other, rounding_mode=rounding_mode))
 
 
-@rule("floor_divide", any_layout=True)
 def floor_divide(input: Any, other: Any) -> Any:
     """floor(input / other), by a number."""
     return div(input, other, rounding_mode="floor")
 
 
-@rule("pow", any_layout=True)
 def pow(input: Any, exponent: Any) -> Any:
     """input ** exponent, a number but 0, at the places of the elements."""
     if isinstance(exponent, Tensor) or not isinstance(input, SparseTensor) or exponent == 0:
@@ -181,7 +165,6 @@ def pow(input: Any, exponent: Any) -> Any:
     return _numbered(ops.pow, x, exponent)
 
 
-@rule("equal", any_layout=True)
 def equal(input: Any, other: Any) -> bool:
     """Whether two sparse tensors have equal shapes and elements."""
     if not isinstance(input, SparseTensor) or not isinstance(other, SparseTensor):
@@ -189,7 +172,6 @@ def equal(input: Any, other: Any) -> bool:
     return dense_equal(input.to_dense(), other.to_dense())
 
 
-@rule("allclose", any_layout=True)
 def allclose(
     input: Any, other: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
@@ -197,19 +179,16 @@ def allclose(
     return bool(input.to_dense().allclose(other.to_dense(), rtol, atol, equal_nan))
 
 
-@rule("to", any_layout=True)
 def to(input: Tensor, other: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """A dense tensor in the dtype of a sparse tensor."""
     return input.to(other.dtype)
 
 
-@rule("type_as", any_layout=True)
 def type_as(input: Any, other: Tensor) -> Any:
     """The tensor in the dtype of another tensor."""
     return input.to(other.dtype)
 
 
-@rule("zeros_like", "empty_like", any_layout=True)
 def zeros_like(
     input: SparseTensor,
     *,
@@ -227,7 +206,6 @@ def zeros_like(
     return made.requires_grad_() if requires_grad else made
 
 
-@rule("new_zeros", "new_empty", any_layout=True)
 def new_zeros(
     input: SparseTensor,
     *size: Any,
@@ -243,15 +221,6 @@ def new_zeros(
     return made.requires_grad_() if requires_grad else made
 
 
-@rule("sparse_mask", any_layout=True)
-def sparse_mask(input: Tensor, mask: Tensor) -> SparseTensor:
-    """The elements of `input` at the places of a sparse mask."""
-    if not isinstance(mask, SparseTensor):
-        raise GraphError("sparse_mask: the mask must be a sparse tensor")
-    return mask.with_values(at_places(input, mask))
-
-
-@rule("sparse_resize_", any_layout=True)
 def sparse_resize_(input: SparseTensor, size: Any, sparse_dim: int, dense_dim: int) -> SparseTensor:
     """Give the tensor larger extents; a tensor without elements may get any size."""
     extents = tuple([int(n) for n in size])
@@ -268,7 +237,6 @@ def sparse_resize_(input: SparseTensor, size: Any, sparse_dim: int, dense_dim: i
     return input.become("sparse_resize_", wrap(larger, input._values_))
 
 
-@rule("sparse_resize_and_clear_", any_layout=True)
 def sparse_resize_and_clear_(
     input: SparseTensor, size: Any, sparse_dim: int, dense_dim: int
 ) -> SparseTensor:
@@ -276,7 +244,6 @@ def sparse_resize_and_clear_(
     return sparse_resize_(input.zero_(), size, sparse_dim, dense_dim)
 
 
-@rule("resize_as_sparse_", any_layout=True)
 def resize_as_sparse_(input: SparseTensor, the_template: Tensor) -> SparseTensor:
     """Give the tensor the size, and the sparse dims, of another sparse tensor."""
     dims = the_template.sparse_dim(), the_template.dense_dim()

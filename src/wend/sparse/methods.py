@@ -7,15 +7,13 @@ from typing import Any
 from wend._engine.base.errors import GraphError
 from wend._engine.core._hot import Tensor
 from wend._frontend.formats import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
-from wend.sparse.creation import convert, masked
-from wend.sparse.dispatch import rule
+from wend.sparse.creation import convert, sparse_mask
 from wend.sparse.products import smm, sspaddmm
 from wend.sparse.tensor import SparseTensor, to_coordinates
 
 __all__ = ["call"]
 
 
-@rule("to_sparse", any_layout=True)
 def to_sparse(
     self: Tensor,
     sparse_dim: int | None = None,
@@ -36,31 +34,26 @@ def to_sparse(
     return convert(self, layout, blocksize, sparse_dim)
 
 
-@rule("to_sparse_coo", any_layout=True)
 def to_sparse_coo(self: Tensor) -> SparseTensor:
     """The tensor as coordinates and values."""
     return to_coordinates(self)
 
 
-@rule("to_sparse_csr", any_layout=True)
 def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
     """The matrix row by row."""
     return to_sparse(self, layout=sparse_csr, dense_dim=dense_dim)
 
 
-@rule("to_sparse_csc", any_layout=True)
 def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Any:
     """The matrix column by column."""
     return to_sparse(self, layout=sparse_csc, dense_dim=dense_dim)
 
 
-@rule("to_sparse_bsr", any_layout=True)
 def to_sparse_bsr(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Any:
     """The matrix in blocks, row by row."""
     return to_sparse(self, layout=sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
 
 
-@rule("to_sparse_bsc", any_layout=True)
 def to_sparse_bsc(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Any:
     """The matrix in blocks, column by column."""
     return to_sparse(self, layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
@@ -76,30 +69,17 @@ def dense_dim(self: Tensor) -> int:
     return int(self.dim())
 
 
-def _asks_for_sparse(name: str) -> Any:
-    def refuse(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        raise GraphError(f"{name} expected sparse tensor layout but got Strided")
-
-    return refuse
-
-
 METHODS: dict[str, Any] = {
     function.__name__: function
     for function in (
         to_sparse, to_sparse_coo, to_sparse_csr, to_sparse_csc, to_sparse_bsr, to_sparse_bsc,
-        sparse_dim, dense_dim, smm, sspaddmm,
+        sparse_dim, dense_dim, smm, sspaddmm, sparse_mask,
     )
-} | {"sparse_mask": masked}  # fmt: skip
-for _name in (
-    "indices", "values", "_indices", "_values", "_nnz", "crow_indices", "col_indices",
-    "ccol_indices", "row_indices", "sparse_resize_", "sparse_resize_and_clear_",
-    "resize_as_sparse_",
-):  # fmt: skip
-    METHODS[_name] = _asks_for_sparse(_name)
-rule("smm", any_layout=True)(smm)
-rule("sspaddmm", any_layout=True)(sspaddmm)
+}  # fmt: skip
 
 
 def call(name: str, *args: Any, **kwargs: Any) -> Any:
-    """The method of that name, of a dense tensor."""
+    """The method of that name, of a dense tensor. Raises GraphError for parts of sparse tensors."""
+    if name not in METHODS:
+        raise GraphError(f"{name} expected sparse tensor layout but got Strided")
     return METHODS[name](*args, **kwargs)

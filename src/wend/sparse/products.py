@@ -9,8 +9,6 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend.creation import held
 from wend._frontend.interop import places as arrays
-from wend._frontend.linalg.lowrank import pca_lowrank, svd_lowrank
-from wend.sparse.dispatch import rule
 from wend.sparse.elementwise import added
 from wend.sparse.layouts import Coordinates
 from wend.sparse.tensor import SparseTensor, coo, merged, wrap
@@ -57,7 +55,6 @@ def _both_sparse(x: SparseTensor, y: SparseTensor) -> SparseTensor:
     return merged(coo(array, ops.mul(left, right), (int(x.shape[0]), int(y.shape[1]))))
 
 
-@rule("mm", "spmm", "dsmm", "hsmm", any_layout=True)
 def mm(input: Any, mat2: Any) -> Any:
     """input @ mat2, of matrices: dense unless both are sparse."""
     _check("mm", input, mat2, (2, 2))
@@ -83,7 +80,6 @@ def reduced(input: Any, mat2: Any, how: str) -> Tensor:
     return made
 
 
-@rule("mv", any_layout=True)
 def mv(input: Any, vec: Any) -> Tensor:
     """input @ vec, of a matrix and a vector."""
     _check("mv", input, vec, (2, 1))
@@ -92,7 +88,6 @@ def mv(input: Any, vec: Any) -> Tensor:
     return mm(input, vec.unsqueeze(1)).squeeze(1)
 
 
-@rule("bmm")
 def bmm(input: Any, mat2: Any) -> Tensor:
     """Products of the matrices of two batches; the first batch is sparse."""
     _check("bmm", input, mat2, (3, 3))
@@ -112,7 +107,6 @@ def bmm(input: Any, mat2: Any) -> Tensor:
     return made.reshape(batch, n, int(mat2.shape[2]))
 
 
-@rule("matmul", "__matmul__", any_layout=True)
 def matmul(input: Any, other: Any) -> Any:
     """input @ other: of matrices, of a matrix and a vector, of batches."""
     ranks = (input.dim(), other.dim())
@@ -133,7 +127,6 @@ def matmul(input: Any, other: Any) -> Any:
     raise ShapeError(f"matmul: operands of {ranks[0]} and {ranks[1]} dims, some of them sparse")
 
 
-@rule("addmm", any_layout=True)
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2)."""
     product = mm(mat1, mat2)
@@ -151,14 +144,12 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     return ops.add(input if beta == 1 else input * beta, scaled)
 
 
-@rule("addmv", any_layout=True)
 def addmv(input: Tensor, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
     product = mv(mat, vec) * alpha
     return product if beta == 0 else input * beta + product
 
 
-@rule("linear", any_layout=True)
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """input @ weight.T + bias."""
     product = matmul(input, weight.t())
@@ -229,18 +220,6 @@ def sampled_addmm(
     product = (left * right).sum(-1).reshape(input._values_.shape) * alpha
     made = input.with_values(product if beta == 0 else product + input._values_ * beta)
     return _given("sampled_addmm", made, out)
-
-
-@rule("svd_lowrank", any_layout=True)
-def dense_svd_lowrank(A: Any, *args: Any, **kwargs: Any) -> Any:
-    """The largest singular values of the dense matrix."""
-    return svd_lowrank(A.to_dense(), *args, **kwargs)
-
-
-@rule("pca_lowrank", any_layout=True)
-def dense_pca_lowrank(A: Any, *args: Any, **kwargs: Any) -> Any:
-    """The principal components of the dense matrix."""
-    return pca_lowrank(A.to_dense(), *args, **kwargs)
 
 
 def spsolve(input: SparseTensor, other: Tensor, *, left: bool = True) -> Tensor:

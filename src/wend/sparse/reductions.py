@@ -10,7 +10,7 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend.creation import held
 from wend._frontend.interop import places as arrays
-from wend.sparse.dispatch import called, rule
+from wend.sparse.families import in_coordinates
 from wend.sparse.tensor import SparseTensor, coo, merged
 
 __all__ = ["log_softmax", "softmax", "sum"]
@@ -21,7 +21,6 @@ def _dims(x: Tensor, dim: Any) -> list[int]:
     return sorted({normalize_dim(d, x.dim(), "sum") for d in given})
 
 
-@rule("sum")
 def sum_rule(
     input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
@@ -45,7 +44,6 @@ def sum_rule(
     return merged(coo(arrays.stacked(rows, places.count), elements, size))
 
 
-@rule("mean")
 def mean(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """The mean of all elements, zeros included, or over dims."""
     dims = range(input.dim()) if dim is None else _dims(input, dim)
@@ -55,7 +53,6 @@ def mean(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: 
     return sum_rule(input, dim, keepdim, dtype=dtype) / count
 
 
-@rule("norm", "linalg_vector_norm", "vector_norm")
 def norm(
     input: SparseTensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Tensor:
@@ -68,13 +65,11 @@ def norm(
     return made.reshape((1,) * input.dim()) if keepdim else made
 
 
-@rule("any")
 def any_rule(input: SparseTensor) -> Tensor:
     """Whether any element is not 0."""
     return ops.any(merged(input).elements)  # type: ignore[no-any-return]
 
 
-@rule("count_nonzero")
 def count_nonzero(input: SparseTensor) -> Tensor:
     """The number of elements that are not 0."""
     return ops.ne(merged(input).elements, 0).sum()  # type: ignore[no-any-return]
@@ -104,13 +99,11 @@ def _normalized(input: Any, dim: int, dtype: Any, log: bool) -> SparseTensor:
     return x.with_values(shifted - divisor.log() if log else shifted.exp() / divisor)
 
 
-@rule("softmax")
 def softmax_rule(input: Any, dim: int, dtype: Any = None) -> SparseTensor:
     """softmax over the elements that are there; those that are not count as minus infinity."""
     return _normalized(input, dim, dtype, False)
 
 
-@rule("log_softmax")
 def log_softmax_rule(input: Any, dim: int, dtype: Any = None) -> SparseTensor:
     """The logarithm of `softmax`."""
     return _normalized(input, dim, dtype, True)
@@ -124,14 +117,14 @@ def _sparse(name: str, input: Any) -> SparseTensor:
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
     """softmax along a dim over the elements that are there: empty places stay 0."""
-    return called("softmax", softmax_rule, (_sparse("softmax", input), dim, dtype), {})
+    return in_coordinates(softmax_rule, _sparse("softmax", input), dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Any:
     """The logarithm of `softmax`, at the places of the elements that are there."""
-    return called("log_softmax", log_softmax_rule, (_sparse("log_softmax", input), dim, dtype), {})
+    return in_coordinates(log_softmax_rule, _sparse("log_softmax", input), dim, dtype)
 
 
 def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Any:
     """The sum of all elements (dense), or over some dims; sparse where a sparse dim is left."""
-    return called("sum", sum_rule, (_sparse("sum", input), dim), {"dtype": dtype})
+    return in_coordinates(sum_rule, _sparse("sum", input), dim, dtype=dtype)

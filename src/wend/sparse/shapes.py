@@ -11,7 +11,6 @@ from wend._engine.core.primitive import ops
 from wend._frontend.creation import as_tensor, held
 from wend._frontend.interop import places as arrays
 from wend._frontend.interop.exchange import array_of
-from wend.sparse.dispatch import rule
 from wend.sparse.layouts import BLOCKED, Compressed
 from wend.sparse.tensor import SparseTensor, coo, merged, wrap
 
@@ -26,7 +25,6 @@ def _picked(
     return coo(arrays.stacked(rows, numbers.size), elements, size, ordered)
 
 
-@rule("permute", any_layout=True)
 def permute(input: SparseTensor, *dims: Any) -> SparseTensor:
     """The tensor with its dims in another order; sparse dims stay in front."""
     given = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
@@ -50,7 +48,6 @@ def permute(input: SparseTensor, *dims: Any) -> SparseTensor:
     return coo(found.array[order[:sparse]], values, tuple([found.size[d] for d in order[:sparse]]))
 
 
-@rule("transpose", "swapaxes", "swapdims", any_layout=True)
 def transpose(input: SparseTensor, dim0: int, dim1: int) -> SparseTensor:
     """The tensor with two dims swapped."""
     order = list(range(input.dim()))
@@ -59,7 +56,6 @@ def transpose(input: SparseTensor, dim0: int, dim1: int) -> SparseTensor:
     return permute(input, order)
 
 
-@rule("t", "matrix_transpose", "adjoint", any_layout=True)
 def t(input: SparseTensor) -> SparseTensor:
     """The transposed matrix; a vector as it is."""
     if input.dim() > 2:
@@ -67,13 +63,11 @@ def t(input: SparseTensor) -> SparseTensor:
     return transpose(input, 0, 1) if input.dim() == 2 else input
 
 
-@rule("reverse_dims", any_layout=True)
 def reverse_dims(input: SparseTensor) -> SparseTensor:
     """The tensor with its dims in reverse order: `x.T`."""
     return permute(input, list(range(input.dim()))[::-1])
 
 
-@rule("unsqueeze")
 def unsqueeze(input: SparseTensor, dim: int) -> SparseTensor:
     """The tensor with a dim of size 1 before `dim`."""
     at = normalize_dim(dim, input.dim() + 1, "unsqueeze")
@@ -87,7 +81,6 @@ def unsqueeze(input: SparseTensor, dim: int) -> SparseTensor:
     return coo(arrays.stacked(rows, places.count), input._values_, size, places.ordered)
 
 
-@rule("squeeze")
 def squeeze(input: SparseTensor, dim: Any = None) -> Any:
     """The tensor without dims of size 1, or without `dim` if that is of size 1."""
     given = range(input.dim()) if dim is None else dim if isinstance(dim, (list, tuple)) else [dim]
@@ -97,7 +90,6 @@ def squeeze(input: SparseTensor, dim: Any = None) -> Any:
     return input
 
 
-@rule("select")
 def select(input: SparseTensor, dim: int, index: Any) -> Any:
     """The part at an index along a dim; dense where no sparse dim is left."""
     at = normalize_dim(dim, input.dim(), "select")
@@ -117,7 +109,6 @@ def select(input: SparseTensor, dim: int, index: Any) -> Any:
     return _picked(input, hits, rows, size, places.ordered)
 
 
-@rule("narrow", "narrow_copy")
 def narrow(input: SparseTensor, dim: int, start: Any, length: int) -> SparseTensor:
     """`length` entries along a dim, from `start` on."""
     at = normalize_dim(dim, input.dim(), "narrow")
@@ -136,7 +127,6 @@ def narrow(input: SparseTensor, dim: int, start: Any, length: int) -> SparseTens
     return _picked(input, hits, rows, size, places.ordered)
 
 
-@rule("slice")
 def slice_rule(
     input: SparseTensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> SparseTensor:
@@ -144,7 +134,6 @@ def slice_rule(
     return _sliced(input, normalize_dim(dim, input.dim(), "slice"), slice(start, end, step))  # type: ignore[no-any-return]
 
 
-@rule("movedim", "moveaxis", any_layout=True)
 def movedim(input: SparseTensor, source: Any, destination: Any) -> SparseTensor:
     """The tensor with dims moved to other places."""
     many = isinstance(source, (list, tuple))
@@ -157,7 +146,6 @@ def movedim(input: SparseTensor, source: Any, destination: Any) -> SparseTensor:
     return permute(input, order)
 
 
-@rule("expand", any_layout=True)
 def expand(input: SparseTensor, *size: Any, implicit: bool = False) -> SparseTensor:
     """The tensor itself, if the size is the tensor's own; other sizes are refused."""
     wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
@@ -166,7 +154,6 @@ def expand(input: SparseTensor, *size: Any, implicit: bool = False) -> SparseTen
     return input
 
 
-@rule("index_select")
 def index_select(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     """The entries that `index` names along a dim, in that order."""
     at = normalize_dim(dim, input.dim(), "index_select")
@@ -189,7 +176,6 @@ def index_select(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     return merged(made) if places.ordered else made
 
 
-@rule("cat", "concat", "concatenate")
 def cat(tensors: Any, dim: int = 0) -> SparseTensor:
     """Tensors of equal sparse dims joined along a dim."""
     parts: list[SparseTensor] = list(tensors)
@@ -226,7 +212,6 @@ def cat(tensors: Any, dim: int = 0) -> SparseTensor:
     return merged(made) if all(x.places.ordered for x in parts) else made
 
 
-@rule("stack")
 def stack(tensors: Any, dim: int = 0) -> SparseTensor:
     """Tensors of equal shapes side by side along a new dim."""
     parts = list(tensors)
@@ -235,13 +220,11 @@ def stack(tensors: Any, dim: int = 0) -> SparseTensor:
     return cat([unsqueeze(x, dim) for x in parts], dim)
 
 
-@rule("unbind")
 def unbind(input: SparseTensor, dim: int = 0) -> tuple[Any, ...]:
     """The parts along a dim."""
     return tuple([select(input, dim, i) for i in range(int(input.shape[dim]))])
 
 
-@rule("__getitem__")
 def getitem(x: SparseTensor, key: Any) -> Any:
     """x[key]: ints, slices without a step, None, ..., and indices along a dim."""
     items = list(key) if isinstance(key, tuple) else [key]
