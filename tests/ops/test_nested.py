@@ -14,7 +14,7 @@ import wend
 from wend._engine.base import dtypes, tree
 from wend._engine.core import _hot
 from wend._engine.core.signature import Binder
-from wend.nested.dispatch import WHOLE_SHAPES
+from wend.nested.table import WHOLE_SHAPES
 from wend.nested.tensor import NestedTensor, nest
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -1,13 +1,12 @@
-"""Ops on nested tensors: each component is treated as a tensor is.
+"""The rule of all ops on nested tensors: an op treats each component as a tensor.
 
-Dims are counted as in the nested tensor, whose dim 0 numbers the components.  Where all elements
-(or all rows) are computed alike, one op works on the components as packed in memory.
+The way of a call depends on facts of the op, not on the name: see `NestedCall.run`. Dims are
+counted as in the nested tensor, whose dim 0 numbers the components. Where all elements (or all
+rows) are computed alike, a single op works on the components as packed in memory.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -17,66 +16,56 @@ from wend._engine.core import _hot, _types
 from wend._engine.core._hot import OpFunction, Tensor
 from wend._engine.core.primitive import ops
 from wend._engine.core.signature import Binder, Param
+from wend._frontend.components import BoundCall, Call, OpTable, forms_of, is_dim, tensors_in
 from wend.nested.tensor import NestedTensor, Packed, nest, nest_packed
 
-__all__ = ["dispatch"]
+__all__ = ["WHOLE_SHAPES"]
 
 TENSOR_KINDS = frozenset({"tensor", "tensor?", "operand"})
-DIM_KINDS = frozenset({"dim", "dims"})
-DIM_NAME = re.compile(r"(.*_)?dims?\d?")
 #: Names of parameters that give the shape, or a number for each dim, of the whole tensor.
 WHOLE_SHAPES = frozenset({"shape", "size", "repeats"})
 
 
-def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call `func`, of which some arguments are nested tensors."""
-    nested = list(_nested(args)) + list(_nested(kwargs.values()))
+def by_signature(call: Call) -> Any:
+    """The result of a call of an op, by the first form of its signature that fits."""
+    func, args, kwargs = call.func, call.args, call.kwargs
+    nested = list(tensors_in((*args, *kwargs.values()), NestedTensor))
     counts = {len(x) for x in nested}
     if len(counts) > 1:
         raise ArgumentError(
-            f"{func.__name__}: nested tensors of {sorted(counts)} components do not fit together"
+            f"{call.name}: nested tensors of {sorted(counts)} components do not fit together"
         )
     if isinstance(func, OpFunction) and func.primitive is not None and func.primitive.of_one:
         args, kwargs = tuple([v for v, _ in func.binder.match(args, kwargs)]), {}
         func = getattr(ops, func.primitive.of_one)
-    binders = getattr(getattr(func, "binder", None), "binders", [getattr(func, "binder", None)])
-    if isinstance(binders[0], Binder):
-        failure: Exception | None = None
-        for binder in binders:
-            try:
-                call = _Call(func, binder, args, kwargs, nested)
-                if len(binders) > 1:
-                    call.check()
-            except (ArgumentTypeError, ArgumentError) as error:
-                # The next form of the call is tried; the first error is raised if none fits.
-                failure = failure or error
-                continue
-            return call.run()
-        if func.general is None and failure is not None:
-            raise failure
+    forms = forms_of(func)
+    failure: Exception | None = None
+    for form in forms:
+        try:
+            bound = NestedCall(func, form, args, kwargs, nested)
+            if len(forms) > 1:
+                bound.check()
+        except (ArgumentTypeError, ArgumentError) as error:
+            # The next form of the call is tried; the first error is raised if none fits.
+            failure = failure or error
+            continue
+        return bound.run()
+    if failure is not None and func.general is None:
+        raise failure
     return _each(func, args, kwargs, nested)
-
-
-def _nested(values: Any) -> Iterator[NestedTensor]:
-    for value in values:
-        if isinstance(value, NestedTensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _nested(value)
 
 
 def _each(func: Any, args: Any, kwargs: Any, nested: list[NestedTensor]) -> Any:
     """Call a function that is no op on the components of the arguments."""
 
-    def component(i: int) -> Callable[[Any], Any]:
-        return lambda x: x.parts[i] if isinstance(x, NestedTensor) else x
+    def result(i: int) -> Any:
+        def part(x: Any) -> Any:
+            return x.parts[i] if isinstance(x, NestedTensor) else x
 
-    results = []
-    for i in range(len(nested[0])):
-        given = tree.map(component(i), list(args))
-        named = {key: tree.map(component(i), value) for key, value in kwargs.items()}
-        results.append(func(*given, **named))
-    return joined(results, nested[0], None)
+        positional, named = tree.map(part, (args, kwargs))
+        return func(*positional, **named)
+
+    return joined([result(i) for i in range(len(nested[0]))], nested[0], None)
 
 
 def joined(results: list[Any], like: NestedTensor, stays: Any) -> Any:
@@ -97,22 +86,16 @@ def joined(results: list[Any], like: NestedTensor, stays: Any) -> Any:
     return tree.unflatten(structure, out)
 
 
-class _Call:
-    """A call of an op, taken apart by its signature."""
+class NestedCall(BoundCall):
+    """A call of an op, taken apart by a form of its signature."""
 
     def __init__(
         self, func: Any, binder: Binder, args: Any, kwargs: Any, nested: list[NestedTensor]
     ) -> None:
-        self.func = func
-        self.name = func.__name__
-        self.binder = binder
-        self.prim: Any = binder.cls
+        super().__init__(func, binder, args, kwargs)
         self.nested = nested
         self.rank = max(x.dim() for x in nested)
         self.count = len(nested[0])
-        rows = zip(binder.params, binder.match(args, kwargs), strict=True)
-        self.given: list[tuple[Param, Any]] = [(p, v) for p, (v, raw) in rows if raw != -1]
-        self.dims = {p.name: v for p, v in self.given if _is_dim(p) and v is not None}
 
     def check(self) -> None:
         """Raise an error of the arguments if the arguments do not fit this signature."""
@@ -149,21 +132,7 @@ class _Call:
 
     def component(self, i: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments for component i."""
-        return self._arranged(lambda p, v: self._of_component(p, v, i))
-
-    def _arranged(self, value_of: Callable[[Param, Any], Any]) -> tuple[Any, dict[str, Any]]:
-        """(positional arguments, keyword arguments) with new values."""
-        args: list[Any] = []
-        kwargs: dict[str, Any] = {}
-        positional = iter(self.binder.positional)
-        in_order = True
-        for p, value in self.given:
-            in_order = in_order and next(positional, None) is p
-            if in_order:
-                args.append(value_of(p, value))
-            else:
-                kwargs[p.name] = value_of(p, value)
-        return tuple(args), kwargs
+        return self.arranged(lambda p, v: self._of_component(p, v, i))
 
     def _of_component(self, p: Param, value: Any, i: int) -> Any:
         if p.kind in TENSOR_KINDS:
@@ -172,7 +141,7 @@ class _Call:
             return [self._part(x, i) for x in value]
         if p.kind == "ints" and p.name == "dims" and self.prim.view:
             return self._permuted(value)
-        if _is_dim(p):
+        if is_dim(p):
             many = isinstance(value, (list, tuple))
             return [self._shifted(d) for d in value] if many else self._shifted(value)
         if p.kind == "sizes" and p.name in WHOLE_SHAPES:
@@ -236,7 +205,7 @@ class _Call:
         first = packs[0]
         if first is None or not all(_alike(first, pack) for pack in packs):
             return None
-        args, kwargs = self._arranged(lambda p, v: _behind_one_another(v))
+        args, kwargs = self.arranged(lambda p, v: _behind_one_another(v))
         if not self._rowwise(first):
             prim, tensors, values, _ = self.binder.bind(args, kwargs)
             room = first.values.dim() - 1 - first.dim
@@ -301,7 +270,7 @@ class _Call:
         def value_of(p: Param, value: Any) -> Any:
             return inner if p.name == "dim" else _behind_one_another(value)
 
-        args, kwargs = self._arranged(value_of)
+        args, kwargs = self.arranged(value_of)
         return self.func(*args, **kwargs)
 
     def _is_total(self, results: list[Any]) -> bool:
@@ -318,7 +287,7 @@ class _Call:
     def _total(self, results: list[Any]) -> Any:
         """The reduction of all elements of all components."""
         flat = ops.cat([part.reshape(-1) for part in self.nested[0].parts])
-        args, kwargs = self._arranged(lambda p, v: flat if isinstance(v, NestedTensor) else v)
+        args, kwargs = self.arranged(lambda p, v: flat if isinstance(v, NestedTensor) else v)
         try:
             return self.func(*args, **kwargs)
         except WendError:  # a number for each matrix: a determinant, say
@@ -333,7 +302,7 @@ class _Call:
                 f"{self.name}: rows of nested tensors with several ragged dims cannot be reduced "
                 "together: give reduction='none'"
             )
-        args, kwargs = self._arranged(lambda p, v: _behind_one_another(v))
+        args, kwargs = self.arranged(lambda p, v: _behind_one_another(v))
         return self.func(*args, **kwargs)
 
     # -- form of the results ------------------------------------------------------------------
@@ -385,12 +354,6 @@ def _behind_one_another(value: Any) -> Any:
     return value
 
 
-def _is_dim(p: Param) -> bool:
-    return p.kind in DIM_KINDS or (
-        p.kind in ("int", "ints") and DIM_NAME.fullmatch(p.name) is not None
-    )
-
-
 def _types_of(tensors: list[Tensor]) -> list[Any]:
     return [_hot.value_of(t).type for t in tensors]
 
@@ -408,11 +371,5 @@ def _pointwise(prim: Any, program: Any) -> bool:
     return all(_pointwise(node.prim, node.program) for node in program.graph.nodes)
 
 
-@classmethod  # type: ignore[misc]
-def _torch_function(
-    cls: Any, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-) -> Any:
-    return dispatch(func, args, kwargs or {})
-
-
-NestedTensor.__torch_function__ = _torch_function
+TABLE = OpTable(by_signature)
+NestedTensor.__torch_function__ = TABLE.torch_function
