@@ -21,15 +21,18 @@ from wend._engine.core._hot import Tensor, Value
 from wend._engine.transforms.hooks import accumulate
 from wend._frontend.autograd import backward as autograd
 from wend._frontend.autograd import nodes
+from wend._frontend.components import OpTable
 from wend._frontend.interop.exchange import user_attributes
 from wend._frontend.meta.gradients import GradientOf, reached
-from wend._frontend.meta.recording import FACE, dispatch, under_recording
 from wend._frontend.meta.values import Facts, has_data, meta_value
+from wend._frontend.methods import DisableTorchFunctionSubclass
 from wend._frontend.printing import meta_text
 from wend._frontend.strides import Layout
 
 __all__ = ["MetaTensor", "face", "meta_class", "rebuild", "run_backward"]
 
+#: The rules of ops on such tensors, entered in `meta.table`.
+TABLE = OpTable()
 NO_ITEM = "Tensor.item() cannot be called on meta tensors"
 
 
@@ -57,11 +60,7 @@ class MetaTensor:
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         return cls.plain_class(*args, **kwargs)
 
-    @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        return dispatch(func, args, kwargs or {})
+    __torch_function__ = TABLE.torch_function
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -164,8 +163,8 @@ class MetaTensor:
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
         """The name of this tensor's type; with a dtype, a conversion."""
         if dtype is not None:
-            return dispatch(Tensor.type, (self, dtype), {})
-        with under_recording():
+            return TABLE(Tensor.type, (self, dtype), {})
+        with DisableTorchFunctionSubclass():
             name = str(Tensor.type(self))  # type: ignore[arg-type]
         return name.replace("torch.", "torch.meta.")
 
@@ -265,9 +264,6 @@ def rebuild(
         made.requires_grad_()
     made.__dict__.update(state)
     return made
-
-
-FACE.append(face)
 
 
 def run_backward(

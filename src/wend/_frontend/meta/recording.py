@@ -1,33 +1,26 @@
-"""Ops on the device `meta`: type rules run, and nothing is recorded or computed.
+"""The recorder of the device `meta`: type rules run, and nothing is recorded or computed.
 
-A call with a tensor without data comes by `dispatch`. Meanwhile a recorder takes the place of the
-thread's trace, and asks each op for the types of its results.
+The recorder takes the place of the thread's trace, and asks each op for the types of its results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from wend._engine.base import random_state
-from wend._engine.base.devices import AWAY, CPU, META, placement
-from wend._engine.base.errors import DeviceError, NoDataError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
-from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import hint_of
 from wend._engine.ops.views.family import Rescaled
-from wend._frontend import creation, random
 from wend._frontend.layout import check_view
+from wend._frontend.meta.classes import face
 from wend._frontend.meta.values import SERIAL, Facts, has_data, meta_value
 from wend._frontend.methods import DisableTorchFunctionSubclass
 from wend._frontend.strides import layout_of
 
-__all__ = ["FACE", "dispatch", "under_recording"]
-
-#: The function that gives a handle of a class beside `cls` a value: set by the module of classes.
-FACE: list[Callable[..., Any]] = []
+__all__ = ["under_recording"]
 
 
 class MetaRecorder:
@@ -53,7 +46,7 @@ class MetaRecorder:
             flows = facts is not None and type_.dtype.category >= 2
             value = meta_value(type_, facts if flows else None)
             value.requires_grad = flows
-            results.append(FACE[0](Tensor, value, layout))
+            results.append(face(Tensor, value, layout))
         wrap = program.wrap
         return results[0] if wrap is None else wrap(results)
 
@@ -124,92 +117,3 @@ def plainly() -> Iterator[None]:
         yield
     finally:
         trace.symbolic = before
-
-
-# -- calls ----------------------------------------------------------------------------------
-
-#: Functions that take tensors on the CPU beside those without data: sources of copies, and indices.
-_MIXING = frozenset(
-    "copy_ __getitem__ __setitem__ index_put index_put_ _index_put_impl_ set_ to type_as "
-    "repeat_interleave".split()
-)
-
-
-def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call `func`, of which some arguments have no data.
-
-    Raises DeviceError where tensors with elements on the CPU are among the arguments,
-    NoDataError where they would be written to, or elements are read.
-    """
-    name = getattr(func, "__name__", "")
-    if "device" in kwargs and hasattr(creation, name) | hasattr(random, name):
-        return _created(func, args, kwargs)
-    if name in _MIXING:
-        if name not in ("to", "type_as"):
-            _refuse_destination(args)
-    else:
-        _check_devices(name, args, kwargs)
-    with under_recording():
-        result = func(*args, **kwargs)
-    return faced(result)
-
-
-def _created(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A creation function like `zeros_like`, with a device: made on the CPU where that was asked
-    for."""
-    kwargs = dict(kwargs)
-    device = kwargs.pop("device")
-    if device is None or placement(device, func.__name__) is META:
-        return dispatch(func, args, kwargs)
-    if AWAY:
-        kwargs["device"] = CPU
-    return func(*[_stand_in(a) for a in args], **{k: _stand_in(a) for k, a in kwargs.items()})
-
-
-def _stand_in(a: Any) -> Any:
-    """A tensor on the CPU of the size and type of one without data; all else as it is."""
-    if not isinstance(a, Tensor) or has_data(a):
-        return a
-    return ops.full(tuple(a.shape), 0, dtype=a.dtype)
-
-
-def tensors_in(values: Any) -> Iterator[Any]:
-    """The tensors among arguments, those in lists and tuples included."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif type(value) in (list, tuple):
-            yield from tensors_in(value)
-
-
-def _check_devices(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    operands = list(tensors_in((*args, *kwargs.values())))
-    wrong = next((x for x in operands if has_data(x) and x.dim() > 0), None)
-    if wrong is None and operands and has_data(operands[0]) and name.endswith("_"):
-        raise NoDataError(f"{name}: Cannot copy out of meta tensor; no data!")
-    out = kwargs.get("out")
-    if wrong is None and isinstance(out, Tensor) and has_data(out):
-        wrong = out
-    if wrong is not None:
-        raise DeviceError(
-            f"{name}: expected all tensors to be on the same device, but found at least two "
-            f"devices, meta and {wrong.device}: the CPU tensor has shape {tuple(wrong.shape)}"
-        )
-
-
-def _refuse_destination(args: tuple[Any, ...]) -> None:
-    if args and isinstance(args[0], Tensor) and has_data(args[0]):
-        raise NoDataError("Cannot copy out of meta tensor; no data!")
-
-
-def faced(result: Any) -> Any:
-    """A result whose tensors without data are of the classes of such tensors."""
-    if isinstance(result, Tensor):
-        if type(result) is Tensor and not has_data(result):
-            return FACE[0](Tensor, result.value, result._layout)
-        return result
-    if isinstance(result, tuple) and hasattr(result, "_make"):
-        return result._make(faced(r) for r in result)
-    if type(result) in (list, tuple):
-        return type(result)([faced(r) for r in result])
-    return result
