@@ -1,4 +1,4 @@
-# ruff: noqa: F401, F403
+# ruff: noqa: F403
 """torch.distributions: probability distributions, transforms, and divergences between them.
 
 Each class is also found at PyTorch's address, `wend.distributions.beta.Beta`, whichever module
@@ -7,12 +7,14 @@ holds the code.
 
 import sys
 
-from wend.distributions import constraints, kl
+from wend.distributions import constraints as constraints
+from wend.distributions import kl as kl
 from wend.distributions.bernoulli import *
 from wend.distributions.binomial import *
 from wend.distributions.categorical import *
 from wend.distributions.cauchy import *
-from wend.distributions.constraint_registry import biject_to, transform_to
+from wend.distributions.constraint_registry import biject_to as biject_to
+from wend.distributions.constraint_registry import transform_to as transform_to
 from wend.distributions.dirichlet import *
 from wend.distributions.distribution import *
 from wend.distributions.gamma import *
@@ -20,7 +22,10 @@ from wend.distributions.independent import *
 from wend.distributions.kl import *
 from wend.distributions.multivariate_normal import *
 from wend.distributions.normal import *
-from wend.distributions.relaxed_categorical import RelaxedBernoulli, RelaxedOneHotCategorical
+from wend.distributions.relaxed_categorical import RelaxedBernoulli as RelaxedBernoulli
+from wend.distributions.relaxed_categorical import (
+    RelaxedOneHotCategorical as RelaxedOneHotCategorical,
+)
 from wend.distributions.transforms import *
 from wend.distributions.wishart import *
 

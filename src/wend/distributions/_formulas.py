@@ -1,60 +1,33 @@
-"""Formulas in the bodies of classes, so that a distribution states its mathematics.
+"""Formulas of distributions, as a class states them: parameters, moments, densities, samples.
 
     class Exponential(Distribution):
-        mean = fact(lambda rate: 1 / rate)
-        log_prob = in_support(lambda value, rate: ops.log(rate) - rate * value)
-        expand = expanding("rate")
+        _formulas = Formulas(
+            "rate",
+            mean=lambda rate: 1 / rate,
+            log_prob=lambda value, rate: ops.log(rate) - rate * value,
+            rsample=lambda unit, rate: -ops.log1p(-unit) / rate,
+        )
 
-The parameters of a formula are attributes of the object: `rate` is `self.rate`. A parameter
-`self` is the object, and `value` the argument of a method.
+The parameters of a formula are attributes of the distribution: `rate` is `self.rate`. A parameter
+`self` is the distribution, and `value` the argument of the method.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import update_wrapper
 from operator import attrgetter
-from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend.autograd.backward import no_grad
 from wend._frontend.random import rand, randn
 
-__all__ = [
-    "at_value",
-    "attribute",
-    "drawn",
-    "expanding",
-    "fact",
-    "from_normal",
-    "from_uniform",
-    "in_support",
-    "of_parameters",
-]
+__all__ = ["Formulas", "attribute", "in_support"]
 
 Formula = Callable[..., Any]
-
-
-class _Member:
-    """A function, or the getter of a property, that a class gets under the name in its body."""
-
-    def __init__(self, function: Any, kind: type[property] | None = None) -> None:
-        self.function, self.kind = function, kind
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        of = self.function
-        # A copy, as if defined in the class: a formula may have several names there.
-        own = FunctionType(of.__code__, of.__globals__, name, of.__defaults__, of.__closure__)
-        own.__qualname__, own.__module__ = f"{owner.__qualname__}.{name}", owner.__module__
-        own.__annotations__ = {k: v for k, v in of.__annotations__.items() if k != "self"}
-        own.__doc__ = of.__doc__
-        if self.kind is None:
-            setattr(owner, name, own)
-            return
-        fact = self.kind(own)
-        fact.__set_name__(owner, name)  # type: ignore[attr-defined]
-        setattr(owner, name, fact)
+Method = TypeVar("Method", bound=Callable[..., Tensor])
 
 
 def _names(formula: Any) -> tuple[str, ...]:
@@ -67,52 +40,28 @@ def _result(formula: Formula, names: tuple[str, ...], self: Any, value: Any = No
     return formula(*[own[name] if name in own else getattr(self, name) for name in names])
 
 
-def fact(formula: Formula) -> property:
-    """A property: `mean = fact(lambda low, high: (low + high) / 2)`."""
+def _of_parameters(formula: Formula) -> Any:
+    """A method without arguments, or the getter of a property."""
     names = _names(formula)
 
     def compute(self: Any) -> Tensor:
         return _result(formula, names, self)
 
-    return _Member(compute, property)  # type: ignore[return-value]
+    return compute
 
 
-def attribute(path: str, doc: str | None = None) -> property:
-    """A property with the value of an attribute of a part, as "base_dist.loc"."""
-    get = attrgetter(path)
-
-    def compute(self: Any) -> Any:
-        return get(self)
-
-    compute.__doc__ = doc
-    return _Member(compute, property)  # type: ignore[return-value]
-
-
-def of_parameters(formula: Formula) -> Callable[[Any], Tensor]:
-    """A method without arguments: `entropy = of_parameters(lambda rate: 1 - ops.log(rate))`."""
-    names = _names(formula)
-
-    def compute(self: Any) -> Tensor:
-        return _result(formula, names, self)
-
-    return _Member(compute)  # type: ignore[return-value]
-
-
-def at_value(formula: Formula) -> Callable[[Any, Tensor], Tensor]:
-    """A method of a tensor: `icdf = at_value(lambda value, rate: -ops.log1p(-value) / rate)`."""
+def _of_value(formula: Formula) -> Any:
+    """A method of a tensor."""
     names = _names(formula)
 
     def compute(self: Any, value: Tensor) -> Tensor:
         return _result(formula, names, self, value)
 
-    return _Member(compute)  # type: ignore[return-value]
+    return compute
 
 
-def in_support(formula: Formula) -> Callable[[Any, Tensor], Tensor]:
-    """As `at_value`; a distribution that checks arguments checks the value.
-
-    The method raises ArgumentError (a ValueError) for a value outside of the support.
-    """
+def _of_checked_value(formula: Formula) -> Any:
+    """A method of a tensor that lies in the support, if the distribution checks arguments."""
     names = _names(formula)
 
     def compute(self: Any, value: Tensor) -> Tensor:
@@ -120,37 +69,27 @@ def in_support(formula: Formula) -> Callable[[Any, Tensor], Tensor]:
             self._validate_sample(value)
         return _result(formula, names, self, value)
 
-    compute.__doc__ = formula.__doc__
-    return _Member(compute)  # type: ignore[return-value]
+    return compute
 
 
-# -- samples ---------------------------------------------------------------------------------------
+def _from_noise(formula: Formula) -> Any:
+    """Samples by numbers in [0, 1), `unit`, or normal numbers, `noise`: the first parameter.
 
-
-def _from_noise(draw: Callable[..., Tensor], formula: Formula) -> Callable[..., Tensor]:
-    """`rsample` of numbers in the shape of the samples and the type of the first parameter."""
-    _, *names = _names(formula)
+    The numbers have the type of the second parameter.
+    """
+    first, *names = _names(formula)
+    draw = {"unit": rand, "noise": randn}[first]
 
     def compute(self: Any, sample_shape: Any = ()) -> Tensor:
         parameters = [getattr(self, name) for name in names]
         shape = tuple(self._extended_shape(sample_shape))
         return formula(draw(shape, dtype=parameters[0].dtype), *parameters)
 
-    return _Member(compute)  # type: ignore[return-value]
+    return compute
 
 
-def from_uniform(formula: Formula) -> Callable[..., Tensor]:
-    """`rsample` from numbers in [0, 1), the formula's first parameter."""
-    return _from_noise(rand, formula)
-
-
-def from_normal(formula: Formula) -> Callable[..., Tensor]:
-    """`rsample` from normal numbers, the formula's first parameter."""
-    return _from_noise(randn, formula)
-
-
-def drawn(formula: Formula) -> Callable[..., Tensor]:
-    """`sample` without gradients, from parameters in the shape of the samples."""
+def _drawn(formula: Formula) -> Any:
+    """Samples without gradients, from parameters in the shape of the samples."""
     names = _names(formula)
 
     def compute(self: Any, sample_shape: Any = ()) -> Tensor:
@@ -158,13 +97,92 @@ def drawn(formula: Formula) -> Callable[..., Tensor]:
         with no_grad():
             return formula(*[ops.expand(getattr(self, name), shape) for name in names])
 
-    return _Member(compute)  # type: ignore[return-value]
+    return compute
 
 
-def expanding(*names: str) -> Callable[..., Any]:
+def _expanding(names: tuple[str, ...]) -> Any:
     """`expand` of parameters and parts of these names, all else being as it was."""
 
     def expand(self: Any, batch_shape: Any, _instance: Any = None) -> Any:
         return self._expanded(batch_shape, _instance, names)
 
-    return _Member(expand)  # type: ignore[return-value]
+    return expand
+
+
+#: How a formula becomes a member, by the member's name; a property, if by no other name.
+_KINDS: dict[str, Callable[[Formula], Any]] = {
+    "cdf": _of_checked_value,
+    "entropy": _of_parameters,
+    "icdf": _of_value,
+    "log_prob": _of_checked_value,
+    "rsample": _from_noise,
+    "sample": _drawn,
+}
+
+
+def _install(owner: type, name: str, function: Any, kind: type[property] | None = None) -> None:
+    """Make a function, or a property of it, a member of a class, as if defined there."""
+    function.__name__, function.__qualname__ = name, f"{owner.__qualname__}.{name}"
+    function.__module__ = owner.__module__
+    function.__annotations__.pop("self", None)
+    member: Any = function if kind is None else kind(function)
+    if kind is not None:
+        member.__set_name__(owner, name)
+    setattr(owner, name, member)
+
+
+class Formulas:
+    """Members of a class of distributions: `expand` of the parameters, and formulas by name.
+
+    mean, mode, variance, stddev: properties   entropy: a method
+    log_prob, cdf: of a value that is checked to lie in the support   icdf: of any value
+    rsample: of numbers `unit` in [0, 1) or normal numbers `noise`   sample: of the parameters
+    """
+
+    def __init__(self, parameters: str = "", **formulas: Formula) -> None:
+        self.parameters, self.formulas = tuple(parameters.split()), formulas
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        delattr(owner, name)
+        if self.parameters:
+            _install(owner, "expand", _expanding(self.parameters))
+        for member, formula in self.formulas.items():
+            if member == "_log_normalizer":
+                setattr(owner, member, staticmethod(formula))
+            elif member in _KINDS:
+                _install(owner, member, _KINDS[member](formula))
+            else:
+                _install(owner, member, _of_parameters(formula), property)
+
+
+class _Attribute:
+    def __init__(self, path: str, doc: str | None) -> None:
+        self.get, self.doc = attrgetter(path), doc
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        get = self.get
+
+        def compute(self: Any) -> Any:
+            return get(self)
+
+        compute.__doc__ = self.doc
+        _install(owner, name, compute, property)
+
+
+def attribute(path: str, doc: str | None = None) -> property:
+    """A property with the value of an attribute of a part, as "base_dist.loc"."""
+    return _Attribute(path, doc)  # type: ignore[return-value]
+
+
+def in_support(method: Method) -> Method:
+    """Decorate a method of a value, which is checked if the distribution checks arguments.
+
+    The method raises ArgumentError (a ValueError) for a value outside of the support.
+    """
+
+    def compute(self: Any, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        return method(self, value)
+
+    return update_wrapper(compute, method)  # type: ignore[return-value]

@@ -311,21 +311,18 @@ class IndependentTransform(Transform):
             self.base_transform, self.reinterpreted_batch_ndims, cache_size=cache_size
         )
 
-    domain = region(
-        "The base's, of more dims.",
-        lambda self: self._region(self.base_transform.domain),
-        is_discrete=False,
-    )
-    codomain = region(
-        "The base's, of more dims.",
-        lambda self: self._region(self.base_transform.codomain),
-        is_discrete=False,
-    )
+    @constraints.dependent_property(is_discrete=False)
+    def domain(self) -> Any:  # type: ignore[override]
+        """The base's, of more dims."""
+        return constraints.independent(self.base_transform.domain, self.reinterpreted_batch_ndims)
+
+    @constraints.dependent_property(is_discrete=False)
+    def codomain(self) -> Any:  # type: ignore[override]
+        """The base's, of more dims."""
+        return constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims)
+
     bijective = attribute("base_transform.bijective", "As the base.")
     sign = attribute("base_transform.sign")
-
-    def _region(self, base: Any) -> Any:
-        return constraints.independent(base, self.reinterpreted_batch_ndims)
 
     def _call(self, x: Tensor) -> Tensor:
         _check_dims(x, self.domain.event_dim)
@@ -360,9 +357,17 @@ class _OfSlices(Transform):
     transforms: list[Transform]
     dim: int
     _joined: Any
+    _slices: Any
+    _beside: Any  # the region of values that lie in regions side by side
 
-    def _slices(self, x: Tensor) -> list[Tensor]:
-        raise NotImplementedError
+    domain = region(
+        "The parts' domains side by side.",
+        lambda self: self._beside([t.domain for t in self.transforms]),
+    )
+    codomain = region(
+        "The parts' codomains side by side.",
+        lambda self: self._beside([t.codomain for t in self.transforms]),
+    )
 
     def _call(self, x: Tensor) -> Tensor:
         parts = zip(self.transforms, self._slices(x), strict=True)
@@ -408,15 +413,6 @@ class CatTransform(_OfSlices):
             )
         self.dim = dim
 
-    domain = region(
-        "The parts' domains side by side.",
-        lambda self: constraints.cat([t.domain for t in self.transforms], self.dim, self.lengths),
-    )
-    codomain = region(
-        "The parts' codomains side by side.",
-        lambda self: constraints.cat([t.codomain for t in self.transforms], self.dim, self.lengths),
-    )
-
     @lazy_property
     def event_dim(self) -> int:  # type: ignore[override]
         """The most of the parts."""
@@ -429,6 +425,9 @@ class CatTransform(_OfSlices):
 
     def _with_cache(self, cache_size: int) -> Transform:
         return CatTransform(self.transforms, self.dim, self.lengths, cache_size)
+
+    def _beside(self, regions: list[Any]) -> Any:
+        return constraints.cat(regions, self.dim, self.lengths)
 
     def _slices(self, x: Tensor) -> list[Tensor]:
         _check_extent("CatTransform", x, self.dim, self.length)
@@ -454,17 +453,11 @@ class StackTransform(_OfSlices):
         self.transforms = [t.with_cache(cache_size) for t in tseq]
         self.dim = dim
 
-    domain = region(
-        "The parts' domains side by side.",
-        lambda self: constraints.stack([t.domain for t in self.transforms], self.dim),
-    )
-    codomain = region(
-        "The parts' codomains side by side.",
-        lambda self: constraints.stack([t.codomain for t in self.transforms], self.dim),
-    )
-
     def _with_cache(self, cache_size: int) -> Transform:
         return StackTransform(self.transforms, self.dim, cache_size)
+
+    def _beside(self, regions: list[Any]) -> Any:
+        return constraints.stack(regions, self.dim)
 
     def _slices(self, z: Tensor) -> list[Tensor]:
         _check_extent("StackTransform", z, self.dim, len(self.transforms))

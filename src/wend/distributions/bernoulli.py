@@ -10,14 +10,7 @@ from wend._engine.core.primitive import ops
 from wend._frontend.creation import arange
 from wend._frontend.random import bernoulli, rand
 from wend.distributions import constraints
-from wend.distributions._formulas import (
-    attribute,
-    drawn,
-    expanding,
-    fact,
-    in_support,
-    of_parameters,
-)
+from wend.distributions._formulas import Formulas, attribute, in_support
 from wend.distributions.distribution import Distribution, ExponentialFamily
 from wend.distributions.utils import (
     broadcast_all,
@@ -41,7 +34,9 @@ class OfSuccess(Distribution):
     arg_constraints: ClassVar = {"probs": constraints.unit_interval, "logits": constraints.real}
     total_count: Tensor
     _param: Tensor
-    expand = expanding("total_count", "probs", "logits", "_param")
+    _formulas = Formulas(
+        "total_count probs logits _param",
+    )
 
     def __init__(
         self, probs: Any, logits: Any, validate_args: bool | None, total_count: Any = None
@@ -86,16 +81,18 @@ class Bernoulli(OfSuccess, ExponentialFamily):
         super().__init__(probs, logits, validate_args)
 
     param_shape = attribute("_param.shape", "The shape of the parameter.")
-    mean = fact(lambda probs: probs)
-    variance = fact(lambda probs: probs * (1 - probs))
-    sample = drawn(lambda probs: bernoulli(probs))
-    log_prob = in_support(lambda value, logits: _log_likelihood(logits, value))
-    entropy = of_parameters(
-        lambda logits, probs: ops.binary_cross_entropy_with_logits(logits, probs, reduction="none")
+    _formulas = Formulas(
+        mean=lambda probs: probs,
+        variance=lambda probs: probs * (1 - probs),
+        sample=lambda probs: bernoulli(probs),
+        log_prob=lambda value, logits: _log_likelihood(logits, value),
+        entropy=lambda logits, probs: ops.binary_cross_entropy_with_logits(
+            logits, probs, reduction="none"
+        ),
+        _natural_params=lambda logits: (logits,),
+        _log_normalizer=ops.softplus,
     )
     _mean_carrier_measure = 0
-    _natural_params = fact(lambda logits: (logits,))
-    _log_normalizer = staticmethod(ops.softplus)
 
     @property
     def mode(self) -> Tensor:
@@ -130,11 +127,11 @@ class ContinuousBernoulli(OfSuccess, ExponentialFamily):
             self.__dict__["probs"] = self._param
 
     param_shape = attribute("_param.shape", "The shape of the parameter.")
-    log_prob = in_support(
-        lambda self, value: _log_likelihood(self.logits, value) + self._log_norm()
+    _formulas = Formulas(
+        log_prob=lambda self, value: _log_likelihood(self.logits, value) + self._log_norm(),
+        _natural_params=lambda logits: (logits,),
     )
     _mean_carrier_measure = 0
-    _natural_params = fact(lambda logits: (logits,))
 
     def _outside_unstable_region(self) -> Tensor:
         low, high = self._lims

@@ -12,13 +12,7 @@ from wend._frontend.autograd.backward import no_grad
 from wend._frontend.creation import arange
 from wend._frontend.random import binomial, poisson, rand
 from wend.distributions import constraints
-from wend.distributions._formulas import (
-    attribute,
-    drawn,
-    expanding,
-    fact,
-    in_support,
-)
+from wend.distributions._formulas import Formulas, attribute, in_support
 from wend.distributions.bernoulli import OfSuccess
 from wend.distributions.categorical import OfCategories
 from wend.distributions.distribution import ExponentialFamily
@@ -52,12 +46,14 @@ class Binomial(OfSuccess):
         return constraints.integer_interval(0, self.total_count)
 
     param_shape = attribute("_param.shape", "The shape of the parameter.")
-    mean = fact(lambda total_count, probs: total_count * probs)
-    mode = fact(
-        lambda total_count, probs: ops.minimum(ops.floor((total_count + 1) * probs), total_count)
+    _formulas = Formulas(
+        mean=lambda total_count, probs: total_count * probs,
+        mode=lambda total_count, probs: ops.minimum(
+            ops.floor((total_count + 1) * probs), total_count
+        ),
+        variance=lambda total_count, probs: total_count * probs * (1 - probs),
+        sample=lambda total_count, probs: binomial(total_count, probs),
     )
-    variance = fact(lambda total_count, probs: total_count * probs * (1 - probs))
-    sample = drawn(lambda total_count, probs: binomial(total_count, probs))
 
     @in_support
     def log_prob(self, value: Tensor) -> Tensor:
@@ -102,13 +98,13 @@ class NegativeBinomial(OfSuccess):
         super().__init__(probs, logits, validate_args, total_count)
 
     param_shape = attribute("_param.shape", "The shape of the parameter.")
-    mean = fact(lambda total_count, logits: total_count * ops.exp(logits))
-    mode = fact(
-        lambda total_count, logits: ops.clamp(
+    _formulas = Formulas(
+        mean=lambda total_count, logits: total_count * ops.exp(logits),
+        mode=lambda total_count, logits: ops.clamp(
             ops.floor((total_count - 1) * ops.exp(logits)), min=0.0
-        )
+        ),
+        variance=lambda mean, logits: mean / ops.sigmoid(-logits),
     )
-    variance = fact(lambda mean, logits: mean / ops.sigmoid(-logits))
 
     @lazy_property
     def _gamma(self) -> Gamma:
@@ -142,9 +138,11 @@ class Geometric(OfSuccess):
                 f"positive but found invalid values:\n{self._param}"
             )
 
-    mean = fact(lambda probs: 1.0 / probs - 1.0)
-    mode = fact(lambda probs: ops.zeros_like(probs))
-    variance = fact(lambda probs: (1.0 / probs - 1.0) / probs)
+    _formulas = Formulas(
+        mean=lambda probs: 1.0 / probs - 1.0,
+        mode=lambda probs: ops.zeros_like(probs),
+        variance=lambda probs: (1.0 / probs - 1.0) / probs,
+    )
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         shape = tuple(self._extended_shape(sample_shape))
@@ -173,12 +171,15 @@ class Poisson(ExponentialFamily):
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
-    expand = expanding("rate")
-    mean = variance = fact(lambda rate: rate)
-    mode = fact(lambda rate: ops.floor(rate))
-    sample = drawn(lambda rate: poisson(rate))
-    _natural_params = fact(lambda rate: (ops.log(rate),))
-    _log_normalizer = staticmethod(ops.exp)
+    _formulas = Formulas(
+        "rate",
+        mean=lambda rate: rate,
+        variance=lambda rate: rate,
+        mode=lambda rate: ops.floor(rate),
+        sample=lambda rate: poisson(rate),
+        _natural_params=lambda rate: (ops.log(rate),),
+        _log_normalizer=ops.exp,
+    )
 
     @in_support
     def log_prob(self, value: Tensor) -> Tensor:
@@ -208,8 +209,10 @@ class Multinomial(OfCategories):
         """Counts that sum to the number of draws."""
         return constraints.multinomial(self.total_count)
 
-    mean = fact(lambda probs, total_count: probs * total_count)
-    variance = fact(lambda probs, total_count: total_count * probs * (1 - probs))
+    _formulas = Formulas(
+        mean=lambda probs, total_count: probs * total_count,
+        variance=lambda probs, total_count: total_count * probs * (1 - probs),
+    )
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():

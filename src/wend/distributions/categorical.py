@@ -13,7 +13,7 @@ from wend._frontend.autograd.backward import no_grad
 from wend._frontend.creation import arange, eye
 from wend._frontend.random import multinomial
 from wend.distributions import constraints
-from wend.distributions._formulas import attribute, expanding, fact, in_support, of_parameters
+from wend.distributions._formulas import Formulas, attribute, in_support
 from wend.distributions.distribution import Distribution
 from wend.distributions.utils import (
     check_one_given,
@@ -62,13 +62,14 @@ class Categorical(Distribution):
         """The logarithms of the probabilities."""
         return probs_to_logits(self.probs)
 
-    expand = expanding("probs", "logits", "_param")
-    param_shape = attribute("_param.shape", "The shape of the parameter, K last.")
-    # Categories have no mean.
-    mean = variance = fact(
-        lambda self: ops.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+    _formulas = Formulas(
+        "probs logits _param",
+        # Categories have no mean.
+        mean=lambda self: ops.full(self._extended_shape(), math.nan, dtype=self.probs.dtype),
+        variance=lambda mean: mean,
+        mode=lambda probs: ops.argmax(probs, -1),
     )
-    mode = fact(lambda probs: ops.argmax(probs, -1))
+    param_shape = attribute("_param.shape", "The shape of the parameter, K last.")
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():
@@ -101,7 +102,9 @@ class OfCategories(Distribution):
         shape = self._categorical.param_shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
-    expand = expanding("_categorical")
+    _formulas = Formulas(
+        "_categorical",
+    )
     _param = attribute("_categorical._param")
     probs = attribute("_categorical.probs", "The probabilities, which sum to 1 along the last dim.")
     logits = attribute("_categorical.logits", "The logarithms of the probabilities.")
@@ -119,11 +122,13 @@ class OneHotCategorical(OfCategories):
     ) -> None:
         super().__init__(probs, logits, validate_args)
 
-    mean = fact(lambda probs: probs)
-    mode = fact(lambda self: self._vector(self._categorical.mode))
-    variance = fact(lambda probs: probs * (1 - probs))
-    entropy = of_parameters(lambda _categorical: _categorical.entropy())
-    log_prob = in_support(lambda value, _categorical: _categorical.log_prob(ops.argmax(value, -1)))
+    _formulas = Formulas(
+        mean=lambda probs: probs,
+        mode=lambda self: self._vector(self._categorical.mode),
+        variance=lambda probs: probs * (1 - probs),
+        entropy=lambda _categorical: _categorical.entropy(),
+        log_prob=lambda value, _categorical: _categorical.log_prob(ops.argmax(value, -1)),
+    )
 
     def _vector(self, index: Tensor) -> Tensor:
         hot = ops.one_hot(index, self._categorical._num_events)

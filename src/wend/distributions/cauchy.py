@@ -11,14 +11,7 @@ from wend._engine.core.primitive import ops
 from wend._frontend.autograd.backward import no_grad
 from wend._frontend.random import rand, von_mises
 from wend.distributions import constraints
-from wend.distributions._formulas import (
-    at_value,
-    expanding,
-    fact,
-    from_uniform,
-    in_support,
-    of_parameters,
-)
+from wend.distributions._formulas import Formulas, in_support
 from wend.distributions.distribution import Distribution
 from wend.distributions.independent import Folded, TransformedDistribution
 from wend.distributions.transforms import AbsTransform, AffineTransform, ExpTransform
@@ -57,19 +50,20 @@ class Uniform(Distribution):
         """The interval between low and high."""
         return constraints.interval(self.low, self.high)
 
-    expand = expanding("low", "high")
-    mean = fact(lambda low, high: (low + high) / 2)
-    mode = fact(lambda high: nan_like(high))  # no value is most likely
-    stddev = fact(lambda low, high: (high - low) / 12**0.5)
-    variance = fact(lambda low, high: ops.square(high - low) / 12)
-    rsample = from_uniform(lambda unit, low, high: low + unit * (high - low))
-    cdf = in_support(lambda value, low, high: ops.clamp((value - low) / (high - low), min=0, max=1))
-    icdf = at_value(lambda value, low, high: low + value * (high - low))
-    entropy = of_parameters(lambda low, high: ops.log(high - low))
-    log_prob = in_support(
-        lambda value, low, high: ops.where(
+    _formulas = Formulas(
+        "low high",
+        mean=lambda low, high: (low + high) / 2,
+        # no value is most likely
+        mode=lambda high: nan_like(high),
+        stddev=lambda low, high: (high - low) / 12**0.5,
+        variance=lambda low, high: ops.square(high - low) / 12,
+        rsample=lambda unit, low, high: low + unit * (high - low),
+        cdf=lambda value, low, high: ops.clamp((value - low) / (high - low), min=0, max=1),
+        icdf=lambda value, low, high: low + value * (high - low),
+        entropy=lambda low, high: ops.log(high - low),
+        log_prob=lambda value, low, high: ops.where(
             (value >= low) & (value < high), -ops.log(high - low), -math.inf
-        )
+        ),
     )
 
 
@@ -84,14 +78,16 @@ class Cauchy(Distribution):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    expand = expanding("loc", "scale")
-    mean = fact(lambda loc: nan_like(loc))
-    mode = fact(lambda loc: loc)
-    variance = fact(lambda loc: ops.fill_like(loc, math.inf))
-    rsample = from_uniform(lambda unit, loc, scale: loc + ops.tan(math.pi * (unit - 0.5)) * scale)
-    cdf = in_support(lambda value, loc, scale: ops.atan((value - loc) / scale) / math.pi + 0.5)
-    icdf = at_value(lambda value, loc, scale: ops.tan(math.pi * (value - 0.5)) * scale + loc)
-    entropy = of_parameters(lambda scale: math.log(4 * math.pi) + ops.log(scale))
+    _formulas = Formulas(
+        "loc scale",
+        mean=lambda loc: nan_like(loc),
+        mode=lambda loc: loc,
+        variance=lambda loc: ops.fill_like(loc, math.inf),
+        rsample=lambda unit, loc, scale: loc + ops.tan(math.pi * (unit - 0.5)) * scale,
+        cdf=lambda value, loc, scale: ops.atan((value - loc) / scale) / math.pi + 0.5,
+        icdf=lambda value, loc, scale: ops.tan(math.pi * (value - 0.5)) * scale + loc,
+        entropy=lambda scale: math.log(4 * math.pi) + ops.log(scale),
+    )
 
     @in_support
     def log_prob(self, value: Tensor) -> Tensor:
@@ -105,8 +101,10 @@ class HalfCauchy(Folded):
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args)
 
-    mean = fact(lambda scale: ops.fill_like(scale, math.inf))
-    variance = fact(lambda base_dist: base_dist.variance)
+    _formulas = Formulas(
+        mean=lambda scale: ops.fill_like(scale, math.inf),
+        variance=lambda base_dist: base_dist.variance,
+    )
 
 
 class Laplace(Distribution):
@@ -120,13 +118,14 @@ class Laplace(Distribution):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    expand = expanding("loc", "scale")
-    mean = mode = fact(lambda loc: loc)
-    variance = fact(lambda scale: 2 * ops.square(scale))
-    stddev = fact(lambda scale: 2**0.5 * scale)
-    entropy = of_parameters(lambda scale: 1 + ops.log(2 * scale))
-    log_prob = in_support(
-        lambda value, loc, scale: -ops.log(2 * scale) - ops.abs(value - loc) / scale
+    _formulas = Formulas(
+        "loc scale",
+        mean=lambda loc: loc,
+        mode=lambda loc: loc,
+        variance=lambda scale: 2 * ops.square(scale),
+        stddev=lambda scale: 2**0.5 * scale,
+        entropy=lambda scale: 1 + ops.log(2 * scale),
+        log_prob=lambda value, loc, scale: -ops.log(2 * scale) - ops.abs(value - loc) / scale,
     )
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
@@ -165,12 +164,14 @@ class Gumbel(TransformedDistribution):
         base = Uniform(low, high, validate_args=validate_args)
         super().__init__(base, steps, validate_args=validate_args)
 
-    expand = expanding("loc", "scale")
-    mean = fact(lambda loc, scale: loc + scale * euler_constant)
-    mode = fact(lambda loc: loc)
-    stddev = fact(lambda scale: math.pi / math.sqrt(6) * scale)
-    variance = fact(lambda stddev: ops.square(stddev))
-    entropy = of_parameters(lambda scale: ops.log(scale) + (1 + euler_constant))
+    _formulas = Formulas(
+        "loc scale",
+        mean=lambda loc, scale: loc + scale * euler_constant,
+        mode=lambda loc: loc,
+        stddev=lambda scale: math.pi / math.sqrt(6) * scale,
+        variance=lambda stddev: ops.square(stddev),
+        entropy=lambda scale: ops.log(scale) + (1 + euler_constant),
+    )
 
     @in_support
     def log_prob(self, value: Tensor) -> Tensor:
@@ -189,10 +190,13 @@ class VonMises(Distribution):
         self.loc, self.concentration = broadcast_all(loc, concentration)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    expand = expanding("loc", "concentration")
-    # On the circle: the variance is 1 - the length of the mean of the points.
-    mean = mode = fact(lambda loc: loc)
-    variance = fact(lambda concentration: 1 - ops.i1e(concentration) / ops.i0e(concentration))
+    _formulas = Formulas(
+        "loc concentration",
+        # On the circle: the variance is 1 - the length of the mean of the points.
+        mean=lambda loc: loc,
+        mode=lambda loc: loc,
+        variance=lambda concentration: 1 - ops.i1e(concentration) / ops.i0e(concentration),
+    )
 
     @in_support
     def log_prob(self, value: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend import linalg
-from wend.distributions._formulas import at_value, attribute
+from wend.distributions._formulas import attribute
 from wend.distributions.utils import all_rightmost
 
 __all__ = [
@@ -266,12 +266,15 @@ class _Stack(_OfSlices):
 
 
 class _Real(Constraint):
-    check = at_value(lambda value: value == value)  # all but NaN
+    def check(self, value: Tensor) -> Tensor:
+        return value == value  # all but NaN
 
 
 class _Boolean(Constraint):
     is_discrete = True
-    check = at_value(lambda value: (value == 0) | (value == 1))
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value == 0) | (value == 1)
 
 
 class _Interval(Constraint):
@@ -280,9 +283,8 @@ class _Interval(Constraint):
         self.upper_bound = upper_bound
         super().__init__()
 
-    check = at_value(
-        lambda value, lower_bound, upper_bound: (value >= lower_bound) & (value <= upper_bound)
-    )
+    def check(self, value: Tensor) -> Tensor:
+        return (value >= self.lower_bound) & (value <= self.upper_bound)
 
 
 class _IntegerInterval(_Interval):
@@ -293,9 +295,8 @@ class _IntegerInterval(_Interval):
 
 
 class _HalfOpenInterval(_Interval):
-    check = at_value(
-        lambda value, lower_bound, upper_bound: (value >= lower_bound) & (value < upper_bound)
-    )
+    def check(self, value: Tensor) -> Tensor:
+        return (value >= self.lower_bound) & (value < self.upper_bound)
 
 
 class _GreaterThan(Constraint):
@@ -303,7 +304,8 @@ class _GreaterThan(Constraint):
         self.lower_bound = lower_bound
         super().__init__()
 
-    check = at_value(lambda value, lower_bound: value > lower_bound)
+    def check(self, value: Tensor) -> Tensor:
+        return value > self.lower_bound
 
 
 class _GreaterThanEq(Constraint):
@@ -311,7 +313,8 @@ class _GreaterThanEq(Constraint):
         self.lower_bound = lower_bound
         super().__init__()
 
-    check = at_value(lambda value, lower_bound: value >= lower_bound)
+    def check(self, value: Tensor) -> Tensor:
+        return value >= self.lower_bound
 
 
 class _IntegerGreaterThan(_GreaterThanEq):
@@ -326,7 +329,8 @@ class _LessThan(Constraint):
         self.upper_bound = upper_bound
         super().__init__()
 
-    check = at_value(lambda value, upper_bound: value < upper_bound)
+    def check(self, value: Tensor) -> Tensor:
+        return value < self.upper_bound
 
 
 # -- vectors ---------------------------------------------------------------------------------------
@@ -334,17 +338,17 @@ class _LessThan(Constraint):
 
 class _Simplex(Constraint):
     event_dim = 1
-    check = at_value(
-        lambda value: ops.all(value >= 0, -1) & (ops.abs(ops.sum(value, -1) - 1) < 1e-6)
-    )
+
+    def check(self, value: Tensor) -> Tensor:
+        return ops.all(value >= 0, -1) & (ops.abs(ops.sum(value, -1) - 1) < 1e-6)
 
 
 class _OneHot(Constraint):
     is_discrete = True
     event_dim = 1
-    check = at_value(
-        lambda value: ops.all((value == 0) | (value == 1), -1) & (ops.sum(value, -1) == 1)
-    )
+
+    def check(self, value: Tensor) -> Tensor:
+        return ops.all((value == 0) | (value == 1), -1) & (ops.sum(value, -1) == 1)
 
 
 class _Multinomial(Constraint):
@@ -365,7 +369,9 @@ class _Multinomial(Constraint):
 
 class _LowerTriangular(Constraint):
     event_dim = 2
-    check = at_value(lambda value: all_rightmost(ops.tril(value) == value, 2))
+
+    def check(self, value: Tensor) -> Tensor:
+        return all_rightmost(ops.tril(value) == value, 2)
 
 
 class _LowerCholesky(_LowerTriangular):

@@ -9,7 +9,7 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend.random import _sample_dirichlet
 from wend.distributions import constraints
-from wend.distributions._formulas import expanding, fact, in_support, of_parameters
+from wend.distributions._formulas import Formulas, in_support
 from wend.distributions.cauchy import Uniform
 from wend.distributions.distribution import ExponentialFamily
 from wend.distributions.independent import TransformedDistribution
@@ -33,17 +33,15 @@ class Dirichlet(ExponentialFamily):
         shape = concentration.shape
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
-    expand = expanding("concentration")
-    _total = fact(lambda concentration: ops.sum(concentration, -1, keepdim=True))
-    mean = fact(lambda concentration, _total: concentration / _total)
-    variance = fact(
-        lambda concentration, _total: (
+    _formulas = Formulas(
+        "concentration",
+        _total=lambda concentration: ops.sum(concentration, -1, keepdim=True),
+        mean=lambda concentration, _total: concentration / _total,
+        variance=lambda concentration, _total: (
             concentration * (_total - concentration) / (ops.square(_total) * (_total + 1))
-        )
-    )
-    _natural_params = fact(lambda concentration: (concentration,))
-    _log_normalizer = staticmethod(
-        lambda x: ops.sum(ops.lgamma(x), -1) - ops.lgamma(ops.sum(x, -1))
+        ),
+        _natural_params=lambda concentration: (concentration,),
+        _log_normalizer=lambda x: ops.sum(ops.lgamma(x), -1) - ops.lgamma(ops.sum(x, -1)),
     )
 
     @property
@@ -78,10 +76,9 @@ class Beta(ExponentialFamily):
     a: concentration1   b: concentration0
     """
 
-    arg_constraints: ClassVar = {
-        "concentration1": constraints.positive,
-        "concentration0": constraints.positive,
-    }
+    arg_constraints: ClassVar = dict.fromkeys(
+        ("concentration1", "concentration0"), constraints.positive
+    )
     support = constraints.unit_interval
     has_rsample = True
 
@@ -92,17 +89,17 @@ class Beta(ExponentialFamily):
         self._dirichlet = Dirichlet(both, validate_args=validate_args)
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
 
-    expand = expanding("_dirichlet")
-    mean = fact(
-        lambda concentration1, concentration0: concentration1 / (concentration1 + concentration0)
+    _formulas = Formulas(
+        "_dirichlet",
+        mean=lambda concentration1, concentration0: (
+            concentration1 / (concentration1 + concentration0)
+        ),
+        mode=lambda _dirichlet: _dirichlet.mode[..., 0],
+        entropy=lambda _dirichlet: _dirichlet.entropy(),
+        log_prob=lambda value, _dirichlet: _dirichlet.log_prob(ops.stack([value, 1.0 - value], -1)),
+        _natural_params=lambda concentration1, concentration0: (concentration1, concentration0),
+        _log_normalizer=lambda x, y: ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y),
     )
-    mode = fact(lambda _dirichlet: _dirichlet.mode[..., 0])
-    entropy = of_parameters(lambda _dirichlet: _dirichlet.entropy())
-    log_prob = in_support(
-        lambda value, _dirichlet: _dirichlet.log_prob(ops.stack([value, 1.0 - value], -1))
-    )
-    _natural_params = fact(lambda concentration1, concentration0: (concentration1, concentration0))
-    _log_normalizer = staticmethod(lambda x, y: ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y))
 
     @property
     def concentration1(self) -> Tensor:
@@ -150,9 +147,11 @@ class Kumaraswamy(TransformedDistribution):
         ]
         super().__init__(base, steps, validate_args=validate_args)
 
-    expand = expanding("concentration1", "concentration0")
-    mean = fact(lambda self: self._moment(1))
-    variance = fact(lambda self: self._moment(2) - ops.square(self.mean))
+    _formulas = Formulas(
+        "concentration1 concentration0",
+        mean=lambda self: self._moment(1),
+        variance=lambda self: self._moment(2) - ops.square(self.mean),
+    )
 
     def _moment(self, n: int) -> Tensor:
         """The mean of x^n."""

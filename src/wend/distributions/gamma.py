@@ -11,15 +11,7 @@ from wend._engine.core.primitive import ops
 from wend._frontend.creation import tensor
 from wend._frontend.random import _standard_gamma, rand
 from wend.distributions import constraints
-from wend.distributions._formulas import (
-    at_value,
-    attribute,
-    expanding,
-    fact,
-    from_uniform,
-    in_support,
-    of_parameters,
-)
+from wend.distributions._formulas import Formulas, attribute, in_support
 from wend.distributions.distribution import Distribution, ExponentialFamily
 from wend.distributions.independent import TransformedDistribution
 from wend.distributions.transforms import AffineTransform, ExpTransform, PowerTransform
@@ -41,10 +33,7 @@ __all__ = [
 class Gamma(ExponentialFamily):
     """Positive numbers with density proportional to x^(concentration - 1) exp(-rate x)."""
 
-    arg_constraints: ClassVar = {
-        "concentration": constraints.positive,
-        "rate": constraints.positive,
-    }
+    arg_constraints: ClassVar = dict.fromkeys(("concentration", "rate"), constraints.positive)
     support = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0
@@ -53,13 +42,15 @@ class Gamma(ExponentialFamily):
         self.concentration, self.rate = broadcast_all(concentration, rate)
         super().__init__(self.concentration.shape, validate_args=validate_args)
 
-    expand = expanding("concentration", "rate")
-    mean = fact(lambda concentration, rate: concentration / rate)
-    mode = fact(lambda concentration, rate: ops.clamp((concentration - 1) / rate, min=0))
-    variance = fact(lambda concentration, rate: concentration / ops.square(rate))
-    cdf = in_support(lambda value, concentration, rate: ops.igamma(concentration, rate * value))
-    _natural_params = fact(lambda concentration, rate: (concentration - 1, -rate))
-    _log_normalizer = staticmethod(lambda x, y: ops.lgamma(x + 1) - (x + 1) * ops.log(-y))
+    _formulas = Formulas(
+        "concentration rate",
+        mean=lambda concentration, rate: concentration / rate,
+        mode=lambda concentration, rate: ops.clamp((concentration - 1) / rate, min=0),
+        variance=lambda concentration, rate: concentration / ops.square(rate),
+        cdf=lambda value, concentration, rate: ops.igamma(concentration, rate * value),
+        _natural_params=lambda concentration, rate: (concentration - 1, -rate),
+        _log_normalizer=lambda x, y: ops.lgamma(x + 1) - (x + 1) * ops.log(-y),
+    )
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
@@ -104,17 +95,20 @@ class Exponential(ExponentialFamily):
         (self.rate,) = broadcast_all(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
-    expand = expanding("rate")
-    mean = stddev = fact(lambda rate: 1 / rate)
-    mode = fact(lambda rate: ops.zeros_like(rate))
-    variance = fact(lambda rate: 1 / ops.square(rate))
-    rsample = from_uniform(lambda unit, rate: -ops.log1p(-unit) / rate)
-    log_prob = in_support(lambda value, rate: ops.log(rate) - rate * value)
-    cdf = in_support(lambda value, rate: -ops.expm1(-rate * value))
-    icdf = at_value(lambda value, rate: -ops.log1p(-value) / rate)
-    entropy = of_parameters(lambda rate: 1.0 - ops.log(rate))
-    _natural_params = fact(lambda rate: (-rate,))
-    _log_normalizer = staticmethod(lambda x: -ops.log(-x))
+    _formulas = Formulas(
+        "rate",
+        mean=lambda rate: 1 / rate,
+        stddev=lambda rate: 1 / rate,
+        mode=lambda rate: ops.zeros_like(rate),
+        variance=lambda rate: 1 / ops.square(rate),
+        rsample=lambda unit, rate: -ops.log1p(-unit) / rate,
+        log_prob=lambda value, rate: ops.log(rate) - rate * value,
+        cdf=lambda value, rate: -ops.expm1(-rate * value),
+        icdf=lambda value, rate: -ops.log1p(-value) / rate,
+        entropy=lambda rate: 1.0 - ops.log(rate),
+        _natural_params=lambda rate: (-rate,),
+        _log_normalizer=lambda x: -ops.log(-x),
+    )
 
 
 class InverseGamma(TransformedDistribution):
@@ -131,12 +125,12 @@ class InverseGamma(TransformedDistribution):
 
     concentration = attribute("base_dist.concentration", "The shape of the gamma numbers.")
     rate = attribute("base_dist.rate", "The rate of the gamma numbers, which is the scale here.")
-    mean = fact(
-        lambda concentration, rate: ops.where(
+    _formulas = Formulas(
+        mean=lambda concentration, rate: ops.where(
             concentration > 1, rate / (concentration - 1), math.inf
-        )
+        ),
+        mode=lambda concentration, rate: rate / (concentration + 1),
     )
-    mode = fact(lambda concentration, rate: rate / (concentration + 1))
 
     @property
     def variance(self) -> Tensor:
@@ -173,9 +167,11 @@ class StudentT(Distribution):
         self._chi2 = Chi2(self.df)
         super().__init__(self.df.shape, validate_args=validate_args)
 
-    expand = expanding("df", "loc", "scale", "_chi2")
-    mean = fact(lambda df, loc: ops.where(df > 1, loc, math.nan))
-    mode = fact(lambda loc: loc)
+    _formulas = Formulas(
+        "df loc scale _chi2",
+        mean=lambda df, loc: ops.where(df > 1, loc, math.nan),
+        mode=lambda loc: loc,
+    )
 
     @property
     def variance(self) -> Tensor:
@@ -217,9 +213,11 @@ class FisherSnedecor(Distribution):
         self._gamma2 = Gamma(self.df2 * 0.5, self.df2)
         super().__init__(self.df1.shape, validate_args=validate_args)
 
-    expand = expanding("df1", "df2", "_gamma1", "_gamma2")
-    mean = fact(lambda df2: ops.where(df2 > 2, df2 / (df2 - 2), math.nan))
-    mode = fact(lambda df1, df2: ops.where(df1 > 2, (df1 - 2) / df1 * df2 / (df2 + 2), math.nan))
+    _formulas = Formulas(
+        "df1 df2 _gamma1 _gamma2",
+        mean=lambda df2: ops.where(df2 > 2, df2 / (df2 - 2), math.nan),
+        mode=lambda df1, df2: ops.where(df1 > 2, (df1 - 2) / df1 * df2 / (df2 + 2), math.nan),
+    )
 
     @property
     def variance(self) -> Tensor:
@@ -268,8 +266,10 @@ class Pareto(TransformedDistribution):
         """Numbers from the scale on."""
         return constraints.greater_than_eq(self.scale)
 
-    mode = fact(lambda scale: scale)
-    entropy = of_parameters(lambda scale, alpha: ops.log(scale / alpha) + (1 + 1 / alpha))
+    _formulas = Formulas(
+        mode=lambda scale: scale,
+        entropy=lambda scale, alpha: ops.log(scale / alpha) + (1 + 1 / alpha),
+    )
 
     @property
     def mean(self) -> Tensor:
@@ -288,10 +288,7 @@ class Weibull(TransformedDistribution):
 
     __module__ = "wend.distributions.pareto"
 
-    arg_constraints: ClassVar = {
-        "scale": constraints.positive,
-        "concentration": constraints.positive,
-    }
+    arg_constraints: ClassVar = dict.fromkeys(("scale", "concentration"), constraints.positive)
     support = constraints.positive
 
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
@@ -314,9 +311,11 @@ class Weibull(TransformedDistribution):
         """The mean of (x / scale)^n."""
         return ops.exp(ops.lgamma(1 + n * self.concentration_reciprocal))
 
-    mean = fact(lambda self: self.scale * self._moment(1))
-    variance = fact(
-        lambda self: ops.square(self.scale) * (self._moment(2) - ops.square(self._moment(1)))
+    _formulas = Formulas(
+        mean=lambda self: self.scale * self._moment(1),
+        variance=lambda self: (
+            ops.square(self.scale) * (self._moment(2) - ops.square(self._moment(1)))
+        ),
     )
 
     @property
@@ -356,12 +355,21 @@ class GeneralizedPareto(Distribution):
         bound = self.loc - self.scale / self._safe
         return constraints.interval(self.loc, ops.where(self.concentration < 0, bound, math.inf))
 
-    expand = expanding("loc", "scale", "concentration")
-    # Where the concentration is 0 up to rounding; the concentration, 1 where that is so.
-    _none = fact(lambda concentration: ops.isclose(concentration, ops.zeros_like(concentration)))
-    _safe = fact(lambda _none, concentration: ops.where(_none, 1.0, concentration))
-    mode = fact(lambda loc: loc)
-    entropy = of_parameters(lambda scale, concentration: ops.log(scale) + concentration + 1)
+    _formulas = Formulas(
+        "loc scale concentration",
+        mode=lambda loc: loc,
+        entropy=lambda scale, concentration: ops.log(scale) + concentration + 1,
+    )
+
+    @property
+    def _none(self) -> Tensor:
+        """Where the concentration is 0 up to rounding."""
+        return ops.isclose(self.concentration, ops.zeros_like(self.concentration))
+
+    @property
+    def _safe(self) -> Tensor:
+        """The concentration, 1 where it is 0."""
+        return ops.where(self._none, 1.0, self.concentration)
 
     @property
     def mean(self) -> Tensor:

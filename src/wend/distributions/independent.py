@@ -11,7 +11,7 @@ from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend._frontend.autograd.backward import no_grad
 from wend.distributions import constraints
-from wend.distributions._formulas import attribute, expanding, fact, in_support, of_parameters
+from wend.distributions._formulas import Formulas, attribute, in_support
 from wend.distributions.categorical import Categorical
 from wend.distributions.distribution import Distribution
 from wend.distributions.transforms import ComposeTransform, Transform
@@ -43,10 +43,7 @@ class Independent(Distribution):
         event = (*batch[cut:], *base_distribution.event_shape)
         super().__init__(batch[:cut], event, validate_args=validate_args)
 
-    @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        """As the base."""
-        return bool(self.base_dist.has_rsample)
+    has_rsample = attribute("base_dist.has_rsample", "As the base.")
 
     @property
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
@@ -80,7 +77,9 @@ class Independent(Distribution):
             raise NotImplementedError("Enumeration over cartesian product is not implemented")
         return self.base_dist.enumerate_support(expand=expand)
 
-    expand = expanding("base_dist")
+    _formulas = Formulas(
+        "base_dist",
+    )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base_dist}, {self.reinterpreted_batch_ndims})"
@@ -241,10 +240,7 @@ class TransformedDistribution(Distribution):
         cut = len(forward) - max(out, base_event + out - dims)
         super().__init__(forward[:cut], forward[cut:], validate_args=validate_args)
 
-    @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        """As the base."""
-        return bool(self.base_dist.has_rsample)
+    has_rsample = attribute("base_dist.has_rsample", "As the base.")
 
     @constraints.dependent_property
     def support(self) -> Any:  # type: ignore[override]
@@ -255,7 +251,8 @@ class TransformedDistribution(Distribution):
         more = len(self.event_shape) - region.event_dim
         return constraints.independent(region, more) if more > 0 else region
 
-    expand = expanding()
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        return self._expanded(batch_shape, _instance, ())
 
     def _expanded(self, batch_shape: Any, _instance: Any, names: tuple[str, ...]) -> Any:
         """As of all distributions, with the base expanded to the shape before the transforms."""
@@ -320,14 +317,14 @@ class Folded(TransformedDistribution):
     support = constraints.nonnegative
     has_rsample = True
     scale = attribute("base_dist.scale", "The width of the spread of x.")
-    mode = fact(lambda scale: ops.zeros_like(scale))
-    cdf = in_support(lambda value, base_dist: 2 * base_dist.cdf(value) - 1)
-    entropy = of_parameters(lambda base_dist: base_dist.entropy() - math.log(2))
-    # Twice the density of x, and nothing below 0.
-    log_prob = in_support(
-        lambda value, base_dist: ops.where(
+    _formulas = Formulas(
+        mode=lambda scale: ops.zeros_like(scale),
+        cdf=lambda value, base_dist: 2 * base_dist.cdf(value) - 1,
+        entropy=lambda base_dist: base_dist.entropy() - math.log(2),
+        # Twice the density of x, and nothing below 0.
+        log_prob=lambda value, base_dist: ops.where(
             value >= 0, base_dist.log_prob(value) + math.log(2), -math.inf
-        )
+        ),
     )
 
     def icdf(self, prob: Tensor) -> Tensor:

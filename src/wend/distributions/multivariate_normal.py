@@ -12,7 +12,7 @@ from wend._engine.core.symbolic import broadcast_shapes
 from wend._frontend import linalg
 from wend._frontend.creation import eye
 from wend.distributions import constraints
-from wend.distributions._formulas import expanding, fact, in_support
+from wend.distributions._formulas import Formulas, in_support
 from wend.distributions.distribution import Distribution
 from wend.distributions.utils import lazy_property, standard_normal
 
@@ -165,8 +165,11 @@ class MultivariateNormal(OfShape):
         super().__init__(batch, (n,), validate_args)
         self._keep_factor(name, matrix)
 
-    expand = expanding("loc", "covariance_matrix", "precision_matrix", "scale_tril")
-    mean = mode = fact(lambda loc: loc)
+    _formulas = Formulas(
+        "loc covariance_matrix precision_matrix scale_tril",
+        mean=lambda loc: loc,
+        mode=lambda loc: loc,
+    )
 
     @property
     def variance(self) -> Tensor:
@@ -240,8 +243,11 @@ class LowRankMultivariateNormal(Distribution):
         inner = ops.matmul(weighted, cov_factor)
         self._capacitance_tril = linalg.cholesky(inner + identity(inner))
 
-    expand = expanding("loc", "cov_diag", "cov_factor")
-    mean = mode = fact(lambda loc: loc)
+    _formulas = Formulas(
+        "loc cov_diag cov_factor",
+        mean=lambda loc: loc,
+        mode=lambda loc: loc,
+    )
 
     @lazy_property
     def variance(self) -> Any:  # type: ignore[override]

@@ -9,15 +9,7 @@ from wend._engine.base.shapes import Size
 from wend._engine.core._hot import Tensor
 from wend._engine.core.primitive import ops
 from wend.distributions import constraints
-from wend.distributions._formulas import (
-    at_value,
-    attribute,
-    expanding,
-    fact,
-    from_normal,
-    in_support,
-    of_parameters,
-)
+from wend.distributions._formulas import Formulas, attribute, in_support
 from wend.distributions.distribution import ExponentialFamily
 from wend.distributions.independent import Folded, TransformedDistribution
 from wend.distributions.transforms import AbsTransform, ExpTransform, StickBreakingTransform
@@ -38,21 +30,18 @@ class Normal(ExponentialFamily):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
-    expand = expanding("loc", "scale")
-    mean = mode = fact(lambda loc: loc)
-    stddev = fact(lambda scale: scale)
-    variance = fact(lambda scale: ops.square(scale))
-    rsample = from_normal(lambda noise, loc, scale: loc + noise * scale)
-    cdf = in_support(
-        lambda value, loc, scale: 0.5 * (1 + ops.erf((value - loc) / (scale * math.sqrt(2))))
-    )
-    icdf = at_value(
-        lambda value, loc, scale: loc + scale * ops.erfinv(2 * value - 1) * math.sqrt(2)
-    )
-    entropy = of_parameters(lambda scale: 0.5 + 0.5 * math.log(2 * math.pi) + ops.log(scale))
-    _natural_params = fact(lambda loc, scale: (loc / (square := ops.square(scale)), -0.5 / square))
-    _log_normalizer = staticmethod(
-        lambda x, y: -0.25 * ops.square(x) / y + 0.5 * ops.log(-math.pi / y)
+    _formulas = Formulas(
+        "loc scale",
+        mean=lambda loc: loc,
+        mode=lambda loc: loc,
+        stddev=lambda scale: scale,
+        variance=lambda scale: ops.square(scale),
+        rsample=lambda noise, loc, scale: loc + noise * scale,
+        cdf=lambda value, loc, scale: 0.5 * (1 + ops.erf((value - loc) / (scale * math.sqrt(2)))),
+        icdf=lambda value, loc, scale: loc + scale * ops.erfinv(2 * value - 1) * math.sqrt(2),
+        entropy=lambda scale: 0.5 + 0.5 * math.log(2 * math.pi) + ops.log(scale),
+        _natural_params=lambda loc, scale: (loc / (square := ops.square(scale)), -0.5 / square),
+        _log_normalizer=lambda x, y: -0.25 * ops.square(x) / y + 0.5 * ops.log(-math.pi / y),
     )
 
     @in_support
@@ -69,8 +58,10 @@ class HalfNormal(Folded):
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Normal(0, scale, validate_args=False), AbsTransform(), validate_args)
 
-    mean = fact(lambda scale: scale * math.sqrt(2 / math.pi))
-    variance = fact(lambda scale: ops.square(scale) * (1 - 2 / math.pi))
+    _formulas = Formulas(
+        mean=lambda scale: scale * math.sqrt(2 / math.pi),
+        variance=lambda scale: ops.square(scale) * (1 - 2 / math.pi),
+    )
 
 
 class LogNormal(TransformedDistribution):
@@ -88,9 +79,11 @@ class LogNormal(TransformedDistribution):
 
     loc = attribute("base_dist.loc", "The mean of x.")
     scale = attribute("base_dist.scale", "The deviation of x.")
-    mean = fact(lambda loc, scale: ops.exp(loc + ops.square(scale) / 2))
-    mode = fact(lambda loc, scale: ops.exp(loc - ops.square(scale)))
-    entropy = of_parameters(lambda base_dist, loc: base_dist.entropy() + loc)
+    _formulas = Formulas(
+        mean=lambda loc, scale: ops.exp(loc + ops.square(scale) / 2),
+        mode=lambda loc, scale: ops.exp(loc - ops.square(scale)),
+        entropy=lambda base_dist, loc: base_dist.entropy() + loc,
+    )
 
     @property
     def variance(self) -> Tensor:

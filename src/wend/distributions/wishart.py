@@ -14,7 +14,7 @@ from wend._frontend import linalg
 from wend._frontend.autograd.backward import no_grad
 from wend._frontend.creation import arange, tensor
 from wend.distributions import constraints
-from wend.distributions._formulas import expanding, fact, in_support
+from wend.distributions._formulas import Formulas, in_support
 from wend.distributions.dirichlet import Beta
 from wend.distributions.distribution import Distribution, ExponentialFamily
 from wend.distributions.gamma import Chi2
@@ -80,9 +80,15 @@ class Wishart(OfShape, ExponentialFamily):
         super().__init__(batch, event, validate_args)
         self._keep_factor(name, matrix)
 
-    expand = expanding("df", "covariance_matrix", "precision_matrix", "scale_tril")
-    _df = fact(lambda df: df[..., None, None])  # beside a matrix
-    mean = fact(lambda _df, covariance_matrix: _df * covariance_matrix)
+    _formulas = Formulas(
+        "df covariance_matrix precision_matrix scale_tril",
+        mean=lambda _df, covariance_matrix: _df * covariance_matrix,
+    )
+
+    @property
+    def _df(self) -> Tensor:
+        """The degrees of freedom, beside a matrix."""
+        return self.df[..., None, None]
 
     @property
     def mode(self) -> Tensor:
@@ -172,7 +178,9 @@ class LKJCholesky(Distribution):
         place = ops.cat([place[:1], place])
         self._beta = Beta(0.5 * place + 0.5, marginal - 0.5 * place)
 
-    expand = expanding("concentration", "_beta")
+    _formulas = Formulas(
+        "concentration _beta",
+    )
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         with no_grad():
