@@ -4,7 +4,9 @@ import harness
 import numpy as np
 import pytest
 from harness import OPS, report, snippet
+from tries import own_trie
 
+import wend
 from wend._engine.base import dtypes
 from wend._engine.core.primitive import NO_GRADIENT
 
@@ -85,3 +87,14 @@ def _gradients(op, function, sample):
                 order = "second" if twice else "first"
                 return [snippet(op, sample, f"the {order} gradient of operand {i}: {fault}")]
     return []
+
+
+def test_parts_of_a_sum_without_dims_off_the_trie():
+    """The sum of two gradients is a number of NumPy there, and its second part was not read."""
+    p = wend.tensor(0.5 - 0.75j, dtype=wend.complex128, requires_grad=True)
+    for sealed in (False, True):
+        with own_trie(sealed=sealed), wend.autobatch(False):
+            ((p * p).abs() + p.abs()).backward()
+            parts = wend.view_as_real(p.grad) * 1
+            assert parts.tolist() == [p.grad.real.item(), p.grad.imag.item()]
+            p.grad = None

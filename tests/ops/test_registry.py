@@ -101,6 +101,21 @@ def test_reference_reads_strided_operands_and_leaves_them(op):
     report(faults)
 
 
+@pytest.mark.parametrize(("op", "dtype"), by_dtype(PRIMITIVES))
+def test_reference_reads_the_numbers_that_numpy_makes_of_arrays_without_dims(op, dtype):
+    """Rules of NumPy may return numbers, whose memory ends behind them, and other rules read them."""
+    faults = []
+    for sample in [] if op.random else harness.samples(op, dtype):
+        prim, params = harness.bind(op, sample)
+        wants = harness.as_tuple(prim.reference(*params))
+        read = prim.reference(*harness.map_operands(params, lambda a: a[()]))
+        for got, want in zip(harness.as_tuple(read), wants, strict=True):
+            fault = harness.difference(np.asarray(got), np.asarray(want))
+            if fault or (got.dtype, got.shape) != (want.dtype, want.shape):
+                faults.append(snippet(op, sample, f"of numbers: {fault or got.dtype}"))
+    report(faults)
+
+
 def comparable(ops):
     """Ops that PyTorch has a function for; random ones differ by design."""
     return [op for op in ops if harness.torch_function(op) is not None and not op.random]

@@ -84,6 +84,7 @@ class ViewAsReal(Rescaled):
         return Spec((*x.shape, 2), x.dtype.to_real())
 
     def reference(self, x: np.ndarray) -> np.ndarray:
+        x = np.asarray(x)  # the real part of a number of NumPy is a copy, and no memory follows it
         real = np.dtype(f"f{x.dtype.itemsize // 2}")
         steps = (*x.strides, real.itemsize)
         return np.lib.stride_tricks.as_strided(x.real, (*x.shape, 2), steps)
