@@ -109,3 +109,35 @@ def test_groups_run_what_does_not_come_back():
         step(torch.tensor(np.arange(7.0)))
         assert asked()["groups"] == "work is not batched under these settings"
         assert asked()["NumPy"] == ""
+
+
+class Cut(BaseException):
+    """What stops a program from outside."""
+
+
+def test_a_path_that_was_cut_short_goes_on(monkeypatch):
+    """The path counts as new when it comes back, and new paths keep composites whole."""
+
+    def step():
+        with torch.no_grad():
+            x = torch.nn.functional.gelu(torch.ones(3), approximate="tanh")
+        loss = torch.tanh(x * p).sum()
+        loss.backward()
+        return loss
+
+    def cut(run):
+        flush.take_plan(run)
+        raise Cut
+
+    p = torch.ones(3, requires_grad=True)
+    with own_trie(), config.override(compile=False, wait=False), torch.autobatch(False):
+        expected = step().item()
+        p.grad = None
+    with own_trie(), config.override(compile=False, wait=False), torch.autobatch(False):
+        loss = step()
+        with monkeypatch.context() as patch, pytest.raises(Cut):
+            patch.setattr(flush, "EXECUTORS", (flush.REFERENCE._replace(run=cut),))
+            loss.item()
+        del loss
+        p.grad = None
+        assert (step() * 2).item() == pytest.approx(2 * expected)

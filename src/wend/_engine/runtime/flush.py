@@ -128,11 +128,12 @@ def execute(job: FlushJob, live: list[int]) -> None:
     state = job.state
     try:
         compute(EXECUTORS, run)
-        if run.plan is not None and state is not None and run.plan.native_plan is None:
-            await_code(run.plan, job)
+        if run.plan is not None and state is not None:
+            if run.plan.native_plan is None:
+                await_code(run.plan, job)
+            if state.passed == 0:  # a flush that was cut short keeps all, and is not counted
+                shed(run.plan, job)
     finally:
-        if run.plan is not None and state is not None and state.passed == 0:
-            shed(run.plan, job)
         if PENDING:
             forget(job.states)
     if UNTOLD:
