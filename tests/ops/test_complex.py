@@ -4,9 +4,9 @@ import harness
 import numpy as np
 import pytest
 from harness import OPS, report, snippet
-from tries import own_trie
 
 import wend
+from tries import own_trie
 from wend._engine.base import dtypes
 from wend._engine.core.primitive import NO_GRADIENT
 

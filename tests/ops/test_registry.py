@@ -103,7 +103,7 @@ def test_reference_reads_strided_operands_and_leaves_them(op):
 
 @pytest.mark.parametrize(("op", "dtype"), by_dtype(PRIMITIVES))
 def test_reference_reads_the_numbers_that_numpy_makes_of_arrays_without_dims(op, dtype):
-    """Rules of NumPy may return numbers, whose memory ends behind them, and other rules read them."""
+    """Some rules return numbers, and no memory follows a number: the next rule reads no further."""
     faults = []
     for sample in [] if op.random else harness.samples(op, dtype):
         prim, params = harness.bind(op, sample)
