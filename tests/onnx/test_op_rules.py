@@ -132,7 +132,7 @@ def resized(arrays, change):
 
 
 @pytest.mark.parametrize(
-    "op", [o for o in WITH_RULE if not o.random and o.name not in OF_ITS_SIZES], ids=ids
+    "op", [o for o in WITH_RULE if not o.facts.random and o.name not in OF_ITS_SIZES], ids=ids
 )
 def test_a_model_holds_for_other_sizes(op):
     for call in calls(op):

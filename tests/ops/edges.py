@@ -45,7 +45,7 @@ def ends(dtype: DType) -> list[float]:
 
 def comparable() -> list[Any]:
     """The ops of floats that PyTorch has, and that do not draw numbers."""
-    ops = [op for op in harness.OPS if "float" in op.supports and not op.random]
+    ops = [op for op in harness.OPS if "float" in op.facts.supports and not op.facts.random]
     return [op for op in ops if harness.torch_function(op) is not None]
 
 

@@ -38,7 +38,7 @@ def load_all_ops() -> None:
 load_all_ops()
 OPS = [REGISTRY[name] for name in sorted(REGISTRY)]
 PRIMITIVES = [op for op in OPS if not issubclass(op, Composite)]
-ELEMENTWISE = [op for op in PRIMITIVES if op.elementwise]
+ELEMENTWISE = [op for op in PRIMITIVES if op.facts.elementwise]
 #: The unsigned types beyond uint8 have `test_unsigned.py`.
 REAL = [dtype for dtype in dtypes.ALL[:12] if dtype.category < dtypes.COMPLEX]
 TOLERANCE = {  # relative to the magnitude of the expected value, and absolute
@@ -53,7 +53,7 @@ TOLERANCE = {  # relative to the magnitude of the expected value, and absolute
 
 def supported(op: Any) -> list[DType]:
     """The dtypes that the op says it takes; complex ones if it takes no others."""
-    found = [dtype for dtype in REAL if CATEGORY_NAMES[dtype.category] in op.supports]
+    found = [dtype for dtype in REAL if CATEGORY_NAMES[dtype.category] in op.facts.supports]
     return found or [dtypes.complex64, dtypes.complex128]
 
 
@@ -151,7 +151,7 @@ def special_grid(op: Any, dtype: DType, with_ends: bool = True) -> list[np.ndarr
 
 def has_grid(op: Any) -> bool:
     """Whether the op is elementwise and needs nothing but tensors."""
-    return op.elementwise and all(p.kind in ("tensor", "operand") for p in op.params)
+    return op.facts.elementwise and all(p.kind in ("tensor", "operand") for p in op.params)
 
 
 def accepted(op: Any, sample: Sample) -> tuple[Sample, bool]:
@@ -262,13 +262,13 @@ def torch_function(op: Any) -> Any:
 
     if op in _OVERLOADED and hasattr(torch, _OVERLOADED[op]):
         return getattr(torch, _OVERLOADED[op])
-    for name in op.functions:
+    for name in op.torch.functions:
         if hasattr(torch, name):
             return getattr(torch, name)
     for name in getattr(op, "functional", ()):
         if hasattr(torch.nn.functional, name):
             return getattr(torch.nn.functional, name)
-    for name in op.methods:
+    for name in op.torch.methods:
         if hasattr(torch.Tensor, name):
             return getattr(torch.Tensor, name)
     return None

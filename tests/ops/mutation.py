@@ -131,11 +131,11 @@ def killed(op: Any) -> bool:
         checks.append((test_registry.test_reference_has_the_inferred_type, op, dtype))
         if test_registry.comparable([op]):
             checks.append((test_registry.test_results_agree_with_torch, op, dtype))
-        if op.elementwise:
+        if op.facts.elementwise:
             checks.append((test_registry.test_emit_agrees_with_reference, op, dtype))
             if test_registry.comparable([op]) and harness.has_grid(op):
                 checks.append((test_registry.test_special_values_agree_with_torch, op, dtype))
-    if op.vjp is not NO_GRADIENT and "float" in op.supports and not op.random:
+    if op.vjp is not NO_GRADIENT and "float" in op.facts.supports and not op.facts.random:
         checks.append((test_gradients.test_gradient, op))
         checks.append((test_gradients.test_second_derivative, op))
         if harness.has_grid(op):
@@ -187,7 +187,7 @@ def run(op: Any) -> tuple[int, list[str]]:
 
 
 def _wrapped(op: Any, name: str, function: Any) -> Any:
-    if name == "reference" and op.elementwise:
+    if name == "reference" and op.facts.elementwise:
         from wend._engine.ops.elementwise.family import _with_casts
 
         return _with_casts(function)

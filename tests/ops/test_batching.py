@@ -22,7 +22,7 @@ def batchable():
     return [
         pytest.param(op, id=op.name)
         for op in PRIMITIVES
-        if not op.random and any(p.kind.startswith(("tensor", "operand")) for p in op.params)
+        if not op.facts.random and any(p.kind.startswith(("tensor", "operand")) for p in op.params)
     ]
 
 
@@ -85,7 +85,7 @@ def one_call(prim, params):
 
 @pytest.mark.parametrize("op", batchable())
 def test_batch(op):
-    dtype = dtypes.float64 if "float" in op.supports else harness.supported(op)[-1]
+    dtype = dtypes.float64 if "float" in op.facts.supports else harness.supported(op)[-1]
     faults = []
     for sample in harness.samples(op, dtype):
         prim, params = harness.bind(op, sample)
@@ -137,7 +137,7 @@ def mappable():
     return [
         pytest.param(op, id=op.name)
         for op in harness.OPS
-        if not op.random and any(p.kind.startswith(("tensor", "operand")) for p in op.params)
+        if not op.facts.random and any(p.kind.startswith(("tensor", "operand")) for p in op.params)
     ]
 
 
@@ -176,7 +176,7 @@ def mapped_call(op, sample, flags):
 
 @pytest.mark.parametrize("op", [p for p in mappable() if issubclass(p.values[0], Composite)])
 def test_vmap_of_composites(op):
-    dtype = dtypes.float64 if "float" in op.supports else harness.supported(op)[-1]
+    dtype = dtypes.float64 if "float" in op.facts.supports else harness.supported(op)[-1]
     faults = []
     for sample in harness.samples(op, dtype):
         for flags in choices(len(all_arrays(sample))):
@@ -198,7 +198,7 @@ def _unlike(results, singles):
 
 def differentiable(param):
     op = param.values[0]
-    return op.vjp is not NO_GRADIENT and "float" in op.supports
+    return op.vjp is not NO_GRADIENT and "float" in op.facts.supports
 
 
 @pytest.mark.parametrize("op", [p for p in mappable() if differentiable(p)])

@@ -29,7 +29,9 @@ def complex_samples(op, dtype):
 
 
 TAKING = [
-    op for op in OPS if "complex" in op.supports and not op.random and op.vjp is not NO_GRADIENT
+    op
+    for op in OPS
+    if "complex" in op.facts.supports and not op.facts.random and op.vjp is not NO_GRADIENT
 ]
 
 

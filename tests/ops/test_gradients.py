@@ -16,7 +16,7 @@ def differentiable():
     return [
         pytest.param(op, id=op.name)
         for op in OPS
-        if op.vjp is not NO_GRADIENT and "float" in op.supports and not op.random
+        if op.vjp is not NO_GRADIENT and "float" in op.facts.supports and not op.facts.random
     ]
 
 

@@ -27,15 +27,15 @@ def public(ops=OPS):
     return [
         pytest.param(op, id=op.name)
         for op in ops
-        if not op.random
-        and not op.calls_user
-        and (op.functions or op.methods)
+        if not op.facts.random
+        and not op.facts.calls_user
+        and (op.torch.functions or op.torch.methods)
         and any(p.kind.startswith(("tensor", "operand")) for p in op.params)
     ]
 
 
 def dtype_for(op):
-    return dtypes.float64 if "float" in op.supports else harness.supported(op)[-1]
+    return dtypes.float64 if "float" in op.facts.supports else harness.supported(op)[-1]
 
 
 def components(array):
@@ -91,7 +91,7 @@ def faults_of(op, sample):
     rows = zip(op.params, Binder(op.name, op).match(whole.args, whole.kwargs), strict=True)
     rank = arrays[0].ndim if op.name == "permute" else 0
     args = {p.name: moved(p, value, rank) for p, (value, raw) in rows if raw != -1}
-    if op.joins:
+    if op.batching.joins:
         args.setdefault("dim", 1)  # along dim 0 all components are joined
     together = call(**args)
     for k in range(SIZE):

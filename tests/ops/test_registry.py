@@ -31,7 +31,7 @@ def test_no_rule_is_missing(op):
         if op.infer is harness.wend._engine.core.primitive.Primitive.infer:
             missing.append("infer")
         missing += [rule for rule in ("reference", "vjp", "batch") if not getattr(op, rule, None)]
-        if op.elementwise and op.emit is None:
+        if op.facts.elementwise and op.emit is None:
             missing.append("emit")
     assert not missing, f"{op.name} ({op.__module__}) lacks: {', '.join(missing)}"
 
@@ -43,15 +43,19 @@ def test_names_are_pytorchs(op):
         pytest.skip("PyTorch is not installed")
     import torch
 
-    wrong = [f"torch.{n}" for n in op.functions if not hasattr(torch, n)]
-    wrong += [f"Tensor.{n}" for n in op.methods if not hasattr(torch.Tensor, n)]
+    wrong = [f"torch.{n}" for n in op.torch.functions if not hasattr(torch, n)]
+    wrong += [f"Tensor.{n}" for n in op.torch.methods if not hasattr(torch.Tensor, n)]
     wrong += [
         f"nn.functional.{n}"
         for n in getattr(op, "functional", ())
         if not hasattr(torch.nn.functional, n)
     ]
-    in_place = op.inplace if isinstance(op.inplace, tuple) else [n + "_" for n in op.methods]
-    wrong += [f"Tensor.{n}" for n in in_place if op.inplace and not hasattr(torch.Tensor, n)]
+    in_place = (
+        op.torch.inplace
+        if isinstance(op.torch.inplace, tuple)
+        else [n + "_" for n in op.torch.methods]
+    )
+    wrong += [f"Tensor.{n}" for n in in_place if op.torch.inplace and not hasattr(torch.Tensor, n)]
     assert not wrong, f"{op.name}: PyTorch has no {', '.join(wrong)}"
 
 
@@ -84,9 +88,9 @@ def strided(array):
 
 @pytest.mark.parametrize("op", ids(PRIMITIVES))
 def test_reference_reads_strided_operands_and_leaves_them(op):
-    dtype = dtypes.float64 if "float" in op.supports else harness.supported(op)[-1]
+    dtype = dtypes.float64 if "float" in op.facts.supports else harness.supported(op)[-1]
     faults = []
-    for sample in [] if op.random else harness.samples(op, dtype):
+    for sample in [] if op.facts.random else harness.samples(op, dtype):
         prim, params = harness.bind(op, sample)
         moved = harness.map_operands(params, strided)
         before = harness.map_operands(moved, np.copy)
@@ -105,7 +109,7 @@ def test_reference_reads_strided_operands_and_leaves_them(op):
 def test_reference_reads_the_numbers_that_numpy_makes_of_arrays_without_dims(op, dtype):
     """Some rules return numbers, and no memory follows a number: the next rule reads no further."""
     faults = []
-    for sample in [] if op.random else harness.samples(op, dtype):
+    for sample in [] if op.facts.random else harness.samples(op, dtype):
         prim, params = harness.bind(op, sample)
         wants = harness.as_tuple(prim.reference(*params))
         read = prim.reference(*harness.map_operands(params, lambda a: a[()]))
@@ -118,7 +122,7 @@ def test_reference_reads_the_numbers_that_numpy_makes_of_arrays_without_dims(op,
 
 def comparable(ops):
     """Ops that PyTorch has a function for; random ones differ by design."""
-    return [op for op in ops if harness.torch_function(op) is not None and not op.random]
+    return [op for op in ops if harness.torch_function(op) is not None and not op.facts.random]
 
 
 @needs_torch

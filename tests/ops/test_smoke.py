@@ -21,7 +21,7 @@ def asks_scipy(op):
 def run(operations):
     faults = []
     for op in operations:
-        dtype = dtypes.float32 if "float" in op.supports else harness.supported(op)[-1]
+        dtype = dtypes.float32 if "float" in op.facts.supports else harness.supported(op)[-1]
         sample = harness.samples(op, dtype)[0]
         error = harness.outcomes(harness.computed, op, sample)[1]
         if error is not None:

@@ -30,7 +30,7 @@ needs_torch = pytest.mark.skipif(torch is None, reason="PyTorch is not installed
 VIEWS = [
     op
     for name, op in sorted(REGISTRY.items())
-    if op.view and not issubclass(op, Composite) and name not in ("expand_to", "reshape_to")
+    if op.facts.view and not issubclass(op, Composite) and name not in ("expand_to", "reshape_to")
 ]
 
 

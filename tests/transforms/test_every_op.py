@@ -26,14 +26,14 @@ def batchable(ops=OPS):
     return [
         pytest.param(op, id=op.name)
         for op in ops
-        if not op.random
-        and not op.calls_user
+        if not op.facts.random
+        and not op.facts.calls_user
         and any(p.kind.startswith(("tensor", "operand")) for p in op.params)
     ]
 
 
 def dtype_for(op):
-    return dtypes.float64 if "float" in op.supports else harness.supported(op)[-1]
+    return dtypes.float64 if "float" in op.facts.supports else harness.supported(op)[-1]
 
 
 def examples(array):
@@ -112,9 +112,9 @@ def differentiable():
         pytest.param(op, id=op.name)
         for op in OPS
         if op.vjp is not NO_GRADIENT
-        and "float" in op.supports
-        and not op.random
-        and not op.calls_user
+        and "float" in op.facts.supports
+        and not op.facts.random
+        and not op.facts.calls_user
         and any(p.kind.startswith(("tensor", "operand")) for p in op.params)
     ]
 
@@ -232,7 +232,7 @@ def test_batched_gradient_rule(op):
         program, outs = prim.typed(types, args)
         needs = tuple(t.dtype.category >= 2 for t in types)
         given = tuple(t.dtype.category >= 2 for t in outs)
-        if True not in needs or True not in given or prim.labels_leaf:
+        if True not in needs or True not in given or prim.facts.labels_leaf:
             continue
         graph = template(program, needs, given)
         if None in graph.outputs or not graph.outputs:

@@ -86,7 +86,9 @@ def differentiable():
     return [
         pytest.param(op, id=op.name)
         for op in PRIMITIVES
-        if op.vjp is not NO_GRADIENT and "float" in op.supports and not (op.random or op.calls_user)
+        if op.vjp is not NO_GRADIENT
+        and "float" in op.facts.supports
+        and not (op.facts.random or op.facts.calls_user)
     ]
 
 
@@ -100,7 +102,7 @@ def test_gradient_rules_hold_for_all_sizes_of_a_pattern(op, monkeypatch):
         program, outs = prim.typed(types, args)
         needs = tuple(t.dtype.category >= 2 for t in types)
         given = tuple(t.dtype.category >= 2 for t in outs)
-        if True in needs and True in given and not prim.labels_leaf:
+        if True in needs and True in given and not prim.facts.labels_leaf:
             fault = _fault(prim, program, types, args, needs, given, monkeypatch)
             if fault:
                 faults.append(snippet(op, sample, fault))

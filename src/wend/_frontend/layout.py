@@ -8,12 +8,13 @@ rule from input strides to output strides.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any
 
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentTypeError, ShapeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import hint_of
 from wend._engine.ops.views.reshapes import Reshape
@@ -29,12 +30,11 @@ class View(Reshape):
     """
 
     name = "view"
-    functions = ()
-    methods = ("view",)
-    grad_name = "ViewBackward0"
+    torch = TorchCall(
+        functions=(), methods=("view",), grad_name="ViewBackward0", spellings={"size": "shape"}
+    )
     grad_nodes = None
-    must_view = True
-    spellings: ClassVar[dict[str, str]] = {"size": "shape"}
+    facts = Facts(must_view=True)
 
 
 def viewable(prim: Any, x: Tensor, args: Any) -> bool:
@@ -52,7 +52,7 @@ def _is_view(prim: Any, args: Any, type_: Any, strides: tuple[int, ...]) -> bool
 
 def check_view(prim: Any, x: Tensor, args: Any) -> None:
     """Raise as PyTorch's `view` does where the strides do not allow the view."""
-    if prim.must_view and not viewable(prim, x, args):
+    if prim.facts.must_view and not viewable(prim, x, args):
         raise ShapeError(
             f"view: view size is not compatible with input tensor's size and stride (shape "
             f"{tuple(x.shape)}, strides {layout_of(x)[0]}: at least one dimension spans across "

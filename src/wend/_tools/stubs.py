@@ -108,7 +108,8 @@ def _tensor_members(results: Results) -> Iterator[str]:
     for name, value in sorted(vars(Tensor).items()):
         if name in native or getattr(value, "__name__", name) in native:  # or under another name
             continue
-        elementwise = getattr(getattr(value, "primitive", None), "elementwise", False)
+        primitive = getattr(value, "primitive", None)
+        elementwise = primitive is not None and primitive.facts.elementwise
         if isinstance(value, OpFunction) and value.general and not elementwise:
             yield f"def {name}(self, *args: Any, **kwargs: Any) -> Tensor:"
             yield f"    {first_line(value)}"

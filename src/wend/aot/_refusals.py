@@ -21,7 +21,7 @@ def check(program: StaticGraph) -> None:
     captured = {c.id: c.name for c in program.captured}
     for _, _, stretch in program.stretches():
         for item in stretch.items:
-            if isinstance(item, Apply) and getattr(item.prim, "random", False):
+            if isinstance(item, Apply) and item.prim.facts.random:
                 raise refuse(
                     f"{item.prim} draws random numbers; call eval() on the module first, or give "
                     "the numbers as an input",

@@ -325,7 +325,7 @@ class _Reader:
         """An op with its operands."""
         _, name, attrs, form, inputs, outputs, args, grad, site = strict.row(x, "an op", 9)
         cls = REGISTRY.get(name) if type(name) is str else None
-        if cls is None or cls.calls_user:
+        if cls is None or cls.facts.calls_user:
             raise damaged(f"there is no op {strict.short(name)}")
         given = {k: self.constant(v) for k, v in strict.table(attrs, "attributes").items()}
         found = self.constant(form)

@@ -35,9 +35,13 @@ def by_signature(call: Call) -> Any:
         raise ArgumentError(
             f"{call.name}: nested tensors of {sorted(counts)} components do not fit together"
         )
-    if isinstance(func, OpFunction) and func.primitive is not None and func.primitive.of_one:
+    if (
+        isinstance(func, OpFunction)
+        and func.primitive is not None
+        and func.primitive.batching.of_one
+    ):
         args, kwargs = tuple([v for v, _ in func.binder.match(args, kwargs)]), {}
-        func = getattr(ops, func.primitive.of_one)
+        func = getattr(ops, func.primitive.batching.of_one)
     forms = forms_of(func)
     failure: Exception | None = None
     for form in forms:
@@ -139,7 +143,7 @@ class NestedCall(BoundCall):
             return self._part(value, i)
         if p.kind == "tensors":
             return [self._part(x, i) for x in value]
-        if p.kind == "ints" and p.name == "dims" and self.prim.view:
+        if p.kind == "ints" and p.name == "dims" and self.prim.facts.view:
             return self._permuted(value)
         if is_dim(p):
             many = isinstance(value, (list, tuple))
@@ -158,8 +162,12 @@ class NestedCall(BoundCall):
     @cached_property
     def _pairs_batches(self) -> bool:
         """Whether dim 0 of a dense operand of as many dims numbers the components as well."""
-        if self.prim.pairs_batches or self.prim.elementwise or not self.prim.is_composite:
-            return bool(self.prim.pairs_batches or self.prim.elementwise)
+        if (
+            self.prim.batching.pairs_batches
+            or self.prim.facts.elementwise
+            or not self.prim.is_composite
+        ):
+            return bool(self.prim.batching.pairs_batches or self.prim.facts.elementwise)
         self.__dict__["_pairs_batches"] = True  # assumed while a component is looked at
         args, kwargs = self.component(0)
         try:
@@ -223,10 +231,10 @@ class NestedCall(BoundCall):
     def _rowwise(self, first: Packed) -> bool:
         """Whether the op computes each row of the only nested operand by itself."""
         rows = [p for p, v in self.given if isinstance(v, NestedTensor)]
-        least = self.prim.row_dims + 1
+        least = self.prim.batching.row_dims + 1
         return (
             len(rows) == len(self.nested) == 1
-            and rows[0].name == self.prim.rows_of
+            and rows[0].name == self.prim.batching.rows_of
             and first.dim == 0
             and first.values.dim() >= least
         )
@@ -247,7 +255,7 @@ class NestedCall(BoundCall):
         listed = [v for p, v in self.given if p.kind == "tensors"]
         return (
             bool(listed)
-            and self.prim.joins
+            and self.prim.batching.joins
             and self.dims.get("dim", 0) in (0, -self.rank)
             and (all(isinstance(x, NestedTensor) for x in listed[0]))
         )
@@ -364,7 +372,7 @@ def _is_dense(x: Any) -> bool:
 
 def _pointwise(prim: Any, program: Any) -> bool:
     """Whether an op computes each element of a result from elements at the same place."""
-    if prim.elementwise:
+    if prim.facts.elementwise:
         return True
     if not prim.is_composite or program.graph is None:
         return False

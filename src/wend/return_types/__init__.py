@@ -12,7 +12,7 @@ def __getattr__(name: str) -> Any:
     """The class of a function's results. Raises AttributeError."""
     if name not in RETURN_TYPES and not name.startswith("_"):
         for op in REGISTRY.values():
-            if isinstance(op.result, tuple) and name in (op.name, op.label):
+            if isinstance(op.result, tuple) and name in (op.name, op.torch.label):
                 op.result_wrap()
         if name.startswith("linalg_"):
             wend.linalg  # noqa: B018 (its functions name their results when they are loaded)

@@ -91,7 +91,7 @@ def spent_operands(
     kept = {r.base for r in results}
     spent: dict[int, int] = {}
     for k, step in enumerate(emitted.steps):
-        if isinstance(step, Kernel) or not step.node.prim.donates:
+        if isinstance(step, Kernel) or not step.node.prim.schedule.donates:
             continue
         base = f.base(step.reads[0].value)
         if base not in kept and base not in f.inputs and last_read[base] == k:

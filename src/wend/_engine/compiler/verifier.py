@@ -87,7 +87,7 @@ def check_use(code: Fused) -> None:
     used = set(wanted)
     for region in reversed(code.regions):
         for op in reversed(region.ops):
-            if op.node.prim.pure and op.kind != "host":
+            if op.node.prim.facts.pure and op.kind != "host":
                 alive = not used.isdisjoint(op.outputs)
                 assert alive, f"{op}: nobody reads the result"
             used.update(function.base(read.value) for read in op.reads)

@@ -12,6 +12,7 @@ from typing import Any
 from wend._engine.core import _types
 from wend._engine.core._types import Program
 from wend._engine.core.graph import Graph, Node
+from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import Composite
 from wend._engine.core.symbolic import ARG, Expr
 
@@ -19,7 +20,7 @@ from wend._engine.core.symbolic import ARG, Expr
 class Body(Composite, abstract=True):
     """A graph as an op.  The op returns all outputs of the graph; there are no size rules."""
 
-    grad_name = "BodyBackward0"
+    torch = TorchCall(grad_name="BodyBackward0")
 
     def __init__(self, name: str, graph: Graph) -> None:
         self.name = name  # type: ignore[misc]
@@ -38,7 +39,7 @@ class Total(Composite, abstract=True):
     """The sum of any number of tensors of the same type."""
 
     name = "total"
-    grad_name = "TotalBackward0"
+    torch = TorchCall(grad_name="TotalBackward0")
 
     def __init__(self) -> None:
         self.attrs = {}

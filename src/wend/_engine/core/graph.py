@@ -83,10 +83,10 @@ def source_of(path: PathGraph, k: int) -> Source:
         return node.source
     at = path.state_at(k)
     if not 0 <= at < len(path.states):  # the body of a rule: no line of its own
-        return Source(node.prim.name, node.prim.grad_name or node.prim.name, None, 0, -1)
+        return Source(node.prim.name, node.prim.torch.grad_name or node.prim.name, None, 0, -1)
     state = path.states[at]
     prim = node.prim if state.is_step else state.prim
-    return Source(prim.name, prim.grad_name or prim.name, state.code, state.lasti, at)
+    return Source(prim.name, prim.torch.grad_name or prim.name, state.code, state.lasti, at)
 
 
 class Graph:
@@ -348,13 +348,13 @@ class PathGraph:
             else:
                 grad = mode.grad and program.differentiable
                 nodes.append(Node(prim, program, inputs, outputs, args, grad))
-                if prim.labels_leaf:
+                if prim.facts.labels_leaf:
                     self.leaves.append((first, 1))
                     self.roles[first] = 1
                 else:
                     for o in outputs:
                         producer[o] = at
-                if prim.calls_user:
+                if prim.facts.calls_user:
                     self.calls.append(at)
             if mode.recompute:
                 for k in range(at, len(nodes)):
@@ -451,7 +451,10 @@ def runs_whole(body: Graph) -> bool:
     prims = [node.prim for node in body.nodes]
     if len(prims) < 2 or all(prim.is_view for prim in prims):
         return False
-    return not any(p.fallible or p.donates or p.random or p.calls_user for p in prims)
+    return not any(
+        p.facts.fallible or p.schedule.donates or p.facts.random or p.facts.calls_user
+        for p in prims
+    )
 
 
 def n_ops(node: Node) -> int:

@@ -17,6 +17,15 @@ from wend._engine.base.errors import ArgumentTypeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import OpFunction, Tensor
 from wend._engine.core._types import PrimitiveBase, Program
+from wend._engine.core.op_facts import (
+    FIELDS,
+    Batching,
+    Facts,
+    Schedule,
+    TorchCall,
+    combine,
+    in_records,
+)
 from wend._engine.core.signature import (
     Binder,
     OverloadBinder,
@@ -77,80 +86,49 @@ class _Params:
         return params
 
 
-class Primitive(PrimitiveBase):
-    """Base of all ops.  Facts and rules are class attributes and methods; see CONTRIBUTING.md."""
+class Rules(PrimitiveBase):
+    """The rules that an op may leave out, each with what `None` means."""
 
-    # -- facts ------------------------------------------------------------------------------
-    name: ClassVar[str] = ""
-    abstract: ClassVar[bool] = True
-    signature: ClassVar[str] = "input"
-    params: ClassVar[Any] = _Params()
-    spellings: ClassVar[dict[str, str]] = {}  # parameters by further keywords that PyTorch has
-    elementwise: ClassVar[bool] = False
-    view: ClassVar[bool] = False
-    pure: ClassVar[bool] = True
-    random: ClassVar[bool] = False
-    donates: ClassVar[bool] = False
-    fallible: ClassVar[bool] = False
-    labels_leaf: ClassVar[bool] = False
-    calls_user: ClassVar[bool] = False
-    heavy: ClassVar[bool] = False  # worth a kernel of its own, which light work then joins
-    ready: ClassVar[bool] = False  # an installation brings machine code, for any sizes
-    smooth: ClassVar[bool] = False  # finite operands have finite derivatives
-    holomorphic: ClassVar[bool] = False  # the gradient rule is written for real numbers, and
-    # serves complex ones too: the result has a complex derivative by each operand
-    rises: ClassVar[bool] = False  # the result never falls where operands rise, as rounded
-    checks_strides: ClassVar[bool] = False  # a view only where the operand's strides allow it
-    picks_rows: ClassVar[bool] = False  # all that `checked` asks: operand 1 names rows of operand 0
-    must_view: ClassVar[bool] = False  # and an error where the strides do not
-    rows_of: ClassVar[str] = ""  # the operand of which each row is computed by itself,
-    row_dims: ClassVar[int] = 1  # and how many dims a row has at least
-    pairs_batches: ClassVar[bool] = False  # leading dims of the operands belong together
-    joins: ClassVar[bool] = False  # concatenates its operands
-    adds_rows: bool = False  # sums rows of the first operand by the second, of whatever shape
-    of_one: ClassVar[str] = ""  # the op of an example, where this op asks for a batch dim
-    of_number: ClassVar[Any] = None  # makes a tensor of the first operand, if all are numbers
-    numbers_inside: ClassVar[bool] = False  # called with numbers by Wend's own rules, not by users
-    differentiable: ClassVar[bool] = True
-    supports: ClassVar[frozenset[str]] = frozenset({"bool", "int", "float"})
-    functions: ClassVar[tuple[str, ...]] = ()
-    methods: ClassVar[tuple[str, ...]] = ()
-    inplace: ClassVar[bool | tuple[str, ...]] = False
-    operators: ClassVar[tuple[str, ...]] = ()
-    reflected: ClassVar[bool] = False
-    grad_name: ClassVar[str] = ""
-    cuts: bool = False  # part of several results that PyTorch makes by one node
-    grad_name_along: ClassVar[str] = ""  # where a `dim` is given, if that is another name
-    result: ClassVar[Any] = None
-    n_outputs: ClassVar[int] = 1
-    label: ClassVar[str] = ""  # name of the namedtuple, where it is not the op's
-    _result_type: ClassVar[Any] = None
-    function: ClassVar[Any] = None
-    _interned: ClassVar[dict[Any, Any]]
-
-    # -- rules that a class may leave out ---------------------------------------------------
-    vjp: Any = NO_GRADIENT
-    emit: Any = None
-    batch: Any = None
+    vjp: Any = NO_GRADIENT  # (g, y, *params): the gradients by the operands
+    emit: Any = None  # (builder, *params): instructions for an element, of elementwise ops
+    batch: Any = None  # (batched, size, *params): the op over a leading axis
     by_rows: Any = None
-    put: Any = None
+    put: Any = None  # (x, v): the base of a view with the view's elements replaced
     strides: Any = None
-    reference: Any = None
+    reference: Any = None  # (*params): the result of NumPy arrays; None: a composite's body
     reference_inplace: Any = None
     #: (g, *params): the op as nodes of an ONNX graph, see `ops/onnx_builder.py`. A composite
     #: without a rule is written by its body; a rule that returns NotImplemented asks for the body.
     onnx: Any = None
-    overwrites: ClassVar[bool] = False  # the runner may be given an operand as `out`
-    turns: ClassVar[bool] = (
-        False  # the runner may be told that the result is read `matmul.transposed`
-    )
-    # (n, *params): the nodes that PyTorch makes of the op, if more or fewer than one
+    #: (n, *params): the nodes that PyTorch makes of the op, if more or fewer than one
     grad_nodes: Any = None
+
+
+class Primitive(Rules):
+    """Base of all ops.  Records of facts, and rules, are members of the class; see CONTRIBUTING.md.
+
+    A class states what differs from the class's bases: `facts`, `torch`, `batching` and `schedule`
+    are inherited field by field (`core/op_facts.py`), all else as in any class.
+    """
+
+    name: ClassVar[str] = ""
+    abstract: ClassVar[bool] = True
+    signature: ClassVar[str] = "input"
+    params: ClassVar[Any] = _Params()
+    facts: ClassVar[Facts] = Facts()
+    torch: ClassVar[TorchCall] = TorchCall()
+    batching: ClassVar[Batching] = Batching()
+    schedule: ClassVar[Schedule] = Schedule()
+    result: ClassVar[Any] = None
+    n_outputs: ClassVar[int] = 1
+    function: ClassVar[Any] = None
+    _interned: ClassVar[dict[Any, Any]]
 
     def __init_subclass__(cls, abstract: bool = False, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls.abstract = abstract
         cls.params = _Params()
+        combine(cls)
         if abstract:
             return
         if "name" not in cls.__dict__:
@@ -158,17 +136,17 @@ class Primitive(PrimitiveBase):
         if cls.name in REGISTRY:
             raise TypeError(f"two ops are called {cls.name!r}")
         cls._interned = {}
-        if not cls.grad_name:
+        if not cls.torch.grad_name:
             base = "".join(part.capitalize() for part in cls.name.split("_"))
-            cls.grad_name = f"{base}Backward0"
+            cls.torch = cls.torch.but(grad_name=f"{base}Backward0")
         REGISTRY[cls.name] = cls
         cls.function = make_function(cls.name, Binder(cls.name, cls), cls)
         setattr(ops, cls.name, cls.function)
         public = cls.function
-        if cls.numbers_inside:
+        if cls.torch.numbers_inside:
             public = make_function(cls.name, Binder(cls.name, cls, tensors_only=True), cls)
-        publish(public, cls.functions, cls.methods)
-        for operator in cls.operators:
+        publish(public, cls.torch.functions, cls.torch.methods)
+        for operator in cls.torch.operators:
             _hot.set_operator(operator, cls.function)
         _publish_inplace(cls)
 
@@ -177,10 +155,10 @@ class Primitive(PrimitiveBase):
             setattr(self, key, value)
         self.attrs = attrs
         cls = type(self)
-        self.setup(form, cls.view, issubclass(cls, Composite), cls.vjp is not NO_GRADIENT)
-        self.check_strides = cls.checks_strides
+        self.setup(form, cls.facts.view, issubclass(cls, Composite), cls.vjp is not NO_GRADIENT)
+        self.check_strides = cls.facts.checks_strides
         self.check_held = cls.checked is not Primitive.checked
-        self.pick_rows = cls.picks_rows
+        self.pick_rows = cls.batching.picks_rows
         self.joins_held = cls.joined is not Primitive.joined
 
     @classmethod
@@ -206,8 +184,9 @@ class Primitive(PrimitiveBase):
         found = cls._interned.get(key)
         if found is None:
             found = cls._interned[key] = cls(full, form)
-            found.grad_name = grad_name  # type: ignore[misc]
-            found.cuts = cls.view  # PyTorch cuts such parts off together, by one node
+            # PyTorch cuts such views off together, by one node.
+            call = cls.torch.but(grad_name=grad_name, cuts=cls.facts.view)
+            found.torch = call  # type: ignore[misc]
         return found
 
     # -- the type rule ----------------------------------------------------------------------
@@ -243,6 +222,10 @@ class Primitive(PrimitiveBase):
         """
         return None
 
+    def adds_rows(self) -> bool:
+        """Whether rows of the first operand are added up by the second, of whatever shape."""
+        return False
+
     def joins_rows(self) -> bool:
         """Whether the result is the operands' elements, tensor after tensor."""
         return False
@@ -253,9 +236,11 @@ class Primitive(PrimitiveBase):
         if cls.result is None:
             return None if cls.n_outputs == 1 else tuple
         if isinstance(cls.result, tuple):
-            if "_result_type" not in cls.__dict__:
-                cls._result_type = return_type(cls.label or cls.name, cls.result)._make
-            return cls._result_type
+            name = cls.torch.label or cls.name
+            known = RETURN_TYPES.get(name)
+            if known is None or known._fields != cls.result:
+                known = return_type(name, cls.result)
+            return known._make
         return cls.result
 
     def checked(self, *arrays: Any) -> None:
@@ -326,7 +311,13 @@ def composite(
     samples: Callable[..., Iterator[Sample]] | None = None,
     **facts: Any,
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Make an op of a function over tensors.  Returns the op's public callable."""
+    """Make an op of a function over tensors.  Returns the op's public callable.
+
+    facts: fields of `TorchCall`, `Facts`, `Batching` and `Schedule`, and rules of the op
+    """
+    call = {"functions": functions, "methods": methods, "inplace": inplace, "grad_name": grad_name}
+    records = in_records(call | facts)
+    rules = {key: rule for key, rule in facts.items() if key not in FIELDS}
 
     def make(body: Callable[..., Any]) -> Any:
         public = name or body.__name__
@@ -335,14 +326,11 @@ def composite(
             "__module__": body.__module__,
             "name": public,
             "signature": signature,
-            "functions": functions,
-            "methods": methods,
-            "inplace": inplace,
-            "grad_name": grad_name,
             "result": result,
             "body": staticmethod(body),
             "vjp": None,  # from the body
-            **facts,
+            **records,
+            **rules,
         }
         if samples is not None:
             members["samples"] = lambda self, rng: samples(rng)
@@ -386,7 +374,7 @@ def overload(
     Alternatives are Primitive classes or op callables.
     """
     classes = [a.primitive if isinstance(a, OpFunction) else a for a in alternatives]
-    binders = [Binder(name, c, tensors_only=c.numbers_inside) for c in classes]
+    binders = [Binder(name, c, tensors_only=c.torch.numbers_inside) for c in classes]
     function = make_function(name, OverloadBinder(name, binders), classes[0])
     if doc is not None:
         function.__doc__ = doc
@@ -414,18 +402,21 @@ def publish(function: Any, functions: tuple[str, ...], methods: tuple[str, ...])
 
 
 def _publish_inplace(cls: type[Primitive]) -> None:
-    if not cls.inplace:
+    call = cls.torch
+    if not call.inplace:
         return
-    names = cls.inplace if isinstance(cls.inplace, tuple) else tuple(f"{m}_" for m in cls.methods)
+    names = (
+        call.inplace if isinstance(call.inplace, tuple) else tuple(f"{m}_" for m in call.methods)
+    )
     for method in names:
         twin = make_function(method, Binder(method, cls), cls, True)
-        if cls.view:
+        if cls.facts.view:
             twin.general = _becoming(method.rstrip("_"))
         setattr(Tensor, method, twin)
-        if method.rstrip("_") in cls.functions:
+        if method.rstrip("_") in call.functions:
             PUBLIC.setdefault(method, twin)
         if method == names[0]:
-            for operator in cls.operators:
+            for operator in call.operators:
                 if f"__i{operator[2:]}" in _hot.OPERATORS:
                     _hot.set_operator(f"__i{operator[2:]}", twin)
 

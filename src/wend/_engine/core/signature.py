@@ -255,7 +255,7 @@ class Binder:
         for j, (key, value) in enumerate(kwargs.items()):
             index = self.by_name.get(key)
             if index is None:
-                word = self.cls.spellings.get(key) or KEYWORD_ALIASES.get(key, "")
+                word = self.cls.torch.spellings.get(key) or KEYWORD_ALIASES.get(key, "")
                 index = self.by_name.get(word)
             if index is None:
                 raise ArgumentTypeError(f"{self.name}() got an unexpected argument '{key}'")
@@ -290,9 +290,11 @@ class Binder:
             if found is not None:
                 return found
         values = self.match(args, kwargs)
-        alone = self.cls.of_number is not None and not any(isinstance(v, Tensor) for v, _ in values)
+        alone = self.cls.torch.of_number is not None and not any(
+            isinstance(v, Tensor) for v, _ in values
+        )
         if alone:
-            values[0] = (self.cls.of_number(values[0][0]), values[0][1])
+            values[0] = (self.cls.torch.of_number(values[0][0]), values[0][1])
         n_raw = len(args) + len(kwargs)
         attrs: dict[str, Any] = {}
         form: list[Any] = []

@@ -200,7 +200,7 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
             for y, on in zip(results, given, strict=True)
         ]
         single = prim.result_wrap() is None
-        turned = prim.holomorphic and gs[0].dtype.is_complex
+        turned = prim.facts.holomorphic and gs[0].dtype.is_complex
         if turned:
             gs = [ops.conj(gs[0])]
         g, y = (gs[0], results[0]) if single else (tuple(gs), tuple(results))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.types import Spec
 
@@ -15,9 +16,9 @@ class Identity(Primitive):
     """y = x, as a value with a separate gradient identity."""
 
     name = "identity"
-    grad_name = "AliasBackward0"
+    torch = TorchCall(grad_name="AliasBackward0")
     signature = "input"
-    supports = frozenset({"bool", "int", "float", "complex"})
+    facts = Facts(supports=frozenset({"bool", "int", "float", "complex"}))
 
     def infer(self, x: Spec) -> Spec:
         """The operand's type."""
@@ -56,7 +57,7 @@ class Variable(StopGradient):
     """y = x, as the value of a leaf that requires grad and whose data is still pending."""
 
     name = "variable"
-    labels_leaf = True
+    facts = Facts(labels_leaf=True)
 
 
 def assigned(src: Any) -> Any:
@@ -76,9 +77,9 @@ class Graft(Primitive):
 
     name = "graft"
     formal_gradient = True
-    grad_name = "AliasBackward0"
+    torch = TorchCall(grad_name="AliasBackward0")
     signature = "data, history"
-    supports = frozenset({"bool", "int", "float", "complex"})
+    facts = Facts(supports=frozenset({"bool", "int", "float", "complex"}))
 
     def infer(self, data: Spec, history: Spec) -> Spec:
         """The type of the data."""
@@ -123,7 +124,7 @@ class Overwrite(Graft):
         """Named by the written value: a number, drawn numbers, or a tensor."""
         maker = data.maker
         if maker is not None and not maker[1]:
-            name = maker[0].grad_name
+            name = maker[0].torch.grad_name
             if maker[0].name == "full":
                 name = "FillBackward2" if maker[2][-1] else "ZeroBackward0"
             return n.node(name, history)
@@ -144,7 +145,7 @@ class FillLike(Primitive):
     name = "fill_like"
     signature = "input, value: scalar"
     vjp = NO_GRADIENT
-    supports = frozenset({"bool", "int", "float", "complex"})
+    facts = Facts(supports=frozenset({"bool", "int", "float", "complex"}))
 
     def infer(self, x: Spec, value: Any) -> Spec:
         """The operand's type."""

@@ -21,6 +21,7 @@ import numpy as np
 from wend._engine.base.dtypes import from_numpy
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
+from wend._engine.core.op_facts import Facts, Schedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
@@ -40,10 +41,8 @@ class Contract(Primitive):
     """
 
     signature = "input, other, sum_x: ints, sum_y: ints, batch_x: ints = (), batch_y: ints = ()"
-    supports = frozenset({"int", "float", "complex"})
-    heavy = True
-    smooth = True
-    turns = True
+    facts = Facts(supports=frozenset({"int", "float", "complex"}), smooth=True)
+    schedule = Schedule(heavy=True, turns=True)
     sum_x: Axes
     sum_y: Axes
     batch_x: Axes
@@ -66,7 +65,7 @@ class Contract(Primitive):
         return rows[0] != rows[1] and not batch and first[:1] == (0,)
 
     def infer(self, x: Spec, y: Spec) -> Spec:
-        require("contract", self.supports, x.dtype, y.dtype)
+        require("contract", self.facts.supports, x.dtype, y.dtype)
         if x.dtype is not y.dtype:
             raise DTypeError(
                 f"contract: expected both operands to have the same dtype, "

@@ -10,6 +10,7 @@ import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
+from wend._engine.core.op_facts import Facts
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample
 from wend._engine.core.symbolic import SymInt, hints
 from wend._engine.core.types import Number, Spec
@@ -26,9 +27,8 @@ class Full(Primitive):
 
     signature = "size: sizes, fill_value: scalar, *, dtype: dtype = None"
     dtype: Any
-    supports = ANY_DTYPE
+    facts = Facts(supports=ANY_DTYPE)
     vjp = NO_GRADIENT
-    differentiable = False
 
     def infer(self, size: Any, fill_value: Number) -> Spec:
         for d, n in enumerate(size):
@@ -71,9 +71,8 @@ class Arange(Primitive):
 
     signature = "start: scalar, end: scalar, step: scalar, count: size, *, dtype: dtype = None"
     dtype: Any
-    supports = frozenset({"int", "float"})
+    facts = Facts(supports=frozenset({"int", "float"}))
     vjp = NO_GRADIENT
-    differentiable = False
 
     def infer(self, start: Number, end: Number, step: Number, count: Any) -> Spec:
         category = max(start.category, end.category, step.category, dtypes.INT)

@@ -14,6 +14,7 @@ import numpy as np
 from wend._engine.base.dtypes import DType, int64
 from wend._engine.base.errors import DimError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Sample, ops, overload
 from wend._engine.core.symbolic import numel
 from wend._engine.core.types import Spec
@@ -25,7 +26,7 @@ from wend._engine.ops.reduce import REAL, Reduction, repeat_back, restore
 class _Extreme(Reduction, abstract=True):
     """Extreme value over `dim`. Ties share the gradient evenly; NaN wins."""
 
-    supports = REAL
+    facts = Facts(supports=REAL)
     needs_elements = True
     onnx_name: ClassVar[str]
     fold: ClassVar[Any]
@@ -74,8 +75,7 @@ class Amax(_Greatest):
     Raises DimError or ShapeError if a reduced dim is empty.
     """
 
-    functions = ("amax",)
-    methods = ("amax",)
+    torch = TorchCall(names=("amax",))
 
 
 class Amin(_Least):
@@ -84,8 +84,7 @@ class Amin(_Least):
     Raises DimError or ShapeError if a reduced dim is empty.
     """
 
-    functions = ("amin",)
-    methods = ("amin",)
+    torch = TorchCall(names=("amin",))
 
 
 class MaxAll(_Greatest):
@@ -95,8 +94,7 @@ class MaxAll(_Greatest):
     """
 
     signature = "input"
-    label = "max"
-    grad_name = "MaxBackward1"
+    torch = TorchCall(label="max", grad_name="MaxBackward1")
     dim = None
     keepdim = False
 
@@ -117,8 +115,7 @@ class MinAll(_Least):
     """
 
     signature = "input"
-    label = "min"
-    grad_name = "MinBackward1"
+    torch = TorchCall(label="min", grad_name="MinBackward1")
     dim = None
     keepdim = False
 
@@ -155,9 +152,8 @@ class _Arg(Reduction, abstract=True):
     """Index of the first extreme element along `dim` (of the flat tensor for None)."""
 
     signature = "input, dim: dim = None, keepdim: bool = False"
-    supports = frozenset({"int", "float"})
+    facts = Facts(supports=frozenset({"int", "float"}))
     vjp = NO_GRADIENT
-    differentiable = False
     needs_elements = True
     nothing = DimError
     onnx_name: ClassVar[str]
@@ -166,7 +162,7 @@ class _Arg(Reduction, abstract=True):
     def axes(self, rank: int) -> tuple[int, ...]:
         if self.dim is None:
             return tuple(range(rank))
-        axis = normalize_dim(self.dim, rank, self.label or self.name)
+        axis = normalize_dim(self.dim, rank, self.torch.label or self.name)
         return (axis,) if rank else ()
 
     def result_dtype(self, dtype: DType) -> DType:
@@ -221,8 +217,7 @@ class Argmax(_Arg):
     Raises DimError if there is no element to choose from, DTypeError for bool.
     """
 
-    functions = ("argmax",)
-    methods = ("argmax",)
+    torch = TorchCall(names=("argmax",))
     onnx_name = "ArgMax"
     find = np.argmax
 
@@ -233,8 +228,7 @@ class Argmin(_Arg):
     Raises DimError if there is no element to choose from, DTypeError for bool.
     """
 
-    functions = ("argmin",)
-    methods = ("argmin",)
+    torch = TorchCall(names=("argmin",))
     onnx_name = "ArgMin"
     find = np.argmin
 
@@ -243,8 +237,7 @@ class _ExtremeDim(_Arg, abstract=True):
     """Extreme value along a dim, and its first index; the gradient goes to that element."""
 
     signature = "input, dim: dim, keepdim: bool = False"
-    supports = REAL
-    differentiable = True
+    facts = Facts(supports=REAL)
     result = ("values", "indices")
 
     def infer(self, x: Spec) -> Any:
@@ -313,8 +306,7 @@ class MaxDim(_ExtremeDim):
     Raises DimError if that dim is empty.
     """
 
-    label = "max"
-    grad_name = "MaxBackward0"
+    torch = TorchCall(label="max", grad_name="MaxBackward0")
     onnx_name = "ArgMax"
     find = np.argmax
 
@@ -325,8 +317,7 @@ class MinDim(_ExtremeDim):
     Raises DimError if that dim is empty.
     """
 
-    label = "min"
-    grad_name = "MinBackward0"
+    torch = TorchCall(label="min", grad_name="MinBackward0")
     onnx_name = "ArgMin"
     find = np.argmin
 

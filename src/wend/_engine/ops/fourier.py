@@ -13,6 +13,7 @@ import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import FLOATING, INEXACT, Array, require, widen
@@ -32,7 +33,7 @@ class Transform(Primitive, abstract=True):
     """
 
     signature = "input, dims: ints, scale: str = 'none'"
-    smooth = True
+    facts = Facts(smooth=True)
     dims: tuple[int, ...]
     scale: str
 
@@ -57,12 +58,12 @@ class FftC2c(Transform):
     """
 
     signature = "input, dims: ints, inverse: bool = False, scale: str = 'none'"
-    supports = INEXACT
-    grad_name = "FftC2CBackward0"
+    facts = Facts(supports=INEXACT)
+    torch = TorchCall(grad_name="FftC2CBackward0")
     inverse: bool
 
     def infer(self, x: Spec) -> Spec:
-        require(self.name, self.supports, x.dtype)
+        require(self.name, self.facts.supports, x.dtype)
         self.axes(x.rank)
         return Spec(x.shape, x.dtype.to_complex())
 
@@ -97,11 +98,11 @@ class FftR2c(Transform):
     The rest are conjugates of these. Halves are widened.
     """
 
-    supports = FLOATING
-    grad_name = "FftR2CBackward0"
+    facts = Facts(supports=FLOATING)
+    torch = TorchCall(grad_name="FftR2CBackward0")
 
     def infer(self, x: Spec) -> Spec:
-        require(self.name, self.supports, x.dtype)
+        require(self.name, self.facts.supports, x.dtype)
         half = x.shape[self.axes(x.rank)[-1]] // 2 + 1
         return Spec(self.with_last(x.shape, half), x.dtype.to_complex())
 
@@ -138,8 +139,8 @@ class FftC2r(Transform):
     """
 
     signature = "input, dims: ints, last: size, scale: str = 'none'"
-    supports = frozenset({"complex"})
-    grad_name = "FftC2RBackward0"
+    facts = Facts(supports=frozenset({"complex"}))
+    torch = TorchCall(grad_name="FftC2RBackward0")
 
     def infer(self, x: Spec, last: Any) -> Spec:
         if not x.dtype.is_complex:

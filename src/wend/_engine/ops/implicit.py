@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes
 from wend._engine.core.types import Spec
@@ -47,17 +48,17 @@ class Slope(Primitive, abstract=True):
     the random number alone, as in PyTorch; asked for by a parameter, the op raises.
     """
 
-    supports = FLOATING
+    facts = Facts(supports=FLOATING)
     drawn: ClassVar[int]
 
     def infer(self, *operands: Spec) -> Spec:
         dtype = operands[self.drawn].dtype
-        require(self.label, self.supports, dtype)
-        shape = broadcast_shapes(self.label, *(x.shape for x in operands))
+        require(self.torch.label, self.facts.supports, dtype)
+        shape = broadcast_shapes(self.torch.label, *(x.shape for x in operands))
         return Spec(shape, dtype)
 
     def vjp(self, g: Any, y: Any, *operands: Any) -> Any:
-        fault = f"the derivative for '{self.label}' by a parameter is not implemented."
+        fault = f"the derivative for '{self.torch.label}' by a parameter is not implemented."
         slope = g * self.by_number(y, *operands)
         refused = ops.no_derivative(g, fault=fault)
         return [slope if i == self.drawn else refused for i in range(len(operands))]
@@ -91,7 +92,7 @@ class GammaSlope(Slope):
     """
 
     signature = "input, output"
-    label = "_standard_gamma_grad"
+    torch = TorchCall(label="_standard_gamma_grad")
     drawn = 1
 
     def by_number(self, y: Any, a: Any, z: Any) -> Any:
@@ -121,7 +122,7 @@ class DirichletSlope(Slope):
     """
 
     signature = "x, alpha, total"
-    label = "_dirichlet_grad"
+    torch = TorchCall(label="_dirichlet_grad")
     drawn = 0
 
     def by_number(self, y: Any, x: Any, alpha: Any, total: Any) -> Any:

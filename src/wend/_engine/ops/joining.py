@@ -13,6 +13,7 @@ from wend._engine.base.dtypes import DType, bool_, from_numpy, int64, promote_ty
 from wend._engine.base.errors import ArgumentError, DimError, ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
 from wend._engine.core._types import Program
+from wend._engine.core.op_facts import Batching, Facts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import ADD, DIM, EQ, hints, make, numel, sym_max
 from wend._engine.core.types import Spec
@@ -28,13 +29,12 @@ class Cat(Primitive):
     the common promoted dtype. Raises ShapeError, ArgumentError for no tensors.
     """
 
-    smooth = True
+    facts = Facts(smooth=True, supports=ANY_DTYPE)
 
     signature = "tensors: tensors, dim: int = 0"
-    joins = True
+    batching = Batching(joins=True)
     dim: int
-    functions = ("cat", "concat", "concatenate")
-    supports = ANY_DTYPE
+    torch = TorchCall(functions=("cat", "concat", "concatenate"))
 
     def infer(self, tensors: list[Spec]) -> Spec:
         if not tensors:
@@ -198,9 +198,8 @@ class Pad(Primitive):
     """
 
     signature = "input, pad: sizes, value: scalar = 0"
-    functions = ("constant_pad_nd",)
-    grad_name = "ConstantPadNdBackward0"
-    supports = ANY_DTYPE
+    torch = TorchCall(functions=("constant_pad_nd",), grad_name="ConstantPadNdBackward0")
+    facts = Facts(supports=ANY_DTYPE)
 
     def infer(self, x: Spec, pad: Any, value: Any) -> Spec:
         if len(pad) % 2:
@@ -266,9 +265,8 @@ class Flip(Primitive):
 
     signature = "input, dims: ints"
     dims: tuple[int, ...]
-    functions = ("flip",)
-    methods = ("flip",)
-    supports = ANY_DTYPE
+    torch = TorchCall(names=("flip",))
+    facts = Facts(supports=ANY_DTYPE)
 
     def infer(self, x: Spec) -> Spec:
         normalize_dims(self.dims, len(x.shape), "flip")
@@ -308,9 +306,8 @@ class Roll(Primitive):
 
     signature = "input, shifts: sizes, dims: dims = None"
     dims: tuple[int, ...] | None
-    functions = ("roll",)
-    methods = ("roll",)
-    supports = ANY_DTYPE
+    torch = TorchCall(names=("roll",))
+    facts = Facts(supports=ANY_DTYPE)
 
     def infer(self, x: Spec, shifts: Any) -> Spec:
         dims = self.dims or ()
@@ -372,8 +369,8 @@ class SumTo(Primitive):
 
     signature = "input, size: sizes, axes: ints"
     axes: tuple[int, ...]
-    grad_name = "SumBackward1"
-    supports = ANY_DTYPE
+    torch = TorchCall(grad_name="SumBackward1")
+    facts = Facts(supports=ANY_DTYPE)
 
     def infer(self, x: Spec, size: Any) -> Spec:
         lead = len(x.shape) - len(size)
@@ -432,9 +429,8 @@ class Clone(Primitive):
 
     signature = "input, *, memory_format: attr = None"
     memory_format: Any
-    functions = ("clone",)
-    methods = ("clone",)
-    supports = ANY_DTYPE
+    torch = TorchCall(names=("clone",))
+    facts = Facts(supports=ANY_DTYPE)
 
     def infer(self, x: Spec) -> Spec:
         return Spec(x.shape, x.dtype)

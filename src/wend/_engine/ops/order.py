@@ -11,6 +11,7 @@ import numpy as np
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DimError, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -33,7 +34,7 @@ def sorting_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
 class _Selection(Primitive, abstract=True):
     """Elements picked along a dim: (values, indices). The gradient goes to the picked elements."""
 
-    supports = REAL
+    facts = Facts(supports=REAL)
     result = ("values", "indices")
     dim: int
 
@@ -61,11 +62,10 @@ class Sort(_Selection):
 
     signature = "input, dim: int = -1, descending: bool = False, stable: attr = None"
     descending: bool
-    functions = ("sort",)
-    methods = ("sort",)
+    torch = TorchCall(names=("sort",))
 
     def infer(self, x: Spec) -> Any:
-        require(self.name, self.supports, x.dtype)
+        require(self.name, self.facts.supports, x.dtype)
         self.place(len(x.shape))
         return Spec(x.shape, x.dtype), Spec(x.shape, int64)
 
@@ -112,12 +112,11 @@ class Topk(_Selection):
     signature = "input, k: size, dim: int = -1, largest: bool = True, sorted: bool = True"
     largest: bool
     sorted: bool
-    supports = frozenset({"int", "float"})
-    functions = ("topk",)
-    methods = ("topk",)
+    facts = Facts(supports=frozenset({"int", "float"}))
+    torch = TorchCall(names=("topk",))
 
     def infer(self, x: Spec, k: Any) -> Any:
-        require(self.name, self.supports, x.dtype)
+        require(self.name, self.facts.supports, x.dtype)
         dim = self.place(len(x.shape))
         n = x.shape[dim] if x.shape else 1
         if k < 0 or k > n:
@@ -162,11 +161,10 @@ class Mode(_Selection):
 
     signature = "input, dim: int = -1, keepdim: bool = False"
     keepdim: bool
-    functions = ("mode",)
-    methods = ("mode",)
+    torch = TorchCall(names=("mode",))
 
     def infer(self, x: Spec) -> Any:
-        require(self.name, self.supports, x.dtype)
+        require(self.name, self.facts.supports, x.dtype)
         dim = self.place(len(x.shape))
         check_not_empty(self.name, x.shape, dim)
         shape = reduced(x.shape, dim, self.keepdim)
@@ -222,12 +220,12 @@ class MedianAll(Primitive):
     """
 
     signature = "input"
-    grad_name = "MedianBackward0"
-    supports = frozenset({"int", "float"})
+    torch = TorchCall(grad_name="MedianBackward0")
+    facts = Facts(supports=frozenset({"int", "float"}))
     skip_nan = False
 
     def infer(self, x: Spec) -> Spec:
-        require("median", self.supports, x.dtype)
+        require("median", self.facts.supports, x.dtype)
         return Spec((), x.dtype)
 
     def reference(self, x: np.ndarray) -> np.ndarray:
@@ -286,7 +284,7 @@ class MedianAll(Primitive):
 class NanmedianAll(MedianAll):
     """y = the median of all elements that are not NaN, the lower of the two in the middle."""
 
-    grad_name = "NanmedianBackward0"
+    torch = TorchCall(grad_name="NanmedianBackward0")
     skip_nan = True
 
 
@@ -312,14 +310,13 @@ class LexsortRows(Primitive):
     """
 
     signature = "input"
-    supports = REAL
+    facts = Facts(supports=REAL)
     vjp = NO_GRADIENT
-    differentiable = False
 
     def infer(self, x: Spec) -> Spec:
         if len(x.shape) < 2:
             raise ShapeError(f"lexsort_rows: takes matrices, and got shape {hints(x.shape)}")
-        require(self.name, self.supports, x.dtype)
+        require(self.name, self.facts.supports, x.dtype)
         return Spec(x.shape[:-1], int64)
 
     def reference(self, x: np.ndarray) -> np.ndarray:

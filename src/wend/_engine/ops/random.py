@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from wend._engine.base.dtypes import (
     int64,
 )
 from wend._engine.base.errors import ExecutionError, ShapeError
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Spec
@@ -42,10 +43,8 @@ class Draw(Primitive, abstract=True):
     """Base: a draw of a given size."""
 
     signature = "size: sizes, seed: scalar, offset: scalar, *, dtype: dtype = None"
-    supports = frozenset({"float"})
-    random = True
+    facts = Facts(supports=frozenset({"float"}), random=True)
     vjp = NO_GRADIENT
-    differentiable = False
     dtype: DType | None
 
     def result_dtype(self) -> DType:
@@ -56,7 +55,7 @@ class Draw(Primitive, abstract=True):
         for n in size:
             if n < 0:
                 raise ShapeError(f"{self.name}: negative extent in size {hints(size)}")
-        require(self.name, self.supports, self.result_dtype())
+        require(self.name, self.facts.supports, self.result_dtype())
         return Spec(tuple(size), self.result_dtype())
 
     def onnx_like(self, g: Any, size: Any) -> Any:
@@ -114,7 +113,7 @@ class Normal(Draw):
 class RandomBits(Draw):
     """y: uniform over all int64."""
 
-    supports = frozenset({"int"})
+    facts = Facts(supports=frozenset({"int"}))
 
     def result_dtype(self) -> DType:
         return int64
@@ -139,8 +138,7 @@ class RandomIntegers(Draw):
         "size: sizes, low: scalar, high: scalar, seed: scalar, offset: scalar, "
         "*, dtype: dtype = None"
     )
-    supports = frozenset({"bool", "int", "float"})
-    fallible = True
+    facts = Facts(supports=frozenset({"bool", "int", "float"}), fallible=True)
 
     def result_dtype(self) -> DType:
         return self.dtype or int64
@@ -175,14 +173,12 @@ class PerElement(Primitive, abstract=True):
     """Base: a draw whose element i depends on x[i] and on (seed, offset + i)."""
 
     signature = "input, seed: scalar, offset: scalar"
-    supports = frozenset({"float"})
-    random = True
+    facts = Facts(supports=frozenset({"float"}), random=True)
     vjp = NO_GRADIENT
-    differentiable = False
-    label: ClassVar[str] = ""
+    torch = TorchCall(label="")
 
     def infer(self, x: Spec, *scalars: Any) -> Spec:
-        require(self.label, self.supports, x.dtype)
+        require(self.torch.label, self.facts.supports, x.dtype)
         return Spec(x.shape, x.dtype)
 
     def batch(self, batched: Any, size: Any, *params: Any) -> Any:
@@ -198,8 +194,8 @@ class PoissonDraw(PerElement):
     Raises ExecutionError (when computed) for a negative or NaN rate.
     """
 
-    label = "poisson"
-    fallible = True
+    torch = TorchCall(label="poisson")
+    facts = Facts(fallible=True)
 
     def reference(self, x: Array, seed: int, offset: int) -> Array:
         rate = x.astype(np.float64).reshape(-1)
@@ -286,8 +282,7 @@ class StandardGamma(PerElement):
     Marsaglia, Tsang: A simple method for generating gamma variables (2000).
     """
 
-    label = "gamma"
-    differentiable = True
+    torch = TorchCall(label="gamma")
 
     def reference(self, x: Array, seed: int, offset: int) -> Array:
         y, log_factor = _gamma_numbers(x, seed, offset)
@@ -340,12 +335,11 @@ class DirichletDraw(PerElement):
     Raises ShapeError for a 0-d tensor.
     """
 
-    label = "sample_dirichlet"
-    differentiable = True
+    torch = TorchCall(label="sample_dirichlet")
 
     def infer(self, x: Spec, *scalars: Any) -> Spec:
         if not x.rank:
-            raise ShapeError(f"{self.label}: concentrations must have at least one dim")
+            raise ShapeError(f"{self.torch.label}: concentrations must have at least one dim")
         return super().infer(x, *scalars)
 
     def reference(self, x: Array, seed: int, offset: int) -> Array:
@@ -378,12 +372,12 @@ class BinomialDraw(PerElement):
     """
 
     signature = "count, prob, seed: scalar, offset: scalar"
-    label = "binomial"
+    torch = TorchCall(label="binomial")
 
     def infer(self, count: Spec, prob: Spec, *scalars: Any) -> Spec:
-        require(self.label, self.supports, count.dtype)
-        require(self.label, self.supports, prob.dtype)
-        return Spec(broadcast_shapes(self.label, count.shape, prob.shape), count.dtype)
+        require(self.torch.label, self.facts.supports, count.dtype)
+        require(self.torch.label, self.facts.supports, prob.dtype)
+        return Spec(broadcast_shapes(self.torch.label, count.shape, prob.shape), count.dtype)
 
     def batch(self, batched: Any, size: Any, *params: Any) -> Any:
         count, prob = in_front(batched, *params[:2])
@@ -466,7 +460,7 @@ class VonMisesDraw(PerElement):
     positive.
     """
 
-    label = "von_mises"
+    torch = TorchCall(label="von_mises")
 
     def reference(self, x: Array, seed: int, offset: int) -> Array:
         kappa = x.astype(np.float64).reshape(-1)
@@ -511,15 +505,12 @@ class MultinomialDraw(Primitive):
     """
 
     signature = "input, count: size, seed: scalar, offset: scalar, *, replacement: bool = False"
-    supports = frozenset({"float"})
-    random = True
-    fallible = True
+    facts = Facts(supports=frozenset({"float"}), random=True, fallible=True)
     vjp = NO_GRADIENT
-    differentiable = False
     replacement: bool
 
     def infer(self, x: Spec, count: Any, *scalars: Any) -> Spec:
-        require("multinomial", self.supports, x.dtype)
+        require("multinomial", self.facts.supports, x.dtype)
         if x.rank not in (1, 2):
             raise ShapeError(f"multinomial: prob_dist must be 1 or 2 dim, not {x.rank}")
         if count <= 0:

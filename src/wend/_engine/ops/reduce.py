@@ -17,6 +17,7 @@ import numpy as np
 from wend._engine.base.dtypes import BOOL, INT, DType, bool_, float64, from_numpy, int64, uint8
 from wend._engine.base.errors import ArgumentError, DimError, ShapeError
 from wend._engine.base.shapes import normalize_dims
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -57,7 +58,7 @@ class Reduction(Primitive, abstract=True):
     """
 
     signature = "input, dim: dims = None, keepdim: bool = False"
-    label: ClassVar[str] = ""
+    torch = TorchCall(label="")
     identity: ClassVar[Any] = None
     #: sum(dim=()) reduces everything, any(dim=()) nothing: PyTorch's quirk.
     empty_means_all: ClassVar[bool] = True
@@ -74,7 +75,7 @@ class Reduction(Primitive, abstract=True):
         dim = self.dim
         if dim is None or (dim == () and self.empty_means_all):
             return tuple(range(rank))
-        axes = normalize_dims(dim, rank, self.label or self.name)
+        axes = normalize_dims(dim, rank, self.torch.label or self.name)
         return tuple(sorted(axes)) if rank else ()
 
     def result_dtype(self, dtype: DType) -> DType:
@@ -86,8 +87,8 @@ class Reduction(Primitive, abstract=True):
         return 0 not in self.axes(ranks[0])
 
     def infer(self, x: Spec) -> Any:
-        label = self.label or self.name
-        require(label, self.supports, x.dtype)
+        label = self.torch.label or self.name
+        require(label, self.facts.supports, x.dtype)
         axes = self.axes(x.rank)
         if self.needs_elements:
             all_dims = self.dim is None or self.dim == ()
@@ -166,10 +167,8 @@ class Sum(Reduction):
     """
 
     signature = "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None"
-    supports = ANY_NUMBER
-    functions = ("sum",)
-    methods = ("sum",)
-    grad_name_along = "SumBackward1"
+    facts = Facts(supports=ANY_NUMBER)
+    torch = TorchCall(names=("sum",), grad_name_along="SumBackward1")
     identity = 0
 
     def result_dtype(self, dtype: DType) -> DType:
@@ -205,10 +204,8 @@ class Prod(Reduction):
     """y = product of x over `dim`; types as for sum."""
 
     signature = "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None"
-    supports = ANY_NUMBER
-    functions = ("prod",)
-    methods = ("prod",)
-    grad_name_along = "ProdBackward1"
+    facts = Facts(supports=ANY_NUMBER)
+    torch = TorchCall(names=("prod",), grad_name_along="ProdBackward1")
     identity = 1
 
     def result_dtype(self, dtype: DType) -> DType:
@@ -264,9 +261,8 @@ def conj(x: Any) -> Any:
 class _Logical(Reduction, abstract=True):
     """Fold of `x != 0` by and / or; the result is bool, for uint8 input uint8."""
 
-    supports = ANY_NUMBER
+    facts = Facts(supports=ANY_NUMBER)
     vjp = NO_GRADIENT
-    differentiable = False
     empty_means_all = False
     fold: ClassVar[Any]
 
@@ -294,8 +290,7 @@ class Any_(_Logical):
     """y = whether any element of x over `dim` is not 0."""
 
     name = "any"
-    functions = ("any",)
-    methods = ("any",)
+    torch = TorchCall(names=("any",))
     identity = False
     fold = np.logical_or
 
@@ -306,8 +301,7 @@ class Any_(_Logical):
 class All(_Logical):
     """y = whether all elements of x over `dim` are not 0."""
 
-    functions = ("all",)
-    methods = ("all",)
+    torch = TorchCall(names=("all",))
     identity = True
     fold = np.logical_and
 
@@ -318,10 +312,9 @@ class All(_Logical):
 class XorSum(Reduction):
     """y = the exclusive or, bit by bit, of the ints over `dim`; the fold of `hash_tensor`."""
 
-    supports = frozenset({"int"})
+    facts = Facts(supports=frozenset({"int"}))
     vjp = NO_GRADIENT
-    differentiable = False
-    label = "hash_tensor"
+    torch = TorchCall(label="hash_tensor")
     needs_elements = True
     nothing = ArgumentError
     identity = 0
@@ -350,7 +343,7 @@ class SquaredDeviation(Elementwise):
     """
 
     signature = "input, center"
-    supports = FLOATING
+    facts = Facts(supports=FLOATING)
     formal_gradient = True
 
     def reference(self, x: Array, center: Array) -> Array:

@@ -15,6 +15,7 @@ import numpy as np
 from wend._engine.base.dtypes import DType, bool_, finfo, float64, from_numpy, iinfo, int64
 from wend._engine.base.errors import DTypeNotImplemented, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
@@ -42,7 +43,7 @@ class Scan(Primitive, abstract=True):
         return dtype
 
     def infer(self, x: Spec) -> Any:
-        require(self.name, self.supports, x.dtype)
+        require(self.name, self.facts.supports, x.dtype)
         self.axis(x.rank)
         return Spec(x.shape, self.result_dtype(x.dtype))
 
@@ -81,8 +82,8 @@ def without(shape: Any, axis: int) -> tuple[Any, ...]:
 
 class _Cumulative(Scan, abstract=True):
     signature = "input, dim: dim, *, dtype: dtype = None"
-    supports = ANY_NUMBER
-    inplace = True
+    facts = Facts(supports=ANY_NUMBER)
+    torch = TorchCall(inplace=True)
     accumulate: ClassVar[Any]
 
     def result_dtype(self, dtype: DType) -> DType:
@@ -116,8 +117,7 @@ class _Cumulative(Scan, abstract=True):
 class Cumsum(_Cumulative):
     """y[i] = x[0] + ... + x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
 
-    functions = ("cumsum",)
-    methods = ("cumsum",)
+    torch = TorchCall(names=("cumsum",))
     accumulate = np.add.accumulate
 
     def onnx_fold(self, g: Any, x: Any) -> Any:
@@ -133,8 +133,7 @@ class Cumsum(_Cumulative):
 class Cumprod(_Cumulative):
     """y[i] = x[0] * ... * x[i] along `dim`; bool and ints in int64 unless dtype says otherwise."""
 
-    functions = ("cumprod",)
-    methods = ("cumprod",)
+    torch = TorchCall(names=("cumprod",))
     accumulate = np.multiply.accumulate
 
     def vjp(self, g: Any, y: Any, x: Any) -> Any:
@@ -175,11 +174,11 @@ class LinearScan(Primitive):
     """
 
     signature = "a, b, dim: dim"
-    supports = frozenset({"int", "float", "complex"})
+    facts = Facts(supports=frozenset({"int", "float", "complex"}))
     dim: Any
 
     def infer(self, a: Spec, b: Spec) -> Spec:
-        require(self.name, self.supports, a.dtype, b.dtype)
+        require(self.name, self.facts.supports, a.dtype, b.dtype)
         normalize_dim(self.dim, a.rank, self.name)
         if a.rank != b.rank or any(m != n for m, n in zip(a.shape, b.shape, strict=True)):
             raise ShapeError(
@@ -236,7 +235,7 @@ class LinearScan(Primitive):
 class _RunningExtreme(Scan, abstract=True):
     """(values, indices): the extreme so far and the last index of that value."""
 
-    supports = REAL
+    facts = Facts(supports=REAL)
     result = ("values", "indices")
     accumulate: ClassVar[Any]
     onnx_name: ClassVar[str]
@@ -292,8 +291,7 @@ class _RunningExtreme(Scan, abstract=True):
 class Cummax(_RunningExtreme):
     """(values, indices): greatest element so far along `dim`, and the last place of that value."""
 
-    functions = ("cummax",)
-    methods = ("cummax",)
+    torch = TorchCall(names=("cummax",))
     accumulate = np.maximum.accumulate
     onnx_name = "maximum"
 
@@ -301,8 +299,7 @@ class Cummax(_RunningExtreme):
 class Cummin(_RunningExtreme):
     """(values, indices): least element so far along `dim`, and the last place of that value."""
 
-    functions = ("cummin",)
-    methods = ("cummin",)
+    torch = TorchCall(names=("cummin",))
     accumulate = np.minimum.accumulate
     onnx_name = "minimum"
 
@@ -310,9 +307,8 @@ class Cummin(_RunningExtreme):
 class Logcumsumexp(Scan):
     """y[i] = log(exp(x[0]) + ... + exp(x[i])) along `dim`, without overflow."""
 
-    supports = frozenset({"float", "complex"})
-    functions = ("logcumsumexp",)
-    methods = ("logcumsumexp",)
+    facts = Facts(supports=frozenset({"float", "complex"}))
+    torch = TorchCall(names=("logcumsumexp",))
 
     def reference(self, x: Array) -> Array:
         if x.ndim == 0:

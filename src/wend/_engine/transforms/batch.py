@@ -17,6 +17,7 @@ from wend._engine.core import _hot, _types
 from wend._engine.core._hot import Tensor
 from wend._engine.core._types import Program, TensorType
 from wend._engine.core.graph import Graph
+from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import Composite, ops
 from wend._engine.core.symbolic import (
     ARG,
@@ -52,7 +53,7 @@ class Batched(Composite, abstract=True):
         self.attrs = {}
         self.prim = prim
         self.flags = flags
-        self.grad_name = prim.grad_name  # type: ignore[misc]
+        self.torch = prim.torch  # type: ignore[misc]
         self.setup(prim.form, False, True, prim.is_differentiable)
 
     def result_wrap(self) -> Any:  # type: ignore[override]
@@ -239,7 +240,7 @@ class BatchedBody(Composite, abstract=True):
     There is a class per (graph, flags, kinds of args).  All results have the batch axis at dim 0.
     """
 
-    grad_name = "BatchedBackward0"
+    torch = TorchCall(grad_name="BatchedBackward0")
 
     def __init__(self, graph: Graph, flags: Flags, kinds: tuple[Any, ...]) -> None:
         self.name = "batched_graph"  # type: ignore[misc]

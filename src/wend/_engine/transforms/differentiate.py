@@ -179,7 +179,7 @@ def reads(path: PathGraph, node: Node, active: set[int], reached: set[int] | Non
     """Ids of the values that the gradient rule of a node reads."""
     needs = tuple([i in active for i in node.inputs])
     given = tuple([reached is None or o in reached for o in node.outputs])
-    if True not in needs or True not in given or node.prim.calls_user:
+    if True not in needs or True not in given or node.prim.facts.calls_user:
         return []
     names = node.inputs + node.outputs
     return [names[i] for i in template(node.program, needs, given).saved]
@@ -274,7 +274,7 @@ class Kept:
             if (
                 maker is None
                 or path.block_at.get(maker) != block
-                or path.nodes[maker].prim.calls_user
+                or path.nodes[maker].prim.facts.calls_user
             ):
                 self.ids.add(i)
             else:
@@ -457,7 +457,7 @@ class Differentiator:
         path = self.path
         for k in sorted([k for k, b in path.block_at.items() if b == block]):
             node = path.nodes[k]
-            if node.outputs[0] not in path.producer or node.prim.calls_user:
+            if node.outputs[0] not in path.producer or node.prim.facts.calls_user:
                 continue
             self._clone(node, names)
         return names

@@ -132,7 +132,7 @@ class Level:
     def record(self, prim: Any, tensors: list[Tensor], args: list[Any]) -> Any:
         """Record an op of the mapped function (called by the core)."""
         inner, flags = self.strip(tensors)
-        if prim.calls_user and True in flags:
+        if prim.facts.calls_user and True in flags:
             raise GraphError(
                 "vmap: an autograd.Function cannot be mapped over: it has no batch rule"
             )
@@ -141,10 +141,10 @@ class Level:
         program, _ = prim.typed(types, [hint_of(a) for a in args])
         before, self.trace.symbolic = self.trace.symbolic, self.outer
         try:
-            if True in flags and not prim.random:
+            if True in flags and not prim.facts.random:
                 results = flatten_outputs(_hot.record_list(batched(prim, flags), inner, args))
                 on = [True] * len(results)
-            elif not prim.random:
+            elif not prim.facts.random:
                 return _hot.record_list(prim, inner, args)
             elif prim.is_composite:
                 outs = interpret(program.graph, inner, flags, args, self.draw)
@@ -164,7 +164,7 @@ class Level:
         self, prim: Any, flags: tuple[bool, ...], tensors: list[Tensor], args: list[Any]
     ) -> tuple[list[Tensor], bool]:
         """Record an op outside of this level; a random op draws as `randomness` says."""
-        if prim.random:
+        if prim.facts.random:
             if self.randomness == "error":
                 raise GraphError(DRAWS.format(name=prim.name))
             if self.randomness == "different":

@@ -91,13 +91,13 @@ def cheap(path: PathGraph, node: Node, tight: bool) -> bool:
     again, the whole path would be, and all values would exist at once.
     """
     prim: Primitive = node.prim
-    if prim.calls_user or not prim.pure or not node.inputs:
+    if prim.facts.calls_user or not prim.facts.pure or not node.inputs:
         return False
     if isinstance(prim, Contract):
         return product_steps(path, node) <= SHORT or (tight and is_larger(path, node))
     if isinstance(prim, Gather):
         return True  # the indices were checked when the op first ran
-    return isinstance(prim, _CHEAP) and not prim.fallible
+    return isinstance(prim, _CHEAP) and not prim.facts.fallible
 
 
 def product_steps(path: PathGraph, node: Node) -> int:

@@ -19,7 +19,7 @@ def row_wise(prim: Any, types: Sequence[Any], rows: Flags, args: list[Any]) -> b
 
     types, args: of one call
     """
-    if True not in rows or prim.random or prim.calls_user:
+    if True not in rows or prim.facts.random or prim.facts.calls_user:
         return False
     program, _ = prim.typed(list(types), args)
     if not prim.is_composite:
@@ -71,18 +71,18 @@ def holds_for(
 def is_heavy(prim: Any, program: Any) -> bool:
     """Whether an op, or any op of its body, is worth a kernel of its own."""
     if not prim.is_composite:
-        return bool(prim.heavy)
-    return any(node.prim.heavy for node in program.graph.nodes)
+        return bool(prim.schedule.heavy)
+    return any(node.prim.schedule.heavy for node in program.graph.nodes)
 
 
 def is_smooth(prim: Any, program: Any) -> bool:
     """Whether derivatives at finite operands are finite, so that a gradient of 0 stays 0."""
     if not prim.is_composite:
-        return bool(prim.smooth)
-    return all(node.prim.smooth for node in program.graph.nodes)
+        return bool(prim.facts.smooth)
+    return all(node.prim.facts.smooth for node in program.graph.nodes)
 
 
 def batches(prim: Any, program: Any) -> bool:
     """Whether an op has batching rules all through."""
     prims = [node.prim for node in program.graph.nodes] if prim.is_composite else [prim]
-    return not any(p.random or p.calls_user or p.batch is None for p in prims)
+    return not any(p.facts.random or p.facts.calls_user or p.batch is None for p in prims)

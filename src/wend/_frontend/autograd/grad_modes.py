@@ -144,7 +144,7 @@ def check_saved(prim: Any, program: Any, values: list[Any]) -> None:
     graph = program.graph
     if graph is not None:
         found = saved_inputs(graph, [v.requires_grad for v in given])
-    elif prim.calls_user:
+    elif prim.facts.calls_user:
         found = set()
     else:
         needs = tuple([v.requires_grad for v in given])

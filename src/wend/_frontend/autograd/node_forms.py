@@ -158,7 +158,7 @@ def strides_of(region: Any, i: int) -> tuple[int, ...]:
     """The strides that a value has in PyTorch, by the views that lead to the value."""
     shape = tuple(region.value_type(i).shape)
     maker = region.maker(i)
-    if maker is not None and maker[0].view and maker[0].strides is not None:
+    if maker is not None and maker[0].facts.view and maker[0].strides is not None:
         prim, operands, args = maker
         source = operands[0]
         if source.shape is not None:

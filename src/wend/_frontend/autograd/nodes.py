@@ -202,7 +202,7 @@ class Node:
         _, prim, _, outputs = region.op_at(self._low)
         if self._made is not None:
             _result_of(self, 0, region)
-        if prim.cuts:
+        if prim.torch.cuts:
             raise GraphError(f"{self.name()}: has no hooks; register them on the parts")
         table = region.extras(create)
         extra = table.get(outputs[0])
@@ -304,13 +304,13 @@ def _differentiated(region: Region, low: int, prim: Any, inputs: tuple[int, ...]
 
 
 def _name_of(region: Region, prim: Any, outputs: tuple[int, ...]) -> str:
-    if prim.calls_user:
+    if prim.facts.calls_user:
         record = Node._record(region, outputs)
         if record is not None:
             return str(record.name)
-    if prim.grad_name_along and prim.dim is not None:
-        return str(prim.grad_name_along)
-    return str(prim.grad_name)
+    if prim.torch.grad_name_along and prim.dim is not None:
+        return str(prim.torch.grad_name_along)
+    return str(prim.torch.grad_name)
 
 
 def _node_at(anchor: Value, region: Region, k: int, made: Made | None = None) -> Node:
@@ -348,7 +348,7 @@ def _edge(anchor: Value, region: Region, i: int) -> tuple[Node | None, int]:
     form = region.form_at(k)
     if form is not None:
         return _edge_to(anchor, region, k, form[number])
-    if region.op_at(k)[1].cuts:
+    if region.op_at(k)[1].torch.cuts:
         k, number = region.part_at(k)
     return _node_at(anchor, region, k), number
 
@@ -414,7 +414,7 @@ def value_of_edge(edge: GradientEdge) -> Tensor:
     if isinstance(node, AccumulateGrad):
         return node.variable
     region = Region(node._anchor)
-    if region.op_at(node._low)[1].cuts:
+    if region.op_at(node._low)[1].torch.cuts:
         first = region.path.state_at(node._low)
         i = region.path.states[first + edge.output_nr].first
     else:
@@ -454,7 +454,7 @@ def node_of(segment: Segment, k: int) -> tuple[str, Site]:
     node = path.nodes[k]
     s = path.state_at(k)
     state = path.states[s]
-    name = node.prim.grad_name if state.is_step else state.prim.grad_name
+    name = node.prim.torch.grad_name if state.is_step else state.prim.torch.grad_name
     extra = (segment.hooks or {}).get(node.outputs[0])
     if extra is not None and extra.function is not None:
         name = extra.function.name

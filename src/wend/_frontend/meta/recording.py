@@ -57,8 +57,8 @@ def _identity(tensor: Any) -> Any:
 
 
 def _node_name(prim: Any) -> str:
-    name = getattr(prim, "grad_name", None)
-    return name if isinstance(name, str) else f"{prim.name.title().replace('_', '')}Backward0"
+    name = prim.torch.grad_name
+    return name or f"{prim.name.title().replace('_', '')}Backward0"
 
 
 def _layouts(prim: Any, tensors: list[Any], args: list[Any], outs: Any) -> list[Any]:

@@ -205,7 +205,7 @@ _METHODS = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itrue
 
 def public_ops() -> list[OpFunction]:
     """Every op that users can call, by whatever name."""
-    found: list[OpFunction] = [op.function for op in REGISTRY.values() if op.operators]
+    found: list[OpFunction] = [op.function for op in REGISTRY.values() if op.torch.operators]
     for place in (PUBLIC, vars(Tensor), *map(vars, namespaces())):
         found += [f for f in place.values() if isinstance(f, OpFunction)]
     return found

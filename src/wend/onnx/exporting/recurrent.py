@@ -194,7 +194,7 @@ def _folded(w: Any, i: int) -> Any:
             env[at] = w.captured[at].tensor.detach()
         else:
             made = w.made.get(at)
-            if not isinstance(made, Apply) or made.prim.random or w.is_asked(made):
+            if not isinstance(made, Apply) or made.prim.facts.random or w.is_asked(made):
                 return None
             missing = [k for k in made.inputs if k not in env]
             waiting += missing

@@ -161,7 +161,7 @@ class Lowering:
                 f.dtypes[out] = self.path.dtype_of(out)
         inputs = tuple(f.resolve(i) for i in node.inputs)
         prim: Any = node.prim
-        if prim.pure and not prim.random and not prim.calls_user:
+        if prim.facts.pure and not prim.facts.random and not prim.facts.calls_user:
             key = (prim, inputs, node.args)
             before = self.known.setdefault(key, node)
             if before is not node and len(before.outputs) == len(node.outputs):
@@ -194,7 +194,7 @@ class Lowering:
         f.reasons.update(dict.fromkeys(node.outputs, reason))
         for i in node.inputs:
             self.materialise(i)
-        if node.prim.donates and f.base(node.inputs[0]) in f.inputs:
+        if node.prim.schedule.donates and f.base(node.inputs[0]) in f.inputs:
             # The reference writes into the memory of a leaf, and the step into a copy.
             f.small.append(product(f.shape(node.inputs[0])))
         reads = [Read(i, tuple(range(len(f.shape(i))))) for i in node.inputs]
@@ -213,7 +213,7 @@ class Lowering:
     @lowers(Identity)
     def identity(self, node: Node) -> bool:
         """The operand itself, unless the op has to look at elements."""
-        return not node.prim.fallible and self.alias(node, node.inputs[0])
+        return not node.prim.facts.fallible and self.alias(node, node.inputs[0])
 
     def kernel_types(self, node: Node) -> bool:
         """Whether code can be made for the dtypes of operands and results."""
@@ -332,7 +332,7 @@ class Lowering:
             return True
         if node.prim.strides is None or len(node.inputs) != 1:
             return False
-        if f.shape(out) == f.shape(source) and node.prim.checks_strides:
+        if f.shape(out) == f.shape(source) and node.prim.facts.checks_strides:
             return self.alias(node, source)
         layout = f.layout(source)
         dense = is_dense(f.shape(source), layout.strides) and layout.offset == ZERO

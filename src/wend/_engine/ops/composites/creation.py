@@ -363,7 +363,6 @@ def _one_hot_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input, num_classes: size",
     name="one_hot_known",
-    differentiable=False,
     samples=_one_hot_samples,
     fallible=True,
 )

@@ -59,7 +59,7 @@ def _scaled_samples(rng: np.random.Generator) -> Samples:
     "input: operand, other: operand, *, alpha: scalar",
     grad_name="AddBackward0",
     samples=_scaled_samples,
-    of_number=staticmethod(tensor_of),
+    of_number=tensor_of,
 )
 def add_scaled(input: V, other: V, alpha: V) -> V:
     """y = input + alpha * other. Raises DTypeError for a float alpha of ints."""
@@ -70,7 +70,7 @@ def add_scaled(input: V, other: V, alpha: V) -> V:
     "input: operand, other: operand, *, alpha: scalar",
     grad_name="SubBackward0",
     samples=_scaled_samples,
-    of_number=staticmethod(tensor_of),
+    of_number=tensor_of,
 )
 def sub_scaled(input: V, other: V, alpha: V) -> V:
     """y = input - alpha * other. Raises DTypeError for a float alpha of ints."""
@@ -143,7 +143,7 @@ def _rounded_samples(rng: np.random.Generator) -> Samples:
     grad_name="DivBackward2",
     samples=_rounded_samples,
     grad_nodes=lambda n, x, other, _: n.Div2(x, other),
-    of_number=staticmethod(tensor_of),
+    of_number=tensor_of,
 )
 def div_rounded(input: V, other: V, rounding_mode: str | None) -> V:
     """y = input / other, rounded: rounding_mode None, "trunc" (towards zero) or "floor"."""

@@ -22,7 +22,7 @@ from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.ops.composites.real_pairs import on_real_pairs
 from wend._engine.ops.numeric import INEXACT
 
-_FACTS: dict[str, Any] = {"result": tuple, "differentiable": False, "supports": INEXACT}
+_FACTS: dict[str, Any] = {"result": tuple, "supports": INEXACT}
 
 
 def _arrays(rng: Any, signed: int, positive: int) -> list[Any]:

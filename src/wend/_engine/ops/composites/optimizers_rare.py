@@ -31,7 +31,6 @@ def _samples(states: int, *settings: Any) -> Any:
     "param, grad, average, eta: scalar, shrink: scalar, mu: scalar?, "
     "weight_decay: scalar? = None, *, maximize: bool = False",
     result=tuple,
-    differentiable=False,
     samples=_samples(1, 0.1, 0.99, 0.5, 0.01),
 )
 @on_real_pairs
@@ -58,7 +57,6 @@ def asgd_step(
     "param, grad, prev, step_size, less: scalar, more: scalar, least: scalar, most: scalar, *, "
     "maximize: bool = False",
     result=tuple,
-    differentiable=False,
     samples=_samples(2, 0.5, 1.2, 1e-6, 50.0),
 )
 @on_real_pairs
@@ -101,7 +99,6 @@ def _adafactor_samples(rng: Any) -> Iterator[Sample]:
     "param, grad, variance, column: tensor?, weight: scalar, size: scalar, decay: scalar, "
     "eps1: scalar, eps2: scalar, d: scalar, *, maximize: bool = False",
     result=tuple,
-    differentiable=False,
     samples=_adafactor_samples,
 )
 def adafactor_step(
@@ -160,7 +157,6 @@ def _muon_samples(rng: Any) -> Iterator[Sample]:
     "param, grad, buffer, momentum: scalar, size: scalar, decay: scalar, eps: scalar, a: scalar, "
     "b: scalar, c: scalar, *, nesterov: bool = True, rounds: int = 5, tall: bool = False",
     result=tuple,
-    differentiable=False,
     samples=_muon_samples,
 )
 def muon_step(

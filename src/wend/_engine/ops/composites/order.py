@@ -29,7 +29,6 @@ def _sorting_samples(rng: Any) -> Iterator[Sample]:
     "input, dim: int = -1, descending: bool = False, stable: attr = None",
     functions=("argsort",),
     methods=("argsort",),
-    differentiable=False,
     samples=_sorting_samples,
 )
 def argsort(input: Any, dim: int, descending: bool, stable: Any) -> Any:
@@ -164,7 +163,6 @@ def _bucketize_samples(rng: Any) -> Iterator[Sample]:
 @composite(
     "input: operand, boundaries, *, out_int32: bool = False, right: bool = False",
     functions=("bucketize",),
-    differentiable=False,
     samples=_bucketize_samples,
 )
 def bucketize(input: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:

@@ -79,7 +79,6 @@ def _sized(
             name=name,
             samples=_sized_samples(*sample),
             random=True,
-            differentiable=False,
             grad_name=grad_name,
         )(rule)
 
@@ -162,7 +161,6 @@ def _probability_samples(rng: Any) -> Iterator[Sample]:
     samples=_probability_samples,
     supports=FLOATING,
     random=True,
-    differentiable=False,
 )
 def bernoulli_draw(input: Any, seed: Any, offset: Any) -> Any:
     """y[i] = 1 with probability x[i], else 0, in the dtype of x. Raises DTypeError for ints."""

@@ -156,7 +156,6 @@ def _count_samples(rng: Any) -> Iterator[Sample]:
     functions=("count_nonzero",),
     methods=("count_nonzero",),
     samples=_count_samples,
-    differentiable=False,
 )
 def count_nonzero(input: Any, dim: Any) -> Any:
     """y = number of elements over `dim` that are not 0 (int64)."""

@@ -15,6 +15,7 @@ from wend._engine.base.errors import (
 )
 from wend._engine.base.shapes import Size, normalize_dim
 from wend._engine.core import _hot, _indexing
+from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import Composite, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.ops.composites.shape import with_rank
@@ -28,7 +29,7 @@ class EvenParts(Composite):
     """Views of `count` equal parts of x along `dim`. Raises ShapeError for a remainder."""
 
     signature = "input, count: int, dim: int"
-    grad_name = "SplitBackward0"
+    torch = TorchCall(grad_name="SplitBackward0")
     result = tuple
     vjp = None  # from the body
     count: int

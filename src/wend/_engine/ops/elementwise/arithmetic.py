@@ -10,6 +10,7 @@ import numpy as np
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError, DTypeNotImplemented, ExecutionError
+from wend._engine.core.op_facts import Facts, Schedule, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import (
@@ -30,15 +31,13 @@ from wend._engine.ops.elementwise.family import (
 class Add(Elementwise):
     """y = input + other; or, of bools."""
 
-    smooth = rises = True
+    facts = Facts(smooth=True, rises=True, supports=ANY_NUMBER)
 
     signature = "input: operand, other: operand"
-    of_number = staticmethod(tensor_of)
-    operators = ("__add__",)
-    reflected = True
-    inplace = ("add_",)
-    supports = ANY_NUMBER
-    overwrites = True
+    torch = TorchCall(
+        of_number=tensor_of, operators=("__add__",), reflected=True, inplace=("add_",)
+    )
+    schedule = Schedule(overwrites=True)
     reference = staticmethod(np.add)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -48,15 +47,13 @@ class Add(Elementwise):
 class Sub(Elementwise):
     """y = input - other. Raises DTypeError for bools."""
 
-    smooth = True
+    facts = Facts(smooth=True, supports=SIGNED_NUMBER)
 
     signature = "input: operand, other: operand"
-    of_number = staticmethod(tensor_of)
-    operators = ("__sub__",)
-    reflected = True
-    inplace = ("sub_",)
-    supports = SIGNED_NUMBER
-    overwrites = True
+    torch = TorchCall(
+        of_number=tensor_of, operators=("__sub__",), reflected=True, inplace=("sub_",)
+    )
+    schedule = Schedule(overwrites=True)
     reference = staticmethod(np.subtract)
 
     def dtypes_of(self, *operands: Any) -> Any:
@@ -81,17 +78,17 @@ class Sub(Elementwise):
 class Mul(Elementwise):
     """y = input * other; and, of bools."""
 
-    smooth = True
+    facts = Facts(smooth=True, supports=ANY_NUMBER, holomorphic=True)
 
     signature = "input: operand, other: operand"
-    of_number = staticmethod(tensor_of)
-    functions = methods = ("mul", "multiply")
-    operators = ("__mul__",)
-    reflected = True
-    inplace = True
-    supports = ANY_NUMBER
-    holomorphic = True
-    overwrites = True
+    torch = TorchCall(
+        of_number=tensor_of,
+        names=("mul", "multiply"),
+        operators=("__mul__",),
+        reflected=True,
+        inplace=True,
+    )
+    schedule = Schedule(overwrites=True)
     reference = staticmethod(np.multiply)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -102,15 +99,16 @@ class Div(Elementwise):
     """y = input / other, the true quotient: ints are divided as floats."""
 
     signature = "input: operand, other: operand"
-    of_number = staticmethod(tensor_of)
-    operators = ("__truediv__",)
-    reflected = True
-    inplace = ("div_",)
+    torch = TorchCall(
+        of_number=tensor_of,
+        operators=("__truediv__",),
+        reflected=True,
+        inplace=("div_",),
+    )
     kind = "float"
-    supports = ANY_NUMBER
-    holomorphic = True
+    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
     domain = ((-3.0, 3.0), (0.5, 3.0))
-    overwrites = True
+    schedule = Schedule(overwrites=True)
     reference = staticmethod(np.true_divide)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -126,8 +124,7 @@ class IntegerDivision(Elementwise, abstract=True):
     """Common part of floor_divide, div_trunc, fmod and remainder: ints over 0 are an error."""
 
     signature = "input: operand, other: operand"
-    supports = NUMERIC
-    fallible = True
+    facts = Facts(supports=NUMERIC, fallible=True)
     domain = ((-9.0, 9.0), (1.0, 4.0))
 
     def refuse_zero(self, x: Array, other: Array) -> None:
@@ -152,11 +149,13 @@ class IntegerDivision(Elementwise, abstract=True):
 class FloorDivide(IntegerDivision):
     """y = floor(input / other), in Python's sense. Raises ExecutionError for ints over 0."""
 
-    of_number = staticmethod(tensor_of)
-    functions = methods = ("floor_divide",)
-    operators = ("__floordiv__",)
-    reflected = True
-    inplace = True
+    torch = TorchCall(
+        of_number=tensor_of,
+        names=("floor_divide",),
+        operators=("__floordiv__",),
+        reflected=True,
+        inplace=True,
+    )
 
     def reference(self, x: Array, other: Array) -> Array:
         self.refuse_zero(x, other)
@@ -188,7 +187,7 @@ class FloorDivide(IntegerDivision):
 class DivTrunc(IntegerDivision):
     """y = trunc(input / other). Raises ExecutionError for ints over 0."""
 
-    grad_name = "DivBackward2"
+    torch = TorchCall(grad_name="DivBackward2")
 
     def reference(self, x: Array, other: Array) -> Array:
         self.refuse_zero(x, other)
@@ -214,9 +213,7 @@ class Fmod(IntegerDivision):
     """
 
     signature = "input, other: operand"
-    functions = methods = ("fmod",)
-    inplace = True
-    grad_name = "FmodBackward1"
+    torch = TorchCall(names=("fmod",), inplace=True, grad_name="FmodBackward1")
 
     def reference(self, x: Array, other: Array) -> Array:
         self.refuse_zero(x, other)
@@ -240,11 +237,13 @@ class Remainder(IntegerDivision):
     Raises ExecutionError for ints over 0.
     """
 
-    functions = methods = ("remainder",)
-    operators = ("__mod__",)
-    reflected = True
-    inplace = True
-    grad_name = "RemainderBackward1"
+    torch = TorchCall(
+        names=("remainder",),
+        operators=("__mod__",),
+        reflected=True,
+        inplace=True,
+        grad_name="RemainderBackward1",
+    )
 
     def reference(self, x: Array, other: Array) -> Array:
         self.refuse_zero(x, other)
@@ -277,13 +276,14 @@ def _signs_differ(b: Builder, rest: Value, other: Value) -> Value:
 class Neg(Elementwise):
     """y = -input. Raises DTypeError for bools."""
 
-    smooth = True
+    facts = Facts(smooth=True, supports=SIGNED_NUMBER)
 
-    functions = methods = ("neg", "negative")
-    operators = ("__neg__",)
-    inplace = True
-    supports = SIGNED_NUMBER
-    overwrites = True
+    torch = TorchCall(
+        names=("neg", "negative"),
+        operators=("__neg__",),
+        inplace=True,
+    )
+    schedule = Schedule(overwrites=True)
     reference = staticmethod(np.negative)
 
     def check_dtype(self, common: DType) -> None:
@@ -301,11 +301,13 @@ class Neg(Elementwise):
 class Abs(Elementwise):
     """y = |input|, a real number; gradient 0 at 0."""
 
-    functions = methods = ("abs", "absolute")
-    operators = ("__abs__",)
-    inplace = True
-    supports = SIGNED_NUMBER
-    overwrites = True
+    torch = TorchCall(
+        names=("abs", "absolute"),
+        operators=("__abs__",),
+        inplace=True,
+    )
+    facts = Facts(supports=SIGNED_NUMBER)
+    schedule = Schedule(overwrites=True)
     reference = staticmethod(np.abs)
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
@@ -322,11 +324,10 @@ class Sign(Elementwise):
     Raises DTypeError for complex numbers, which `sgn` takes.
     """
 
-    functions = methods = ("sign",)
-    inplace = True
+    torch = TorchCall(names=("sign",), inplace=True)
 
     def check_dtype(self, common: DType) -> None:
-        if common.is_complex and "complex" not in self.supports:
+        if common.is_complex and "complex" not in self.facts.supports:
             raise DTypeNotImplemented(
                 "sign: Unlike NumPy, torch.sign is not intended to support complex numbers. "
                 "Please use torch.sgn instead."
@@ -354,8 +355,8 @@ class Sign(Elementwise):
 class Sgn(Sign):
     """y = input / |input|, and 0 for 0: the sign of real numbers."""
 
-    functions = methods = ("sgn",)
-    supports = ANY_NUMBER
+    torch = TorchCall(names=("sgn",))
+    facts = Facts(supports=ANY_NUMBER)
 
     def reference(self, x: Array) -> Array:
         if x.dtype.kind != "c":
@@ -389,12 +390,8 @@ class Pow(Elementwise):
     """
 
     signature = "input: operand, exponent: operand"
-    operators = ("__pow__",)
-    reflected = True
-    inplace = ("pow_",)
-    supports = SIGNED_NUMBER
-    holomorphic = True
-    fallible = True
+    torch = TorchCall(operators=("__pow__",), reflected=True, inplace=("pow_",))
+    facts = Facts(supports=SIGNED_NUMBER, holomorphic=True, fallible=True)
     domain = ((0.2, 3.0), (-2.0, 3.0))
 
     def reference(self, x: Array, exponent: Array) -> Array:
@@ -486,11 +483,8 @@ def _tensor(operand: V, like: V) -> V:
 class Square(Elementwise):
     """y = input ** 2; an int64 of bools."""
 
-    functions = methods = ("square",)
-    inplace = True
-    grad_name = "PowBackward0"
-    supports = ANY_NUMBER
-    holomorphic = True
+    torch = TorchCall(names=("square",), inplace=True, grad_name="PowBackward0")
+    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
     reference = staticmethod(np.square)
 
     def promote(self, common: DType) -> DType:
@@ -507,11 +501,9 @@ class Reciprocal(Elementwise):
     """y = 1 / input."""
 
     onnx_name = "Reciprocal"
-    functions = methods = ("reciprocal",)
-    inplace = True
+    torch = TorchCall(names=("reciprocal",), inplace=True)
     kind = "float"
-    supports = ANY_NUMBER
-    holomorphic = True
+    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
     domain = (0.3, 3.0)
 
     def reference(self, x: Array) -> Array:
@@ -527,13 +519,11 @@ class Reciprocal(Elementwise):
 class Sqrt(Elementwise):
     """y = the square root of input; NaN below 0; gradient inf at 0."""
 
-    functions = methods = ("sqrt",)
-    inplace = True
+    torch = TorchCall(names=("sqrt",), inplace=True)
     kind = "float"
-    supports = ANY_NUMBER
-    holomorphic = True
+    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
     domain = (0.1, 4.0)
-    overwrites = True
+    schedule = Schedule(overwrites=True)
     reference = staticmethod(np.sqrt)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -543,11 +533,9 @@ class Sqrt(Elementwise):
 class Rsqrt(Elementwise):
     """y = 1 / sqrt(input)."""
 
-    functions = methods = ("rsqrt",)
-    inplace = True
+    torch = TorchCall(names=("rsqrt",), inplace=True)
     kind = "float"
-    supports = ANY_NUMBER
-    holomorphic = True
+    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
     domain = (0.1, 4.0)
 
     def reference(self, x: Array) -> Array:
@@ -564,9 +552,8 @@ class Hypot(Elementwise):
     """y = sqrt(input^2 + other^2), without overflow in between."""
 
     signature = "input, other"
-    functions = methods = ("hypot",)
-    inplace = True
-    supports = FLOATING
+    torch = TorchCall(names=("hypot",), inplace=True)
+    facts = Facts(supports=FLOATING)
     reference = staticmethod(np.hypot)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -577,8 +564,7 @@ class Copysign(Elementwise):
     """y = |input| with the sign of other; gradient 0 where input is 0, NaN where infinite."""
 
     signature = "input, other: operand"
-    functions = methods = ("copysign",)
-    inplace = True
+    torch = TorchCall(names=("copysign",), inplace=True)
     kind = "float"
     reference = staticmethod(np.copysign)
 
@@ -595,9 +581,8 @@ class Nextafter(Elementwise):
     """y = the next number that the dtype has after input, towards other."""
 
     signature = "input, other"
-    functions = methods = ("nextafter",)
-    inplace = True
-    supports = FLOATING
+    torch = TorchCall(names=("nextafter",), inplace=True)
+    facts = Facts(supports=FLOATING)
     widens = False  # the neighbours of a bfloat16 are not those of the float32
     reference = staticmethod(np.nextafter)
 

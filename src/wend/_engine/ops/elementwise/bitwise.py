@@ -8,6 +8,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import FLOAT, DType
 from wend._engine.base.errors import DTypeOfOperator
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import INTEGRAL, Array, Elementwise
@@ -17,7 +18,7 @@ class Bitwise(Elementwise, abstract=True):
     """Ops on the bits of bools and ints; no gradient."""
 
     signature = "input: operand, other: operand"
-    supports = INTEGRAL
+    facts = Facts(supports=INTEGRAL)
     domain: ClassVar[Any] = (-9.0, 9.0)
     vjp = NO_GRADIENT
 
@@ -25,30 +26,36 @@ class Bitwise(Elementwise, abstract=True):
 class BitwiseAnd(Bitwise):
     """y = input & other."""
 
-    functions = methods = ("bitwise_and",)
-    operators = ("__and__",)
-    reflected = True
-    inplace = True
+    torch = TorchCall(
+        names=("bitwise_and",),
+        operators=("__and__",),
+        reflected=True,
+        inplace=True,
+    )
     reference = staticmethod(np.bitwise_and)
 
 
 class BitwiseOr(Bitwise):
     """y = input | other."""
 
-    functions = methods = ("bitwise_or",)
-    operators = ("__or__",)
-    reflected = True
-    inplace = True
+    torch = TorchCall(
+        names=("bitwise_or",),
+        operators=("__or__",),
+        reflected=True,
+        inplace=True,
+    )
     reference = staticmethod(np.bitwise_or)
 
 
 class BitwiseXor(Bitwise):
     """y = input ^ other."""
 
-    functions = methods = ("bitwise_xor",)
-    operators = ("__xor__",)
-    reflected = True
-    inplace = True
+    torch = TorchCall(
+        names=("bitwise_xor",),
+        operators=("__xor__",),
+        reflected=True,
+        inplace=True,
+    )
     reference = staticmethod(np.bitwise_xor)
 
 
@@ -56,9 +63,11 @@ class BitwiseNot(Bitwise):
     """y = ~input; logical not, of bools."""
 
     signature = "input"
-    functions = methods = ("bitwise_not",)
-    operators = ("__invert__",)
-    inplace = True
+    torch = TorchCall(
+        names=("bitwise_not",),
+        operators=("__invert__",),
+        inplace=True,
+    )
     reference = staticmethod(np.invert)
 
     def check_dtype(self, common: DType) -> None:
@@ -71,17 +80,19 @@ class BitwiseNot(Bitwise):
 class Shift(Bitwise, abstract=True):
     """Shifts of ints. A count below 0, or not below the number of bits, shifts all bits out."""
 
-    supports = frozenset({"int"})
+    facts = Facts(supports=frozenset({"int"}))
     domain = ((-9.0, 9.0), (0.0, 9.0))
 
 
 class BitwiseLeftShift(Shift):
     """y = input << other; 0 if other is not in [0, bits)."""
 
-    functions = methods = ("bitwise_left_shift",)
-    operators = ("__lshift__",)
-    reflected = True
-    inplace = True
+    torch = TorchCall(
+        names=("bitwise_left_shift",),
+        operators=("__lshift__",),
+        reflected=True,
+        inplace=True,
+    )
 
     def reference(self, x: Array, other: Array) -> Array:
         valid = (other >= 0) & (other < x.dtype.itemsize * 8)
@@ -95,10 +106,12 @@ class BitwiseLeftShift(Shift):
 class BitwiseRightShift(Shift):
     """y = input >> other; only the sign is left (0 or -1) if other is not in [0, bits)."""
 
-    functions = methods = ("bitwise_right_shift",)
-    operators = ("__rshift__",)
-    reflected = True
-    inplace = True
+    torch = TorchCall(
+        names=("bitwise_right_shift",),
+        operators=("__rshift__",),
+        reflected=True,
+        inplace=True,
+    )
 
     def reference(self, x: Array, other: Array) -> Array:
         bits = x.dtype.itemsize * 8
@@ -119,9 +132,8 @@ class Gcd(Bitwise):
     """y = the greatest common divisor of input and other, at least 0."""
 
     signature = "input, other"
-    supports = frozenset({"int"})
-    functions = methods = ("gcd",)
-    inplace = True
+    facts = Facts(supports=frozenset({"int"}))
+    torch = TorchCall(names=("gcd",), inplace=True)
     reference = staticmethod(np.gcd)
 
 

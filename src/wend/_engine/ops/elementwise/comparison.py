@@ -8,6 +8,7 @@ import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.core._hot import Tensor
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, ops
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import ANY_NUMBER, REAL, Array, Elementwise
@@ -22,25 +23,23 @@ class Comparison(Elementwise, abstract=True):
     signature = "input, other: operand"
     kind = "bool"
     widens = False
-    inplace = True
+    torch = TorchCall(inplace=True)
     vjp = NO_GRADIENT
 
 
 class Eq(Comparison):
     """y = input == other."""
 
-    supports = ANY_NUMBER
-    functions = methods = ("eq",)
-    operators = ("__eq__",)
+    facts = Facts(supports=ANY_NUMBER)
+    torch = TorchCall(names=("eq",), operators=("__eq__",))
     reference = staticmethod(np.equal)
 
 
 class Ne(Comparison):
     """y = input != other."""
 
-    supports = ANY_NUMBER
-    functions = methods = ("ne", "not_equal")
-    operators = ("__ne__",)
+    facts = Facts(supports=ANY_NUMBER)
+    torch = TorchCall(names=("ne", "not_equal"), operators=("__ne__",))
     reference = staticmethod(np.not_equal)
 
 
@@ -66,32 +65,28 @@ Ne.function.general = _of_complex(Ne.function, True)
 class Lt(Comparison):
     """y = input < other."""
 
-    functions = methods = ("lt", "less")
-    operators = ("__lt__",)
+    torch = TorchCall(names=("lt", "less"), operators=("__lt__",))
     reference = staticmethod(np.less)
 
 
 class Le(Comparison):
     """y = input <= other."""
 
-    functions = methods = ("le", "less_equal")
-    operators = ("__le__",)
+    torch = TorchCall(names=("le", "less_equal"), operators=("__le__",))
     reference = staticmethod(np.less_equal)
 
 
 class Gt(Comparison):
     """y = input > other."""
 
-    functions = methods = ("gt", "greater")
-    operators = ("__gt__",)
+    torch = TorchCall(names=("gt", "greater"), operators=("__gt__",))
     reference = staticmethod(np.greater)
 
 
 class Ge(Comparison):
     """y = input >= other."""
 
-    functions = methods = ("ge", "greater_equal")
-    operators = ("__ge__",)
+    torch = TorchCall(names=("ge", "greater_equal"), operators=("__ge__",))
     reference = staticmethod(np.greater_equal)
 
 
@@ -99,8 +94,8 @@ class LogicalAnd(Comparison):
     """y = input != 0 and other != 0."""
 
     signature = "input, other"
-    supports = ANY_NUMBER
-    functions = methods = ("logical_and",)
+    facts = Facts(supports=ANY_NUMBER)
+    torch = TorchCall(names=("logical_and",))
     reference = staticmethod(np.logical_and)
 
     def emit(self, b: Builder, x: Value, other: Value) -> Value:
@@ -111,8 +106,8 @@ class LogicalOr(Comparison):
     """y = input != 0 or other != 0."""
 
     signature = "input, other"
-    supports = ANY_NUMBER
-    functions = methods = ("logical_or",)
+    facts = Facts(supports=ANY_NUMBER)
+    torch = TorchCall(names=("logical_or",))
     reference = staticmethod(np.logical_or)
 
     def emit(self, b: Builder, x: Value, other: Value) -> Value:
@@ -123,8 +118,8 @@ class LogicalXor(Comparison):
     """y = either input or other, and not both, is not 0."""
 
     signature = "input, other"
-    supports = ANY_NUMBER
-    functions = methods = ("logical_xor",)
+    facts = Facts(supports=ANY_NUMBER)
+    torch = TorchCall(names=("logical_xor",))
     reference = staticmethod(np.logical_xor)
 
     def emit(self, b: Builder, x: Value, other: Value) -> Value:
@@ -139,15 +134,14 @@ class Predicate(Elementwise, abstract=True):
     """A test of each element; of a complex number, of its parts."""
 
     kind = "bool"
-    supports = ANY_NUMBER
+    facts = Facts(supports=ANY_NUMBER)
     vjp = NO_GRADIENT
 
 
 class LogicalNot(Predicate):
     """y = input == 0."""
 
-    functions = methods = ("logical_not",)
-    inplace = True
+    torch = TorchCall(names=("logical_not",), inplace=True)
     reference = staticmethod(np.logical_not)
 
     def emit(self, b: Builder, x: Value) -> Value:
@@ -158,7 +152,7 @@ class Isnan(Predicate):
     """y = input is not a number."""
 
     onnx_name = "IsNaN"
-    functions = methods = ("isnan",)
+    torch = TorchCall(names=("isnan",))
 
     def reference(self, x: Array) -> Array:
         return x != x
@@ -171,7 +165,7 @@ class Isinf(Predicate):
     """y = input is infinite."""
 
     onnx_name = "IsInf"
-    functions = methods = ("isinf",)
+    torch = TorchCall(names=("isinf",))
 
     def reference(self, x: Array) -> Array:
         return np.isinf(x) if x.dtype.kind in "fc" else np.zeros(x.shape, np.bool_)
@@ -187,7 +181,7 @@ class Isinf(Predicate):
 class Isfinite(Predicate):
     """y = input is neither infinite nor NaN."""
 
-    functions = methods = ("isfinite",)
+    torch = TorchCall(names=("isfinite",))
 
     def reference(self, x: Array) -> Array:
         return np.isfinite(x) if x.dtype.kind in "fc" else np.ones(x.shape, np.bool_)
@@ -203,8 +197,8 @@ class Isfinite(Predicate):
 class Signbit(Predicate):
     """y = input has a minus sign: -0.0 too, unlike input < 0."""
 
-    functions = methods = ("signbit",)
-    supports = REAL
+    torch = TorchCall(names=("signbit",))
+    facts = Facts(supports=REAL)
 
     def reference(self, x: Array) -> Array:
         return np.signbit(x) if x.dtype.kind == "f" else x < 0

@@ -9,6 +9,7 @@ import numpy as np
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError
+from wend._engine.core.op_facts import Facts, Schedule, TorchCall
 from wend._engine.core.primitive import ops
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import ANY_NUMBER, FLOATING, Array, Elementwise, Grads, V
@@ -18,11 +19,13 @@ class Conj(Elementwise):
     """y = the complex conjugate of input, in memory of its own."""
 
     name = "conj"
-    functions = methods = ("conj_physical",)
-    inplace = True
-    supports = ANY_NUMBER
-    grad_name = "ConjBackward0"
-    overwrites = True
+    torch = TorchCall(
+        names=("conj_physical",),
+        inplace=True,
+        grad_name="ConjBackward0",
+    )
+    facts = Facts(supports=ANY_NUMBER)
+    schedule = Schedule(overwrites=True)
     reference = staticmethod(np.conjugate)
 
     def emit(self, b: Builder, x: Value) -> Value:
@@ -38,7 +41,7 @@ class FromParts(Elementwise, abstract=True):
     Raises DTypeError for operands of other types, or of two types.
     """
 
-    supports = FLOATING
+    facts = Facts(supports=FLOATING)
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
         """The complex type of the operands' precision."""
@@ -56,7 +59,7 @@ class Complex(FromParts):
     """y = real + 1j * imag, of two tensors of equal float type."""
 
     signature = "real, imag"
-    functions = ("complex",)
+    torch = TorchCall(functions=("complex",))
 
     def reference(self, real: Array, imag: Array) -> Array:
         wide = np.complex128 if real.dtype == np.float64 else np.complex64
@@ -75,7 +78,7 @@ class Polar(FromParts):
     """
 
     signature = "abs, angle"
-    functions = ("polar",)
+    torch = TorchCall(functions=("polar",))
 
     def reference(self, abs: Array, angle: Array) -> Array:
         return Complex.formula[0](self, abs * np.cos(angle), abs * np.sin(angle))

@@ -18,6 +18,7 @@ from wend._engine.base import dtypes
 from wend._engine.base.dtypes import CATEGORY_NAMES, DType
 from wend._engine.base.errors import ArgumentTypeError, DTypeNotImplemented
 from wend._engine.core._types import Program
+from wend._engine.core.op_facts import Facts
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import DIM, SymInt, SymNumber, broadcast_shapes
 from wend._engine.core.types import Number, Spec
@@ -111,7 +112,7 @@ class Elementwise(Primitive, abstract=True):
     executor's call takes any arrays and numbers and returns the inferred dtype.
     """
 
-    elementwise = True
+    facts = Facts(elementwise=True)
     signature = "input"
     kind: ClassVar[str] = "same"
     promotes: ClassVar[tuple[bool, ...] | None] = None
@@ -222,8 +223,8 @@ class Elementwise(Primitive, abstract=True):
 
     def check_dtype(self, common: DType) -> None:
         """Raise DTypeError if the op does not take operands of this dtype."""
-        if CATEGORY_NAMES[common.category] not in self.supports:
-            taken = " and ".join(c for c in CATEGORY_NAMES if c in self.supports)
+        if CATEGORY_NAMES[common.category] not in self.facts.supports:
+            taken = " and ".join(c for c in CATEGORY_NAMES if c in self.facts.supports)
             raise DTypeNotImplemented(
                 f"{self.name}: not implemented for {common}: takes {taken} tensors"
             )
@@ -292,7 +293,7 @@ class Elementwise(Primitive, abstract=True):
             if kinds[i] == "operand" and n > 1:
                 arrays: list[Any] = [self.draw(rng, j, (2, 3)) for j in range(n)]
                 number = float(arrays[i][0, 0])
-                arrays[i] = number if "float" in self.supports else int(number)
+                arrays[i] = number if "float" in self.facts.supports else int(number)
                 yield Sample(*arrays)
 
     def draw(self, rng: np.random.Generator, i: int, shape: tuple[int, ...]) -> np.ndarray:

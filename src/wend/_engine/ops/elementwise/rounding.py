@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import (
     FLOATING,
@@ -21,7 +22,7 @@ from wend._engine.ops.elementwise.family import (
 class Rounding(Elementwise, abstract=True):
     """y = input rounded to an integer; gradient 0 everywhere."""
 
-    supports = NUMERIC
+    facts = Facts(supports=NUMERIC)
     rounding: ClassVar[Any]  # the NumPy function
 
     def reference(self, x: Array) -> Array:
@@ -37,40 +38,36 @@ class Rounding(Elementwise, abstract=True):
 class Floor(Rounding):
     """y = the largest integer that is not above input."""
 
-    functions = methods = ("floor",)
-    inplace = True
+    torch = TorchCall(names=("floor",), inplace=True)
     rounding = staticmethod(np.floor)
 
 
 class Ceil(Rounding):
     """y = the smallest integer that is not below input."""
 
-    functions = methods = ("ceil",)
-    inplace = True
+    torch = TorchCall(names=("ceil",), inplace=True)
     rounding = staticmethod(np.ceil)
 
 
 class Trunc(Rounding):
     """y = input without the fraction."""
 
-    functions = methods = ("trunc", "fix")
-    inplace = True
+    torch = TorchCall(names=("trunc", "fix"), inplace=True)
     rounding = staticmethod(np.trunc)
 
 
 class Round(Rounding):
     """y = the nearest integer, halves to the even integer."""
 
-    inplace = False
+    torch = TorchCall(inplace=False)
     rounding = staticmethod(np.rint)
 
 
 class Frac(Elementwise):
     """y = input - trunc(input)."""
 
-    functions = methods = ("frac",)
-    inplace = True
-    supports = FLOATING
+    torch = TorchCall(names=("frac",), inplace=True)
+    facts = Facts(supports=FLOATING)
 
     def reference(self, x: Array) -> Array:
         return x - np.trunc(x)

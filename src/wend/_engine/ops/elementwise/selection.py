@@ -10,6 +10,7 @@ import numpy as np
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError, ValueRefused
+from wend._engine.core.op_facts import Facts, Schedule, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import (
@@ -30,9 +31,9 @@ class Where(Elementwise):
     """
 
     signature = "condition, input: operand, other: operand"
-    functions = ("where",)
+    torch = TorchCall(functions=("where",))
     promotes = (False, True, True)
-    supports = ANY_NUMBER
+    facts = Facts(supports=ANY_NUMBER)
 
     def dtypes_of(self, *operands: Any) -> Any:
         given = operands[0].dtype
@@ -42,7 +43,7 @@ class Where(Elementwise):
             )
         return super().dtypes_of(*operands)
 
-    overwrites = True
+    schedule = Schedule(overwrites=True)
 
     def reference(self, condition: Array, x: Array, other: Array, out: Array = None) -> Array:
         return choose(condition, x, other, out)
@@ -67,13 +68,13 @@ class Extremum(Elementwise, abstract=True):
     """The larger or smaller of two; NaN if either is. A tie shares the gradient."""
 
     signature = "input, other: operand"
-    numbers_inside = True
+    torch = TorchCall(numbers_inside=True)
 
 
 class Maximum(Extremum):
     """y = the larger of input and other; NaN if either is."""
 
-    functions = methods = ("maximum",)
+    torch = TorchCall(names=("maximum",))
     reference = staticmethod(np.maximum)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -84,7 +85,7 @@ class Maximum(Extremum):
 class Minimum(Extremum):
     """y = the smaller of input and other; NaN if either is."""
 
-    functions = methods = ("minimum",)
+    torch = TorchCall(names=("minimum",))
     reference = staticmethod(np.minimum)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -96,7 +97,7 @@ class Fmax(Extremum):
     """y = the larger of input and other; a NaN gives the number beside it. A tie goes to input."""
 
     signature = "input, other"
-    functions = methods = ("fmax",)
+    torch = TorchCall(names=("fmax",))
 
     def reference(self, x: Array, other: Array) -> Array:
         return np.where((other > x) | (x != x), other, x)
@@ -113,7 +114,7 @@ class Fmin(Extremum):
     """y = the smaller of input and other; a NaN gives the number beside it. A tie goes to input."""
 
     signature = "input, other"
-    functions = methods = ("fmin",)
+    torch = TorchCall(names=("fmin",))
 
     def reference(self, x: Array, other: Array) -> Array:
         return np.where((other < x) | (x != x), other, x)
@@ -156,7 +157,7 @@ class Clamp(Clamping):
     """
 
     signature = "input, min: scalar? = None, max: scalar? = None"
-    grad_name = "ClampBackward1"
+    torch = TorchCall(grad_name="ClampBackward1")
 
     def vjp(self, g: V, y: V, x: V, low: V, high: V) -> Grads:
         return (ops.where(_inside(x, low, high), g, 0),)
@@ -177,7 +178,7 @@ class ClampTensor(Clamping):
     """
 
     signature = "input, min: tensor? = None, max: tensor? = None"
-    grad_name = "ClampBackward0"
+    torch = TorchCall(grad_name="ClampBackward0")
 
     def vjp(self, g: V, y: V, x: V, low: V, high: V) -> Grads:
         by_low = by_high = None
@@ -218,12 +219,10 @@ def _inside(x: V, low: V, high: V) -> V:
 class Relu(Elementwise):
     """y = max(input, 0); gradient 0 at 0."""
 
-    smooth = rises = True
+    facts = Facts(smooth=True, rises=True, supports=NUMERIC)
 
     onnx_name = "Relu"
-    functions = methods = ("relu",)
-    inplace = True
-    supports = NUMERIC
+    torch = TorchCall(names=("relu",), inplace=True)
 
     def reference(self, x: Array) -> Array:
         return np.maximum(x.dtype.type(0), x)  # the second of equal operands: -0 of -0
@@ -240,9 +239,9 @@ class Cast(Elementwise):
 
     signature = "input, dtype: dtype"
     dtype: DType
-    supports = ANY_NUMBER
+    facts = Facts(supports=ANY_NUMBER)
     widens = False  # a single conversion, a single rounding
-    grad_name = "ToCopyBackward0"
+    torch = TorchCall(grad_name="ToCopyBackward0")
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
         return (None,), self.dtype

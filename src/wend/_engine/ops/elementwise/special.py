@@ -11,6 +11,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import DType, finfo
 from wend._engine.base.errors import ExecutionError, ValueRefused, ValuesRefused
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.builder import Builder, Value
@@ -44,8 +45,8 @@ class Angle(Special):
     NaN of NaN; gradient 0 at 0.
     """
 
-    functions = methods = ("angle",)
-    supports = ANY_NUMBER
+    torch = TorchCall(names=("angle",))
+    facts = Facts(supports=ANY_NUMBER)
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
         targets, out = super().dtypes_of(*operands)
@@ -74,8 +75,7 @@ class Angle(Special):
 class Erf(Special):
     """y = 2 / sqrt(pi) * the integral of exp(-t^2) from 0 to input."""
 
-    functions = methods = ("erf",)
-    inplace = True
+    torch = TorchCall(names=("erf",), inplace=True)
 
     def reference(self, x: Array) -> Array:
         return _scipy("erf")(x)
@@ -87,8 +87,7 @@ class Erf(Special):
 class Erfc(Special):
     """y = 1 - erf(input), exact where erf is near 1."""
 
-    functions = methods = ("erfc",)
-    inplace = True
+    torch = TorchCall(names=("erfc",), inplace=True)
 
     def reference(self, x: Array) -> Array:
         return _scipy("erfc")(x)
@@ -129,8 +128,7 @@ class NormalSlope(Special):
 class Erfinv(Special):
     """y with erf(y) = input; NaN outside [-1, 1]."""
 
-    functions = methods = ("erfinv",)
-    inplace = True
+    torch = TorchCall(names=("erfinv",), inplace=True)
     domain = (-0.9, 0.9)
 
     def reference(self, x: Array) -> Array:
@@ -144,8 +142,7 @@ class Xlogy(Special):
     """y = input * log(other); 0 where input is 0, unless other is NaN."""
 
     signature = "input: operand, other: operand"
-    functions = methods = ("xlogy",)
-    inplace = True
+    torch = TorchCall(names=("xlogy",), inplace=True)
     domain = ((0.5, 2.0), (0.5, 2.0))
 
     def reference(self, x: Array, other: Array) -> Array:
@@ -201,8 +198,7 @@ class Logit(Special):
     """
 
     signature = "input, eps: scalar? = None"
-    functions = methods = ("logit",)
-    inplace = True
+    torch = TorchCall(names=("logit",), inplace=True)
     domain = (0.05, 0.95)
 
     def reference(self, x: Array, eps: Any) -> Array:
@@ -271,8 +267,7 @@ class I1e(Special):
 class I0(Special):
     """y = I0(input), the modified Bessel function of order 0."""
 
-    functions = methods = ("i0",)
-    inplace = True
+    torch = TorchCall(names=("i0",), inplace=True)
 
     def reference(self, x: Array) -> Array:
         return _scipy("i0")(x)
@@ -307,8 +302,7 @@ def _away_from_0(x: V) -> V:
 class Lgamma(Special):
     """y = log |gamma(input)|."""
 
-    functions = methods = ("lgamma",)
-    inplace = True
+    torch = TorchCall(names=("lgamma",), inplace=True)
     domain = (0.2, 4.0)
 
     def reference(self, x: Array) -> Array:
@@ -323,8 +317,7 @@ class Lgamma(Special):
 class Digamma(Special):
     """y = the derivative of lgamma at input."""
 
-    functions = methods = ("digamma",)
-    inplace = True
+    torch = TorchCall(names=("digamma",), inplace=True)
     domain = (0.2, 4.0)
 
     def reference(self, x: Array) -> Array:
@@ -339,7 +332,7 @@ class Polygamma(Special):
 
     signature = "n: int, input"
     n: int
-    functions = ("polygamma",)
+    torch = TorchCall(functions=("polygamma",))
     domain = (0.2, 4.0)
 
     def infer(self, *operands: Any) -> Spec:
@@ -377,8 +370,8 @@ class Within(Special):
         "fault: str = 'values must lie from 0 to 1'"
     )
     domain = (0.05, 0.95)
-    grad_name = "AliasBackward0"
-    fallible = True
+    torch = TorchCall(grad_name="AliasBackward0")
+    facts = Facts(fallible=True)
     low: float
     high: float
     nan: bool
@@ -410,8 +403,8 @@ class BinaryCrossEntropyTerm(Special):
 
     signature = "input, target"
     domain = ((0.05, 0.95), (0.0, 1.0))
-    grad_name = "BinaryCrossEntropyBackward0"
-    fallible = True
+    torch = TorchCall(grad_name="BinaryCrossEntropyBackward0")
+    facts = Facts(fallible=True)
     fault = "binary_cross_entropy: all elements of {} should be between 0 and 1"
 
     def reference(self, x: Array, target: Array) -> Array:

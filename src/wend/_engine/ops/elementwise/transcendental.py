@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import ops
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import (
@@ -26,15 +27,14 @@ class Transcendental(Elementwise, abstract=True):
     """A function of one float, or of a complex number: then with a complex derivative."""
 
     kind = "float"
-    inplace = True
-    supports = ANY_NUMBER
-    holomorphic = True
+    torch = TorchCall(inplace=True)
+    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
 
 
 class Exp(Transcendental):
     """y = e ** input."""
 
-    functions = methods = ("exp",)
+    torch = TorchCall(names=("exp",))
     reference = staticmethod(np.exp)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -44,7 +44,7 @@ class Exp(Transcendental):
 class Exp2(Transcendental):
     """y = 2 ** input."""
 
-    functions = methods = ("exp2",)
+    torch = TorchCall(names=("exp2",))
     reference = staticmethod(np.exp2)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -54,7 +54,7 @@ class Exp2(Transcendental):
 class Expm1(Transcendental):
     """y = e ** input - 1, exact near 0."""
 
-    functions = methods = ("expm1",)
+    torch = TorchCall(names=("expm1",))
     reference = staticmethod(np.expm1)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -64,7 +64,7 @@ class Expm1(Transcendental):
 class Log(Transcendental):
     """y = the natural logarithm of input."""
 
-    functions = methods = ("log",)
+    torch = TorchCall(names=("log",))
     domain = (0.1, 4.0)
     reference = staticmethod(np.log)
 
@@ -75,8 +75,7 @@ class Log(Transcendental):
 class Log1p(Transcendental):
     """y = log(1 + input), exact near 0."""
 
-    functions = methods = ("log1p",)
-    grad_name = "Log1PBackward0"
+    torch = TorchCall(names=("log1p",), grad_name="Log1PBackward0")
     domain = (-0.9, 3.0)
     reference = staticmethod(np.log1p)
 
@@ -87,7 +86,7 @@ class Log1p(Transcendental):
 class Log2(Transcendental):
     """y = the logarithm of input to base 2."""
 
-    functions = methods = ("log2",)
+    torch = TorchCall(names=("log2",))
     domain = (0.1, 4.0)
     reference = staticmethod(np.log2)
 
@@ -98,7 +97,7 @@ class Log2(Transcendental):
 class Log10(Transcendental):
     """y = the logarithm of input to base 10."""
 
-    functions = methods = ("log10",)
+    torch = TorchCall(names=("log10",))
     domain = (0.1, 4.0)
     reference = staticmethod(np.log10)
 
@@ -109,7 +108,7 @@ class Log10(Transcendental):
 class Sin(Transcendental):
     """y = sin(input), of radians."""
 
-    functions = methods = ("sin",)
+    torch = TorchCall(names=("sin",))
     reference = staticmethod(np.sin)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -119,7 +118,7 @@ class Sin(Transcendental):
 class Cos(Transcendental):
     """y = cos(input), of radians."""
 
-    functions = methods = ("cos",)
+    torch = TorchCall(names=("cos",))
     reference = staticmethod(np.cos)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -129,7 +128,7 @@ class Cos(Transcendental):
 class Tan(Transcendental):
     """y = tan(input), of radians."""
 
-    functions = methods = ("tan",)
+    torch = TorchCall(names=("tan",))
     domain = (-1.3, 1.3)
     reference = staticmethod(np.tan)
 
@@ -140,7 +139,7 @@ class Tan(Transcendental):
 class Asin(Transcendental):
     """y = arcsin(input), in radians; NaN outside [-1, 1]."""
 
-    functions = methods = ("asin", "arcsin")
+    torch = TorchCall(names=("asin", "arcsin"))
     domain = (-0.9, 0.9)
     reference = staticmethod(np.arcsin)
 
@@ -151,7 +150,7 @@ class Asin(Transcendental):
 class Acos(Transcendental):
     """y = arccos(input), in radians; NaN outside [-1, 1]."""
 
-    functions = methods = ("acos", "arccos")
+    torch = TorchCall(names=("acos", "arccos"))
     domain = (-0.9, 0.9)
     reference = staticmethod(np.arccos)
 
@@ -162,7 +161,7 @@ class Acos(Transcendental):
 class Atan(Transcendental):
     """y = arctan(input), in radians."""
 
-    functions = methods = ("atan", "arctan")
+    torch = TorchCall(names=("atan", "arctan"))
     reference = staticmethod(np.arctan)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -173,8 +172,8 @@ class Atan2(Transcendental):
     """y = the angle of the point (other, input), in radians; gradient 0 at the origin."""
 
     signature = "input, other"
-    functions = methods = ("atan2", "arctan2")
-    supports = REAL
+    torch = TorchCall(names=("atan2", "arctan2"))
+    facts = Facts(supports=REAL)
     reference = staticmethod(np.arctan2)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -186,7 +185,7 @@ class Atan2(Transcendental):
 class Sinh(Transcendental):
     """y = sinh(input)."""
 
-    functions = methods = ("sinh",)
+    torch = TorchCall(names=("sinh",))
     reference = staticmethod(np.sinh)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -196,7 +195,7 @@ class Sinh(Transcendental):
 class Cosh(Transcendental):
     """y = cosh(input)."""
 
-    functions = methods = ("cosh",)
+    torch = TorchCall(names=("cosh",))
     reference = staticmethod(np.cosh)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -206,9 +205,9 @@ class Cosh(Transcendental):
 class Tanh(Transcendental):
     """y = tanh(input)."""
 
-    smooth = True
+    facts = Facts(smooth=True)
 
-    functions = methods = ("tanh",)
+    torch = TorchCall(names=("tanh",))
     reference = staticmethod(np.tanh)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -218,7 +217,7 @@ class Tanh(Transcendental):
 class Asinh(Transcendental):
     """y = arsinh(input)."""
 
-    functions = methods = ("asinh", "arcsinh")
+    torch = TorchCall(names=("asinh", "arcsinh"))
     reference = staticmethod(np.arcsinh)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -228,7 +227,7 @@ class Asinh(Transcendental):
 class Acosh(Transcendental):
     """y = arcosh(input); NaN below 1."""
 
-    functions = methods = ("acosh", "arccosh")
+    torch = TorchCall(names=("acosh", "arccosh"))
     domain = (1.1, 4.0)
     reference = staticmethod(np.arccosh)
 
@@ -239,7 +238,7 @@ class Acosh(Transcendental):
 class Atanh(Transcendental):
     """y = artanh(input); NaN outside [-1, 1]."""
 
-    functions = methods = ("atanh", "arctanh")
+    torch = TorchCall(names=("atanh", "arctanh"))
     domain = (-0.9, 0.9)
     reference = staticmethod(np.arctanh)
 
@@ -250,9 +249,9 @@ class Atanh(Transcendental):
 class Sigmoid(Transcendental):
     """y = 1 / (1 + exp(-input))."""
 
-    smooth = True
+    facts = Facts(smooth=True)
 
-    functions = methods = ("sigmoid",)
+    torch = TorchCall(names=("sigmoid",))
 
     def reference(self, x: Array) -> Array:
         return 1 / (1 + np.exp(-x))
@@ -268,10 +267,8 @@ class Logaddexp(Elementwise):
     """
 
     signature = "input, other: operand"
-    numbers_inside = True
-    functions = methods = ("logaddexp",)
-    supports = FLOATING | {"complex"}
-    holomorphic = True
+    torch = TorchCall(numbers_inside=True, names=("logaddexp",))
+    facts = Facts(supports=FLOATING | {"complex"}, holomorphic=True)
 
     def reference(self, x: Array, other: Array) -> Array:
         if x.dtype.kind != "c":

@@ -10,6 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import int32, int64
 from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.op_facts import Facts, Schedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -23,8 +24,7 @@ from wend._engine.ops.views.slicing import zeros_of
 class _Elementwise1d(Primitive, abstract=True):
     """An index tensor of the input's rank, each element of which indexes dim `dim`."""
 
-    supports = ANY_DTYPE
-    fallible = True
+    facts = Facts(supports=ANY_DTYPE, fallible=True)
     dim: int
 
     def place(self, rank: int) -> int:
@@ -100,8 +100,7 @@ class Gather(_Elementwise1d):
     """
 
     signature = "input, dim: int, index, *, sparse_grad: bool = False"
-    functions = ("gather",)
-    methods = ("gather",)
+    torch = TorchCall(names=("gather",))
 
     def infer(self, x: Spec, index: Spec) -> Spec:
         self.check_shapes(x.shape, index)
@@ -144,7 +143,7 @@ class Gather(_Elementwise1d):
 class IntoElements(_Elementwise1d, abstract=True):
     """input, with the elements that index names combined with those of src."""
 
-    donates = True
+    schedule = Schedule(donates=True)
 
     def infer(self, x: Spec, index: Spec, src: Spec) -> Spec:
         self.check_shapes(x.shape, index, src.shape)
@@ -258,8 +257,8 @@ class ScatterValue(_Elementwise1d):
     """y = input, with y[index[i, j], j] = value for dim 0, and alike for every dim."""
 
     signature = "input, dim: int, index, value: scalar"
-    grad_name = "ScatterBackward1"
-    donates = True
+    torch = TorchCall(grad_name="ScatterBackward1")
+    schedule = Schedule(donates=True)
 
     def infer(self, x: Spec, index: Spec, value: Any) -> Spec:
         self.check_shapes(x.shape, index)
@@ -306,9 +305,7 @@ class ScatterAdd(IntoElements):
     """
 
     signature = "input, dim: int, index, src"
-    functions = ("scatter_add",)
-    methods = ("scatter_add",)
-    inplace = True
+    torch = TorchCall(names=("scatter_add",), inplace=True)
     onnx_reduction = "add"
 
     def write(self, x: np.ndarray, key: Any, src: np.ndarray) -> None:

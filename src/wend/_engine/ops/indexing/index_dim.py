@@ -9,6 +9,7 @@ import numpy as np
 
 from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.op_facts import Batching, Facts, Schedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
@@ -23,8 +24,7 @@ from wend._engine.ops.views.strided import arange
 class _AlongDim(Primitive, abstract=True):
     """A 1-d (or 0-d) tensor of indices into a dim; no index is negative."""
 
-    supports = ANY_DTYPE
-    fallible = True
+    facts = Facts(supports=ANY_DTYPE, fallible=True)
     dim: int
 
     def place(self, rank: int) -> int:
@@ -61,8 +61,7 @@ class IndexSelect(_AlongDim):
     """
 
     signature = "input, dim: int, index"
-    functions = ("index_select",)
-    methods = ("index_select",)
+    torch = TorchCall(names=("index_select",))
 
     def infer(self, x: Spec, index: Spec) -> Spec:
         count = self.count(index)
@@ -113,7 +112,7 @@ class IndexSelect(_AlongDim):
 class _IntoDim(_AlongDim, abstract=True):
     """input with slices along a dim overwritten by, or added to, those of source."""
 
-    donates = True
+    schedule = Schedule(donates=True)
 
     def infer(self, x: Spec, index: Spec, source: Spec) -> Spec:
         count = self.count(index)
@@ -221,9 +220,7 @@ class IndexCopy(_IntoDim):
     """
 
     signature = "input, dim: int, index, source"
-    functions = ("index_copy",)
-    methods = ("index_copy",)
-    inplace = True
+    torch = TorchCall(names=("index_copy",), inplace=True)
 
     def reference_inplace(self, x: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
         self.check(x, index)
@@ -263,14 +260,10 @@ class Embedding(Primitive):
     )
     scale_grad_by_freq: bool
     sparse: bool
-    functions = ("embedding",)
-    picks_rows = True
-    rows_of = "indices"
-    row_dims = 0
-    fallible = True
-    heavy = True
-    smooth = True
-    supports = ANY_DTYPE
+    torch = TorchCall(functions=("embedding",))
+    batching = Batching(picks_rows=True, rows_of="indices", row_dims=0)
+    facts = Facts(fallible=True, smooth=True, supports=ANY_DTYPE)
+    schedule = Schedule(heavy=True)
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
         """Each index names a row, unless gradients count how often."""
@@ -342,12 +335,10 @@ class EmbeddingAdjoint(Primitive):
     signature = (
         "grad, indices, num_weights: size, padding_idx: size = -1, scale_grad_by_freq: bool = False"
     )
-    supports = frozenset({"float"})
+    facts = Facts(supports=frozenset({"float"}), fallible=True)
     scale_grad_by_freq: bool
-    fallible = True
 
-    @property
-    def adds_rows(self) -> bool:  # type: ignore[override]
+    def adds_rows(self) -> bool:
         """Not where rows are divided by the number of lookups: then runs do not add up."""
         return not self.scale_grad_by_freq
 

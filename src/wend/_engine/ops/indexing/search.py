@@ -16,6 +16,7 @@ from wend._engine.base.errors import (
     ShapeError,
     ValueRefused,
 )
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Number, Spec
@@ -43,10 +44,9 @@ class Searchsorted(Primitive):
     out_int32: bool
     right: bool
     side: Any
-    functions = ("searchsorted",)
-    supports = REAL
+    torch = TorchCall(functions=("searchsorted",))
+    facts = Facts(supports=REAL)
     vjp = NO_GRADIENT
-    differentiable = False
 
     def infer(self, rows: Spec, values: Any, sorter: Spec | None) -> Spec:
         self.after_equals()
@@ -178,11 +178,9 @@ class NonzeroStatic(Primitive):
     """
 
     signature = "input, *, size: size, fill_value: scalar = -1"
-    functions = ("nonzero_static",)
-    methods = ("nonzero_static",)
-    supports = ANY_DTYPE
+    torch = TorchCall(names=("nonzero_static",))
+    facts = Facts(supports=ANY_DTYPE)
     vjp = NO_GRADIENT
-    differentiable = False
 
     def infer(self, x: Spec, size: Any, fill_value: Any) -> Spec:
         if size < 0:
@@ -240,12 +238,9 @@ class Histc(Primitive):
     """
 
     signature = "input, bins: size = 100, min: scalar = 0, max: scalar = 0"
-    functions = ("histc",)
-    methods = ("histc",)
-    supports = frozenset({"float"})
-    fallible = True
+    torch = TorchCall(names=("histc",))
+    facts = Facts(supports=frozenset({"float"}), fallible=True)
     vjp = NO_GRADIENT
-    differentiable = False
 
     def infer(self, x: Spec, bins: Any, low: Any, high: Any) -> Spec:
         if bins < 1:

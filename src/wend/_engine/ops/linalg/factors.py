@@ -9,6 +9,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import INT, int32, int64
 from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, sym_min
 from wend._engine.core.types import Spec
@@ -44,8 +45,7 @@ class CholeskyEx(OfMatrices):
     signature = "A"
     name = "cholesky_factor"
     result = ("L", "info")
-    label = "linalg_cholesky_ex"
-    grad_name = "LinalgCholeskyExBackward0"
+    torch = TorchCall(label="linalg_cholesky_ex", grad_name="LinalgCholeskyExBackward0")
     formal_gradient = True  # of symmetric matrices, though a single triangle is read
 
     def infer(self, a: Spec) -> Any:
@@ -91,8 +91,7 @@ class LuFactorEx(OfMatrices):
 
     signature = "A"
     result = ("LU", "pivots", "info")
-    label = "linalg_lu_factor_ex"
-    grad_name = "LinalgLuFactorExBackward0"
+    torch = TorchCall(label="linalg_lu_factor_ex", grad_name="LinalgLuFactorExBackward0")
 
     def infer(self, a: Spec) -> Any:
         floating("linalg.lu_factor", a.dtype)
@@ -207,7 +206,7 @@ class PivotsOrder(OfMatrices):
     """
 
     signature = "pivots, rows: size"
-    supports = frozenset({"int"})
+    facts = Facts(supports=frozenset({"int"}))
     vjp = NO_GRADIENT
 
     def infer(self, pivots: Spec, rows: Any) -> Spec:
@@ -246,7 +245,7 @@ class LdlFactorEx(OfMatrices):
     signature = "A, *, hermitian: bool = False"
     hermitian: bool = False
     result = ("LD", "pivots", "info")
-    label = "linalg_ldl_factor_ex"
+    torch = TorchCall(label="linalg_ldl_factor_ex")
     vjp = NO_GRADIENT
 
     def infer(self, a: Spec) -> Any:
@@ -332,8 +331,7 @@ class Geqrf(OfMatrices):
     """
 
     signature = "input"
-    functions = ("geqrf",)
-    methods = ("geqrf",)
+    torch = TorchCall(names=("geqrf",))
     result = ("a", "tau")
     vjp = NO_GRADIENT
 
@@ -370,7 +368,7 @@ class LinalgQr(OfMatrices):
 
     signature = "A, mode: str = 'reduced'"
     result = ("Q", "R")
-    grad_name = "LinalgQrBackward0"
+    torch = TorchCall(grad_name="LinalgQrBackward0")
     mode: str
 
     def infer(self, a: Spec) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.dtypes import float32
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.linalg.family import (
@@ -36,9 +37,8 @@ def _square_samples(rng: Any) -> Iterator[Sample]:
 class Det(OfMatrices):
     """y = the determinant of square matrices; 1 for 0 x 0. Its gradient exists everywhere."""
 
-    functions = methods = ("det",)
-    holomorphic = True
-    grad_name = "LinalgDetBackward0"
+    torch = TorchCall(names=("det",), grad_name="LinalgDetBackward0")
+    facts = Facts(holomorphic=True)
 
     def infer(self, a: Spec) -> Spec:
         floating("linalg.det", a.dtype)
@@ -62,7 +62,7 @@ class Det(OfMatrices):
 class Cofactors(OfMatrices):
     """y = the matrix of cofactors, the gradient of the determinant: det(A) A^-T, for any A."""
 
-    holomorphic = True
+    facts = Facts(holomorphic=True)
 
     def infer(self, a: Spec) -> Spec:
         return a
@@ -88,7 +88,7 @@ class CofactorsAlong(OfMatrices):
 
     signature = "A, G"
     tails = (2, 2)
-    holomorphic = True
+    facts = Facts(holomorphic=True)
 
     def infer(self, a: Spec, g: Spec) -> Spec:
         return a
@@ -149,7 +149,7 @@ class LinalgSlogdet(OfMatrices):
 
     signature = "A"
     result = ("sign", "logabsdet")
-    grad_name = "LinalgSlogdetBackward0"
+    torch = TorchCall(grad_name="LinalgSlogdetBackward0")
 
     def infer(self, a: Spec) -> Any:
         floating("linalg.slogdet", a.dtype)
@@ -174,7 +174,7 @@ class LinalgSlogdet(OfMatrices):
 class MatrixExp(OfMatrices):
     """y = I + A + A^2 / 2 + A^3 / 6 + ..., of square matrices."""
 
-    grad_name = "LinalgMatrixExpBackward0"
+    torch = TorchCall(grad_name="LinalgMatrixExpBackward0")
 
     def infer(self, a: Spec) -> Spec:
         floating("linalg.matrix_exp", a.dtype)
@@ -208,8 +208,7 @@ class Completed(Primitive):
 
     signature = "x, info, *, op: str, fault: str"
     name = "linalg_completed"
-    supports = INEXACT
-    fallible = True
+    facts = Facts(supports=INEXACT, fallible=True)
     op: str
     fault: str
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import ShapeError
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.linalg.family import (
@@ -43,7 +44,7 @@ _FINITE = "The algorithm failed to converge because the input matrix contained n
 class _Symmetric(OfMatrices, abstract=True):
     signature = "A, UPLO: str = 'L'"
     UPLO: str
-    fallible = True
+    facts = Facts(fallible=True)
 
     def checked_type(self, a: Spec) -> Any:
         """Raise the user's error for what is no batch of square matrices."""
@@ -87,7 +88,7 @@ class LinalgEigh(_Symmetric):
     """
 
     result = ("eigenvalues", "eigenvectors")
-    grad_name = "LinalgEighBackward0"
+    torch = TorchCall(grad_name="LinalgEighBackward0")
     formal_gradient = True  # of symmetric matrices, though a single triangle is read
 
     def infer(self, a: Spec) -> Any:
@@ -111,7 +112,7 @@ class LinalgEigh(_Symmetric):
 class LinalgEigvalsh(_Symmetric):
     """y = the eigenvalues of symmetric matrices, in ascending order. See linalg_eigh."""
 
-    grad_name = "LinalgEighBackward0"
+    torch = TorchCall(grad_name="LinalgEighBackward0")
     formal_gradient = True
 
     def infer(self, a: Spec) -> Any:
@@ -128,7 +129,7 @@ class LinalgEigvalsh(_Symmetric):
 
 
 class _Singular(OfMatrices, abstract=True):
-    fallible = True
+    facts = Facts(fallible=True)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 3))
@@ -150,7 +151,7 @@ class LinalgSvd(_Singular):
 
     signature = "A, full_matrices: bool = True"
     result = ("U", "S", "Vh")
-    grad_name = "LinalgSvdBackward0"
+    torch = TorchCall(grad_name="LinalgSvdBackward0")
     full_matrices: bool
 
     def infer(self, a: Spec) -> Any:
@@ -200,7 +201,7 @@ class LinalgSvdvals(_Singular):
     """y = the singular values, descending. See linalg_svd."""
 
     signature = "A"
-    grad_name = "LinalgSvdBackward0"
+    torch = TorchCall(grad_name="LinalgSvdBackward0")
 
     def infer(self, a: Spec) -> Any:
         floating("linalg.svd", a.dtype)
@@ -228,8 +229,8 @@ class LinalgEig(OfMatrices):
 
     signature = "A"
     result = ("eigenvalues", "eigenvectors")
-    grad_name = "LinalgEigBackward0"
-    fallible = True
+    torch = TorchCall(grad_name="LinalgEigBackward0")
+    facts = Facts(fallible=True)
     formal_gradient = True  # of vectors of length 1 with any phase
 
     def infer(self, a: Spec) -> Any:
@@ -268,8 +269,8 @@ class LinalgEigvals(OfMatrices):
     """y = the eigenvalues of square matrices, complex. See linalg_eig."""
 
     signature = "A"
-    grad_name = "LinalgEigBackward0"
-    fallible = True
+    torch = TorchCall(grad_name="LinalgEigBackward0")
+    facts = Facts(fallible=True)
 
     def infer(self, a: Spec) -> Any:
         floating("linalg.eigvals", a.dtype)

@@ -9,6 +9,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import finfo, int32, int64
 from wend._engine.base.errors import ShapeError
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints, sym_max, sym_min
 from wend._engine.core.types import Spec
@@ -48,8 +49,8 @@ class SolveMatrix(OfMatrices):
     signature = "A, B"
     tails = (2, 2)
     broadcasts = True
-    fallible = True
-    grad_name = "LinalgSolveExBackward0"
+    facts = Facts(fallible=True)
+    torch = TorchCall(grad_name="LinalgSolveExBackward0")
 
     def infer(self, a: Spec, b: Spec) -> Spec:
         front = equation("linalg.solve", a, b)
@@ -97,7 +98,7 @@ class TriangularSolve(OfMatrices):
     broadcasts = True
     upper: bool
     unitriangular: bool
-    grad_name = "LinalgSolveTriangularBackward0"
+    torch = TorchCall(grad_name="LinalgSolveTriangularBackward0")
 
     def infer(self, a: Spec, b: Spec) -> Spec:
         front = equation("linalg.solve_triangular", a, b)
@@ -154,7 +155,7 @@ class CholeskySolve(OfMatrices):
     """
 
     signature = "input, input2, upper: bool = False"
-    functions = methods = ("cholesky_solve",)
+    torch = TorchCall(names=("cholesky_solve",))
     tails = (2, 2)
     broadcasts = True
     upper: bool
@@ -211,7 +212,7 @@ class CholeskyInverse(OfMatrices):
     """
 
     signature = "input, upper: bool = False"
-    functions = methods = ("cholesky_inverse",)
+    torch = TorchCall(names=("cholesky_inverse",))
     upper: bool
 
     def infer(self, factor: Spec) -> Spec:
@@ -252,8 +253,7 @@ class InvEx(OfMatrices):
 
     signature = "A"
     result = ("inverse", "info")
-    label = "linalg_inv_ex"
-    grad_name = "LinalgInvExBackward0"
+    torch = TorchCall(label="linalg_inv_ex", grad_name="LinalgInvExBackward0")
 
     def infer(self, a: Spec) -> Any:
         floating("linalg.inv", a.dtype)
@@ -293,7 +293,7 @@ class LinalgPinv(OfMatrices):
 
     signature = "A, atol, rtol"
     tails = (2, 0, 0)
-    fallible = True
+    facts = Facts(fallible=True)
 
     def infer(self, a: Spec, atol: Spec, rtol: Spec) -> Spec:
         return Spec((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
@@ -372,7 +372,7 @@ class LeastSquares(OfMatrices):
     signature = "A, B, rcond, *, driver: str = 'gelsy'"
     tails = (2, 2, 0)
     driver: str
-    fallible = True
+    facts = Facts(fallible=True)
     formal_gradient = True  # the singular values have none
     result = ("solution", "rank", "singular_values")
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.op_facts import Facts, Schedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
@@ -38,10 +39,9 @@ _CHUNK = 1 << 20
 class Convolution(Primitive, abstract=True):
     """Base of all three: checks and batching."""
 
-    heavy = True
-    ready = True
+    schedule = Schedule(heavy=True, ready=True)
 
-    supports = frozenset({"int", "float", "complex"})
+    facts = Facts(supports=frozenset({"int", "float", "complex"}))
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
 
@@ -55,7 +55,7 @@ class Convolution(Primitive, abstract=True):
 
     def check(self, a: Spec, b: Spec) -> None:
         """Raise DTypeError unless both operands have the same supported dtype."""
-        require(self.name, self.supports, a.dtype, b.dtype)
+        require(self.name, self.facts.supports, a.dtype, b.dtype)
         if a.dtype is not b.dtype:
             raise DTypeError(
                 f"{self.name}: expected both operands to have the same dtype, "

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.dtypes import float64, int16, int32, int64
+from wend._engine.core.op_facts import Facts
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import numel, sym_min
 from wend._engine.core.types import Spec
@@ -31,13 +32,13 @@ class MaxWindows(Primitive):
     signature = (
         "input, kernel: sizes, stride: sizes, padding: sizes, dilation: sizes, counts: sizes"
     )
-    supports = frozenset({"int", "float"})
+    facts = Facts(supports=frozenset({"int", "float"}))
     result = ("values", "indices")
 
     def infer(
         self, x: Spec, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
     ) -> Any:
-        require("max_pool", self.supports, x.dtype)
+        require("max_pool", self.facts.supports, x.dtype)
         shape = (*x.shape[: x.rank - len(kernel)], *counts)
         return Spec(shape, x.dtype), Spec(shape, int64)
 

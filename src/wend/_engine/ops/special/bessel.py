@@ -13,7 +13,6 @@ class Bessel(HostFunction, abstract=True):
     """A function of a float that SciPy computes; the result needs no gradient."""
 
     vjp = NO_GRADIENT
-    differentiable = False
     domain = (0.1, 4.0)
 
 

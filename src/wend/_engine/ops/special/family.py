@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import NotImplementedInWend
+from wend._engine.core.op_facts import Facts
 from wend._engine.core.primitive import Primitive, Sample
 from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.family import Elementwise
@@ -18,7 +19,8 @@ class HostFunction(Elementwise, abstract=True):
     """An elementwise function of floats that NumPy or SciPy computes: a host step in a plan."""
 
     kind = "float"
-    elementwise = False  # no `emit`: loops over elements are not generated
+    # no `emit`: loops over elements are not generated
+    facts = Facts(elementwise=False)
     emit = None  # type: ignore[assignment]
     onnx = None  # type: ignore[assignment]
 
@@ -30,8 +32,7 @@ class NoDerivative(Primitive):
     """
 
     signature = "g, *, fault: str"
-    supports = FLOATING
-    fallible = True
+    facts = Facts(supports=FLOATING, fallible=True)
     fault: str
 
     def infer(self, g: Spec) -> Spec:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.dtypes import int32
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import FLOATING, Array, require, widen
@@ -16,13 +17,13 @@ from wend._engine.ops.numeric import FLOATING, Array, require, widen
 class Frexp(Primitive):
     """(mantissa, exponent): input = mantissa * 2^exponent, |mantissa| in [1/2, 1) unless 0."""
 
-    functions = methods = ("frexp",)
+    torch = TorchCall(names=("frexp",))
     signature = "input"
-    supports = FLOATING
+    facts = Facts(supports=FLOATING)
     result = ("mantissa", "exponent")
 
     def infer(self, x: Spec) -> Any:
-        require(self.name, self.supports, x.dtype)
+        require(self.name, self.facts.supports, x.dtype)
         return Spec(x.shape, x.dtype), Spec(x.shape, int32)
 
     def reference(self, x: Array) -> Any:

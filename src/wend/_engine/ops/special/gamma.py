@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import ops
 from wend._engine.ops.elementwise.family import is_number
 from wend._engine.ops.numeric import Array
@@ -33,7 +34,7 @@ class OfParameter(HostFunction, abstract=True):
 
 
 class _IncompleteGamma(OfParameter, abstract=True):
-    inplace = True
+    torch = TorchCall(inplace=True)
 
     def cases(self, a: Array, x: Array, found: Array, at_0: float, at_infinity: float) -> Array:
         """found, and the limits where a number is 0 or infinite; the first case that holds wins."""
@@ -56,7 +57,7 @@ class Igamma(_IncompleteGamma):
     The gradient exists for `other` alone.
     """
 
-    functions = methods = ("igamma",)
+    torch = TorchCall(names=("igamma",))
 
     def reference(self, a: Array, x: Array) -> Array:
         from scipy.special import gammainc
@@ -73,7 +74,7 @@ class Igammac(_IncompleteGamma):
     The gradient exists for `other` alone.
     """
 
-    functions = methods = ("igammac",)
+    torch = TorchCall(names=("igammac",))
 
     def reference(self, a: Array, x: Array) -> Array:
         from scipy.special import gammaincc
@@ -94,7 +95,7 @@ class Zeta(OfParameter):
     The gradient exists for `other` alone.
     """
 
-    grad_name = "SpecialZetaBackward0"
+    torch = TorchCall(grad_name="SpecialZetaBackward0")
     signature = "input: operand, other: operand"
 
     def reference(self, x: Array, q: Array) -> Array:
@@ -111,7 +112,7 @@ class Zeta(OfParameter):
 class Ndtri(HostFunction):
     """y with ndtr(y) = input: the quantile of the standard normal distribution."""
 
-    grad_name = "SpecialNdtriBackward0"
+    torch = TorchCall(grad_name="SpecialNdtriBackward0")
     domain = (0.05, 0.95)
 
     def reference(self, x: Array) -> Array:
@@ -126,7 +127,7 @@ class Ndtri(HostFunction):
 class LogNdtr(HostFunction):
     """y = log(ndtr(input)), exact in the lower tail too."""
 
-    grad_name = "SpecialLogNdtrBackward0"
+    torch = TorchCall(grad_name="SpecialLogNdtrBackward0")
 
     def reference(self, x: Array) -> Array:
         from scipy.special import log_ndtr
@@ -140,7 +141,7 @@ class LogNdtr(HostFunction):
 class Erfcx(HostFunction):
     """y = exp(input^2) erfc(input), exact where erfc is near 0."""
 
-    grad_name = "SpecialErfcxBackward0"
+    torch = TorchCall(grad_name="SpecialErfcxBackward0")
 
     def reference(self, x: Array) -> Array:
         from scipy.special import erfcx

@@ -22,7 +22,6 @@ class OrthogonalPolynomial(HostFunction, abstract=True):
 
     signature = "input: operand, n: operand"
     vjp = NO_GRADIENT
-    differentiable = False
     domain = ((-0.9, 0.9), (0.0, 5.0))
 
     def first(self, x: Array) -> Array:

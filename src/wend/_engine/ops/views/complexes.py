@@ -9,6 +9,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.views.family import Rescaled, Strides
@@ -19,7 +20,7 @@ _PARTS = frozenset({"complex"})
 class Part(Rescaled, abstract=True):
     """A part of each element of a complex tensor, as a view of the same memory."""
 
-    supports = _PARTS
+    facts = Facts(supports=_PARTS)
     place: int  #: 0 the real part, 1 the imaginary part
 
     def infer(self, x: Spec) -> Spec:
@@ -74,9 +75,9 @@ class ViewAsReal(Rescaled):
     Raises DTypeError for real tensors.
     """
 
-    supports = _PARTS
+    facts = Facts(supports=_PARTS)
     signature = "input"
-    functions = ("view_as_real",)
+    torch = TorchCall(functions=("view_as_real",))
 
     def infer(self, x: Spec) -> Spec:
         if not x.dtype.is_complex:
@@ -112,7 +113,7 @@ class ViewAsComplex(Rescaled):
     Raises ShapeError unless the last dim has 2 elements.
     """
 
-    supports = frozenset({"float"})
+    facts = Facts(supports=frozenset({"float"}))
     signature = "input"
 
     def infer(self, x: Spec) -> Spec:

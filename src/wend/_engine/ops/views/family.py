@@ -13,6 +13,7 @@ import numpy as np
 from wend._engine.base.dtypes import DType, int8, int64
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.types import Spec
 
@@ -24,15 +25,14 @@ Strides = tuple[tuple[int, ...], int]  # strides and offset from the base's firs
 class View(Primitive, abstract=True):
     """Base of the ops whose result shares the elements of the first operand."""
 
-    view = True
-    supports = ANY_DTYPE
+    facts = Facts(view=True, supports=ANY_DTYPE)
 
 
 class Alias(View):
     """y = x: another handle of the same elements (the result of `x[...]`)."""
 
     signature = "input"
-    grad_name = "AliasBackward0"
+    torch = TorchCall(grad_name="AliasBackward0")
 
     def infer(self, x: Spec) -> Spec:
         return Spec(x.shape, x.dtype)
@@ -63,10 +63,8 @@ class Alias(View):
 class Detach(Alias):
     """y = x, as a separate variable: no gradient passes."""
 
-    functions = ("detach",)
-    methods = ("detach",)
+    torch = TorchCall(names=("detach",))
     vjp = NO_GRADIENT
-    differentiable = False
 
     def batch(self, batched: Any, size: Any, x: Any) -> Any:
         return ops.detach(x)
@@ -75,8 +73,7 @@ class Detach(Alias):
 class Rescaled(Primitive, abstract=True):
     """Base of the views whose elements are of another type than the operand's."""
 
-    view = True
-    supports = ANY_DTYPE
+    facts = Facts(view=True, supports=ANY_DTYPE)
 
     def strides(self, shape: Any, strides: Any) -> Strides | None:
         """Follow from the operand's dtype too: see `rescaled`."""
@@ -190,8 +187,7 @@ class Permute(Permutation):
 
     signature = "input, dims: ints"
     dims: tuple[int, ...]
-    functions = ("permute",)
-    methods = ("permute",)
+    torch = TorchCall(names=("permute",))
 
     def order(self, rank: int) -> tuple[int, ...]:
         if len(self.dims) != rank:
@@ -213,9 +209,7 @@ class Transpose(Permutation):
     signature = "input, dim0: int, dim1: int"
     dim0: int
     dim1: int
-    functions = ("transpose", "swapdims")
-    methods = ("transpose", "swapdims")
-    inplace = True
+    torch = TorchCall(names=("transpose", "swapdims"), inplace=True)
 
     def order(self, rank: int) -> tuple[int, ...]:
         return swapped(rank, self.dim0, self.dim1, "transpose")
@@ -233,10 +227,9 @@ class Swapaxes(Permutation):
     signature = "input, axis0: int, axis1: int"
     axis0: int
     axis1: int
-    functions = ("swapaxes",)
-    grad_name = "TransposeBackward0"
-    methods = ("swapaxes",)
-    inplace = True
+    torch = TorchCall(
+        functions=("swapaxes",), grad_name="TransposeBackward0", methods=("swapaxes",), inplace=True
+    )
 
     def order(self, rank: int) -> tuple[int, ...]:
         return swapped(rank, self.axis0, self.axis1, "swapaxes")
@@ -260,10 +253,7 @@ class T(Permutation):
 
     name = "t"
     signature = "input"
-    functions = ("t",)
-    methods = ("t",)
-    inplace = True
-    grad_name = "TBackward0"
+    torch = TorchCall(names=("t",), inplace=True, grad_name="TBackward0")
 
     def order(self, rank: int) -> tuple[int, ...]:
         if rank > 2:
@@ -282,7 +272,7 @@ class ReverseDims(Permutation):
     """y = x with dims in reverse order (`x.T`)."""
 
     signature = "input"
-    grad_name = "PermuteBackward0"
+    torch = TorchCall(grad_name="PermuteBackward0")
 
     def order(self, rank: int) -> tuple[int, ...]:
         return tuple(range(rank - 1, -1, -1))
@@ -296,7 +286,7 @@ class MatrixTranspose(Permutation):
     """y = x with the last two dims swapped (`x.mT`). Raises ShapeError below 2 dims."""
 
     signature = "input"
-    grad_name = "TransposeBackward0"
+    torch = TorchCall(grad_name="TransposeBackward0")
 
     def order(self, rank: int) -> tuple[int, ...]:
         if rank < 2:
@@ -320,9 +310,10 @@ class Movedim(Permutation):
     signature = "input, source: dims, destination: dims"
     source: tuple[int, ...] | None
     destination: tuple[int, ...] | None
-    functions = ("movedim", "moveaxis")
-    methods = ("movedim", "moveaxis")
-    grad_name = "PermuteBackward0"
+    torch = TorchCall(
+        names=("movedim", "moveaxis"),
+        grad_name="PermuteBackward0",
+    )
 
     def order(self, rank: int) -> tuple[int, ...]:
         source = normalize_dims(self.source, rank, "movedim: source")

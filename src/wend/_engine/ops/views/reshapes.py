@@ -17,6 +17,7 @@ from wend._engine.base.shapes import (
     normalize_dim,
     normalize_dims,
 )
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -26,9 +27,7 @@ from wend._engine.ops.views.family import Shape, Strides, View
 class Reshaping(View, abstract=True):
     """y = the elements of x, in row-major order, in another shape. A subclass says which."""
 
-    smooth = True
-
-    checks_strides = True
+    facts = Facts(smooth=True, checks_strides=True)
 
     def target(self, shape: Shape, *sizes: Any) -> Shape:
         """The shape of the result, for an operand of shape `shape`."""
@@ -70,9 +69,7 @@ class Reshape(Reshaping):
     """
 
     signature = "input, shape: sizes"
-    functions = ("reshape",)
-    methods = ("reshape",)
-    grad_name = "ViewBackward0"
+    torch = TorchCall(names=("reshape",), grad_name="ViewBackward0")
     grad_nodes = staticmethod(lambda n, x, sizes: _nodes(n, x, sizes))
 
     def target(self, shape: Shape, sizes: Any) -> Shape:
@@ -101,7 +98,7 @@ class ReshapeTo(Reshaping):
     """
 
     signature = "input, shape: sizes"
-    grad_name = "ViewBackward0"
+    torch = TorchCall(grad_name="ViewBackward0")
 
     def target(self, shape: Shape, sizes: Any) -> Shape:
         return tuple(sizes)
@@ -118,9 +115,7 @@ class Flatten(Reshaping):
     signature = "input, start_dim: int = 0, end_dim: int = -1"
     start_dim: int
     end_dim: int
-    functions = ("flatten",)
-    methods = ("flatten",)
-    grad_name = "ViewBackward0"
+    torch = TorchCall(names=("flatten",), grad_name="ViewBackward0")
     grad_nodes = staticmethod(lambda n, x, *dims: _nodes(n, x))
 
     def target(self, shape: Shape) -> Shape:
@@ -149,9 +144,7 @@ class Unflatten(Reshaping):
 
     signature = "input, dim: int, sizes: sizes"
     dim: int
-    functions = ("unflatten",)
-    methods = ("unflatten",)
-    grad_name = "ViewBackward0"
+    torch = TorchCall(names=("unflatten",), grad_name="ViewBackward0")
 
     def target(self, shape: Shape, sizes: Any) -> Shape:
         dim = normalize_dim(self.dim, len(shape), "unflatten")
@@ -173,9 +166,7 @@ class Ravel(Reshaping):
     """y = x as one dim, in row-major order."""
 
     signature = "input"
-    functions = ("ravel",)
-    methods = ("ravel",)
-    grad_name = "ViewBackward0"
+    torch = TorchCall(names=("ravel",), grad_name="ViewBackward0")
     grad_nodes = staticmethod(lambda n, x: n.View(x if x.contiguous else n.Clone(x)))
 
     def target(self, shape: Shape) -> Shape:
@@ -195,9 +186,7 @@ class Unsqueeze(Reshaping):
 
     signature = "input, dim: int"
     dim: int
-    functions = ("unsqueeze",)
-    methods = ("unsqueeze",)
-    inplace = True
+    torch = TorchCall(names=("unsqueeze",), inplace=True)
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
         """The new dim is not the first."""
@@ -233,9 +222,7 @@ class Squeeze(Reshaping):
 
     signature = "input, dim: dims = None"
     dim: tuple[int, ...] | None
-    functions = ("squeeze",)
-    methods = ("squeeze",)
-    inplace = True
+    torch = TorchCall(names=("squeeze",), inplace=True)
 
     def target(self, shape: Shape) -> Shape:
         return tuple(shape[d] for d in self.kept(shape))

@@ -12,6 +12,7 @@ import numpy as np
 
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import contiguous_strides
+from wend._engine.core.op_facts import Facts, Schedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -41,8 +42,8 @@ class PartScatter(Primitive, abstract=True):
     views the part. src is cast to the input's dtype.
     """
 
-    supports = ANY_DTYPE
-    donates = True
+    facts = Facts(supports=ANY_DTYPE)
+    schedule = Schedule(donates=True)
 
     def part_shape(self, shape: Shape, *sizes: Any) -> Shape:
         """The shape of the part of an input of shape `shape`."""
@@ -91,7 +92,7 @@ class PartScatter(Primitive, abstract=True):
     @staticmethod
     def grad_nodes(n: Any, x: Any, src: Any, *how: Any) -> Any:
         """A write to a view: the edges of the op in place but the first, or the assigned tensor."""
-        if n.op.grad_name == ASSIGNED or src.maker is None:
+        if n.op.torch.grad_name == ASSIGNED or src.maker is None:
             return n.node("CopySlices", x, assigned(src))
         return n.node("CopySlices", x, *src.edges[1:])
 

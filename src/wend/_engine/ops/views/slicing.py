@@ -13,6 +13,7 @@ import numpy as np
 from wend._engine.base.dtypes import uint8
 from wend._engine.base.errors import ArgumentError, DimError, IndexOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.op_facts import Facts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import expr_of, hints, numel, sym_max, sym_min
 from wend._engine.core.types import Spec
@@ -102,7 +103,7 @@ def _bound(bound: Any, n: Any) -> Any:
 class Slicing(View, abstract=True):
     """y = x[..., first:last:step, ...] along a dim. A subclass says which."""
 
-    smooth = True
+    facts = Facts(smooth=True)
 
     dim: int
 
@@ -185,9 +186,7 @@ class Narrow(Slicing):
     """
 
     signature = "input, dim: int, start: size, length: size"
-    functions = ("narrow",)
-    methods = ("narrow",)
-    grad_name = "SliceBackward0"
+    torch = TorchCall(names=("narrow",), grad_name="SliceBackward0")
 
     def infer(self, x: Spec, *sizes: Any) -> Spec:
         if not x.shape:
@@ -223,12 +222,11 @@ class Select(View):
     Raises IndexOutOfRange, DimError for a 0-d tensor.
     """
 
-    smooth = True
+    facts = Facts(smooth=True)
 
     signature = "input, dim: int, index: size"
     dim: int
-    functions = ("select",)
-    methods = ("select",)
+    torch = TorchCall(names=("select",))
 
     def infer(self, x: Spec, index: Any) -> Spec:
         dim = real_dim(self.dim, len(x.shape), "select")
@@ -280,8 +278,7 @@ class Expand(View):
     """
 
     signature = "input, size: sizes"
-    functions = ("broadcast_to",)
-    methods = ("expand", "broadcast_to")
+    torch = TorchCall(functions=("broadcast_to",), methods=("expand", "broadcast_to"))
 
     def infer(self, x: Spec, size: Any) -> Spec:
         return Spec(self.target(x.shape, tuple(size)), x.dtype)
@@ -399,7 +396,7 @@ class ExpandTo(View):
 
     signature = "input, size: sizes, axes: ints"
     axes: tuple[int, ...]
-    grad_name = "ExpandBackward0"
+    torch = TorchCall(grad_name="ExpandBackward0")
 
     def infer(self, x: Spec, size: Any) -> Spec:
         return Spec(tuple(size), x.dtype)

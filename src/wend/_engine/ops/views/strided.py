@@ -10,6 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel, sym_max, sym_min
 from wend._engine.core.types import Spec
@@ -26,8 +27,7 @@ class Diagonal(View):
     signature = "input, offset: size = 0, dim1: int = 0, dim2: int = 1"
     dim1: int
     dim2: int
-    functions = ("diagonal",)
-    methods = ("diagonal",)
+    torch = TorchCall(names=("diagonal",))
 
     def infer(self, x: Spec, offset: Any) -> Spec:
         dim1, dim2 = self.dims(len(x.shape))
@@ -104,7 +104,7 @@ class Unfold(View):
 
     signature = "input, dimension: int, size: size, step: size"
     dimension: int
-    methods = ("unfold",)
+    torch = TorchCall(methods=("unfold",))
 
     def infer(self, x: Spec, size: Any, step: Any) -> Spec:
         shape = tuple(x.shape) or (1,)

@@ -205,7 +205,7 @@ def without_unread_steps(batch: FlushJob, read: Sequence[int]) -> FlushJob | Non
         if type(prim) is not LeafPrimitive:
             step = state.is_step
             known = isinstance(state.prim, PrimitiveBase)
-            silent = step or (known and not prim.calls_user)
+            silent = step or (known and not prim.facts.calls_user)
             if silent and used.isdisjoint(range(state.first, state.first + state.n_out)):
                 found = found or step
                 continue

@@ -34,7 +34,7 @@ def flattened(
     kept: Kept = {}
     sums: dict[int, Node] = {}
     for at, node in enumerate(nodes):
-        if node.prim.adds_rows:
+        if node.prim.adds_rows():
             g, index = [
                 origin(i, producers, shape_at, n) for i, n in zip(node.inputs, KEPT, strict=True)
             ]

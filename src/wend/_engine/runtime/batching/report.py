@@ -200,7 +200,7 @@ def why_alone(node: Any, first: Any) -> str:
     """Return why a region ran by itself."""
     if not node.single:
         return "nothing like it was ready with it"
-    if first.prim.random:
+    if first.prim.facts.random:
         return "it draws random numbers"
     if any(t is not None and t.nbytes > LARGEST_OPERAND for t in first.types):
         return f"an operand of more than {LARGEST_OPERAND >> 10} KB is not copied"
@@ -229,7 +229,7 @@ def why_unsuited(states: list[Any]) -> str:
             return "it holds a backward pass"
         if code_of(state.prim, state) == _grouper.UNSUITED:
             prim = state.prim
-            if prim.calls_user:
+            if prim.facts.calls_user:
                 return f"{prim.name} is a user's function"
             return f"{prim.name} writes into its operand"
     return ""

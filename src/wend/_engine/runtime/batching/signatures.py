@@ -137,10 +137,16 @@ SINGLES = RegionTrie(1 / 8, 500, True)
 
 def code(prim: Any, state: Any) -> int:
     """Return the region code of an op: its class, as far as the operands do not matter."""
-    if prim.donates or prim.labels_leaf or prim.calls_user or not hasattr(prim, "params"):
+    if (
+        prim.schedule.donates
+        or prim.facts.labels_leaf
+        or prim.facts.calls_user
+        or not hasattr(prim, "params")
+    ):
         return int(_grouper.UNSUITED)
     if prim.is_composite and any(
-        node.prim.donates or node.prim.calls_user for node in state.program.graph.nodes
+        node.prim.schedule.donates or node.prim.facts.calls_user
+        for node in state.program.graph.nodes
     ):
         return int(_grouper.UNSUITED)
     if prim.is_view and getattr(prim, "dim", None) == 0:
@@ -157,7 +163,7 @@ def repeats(prim: Any, state: Any) -> bool:
     prims = [prim]
     if prim.is_composite:
         prims += [node.prim for node in state.program.graph.nodes]
-    return all(p.pure and not p.random and not p.fallible for p in prims)
+    return all(p.facts.pure and not p.facts.random and not p.facts.fallible for p in prims)
 
 
 def offset(key: tuple[Any, ...]) -> int:

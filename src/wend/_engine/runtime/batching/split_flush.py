@@ -57,7 +57,7 @@ def first_part(batch: FlushJob, live: list[int] | None = None) -> set[int]:
         # Users' functions keep their place in the order.  If an op fails, only a plan of the whole
         # flush knows which results are lost.
         known = isinstance(state.prim, PrimitiveBase)
-        if not known or prim.calls_user or prim.fallible:
+        if not known or prim.facts.calls_user or prim.facts.fallible:
             return set()
         found.add(k)
         unsuited += [made_by[i] for i in state.operand_indices()]

@@ -199,7 +199,7 @@ def places_of(path: PathGraph) -> set[int]:
     found: set[int] = set()
     for node in path.nodes:
         counts = isinstance(node.prim, Arange) or not found.isdisjoint(node.inputs)
-        if node.prim.random or not counts:
+        if node.prim.facts.random or not counts:
             continue
         found.update(o for o in node.outputs if dtype_of(path.shapes[o]).category == INT)
     return found

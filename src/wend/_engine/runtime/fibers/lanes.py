@@ -336,7 +336,7 @@ def lays_out(state: Any, batch: FlushJob) -> bool:
     *shaped, last = graph.nodes
     names = {i: i for i in range(graph.n_inputs)}
     for node in shaped:
-        if not (node.prim.is_view and node.prim.checks_strides):
+        if not (node.prim.is_view and node.prim.facts.checks_strides):
             return False
         names[node.outputs[0]] = names.get(node.inputs[0], -1)
     return bool(last.prim.joins_rows()) and [names.get(i, -1) for i in last.inputs] == list(

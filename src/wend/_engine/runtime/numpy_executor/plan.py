@@ -35,7 +35,7 @@ def read_turned(path: PathGraph) -> set[int]:
         prim = node.prim
         if prim.is_view and node.inputs[0] < 0 and prim.attrs.get("dims") == (1, 0):
             made = path.nodes[path.producer[node.inputs[0]]]
-            if made.prim.turns:
+            if made.prim.schedule.turns:
                 found.add(node.inputs[0])
     if found:
         read = Counter([i for node in path.nodes for i in node.inputs if i in found])

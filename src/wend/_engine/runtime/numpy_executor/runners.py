@@ -55,15 +55,15 @@ def make_runner(program: Any) -> Runner:
         specs = [Spec(t.shape, t.dtype) for t in program.sample_types]
         numbers = [Number(c) for c in prim.categories]
         rule = maker(prim.arrange(specs, numbers))
-    if prim.turns:
+    if prim.schedule.turns:
         return lambda arrays, args, turned=False: rule(*arrays, turned=turned)
     if prim.plain_form:
-        if prim.overwrites:
+        if prim.schedule.overwrites:
             return lambda arrays, args, out=None: (
                 rule(*arrays) if out is None else rule(*arrays, out=out)
             )
         return lambda arrays, args: rule(*arrays)
-    if prim.overwrites:
+    if prim.schedule.overwrites:
         return lambda arrays, args, out=None: rule(*prim.arrange(arrays, args), out=out)
     return lambda arrays, args: rule(*prim.arrange(arrays, args))
 
@@ -112,7 +112,7 @@ class ReadyRule:
 
 def quick_runner_of(program: Any) -> Runner:
     """Return the fastest runner of a pattern; `runner_of` returns the one that repairs failures."""
-    if not program.prim.ready:
+    if not program.prim.schedule.ready:
         return runner_of(program)
     found: Runner | None = program.templates.get("ready")
     if found is None:
@@ -151,7 +151,7 @@ def run_plainly(program: Any, arrays: list[Any], args: list[Any]) -> list[Any]:
 def can_fail(program: Any) -> bool:
     """Return whether a pattern has an op that may refuse the user's values by its own rule."""
     prim = program.prim
-    if prim.fallible:
+    if prim.facts.fallible:
         return True
     graph = prim.graph if isinstance(prim, Body) else program.graph
     return graph is not None and any(can_fail(node.program) for node in graph.nodes)
@@ -182,8 +182,8 @@ class NodeRun:
         self.args = node.args
         self.node = node
         self.frees = frees
-        self.donates = bool(node.prim.donates) and node.inputs[0] in frees
-        self.overwrites = node.prim.overwrites and len(frees) > 0
+        self.donates = bool(node.prim.schedule.donates) and node.inputs[0] in frees
+        self.overwrites = node.prim.schedule.overwrites and len(frees) > 0
         self.spent: tuple[int, ...] | None = None  # see `room`; found when first needed
         self.turned = False
 

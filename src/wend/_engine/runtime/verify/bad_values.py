@@ -397,7 +397,7 @@ class Replay:
             for node in self.path.nodes[: self.path.n_nodes]:
                 if not any(o in held for o in node.outputs):
                     continue
-                if node.prim.random or any(i not in self.env for i in node.inputs):
+                if node.prim.facts.random or any(i not in self.env for i in node.inputs):
                     continue
                 arrays = [self.env[i] for i in node.inputs]
                 try:

@@ -64,7 +64,7 @@ class Shadow:
         buffer of a leaf, or fails.
         """
         plan = ReferencePlan(self.path, wanted, roots)
-        if any(node.prim.calls_user for node in self.path.nodes):
+        if any(node.prim.facts.calls_user for node in self.path.nodes):
             return None
         if any(self.leaves.get(i) is None for i in plan.leaves):
             return None

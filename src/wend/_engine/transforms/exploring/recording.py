@@ -429,7 +429,7 @@ class Run:
 
     def record(self, prim: Any, tensors: list[Tensor], args: list[Any]) -> Any:
         """Record an op of the function (called by the core)."""
-        if prim.calls_user:
+        if prim.facts.calls_user:
             raise ExploreError(
                 f"explore: {prim.name} calls the user's code, and has no static graph; make the "
                 "graph under torch.no_grad()"
@@ -453,7 +453,7 @@ class Run:
         item = Apply(prim, program, ids, tuple(outputs), numbers, grad, site, modules)
         self.add(item)
         if (
-            not prim.random
+            not prim.facts.random
             and all(map(self.is_constant, ids))
             and not any(type(n) is tuple for n in numbers)
         ):
@@ -509,7 +509,7 @@ class Run:
         self, prim: Any, program: Any, types: Any, shapes: Any, args: Any
     ) -> dict[Any, Guard]:
         """The comparisons of sizes on which the extents of an op's results depend."""
-        if getattr(prim, "elementwise", False):
+        if prim.facts.elementwise:
             return {}
         if getattr(prim, "is_slice", False):
             return {
@@ -558,7 +558,7 @@ class Run:
     ) -> list[tuple[Expr, ...]]:
         """The extents of an op's results, without facts of the sizes of this run alone."""
         rows = [tuple([over_rule(e, shapes, args) for e in row]) for row, _ in program.outs]
-        if getattr(prim, "elementwise", False) and len(rows) == 1:
+        if prim.facts.elementwise and len(rows) == 1:
             chosen = broadcast([list(map(expr_of, s)) for s in shapes])
             if len(chosen) == len(rows[0]):
                 return [tuple([functools.reduce(partial(make, MAX), row) for row in chosen])]

@@ -87,7 +87,7 @@ class Pooled:
         fits = op.name == "max_windows" and len(f.shape(out)) == 4 and len(op.node.args) == 10
         fits = fits and op.reads[0].value == out and not self.is_used(op.outputs[1])
         alike = dtype is f.dtypes[head.out] and forward.pools(dtype.name)
-        ordered = all(other.node.prim.rises for other in region.ops if other is not head)
+        ordered = all(other.node.prim.facts.rises for other in region.ops if other is not head)
         return op if fits and alike and ordered else None
 
     def is_used(self, value: int) -> bool:

@@ -1,0 +1,154 @@
+"""Records of facts about ops, by purpose: a class states what differs from the bases.
+
+    torch = TorchCall(names=("tanh",), inplace=True)
+    facts = Facts(supports=FLOAT, smooth=True)
+
+Classes of ops inherit field by field: see `combine`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Record:
+    """Base: named facts with defaults, which nobody writes to."""
+
+    defaults: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls) -> None:
+        cls.defaults = {name: vars(cls)[name] for name in cls.__annotations__}
+
+    def __init__(self, **stated: Any) -> None:
+        unknown = stated.keys() - self.defaults.keys()
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
+        self.__dict__.update(stated, stated_=stated, known_=stated)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} of a class is not written to: {name}")
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """Return the facts that a class states in its body."""
+        return self.__dict__["stated_"]  # type: ignore[no-any-return]
+
+    def above(self, base: dict[str, Any]) -> Self:
+        """Return this record with `base` for the fields that it does not state."""
+        result = type(self)(**base | self.stated)
+        result.__dict__["stated_"] = self.stated
+        return result
+
+    def but(self, **changes: Any) -> Self:
+        """Return this record with other values for some fields, which count as stated."""
+        result = type(self)(**self.__dict__["known_"] | changes)
+        result.__dict__["stated_"] = self.stated | changes
+        return result
+
+
+class Facts(Record):
+    """The mathematics of an op, and the part of the program that an op touches."""
+
+    supports: frozenset[str] = frozenset({"bool", "int", "float"})  # categories of dtypes
+    elementwise: bool = False
+    view: bool = False  # the result is a part of the operand's memory
+    checks_strides: bool = False  # a view only where the operand's strides allow it,
+    must_view: bool = False  # and an error where the strides do not
+    pure: bool = True
+    random: bool = False
+    fallible: bool = False  # refuses some values of operands
+    labels_leaf: bool = False
+    calls_user: bool = False
+    smooth: bool = False  # finite operands have finite derivatives
+    holomorphic: bool = False  # the gradient rule is written for real numbers, and serves complex
+    # numbers too: the result has a complex derivative by each operand
+    rises: bool = False  # the result never falls where operands rise, as rounded
+
+
+class TorchCall(Record):
+    """PyTorch's names and calls of an op, and the names of graph nodes."""
+
+    names: tuple[str, ...] = ()  # of a function and a method; or these, where the two differ:
+    functions: tuple[str, ...] = ()  # of the package
+    methods: tuple[str, ...] = ()  # of `Tensor`
+    inplace: bool | tuple[str, ...] = False  # methods with `_` behind the name, or these
+    operators: tuple[str, ...] = ()  # such as `__add__`
+    reflected: bool = False  # and `__radd__`
+    spellings: dict[str, str] = {}  # noqa: RUF012 (a default that nobody writes to); keywords
+    of_number: Callable[[Any], Any] | None = None  # a tensor of the first operand, a number
+    numbers_inside: bool = False  # called with numbers by Wend's own rules, not by users
+    label: str = ""  # name of the result's namedtuple and in errors, where that is not the op's
+    grad_name: str = ""  # `grad_fn.name()`; made of the op's name if empty
+    grad_name_along: str = ""  # where a `dim` is given, if that is another name
+    cuts: bool = False  # one of several results that PyTorch makes by one node
+
+    if not TYPE_CHECKING:  # type checkers make a constructor of the fields
+
+        def __init__(self, **stated: Any) -> None:
+            if "names" in stated:
+                names = stated.pop("names")
+                stated = {"functions": names, "methods": names} | stated
+            super().__init__(**stated)
+
+
+class Batching(Record):
+    """The rows of an op's operands: for batching by the engine, nested tensors and indices."""
+
+    rows_of: str = ""  # the operand of which each row is computed by itself,
+    row_dims: int = 1  # and how many dims a row has at least
+    of_one: str = ""  # the op of an example, where this op asks for a batch dim
+    pairs_batches: bool = False  # leading dims of the operands belong together
+    joins: bool = False  # concatenates its operands
+    picks_rows: bool = False  # all that `checked` asks: operand 1 names rows of operand 0
+
+
+class Schedule(Record):
+    """Work and memory of an op: for groups, fusion and the order of kernels."""
+
+    heavy: bool = False  # worth a kernel of its own, which light work then joins
+    ready: bool = False  # an installation brings machine code, for any sizes
+    donates: bool = False  # writes into the first operand if nobody else reads that
+    overwrites: bool = False  # the runner may be given an operand as `out`
+    turns: bool = False  # the runner may be told that the result is read `matmul.transposed`
+
+
+#: The records of an op's class, by attribute.
+RECORDS: dict[str, type[Record]] = {
+    "facts": Facts,
+    "torch": TorchCall,
+    "batching": Batching,
+    "schedule": Schedule,
+}
+
+
+def combine(cls: type) -> None:
+    """Give a class records in which fields that its body leaves out are those of the bases.
+
+    A field is found as an attribute would be: in the order of the class's bases.
+    """
+    several = len(cls.__bases__) > 1
+    for name, record in RECORDS.items():
+        own = vars(cls).get(name)
+        if own is None and not several:
+            continue
+        base: dict[str, Any] = {}
+        for other in reversed(cls.__mro__[1:]):
+            if name in vars(other):
+                base |= vars(other)[name].stated
+        setattr(cls, name, (record() if own is None else own).above(base))
+
+
+#: All fields of the records.
+FIELDS = frozenset(field for record in RECORDS.values() for field in record.defaults)
+
+
+def in_records(facts: dict[str, Any]) -> dict[str, Record]:
+    """Return records of facts that are given by field, such as keywords of a decorator."""
+    result = {}
+    for name, record in RECORDS.items():
+        fields = {key: value for key, value in facts.items() if key in record.defaults}
+        if fields:
+            result[name] = record(**fields)
+    return result

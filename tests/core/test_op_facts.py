@@ -1,0 +1,76 @@
+"""Records of facts about ops: inherited field by field, in the order of the bases."""
+
+import pytest
+
+from wend._engine.core.op_facts import (
+    RECORDS,
+    Batching,
+    Facts,
+    Schedule,
+    TorchCall,
+    combine,
+    in_records,
+)
+
+
+class Base:
+    facts = Facts(smooth=True, supports=frozenset({"float"}))
+    schedule = Schedule(heavy=True)
+
+    def __init_subclass__(cls):
+        combine(cls)
+
+
+class Other(Base):
+    facts = Facts(random=True)
+
+
+class Wide(Base):
+    facts = Facts(supports=frozenset({"int"}))
+    schedule = Schedule(heavy=False, turns=True)
+
+
+class Both(Other, Wide):
+    pass
+
+
+class Own(Both):
+    facts = Facts(smooth=False)
+
+
+def test_a_class_states_what_differs():
+    assert Other.facts.smooth and Other.facts.random and Other.facts.supports == {"float"}
+    assert Other.schedule is Base.schedule and Other.facts.stated == {"random": True}
+
+
+def test_several_bases_are_asked_in_order_field_by_field():
+    """As attributes would be: `Other` states no `supports`, so that of `Wide` comes first."""
+    assert Both.facts.random and Both.facts.supports == {"int"}
+    assert not Both.schedule.heavy and Both.schedule.turns
+    assert Own.facts.random and not Own.facts.smooth and Both.facts.smooth
+
+
+def test_names_are_those_of_a_function_and_a_method():
+    call = TorchCall(names=("neg", "negative"), methods=("neg",))
+    assert call.functions == ("neg", "negative") and call.methods == ("neg",)
+    changed = call.but(grad_name="X")
+    assert changed.grad_name == "X" and changed.functions == call.functions
+    assert call.grad_name == ""
+
+
+def test_a_field_that_no_record_has_is_an_error():
+    with pytest.raises(TypeError, match="Facts has no smoth"):
+        Facts(smoth=True)
+    with pytest.raises(AttributeError, match="is not written to: joins"):
+        Batching().joins = True
+
+
+def test_fields_by_name_come_into_their_records():
+    made = in_records({"functions": ("f",), "random": True, "samples": None})
+    assert set(made) == {"torch", "facts"}
+    assert made["torch"].functions == ("f",) and made["facts"].random
+
+
+def test_no_two_records_have_a_field_of_the_same_name():
+    fields = [field for record in RECORDS.values() for field in record.defaults]
+    assert len(fields) == len(set(fields))
