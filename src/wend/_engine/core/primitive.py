@@ -17,6 +17,7 @@ from wend._engine.base.errors import ArgumentTypeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import OpFunction, Tensor
 from wend._engine.core._types import PrimitiveBase, Program
+from wend._engine.core.kinds import params_of
 from wend._engine.core.op_facts import (
     FIELDS,
     Batching,
@@ -81,7 +82,8 @@ class _Params:
     """The parsed signature of an op class, parsed when first needed (imports stay quick)."""
 
     def __get__(self, instance: Any, owner: Any) -> tuple[Param, ...]:
-        params = parse_signature(owner.signature)
+        body = None if owner.signature else vars(owner).get("body")
+        params = parse_signature(owner.signature) if body is None else params_of(body.__func__)
         owner.params = params
         return params
 
@@ -291,7 +293,9 @@ class Composite(Primitive, abstract=True):
         """Run the body on tensors (symbolic ones, as a rule)."""
         rest = iter(self.arrange(tensors, args))
         values = [self.attrs[p.name] if p.is_attr else next(rest) for p in self.params]
-        return type(self).body(*values)
+        cut = sum(not p.keyword_only for p in self.params)
+        named = {p.name: value for p, value in zip(self.params[cut:], values[cut:], strict=True)}
+        return type(self).body(*values[:cut], **named)
 
     def trace_rule(self, types: list[Any], args: list[Any]) -> Program:
         """Trace the body symbolically; the graph is kept on the program."""
@@ -300,7 +304,7 @@ class Composite(Primitive, abstract=True):
 
 
 def composite(
-    signature: str,
+    signature: str = "",
     *,
     name: str | None = None,
     functions: tuple[str, ...] = (),
@@ -313,6 +317,7 @@ def composite(
 ) -> Callable[[Callable[..., Any]], Any]:
     """Make an op of a function over tensors.  Returns the op's public callable.
 
+    signature: the parameters as text; if empty, those of the function with their kinds
     facts: fields of `TorchCall`, `Facts`, `Batching` and `Schedule`, and rules of the op
     """
     call = {"functions": functions, "methods": methods, "inplace": inplace, "grad_name": grad_name}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from wend._engine.base.devices import META, MetaPackage, place_asked
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import DType, Scalar, Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import category_of, hints, numel
 from wend._engine.ops.numeric import require
@@ -58,10 +59,8 @@ def _linspace_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(2, 9, 0, dtype=dtypes.float64)
 
 
-@composite(
-    "start: scalar, end: scalar, steps: size, *, dtype: dtype = None", samples=_linspace_samples
-)
-def linspace(start: Any, end: Any, steps: Any, dtype: Any) -> Any:
+@composite(samples=_linspace_samples)
+def linspace(start: Scalar, end: Scalar, steps: Size, *, dtype: DType | None = None) -> Any:
     """y[i] = start + i * (end - start) / (steps - 1): `steps` numbers, with both ends.
 
     Counted from the nearer end. Raises ShapeError for steps < 0.
@@ -101,10 +100,11 @@ def _logspace_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "start: scalar, end: scalar, steps: size, base: scalar = 10.0, *, dtype: dtype = None",
     samples=_logspace_samples,
 )
-def logspace(start: Any, end: Any, steps: Any, base: Any, dtype: Any) -> Any:
+def logspace(
+    start: Scalar, end: Scalar, steps: Size, base: Scalar = 10.0, *, dtype: DType | None = None
+) -> Any:
     """y[i] = base ** (start + i * (end - start) / (steps - 1)). Raises ShapeError for steps < 0."""
     dtype = _spaced_dtype("logspace", dtype, start, end)
     exponents = _linspace("logspace", start, end, steps, dtype)
@@ -118,8 +118,8 @@ def _eye_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(0, 2)
 
 
-@composite("n: size, m: size? = None, *, dtype: dtype = None", samples=_eye_samples)
-def eye(n: Any, m: Any, dtype: Any) -> Any:
+@composite(samples=_eye_samples)
+def eye(n: Size, m: Size | None = None, *, dtype: DType | None = None) -> Any:
     """y[i, j] = 1 if i == j else 0; n rows, m columns (n by default)."""
     m = n if m is None else m
     for extent, name in ((n, "n"), (m, "m")):
@@ -155,14 +155,13 @@ def _triangle_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, diagonal: size = 0",
     functions=("tril",),
     methods=("tril",),
     inplace=True,
     samples=_triangle_samples,
     supports=ANY_DTYPE,
 )
-def tril(input: Any, diagonal: Any) -> Any:
+def tril(input: Tensor, diagonal: Size = 0) -> Any:
     """y = input on and below a diagonal of the last two dims, zero above.
 
     diagonal: 0 the main diagonal, positive above the main. Raises ShapeError below 2 dims.
@@ -172,14 +171,13 @@ def tril(input: Any, diagonal: Any) -> Any:
 
 
 @composite(
-    "input, diagonal: size = 0",
     functions=("triu",),
     methods=("triu",),
     inplace=True,
     samples=_triangle_samples,
     supports=ANY_DTYPE,
 )
-def triu(input: Any, diagonal: Any) -> Any:
+def triu(input: Tensor, diagonal: Size = 0) -> Any:
     """y = input on and above a diagonal of the last two dims, zero below.
 
     diagonal: 0 the main diagonal, positive above the main. Raises ShapeError below 2 dims.
@@ -257,13 +255,12 @@ def _diag_embed_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, offset: size = 0, dim1: int = -2, dim2: int = -1",
     functions=("diag_embed",),
     methods=("diag_embed",),
     samples=_diag_embed_samples,
     supports=ANY_DTYPE,
 )
-def diag_embed(input: Any, offset: Any, dim1: int, dim2: int) -> Any:
+def diag_embed(input: Tensor, offset: Size = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """y = zeros with the last dim of input on the diagonal of two new dims dim1 and dim2.
 
     Raises ShapeError if the two are the same.
@@ -290,7 +287,6 @@ def _diag_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, diagonal: size = 0",
     functions=("diag",),
     methods=("diag",),
     samples=_diag_samples,
@@ -299,7 +295,7 @@ def _diag_samples(rng: Any) -> Iterator[Sample]:
         n.DiagEmbed(x) if x.rank == 1 else n.node("DiagonalBackward0_copy", x)
     ),
 )
-def diag(input: Any, diagonal: Any) -> Any:
+def diag(input: Tensor, diagonal: Size = 0) -> Any:
     """y = a matrix with input on the diagonal, or the diagonal of a matrix.
 
     diagonal: 0 the main, positive above the main. Raises ShapeError unless input is 1-d or 2-d.
@@ -313,14 +309,13 @@ def diag(input: Any, diagonal: Any) -> Any:
 
 
 @composite(
-    "input, offset: size = 0",
     functions=("diagflat",),
     methods=("diagflat",),
     samples=lambda rng: iter([Sample(rng.normal(size=(2, 2)), 1), Sample(rng.normal(size=()))]),
     supports=ANY_DTYPE,
     grad_nodes=lambda n, x, _: n.DiagEmbed(n.View(x)),
 )
-def diagflat(input: Any, offset: Any) -> Any:
+def diagflat(input: Tensor, offset: Size = 0) -> Any:
     """y = a matrix with all elements of input, in row-major order, on the diagonal."""
     return ops.diag_embed(ops.ravel(input), offset)
 
@@ -330,8 +325,8 @@ def _block_diag_samples(rng: Any) -> Iterator[Sample]:
     yield Sample((rng.normal(size=(0, 2)), rng.normal(size=(2, 1))))
 
 
-@composite("tensors: tensors", functions=("block_diag",), samples=_block_diag_samples)
-def block_diag(tensors: Any) -> Any:
+@composite(functions=("block_diag",), samples=_block_diag_samples)
+def block_diag(tensors: Sequence[Tensor]) -> Any:
     """y = a matrix with the given matrices on the diagonal; vectors count as rows."""
     blocks = []
     for k, t in enumerate(tensors):
@@ -361,12 +356,11 @@ def _one_hot_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, num_classes: size",
     name="one_hot_known",
     samples=_one_hot_samples,
     fallible=True,
 )
-def one_hot_known(input: Any, num_classes: Any) -> Any:
+def one_hot_known(input: Tensor, num_classes: Size) -> Any:
     """y[..., k] = 1 if input[...] == k else 0, in int64. Raises IndexOutOfRange."""
     if input.dtype is not int64:
         raise DTypeError(

@@ -10,6 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import FLOAT, bool_, int64, uint8
 from wend._engine.base.errors import DTypeError, ShapeError, ValueRefused
 from wend._engine.base.shapes import normalize_dim, normalize_dims
+from wend._engine.core.kinds import Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.elementwise.family import is_number
@@ -48,14 +49,19 @@ def _diff_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, n: int = 1, dim: int = -1, prepend: tensor? = None, append: tensor? = None",
     functions=("diff",),
     methods=("diff",),
     samples=_diff_samples,
     supports=ANY_DTYPE,
     grad_nodes=_diff_nodes,
 )
-def diff(input: Any, n: int, dim: int, prepend: Any, append: Any) -> Any:
+def diff(
+    input: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+) -> Any:
     """y[i] = x[i + 1] - x[i] along `dim`, n times over; of bool: whether they differ.
 
     x: prepend, input and append, in a row. Raises ShapeError for a 0-d input or n < 0.
@@ -118,7 +124,6 @@ def _trapezoid(op: str, y: Any, widths: Any, dim: int) -> Any:
 
 
 @composite(
-    "y, x: tensor? = None, *, dim: int = -1",
     name="trapezoid_at",
     samples=_trapezoid_samples,
     grad_nodes=lambda n, y, x, _: (
@@ -127,18 +132,17 @@ def _trapezoid(op: str, y: Any, widths: Any, dim: int) -> Any:
         else n.Mul1(n.Sub(n.Sum1(y), n.Mul1(n.Add(n.Select(y), n.Select(y)))))
     ),
 )
-def trapezoid_at(y: Any, x: Any, dim: int) -> Any:
+def trapezoid_at(y: Tensor, x: Tensor | None = None, *, dim: int = -1) -> Any:
     """The area under y over positions x (by default 0, 1, 2, ...) by the trapezoidal rule."""
     return _trapezoid("trapezoid", y, 1.0 if x is None else x, dim)
 
 
 @composite(
-    "y, *, dx: scalar, dim: int = -1",
     name="trapezoid_spaced",
     samples=_spacing_samples,
     grad_nodes=lambda n, y, *_: n.Mul1(n.Sub(n.Sum1(y), n.Mul1(n.Add(n.Select(y), n.Select(y))))),
 )
-def trapezoid_spaced(y: Any, dx: Any, dim: int) -> Any:
+def trapezoid_spaced(y: Tensor, *, dx: Scalar, dim: int = -1) -> Any:
     """The area under y at positions dx apart by the trapezoidal rule."""
     return _trapezoid("trapezoid", y, dx, dim)
 
@@ -149,7 +153,6 @@ def _cumulative(y: Any, widths: Any, dim: int) -> Any:
 
 
 @composite(
-    "y, x: tensor? = None, *, dim: int = -1",
     name="cumulative_trapezoid_at",
     samples=_trapezoid_samples,
     grad_nodes=lambda n, y, x, _: (
@@ -158,18 +161,17 @@ def _cumulative(y: Any, widths: Any, dim: int) -> Any:
         else n.Cumsum(n.Mul1(_sums(n, y)))
     ),
 )
-def cumulative_trapezoid_at(y: Any, x: Any, dim: int) -> Any:
+def cumulative_trapezoid_at(y: Tensor, x: Tensor | None = None, *, dim: int = -1) -> Any:
     """The areas under y up to each position but the first, by the trapezoidal rule."""
     return _cumulative(y, 1.0 if x is None else x, dim)
 
 
 @composite(
-    "y, *, dx: scalar, dim: int = -1",
     name="cumulative_trapezoid_spaced",
     samples=_spacing_samples,
     grad_nodes=lambda n, y, *_: n.Cumsum(n.Mul1(_sums(n, y))),
 )
-def cumulative_trapezoid_spaced(y: Any, dx: Any, dim: int) -> Any:
+def cumulative_trapezoid_spaced(y: Tensor, *, dx: Scalar, dim: int = -1) -> Any:
     """As `cumulative_trapezoid_at`, at positions dx apart."""
     return _cumulative(y, dx, dim)
 
@@ -191,13 +193,12 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
 
 
 @composite(
-    "input",
     functions=("trace",),
     methods=("trace",),
     samples=lambda rng: iter([Sample(rng.normal(size=(3, 4))), Sample(rng.normal(size=(0, 2)))]),
     supports=ANY_DTYPE,
 )
-def trace(input: Any) -> Any:
+def trace(input: Tensor) -> Any:
     """The sum of the main diagonal of a matrix. Raises ShapeError unless input is 2-d."""
     if len(input.shape) != 2:
         raise ShapeError(f"trace: expected a matrix, but got shape {hints(input.shape)}")

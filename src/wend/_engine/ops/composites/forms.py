@@ -16,6 +16,7 @@ from wend._engine.base.errors import (
     ValueRefused,
 )
 from wend._engine.core import _hot
+from wend._engine.core.kinds import Attr, Operand, Scalar, Tensor
 from wend._engine.core.primitive import Composite, Sample, composite, ops, overload
 from wend._engine.core.symbolic import category_of
 from wend._engine.ops.composites.reduce import widened
@@ -56,23 +57,21 @@ def _scaled_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input: operand, other: operand, *, alpha: scalar",
     grad_name="AddBackward0",
     samples=_scaled_samples,
     of_number=tensor_of,
 )
-def add_scaled(input: V, other: V, alpha: V) -> V:
+def add_scaled(input: Operand, other: Operand, *, alpha: Scalar) -> V:
     """y = input + alpha * other. Raises DTypeError for a float alpha of ints."""
     return ops.add(input, _scaled("add", input, other, alpha))
 
 
 @composite(
-    "input: operand, other: operand, *, alpha: scalar",
     grad_name="SubBackward0",
     samples=_scaled_samples,
     of_number=tensor_of,
 )
-def sub_scaled(input: V, other: V, alpha: V) -> V:
+def sub_scaled(input: Operand, other: Operand, *, alpha: Scalar) -> V:
     """y = input - alpha * other. Raises DTypeError for a float alpha of ints."""
     return ops.sub(input, _scaled("sub", input, other, alpha))
 
@@ -81,14 +80,14 @@ def _scale_first_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(3, 4)), 2, rng.normal(size=(4,)))
 
 
-@composite("input, alpha: scalar, other", grad_name="AddBackward0", samples=_scale_first_samples)
-def add_alpha_first(input: V, alpha: V, other: V) -> V:
+@composite(grad_name="AddBackward0", samples=_scale_first_samples)
+def add_alpha_first(input: Tensor, alpha: Scalar, other: Tensor) -> V:
     """y = input + alpha * other, in the order of arguments of old PyTorch programs."""
     return ops.add(input, _scaled("add", input, other, alpha))
 
 
-@composite("input, alpha: scalar, other", grad_name="SubBackward0", samples=_scale_first_samples)
-def sub_alpha_first(input: V, alpha: V, other: V) -> V:
+@composite(grad_name="SubBackward0", samples=_scale_first_samples)
+def sub_alpha_first(input: Tensor, alpha: Scalar, other: Tensor) -> V:
     """y = input - alpha * other, in the order of arguments of old PyTorch programs."""
     return ops.sub(input, _scaled("sub", input, other, alpha))
 
@@ -98,11 +97,10 @@ def _subtract_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input: operand, other: scalar, alpha: scalar",
     grad_name="SubBackward1",
     samples=_subtract_samples,
 )
-def subtract_scaled(input: V, other: V, alpha: V) -> V:
+def subtract_scaled(input: Operand, other: Scalar, alpha: Scalar) -> V:
     """y = input - alpha * other for numbers, which `subtract` takes by position."""
     return ops.sub(input, _scaled("subtract", input, other, alpha))
 
@@ -113,13 +111,12 @@ def _rsub_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input: operand, other: operand, alpha: scalar = 1",
     functions=("rsub",),
     grad_name="RsubBackward1",
     samples=_rsub_samples,
     grad_nodes=lambda n, x, other, _: None if is_number(other) else n.Rsub(x, other),
 )
-def rsub(input: V, other: V, alpha: V) -> V:
+def rsub(input: Operand, other: Operand, alpha: Scalar = 1) -> V:
     """y = other - alpha * input."""
     return ops.sub(other, _scaled("rsub", other, input, alpha))
 
@@ -139,13 +136,12 @@ def _rounded_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input: operand, other: operand, *, rounding_mode: attr",
     grad_name="DivBackward2",
     samples=_rounded_samples,
     grad_nodes=lambda n, x, other, _: n.Div2(x, other),
     of_number=tensor_of,
 )
-def div_rounded(input: V, other: V, rounding_mode: str | None) -> V:
+def div_rounded(input: Operand, other: Operand, *, rounding_mode: Attr) -> V:
     """y = input / other, rounded: rounding_mode None, "trunc" (towards zero) or "floor"."""
     if rounding_mode is None:
         return ops.div(input, other)
@@ -171,8 +167,8 @@ def _decimals_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=()), decimals=0)
 
 
-@composite("input, *, decimals: int", grad_name="RoundBackward1", samples=_decimals_samples)
-def round_decimals(input: V, decimals: int) -> V:
+@composite(grad_name="RoundBackward1", samples=_decimals_samples)
+def round_decimals(input: Tensor, *, decimals: int) -> V:
     """y = input rounded to so many decimals (tens, hundreds... if negative), halves to even."""
     if decimals == 0:
         return ops.round(input)
@@ -197,21 +193,19 @@ def _number_tensor_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, min: tensor, max: scalar",
     grad_name="ClampBackward0",
     samples=_tensor_number_samples,
 )
-def clamp_tensor_number(input: V, min: V, max: V) -> V:
+def clamp_tensor_number(input: Tensor, min: Tensor, max: Scalar) -> V:
     """y = min(max(input, min), max)."""
     return ops.clamp(ops.clamp(input, min=min), max=max)
 
 
 @composite(
-    "input, min: scalar, max: tensor",
     grad_name="ClampBackward0",
     samples=_number_tensor_samples,
 )
-def clamp_number_tensor(input: V, min: V, max: V) -> V:
+def clamp_number_tensor(input: Tensor, min: Scalar, max: Tensor) -> V:
     """y = min(max(input, min), max)."""
     return ops.clamp(ops.clamp(input, min=min), max=max)
 
@@ -228,27 +222,25 @@ def _bound_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, min: operand",
     functions=("clamp_min",),
     methods=("clamp_min",),
     inplace=True,
     samples=_bound_samples,
     grad_nodes=lambda n, x, low: None if is_number(low) else n.ClampMin1(x, low),
 )
-def clamp_min(input: V, min: V) -> V:
+def clamp_min(input: Tensor, min: Operand) -> V:
     """y = max(input, min)."""
     return ops.clamp(input, min=min)
 
 
 @composite(
-    "input, max: operand",
     functions=("clamp_max",),
     methods=("clamp_max",),
     inplace=True,
     samples=_bound_samples,
     grad_nodes=lambda n, x, high: None if is_number(high) else n.ClampMax1(x, high),
 )
-def clamp_max(input: V, max: V) -> V:
+def clamp_max(input: Tensor, max: Operand) -> V:
     """y = min(input, max)."""
     return ops.clamp(input, max=max)
 
@@ -278,13 +270,12 @@ def _special_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, exponent: attr",
     grad_name="PowBackward0",
     samples=_special_samples,
     supports=REAL,
     intern=_intern_special,
 )
-def pow_special(input: V, exponent: float) -> V:
+def pow_special(input: Tensor, exponent: Attr) -> V:
     """y = input ** exponent, for exponents that need only products, quotients and roots.
 
     exponent: an entry of _EXPONENTS, or a bool: masks have no further powers.

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.dtypes import finfo, float32, float64
+from wend._engine.core.kinds import Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.ops.composites.real_pairs import on_real_pairs
 from wend._engine.ops.numeric import INEXACT
@@ -80,24 +81,22 @@ def _sgd_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "param, grad, buffer: tensor? = None, lr: scalar = 0.001, momentum: scalar? = None, "
-    "dampening: scalar = 0.0, weight_decay: scalar? = None, *, nesterov: bool = False, "
-    "maximize: bool = False, first: bool = False",
     samples=_sgd_samples,
     **_FACTS,
 )
 @on_real_pairs
 def sgd_step(
-    param: Any,
-    grad: Any,
-    buffer: Any,
-    lr: Any,
-    momentum: Any,
-    dampening: Any,
-    weight_decay: Any,
-    nesterov: bool,
-    maximize: bool,
-    first: bool,
+    param: Tensor,
+    grad: Tensor,
+    buffer: Tensor | None = None,
+    lr: Scalar = 0.001,
+    momentum: Scalar | None = None,
+    dampening: Scalar = 0.0,
+    weight_decay: Scalar | None = None,
+    *,
+    nesterov: bool = False,
+    maximize: bool = False,
+    first: bool = False,
 ) -> Any:
     """(param',), or (param', buffer') with momentum.
 
@@ -125,27 +124,25 @@ def _adam_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "param, grad, exp_avg, exp_avg_sq, max_exp_avg_sq: tensor? = None, step: scalar = 1, "
-    "lr: scalar = 0.001, beta1: scalar = 0.9, beta2: scalar = 0.999, eps: scalar = 1e-8, "
-    "weight_decay: scalar? = None, *, maximize: bool = False, decoupled: bool = False",
     samples=_adam_samples,
     **_FACTS,
 )
 @on_real_pairs
 def adam_step(
-    param: Any,
-    grad: Any,
-    exp_avg: Any,
-    exp_avg_sq: Any,
-    max_exp_avg_sq: Any,
-    step: Any,
-    lr: Any,
-    beta1: Any,
-    beta2: Any,
-    eps: Any,
-    weight_decay: Any,
-    maximize: bool,
-    decoupled: bool,
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    max_exp_avg_sq: Tensor | None = None,
+    step: Scalar = 1,
+    lr: Scalar = 0.001,
+    beta1: Scalar = 0.9,
+    beta2: Scalar = 0.999,
+    eps: Scalar = 1e-8,
+    weight_decay: Scalar | None = None,
+    *,
+    maximize: bool = False,
+    decoupled: bool = False,
 ) -> Any:
     """(param', exp_avg', exp_avg_sq'), then max_exp_avg_sq' if given (amsgrad).
 
@@ -177,25 +174,23 @@ def _adamax_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "param, grad, exp_avg, exp_inf, step: scalar = 1, lr: scalar = 0.002, beta1: scalar = 0.9, "
-    "beta2: scalar = 0.999, eps: scalar = 1e-8, weight_decay: scalar? = None, *, "
-    "maximize: bool = False",
     samples=_adamax_samples,
     **_FACTS,
 )
 @on_real_pairs
 def adamax_step(
-    param: Any,
-    grad: Any,
-    exp_avg: Any,
-    exp_inf: Any,
-    step: Any,
-    lr: Any,
-    beta1: Any,
-    beta2: Any,
-    eps: Any,
-    weight_decay: Any,
-    maximize: bool,
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_inf: Tensor,
+    step: Scalar = 1,
+    lr: Scalar = 0.002,
+    beta1: Scalar = 0.9,
+    beta2: Scalar = 0.999,
+    eps: Scalar = 1e-8,
+    weight_decay: Scalar | None = None,
+    *,
+    maximize: bool = False,
 ) -> Any:
     """(param', exp_avg', exp_inf'): exp_inf' = max(beta2 * exp_inf, |g| + eps).
 
@@ -216,30 +211,27 @@ def _nadam_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "param, grad, exp_avg, exp_avg_sq, step: scalar, mu: scalar, mu_next: scalar, "
-    "mu_product: scalar, lr: scalar = 0.002, beta1: scalar = 0.9, beta2: scalar = 0.999, "
-    "eps: scalar = 1e-8, weight_decay: scalar? = None, *, maximize: bool = False, "
-    "decoupled: bool = False",
     samples=_nadam_samples,
     **_FACTS,
 )
 @on_real_pairs
 def nadam_step(
-    param: Any,
-    grad: Any,
-    exp_avg: Any,
-    exp_avg_sq: Any,
-    step: Any,
-    mu: Any,
-    mu_next: Any,
-    mu_product: Any,
-    lr: Any,
-    beta1: Any,
-    beta2: Any,
-    eps: Any,
-    weight_decay: Any,
-    maximize: bool,
-    decoupled: bool,
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    step: Scalar,
+    mu: Scalar,
+    mu_next: Scalar,
+    mu_product: Scalar,
+    lr: Scalar = 0.002,
+    beta1: Scalar = 0.9,
+    beta2: Scalar = 0.999,
+    eps: Scalar = 1e-8,
+    weight_decay: Scalar | None = None,
+    *,
+    maximize: bool = False,
+    decoupled: bool = False,
 ) -> Any:
     """(param', exp_avg', exp_avg_sq') of Adam with Nesterov momentum.
 
@@ -267,27 +259,25 @@ def _radam_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "param, grad, exp_avg, exp_avg_sq, step: scalar, rectification: scalar? = None, "
-    "lr: scalar = 0.001, beta1: scalar = 0.9, beta2: scalar = 0.999, eps: scalar = 1e-8, "
-    "weight_decay: scalar? = None, *, maximize: bool = False, decoupled: bool = False",
     samples=_radam_samples,
     **_FACTS,
 )
 @on_real_pairs
 def radam_step(
-    param: Any,
-    grad: Any,
-    exp_avg: Any,
-    exp_avg_sq: Any,
-    step: Any,
-    rectification: Any,
-    lr: Any,
-    beta1: Any,
-    beta2: Any,
-    eps: Any,
-    weight_decay: Any,
-    maximize: bool,
-    decoupled: bool,
+    param: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    step: Scalar,
+    rectification: Scalar | None = None,
+    lr: Scalar = 0.001,
+    beta1: Scalar = 0.9,
+    beta2: Scalar = 0.999,
+    eps: Scalar = 1e-8,
+    weight_decay: Scalar | None = None,
+    *,
+    maximize: bool = False,
+    decoupled: bool = False,
 ) -> Any:
     """(param', exp_avg', exp_avg_sq') of rectified Adam.
 
@@ -320,25 +310,23 @@ def _rmsprop_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "param, grad, square_avg, momentum_buffer: tensor? = None, grad_avg: tensor? = None, "
-    "lr: scalar = 0.01, alpha: scalar = 0.99, eps: scalar = 1e-8, "
-    "weight_decay: scalar? = None, momentum: scalar = 0.0, *, maximize: bool = False",
     samples=_rmsprop_samples,
     **_FACTS,
 )
 @on_real_pairs
 def rmsprop_step(
-    param: Any,
-    grad: Any,
-    square_avg: Any,
-    momentum_buffer: Any,
-    grad_avg: Any,
-    lr: Any,
-    alpha: Any,
-    eps: Any,
-    weight_decay: Any,
-    momentum: Any,
-    maximize: bool,
+    param: Tensor,
+    grad: Tensor,
+    square_avg: Tensor,
+    momentum_buffer: Tensor | None = None,
+    grad_avg: Tensor | None = None,
+    lr: Scalar = 0.01,
+    alpha: Scalar = 0.99,
+    eps: Scalar = 1e-8,
+    weight_decay: Scalar | None = None,
+    momentum: Scalar = 0.0,
+    *,
+    maximize: bool = False,
 ) -> Any:
     """(param', square_avg'), then momentum_buffer' and grad_avg' of those that are given.
 
@@ -366,22 +354,21 @@ def _adagrad_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "param, grad, state_sum, step: scalar = 1, lr: scalar = 0.01, lr_decay: scalar = 0.0, "
-    "eps: scalar = 1e-10, weight_decay: scalar? = None, *, maximize: bool = False",
     samples=_adagrad_samples,
     **_FACTS,
 )
 @on_real_pairs
 def adagrad_step(
-    param: Any,
-    grad: Any,
-    state_sum: Any,
-    step: Any,
-    lr: Any,
-    lr_decay: Any,
-    eps: Any,
-    weight_decay: Any,
-    maximize: bool,
+    param: Tensor,
+    grad: Tensor,
+    state_sum: Tensor,
+    step: Scalar = 1,
+    lr: Scalar = 0.01,
+    lr_decay: Scalar = 0.0,
+    eps: Scalar = 1e-10,
+    weight_decay: Scalar | None = None,
+    *,
+    maximize: bool = False,
 ) -> Any:
     """(param', state_sum'): param' = param - lr' * g / (sqrt(sum of g**2) + eps).
 
@@ -401,22 +388,21 @@ def _adadelta_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "param, grad, square_avg, acc_delta, lr: scalar = 1.0, rho: scalar = 0.9, "
-    "eps: scalar = 1e-6, weight_decay: scalar? = None, *, maximize: bool = False",
     samples=_adadelta_samples,
     **_FACTS,
 )
 @on_real_pairs
 def adadelta_step(
-    param: Any,
-    grad: Any,
-    square_avg: Any,
-    acc_delta: Any,
-    lr: Any,
-    rho: Any,
-    eps: Any,
-    weight_decay: Any,
-    maximize: bool,
+    param: Tensor,
+    grad: Tensor,
+    square_avg: Tensor,
+    acc_delta: Tensor,
+    lr: Scalar = 1.0,
+    rho: Scalar = 0.9,
+    eps: Scalar = 1e-6,
+    weight_decay: Scalar | None = None,
+    *,
+    maximize: bool = False,
 ) -> Any:
     """(param', square_avg', acc_delta'): the step is g * sqrt(acc_delta + eps) / rms(g).
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wend._engine.base.dtypes import bfloat16, float32
+from wend._engine.core.kinds import Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.ops.composites.optimizers import faded_average
 from wend._engine.ops.composites.real_pairs import on_real_pairs
@@ -28,21 +29,20 @@ def _samples(states: int, *settings: Any) -> Any:
 
 
 @composite(
-    "param, grad, average, eta: scalar, shrink: scalar, mu: scalar?, "
-    "weight_decay: scalar? = None, *, maximize: bool = False",
     result=tuple,
     samples=_samples(1, 0.1, 0.99, 0.5, 0.01),
 )
 @on_real_pairs
 def asgd_step(
-    param: Any,
-    grad: Any,
-    average: Any,
-    eta: Any,
-    shrink: Any,
-    mu: Any,
-    weight_decay: Any,
-    maximize: bool,
+    param: Tensor,
+    grad: Tensor,
+    average: Tensor,
+    eta: Scalar,
+    shrink: Scalar,
+    mu: Scalar | None,
+    weight_decay: Scalar | None = None,
+    *,
+    maximize: bool = False,
 ) -> Any:
     """(param', average') (Polyak and Juditsky, 1992); shrink: 1 - lambd eta.
 
@@ -54,22 +54,21 @@ def asgd_step(
 
 
 @composite(
-    "param, grad, prev, step_size, less: scalar, more: scalar, least: scalar, most: scalar, *, "
-    "maximize: bool = False",
     result=tuple,
     samples=_samples(2, 0.5, 1.2, 1e-6, 50.0),
 )
 @on_real_pairs
 def rprop_step(
-    param: Any,
-    grad: Any,
-    prev: Any,
-    step_size: Any,
-    less: Any,
-    more: Any,
-    least: Any,
-    most: Any,
-    maximize: bool,
+    param: Tensor,
+    grad: Tensor,
+    prev: Tensor,
+    step_size: Tensor,
+    less: Scalar,
+    more: Scalar,
+    least: Scalar,
+    most: Scalar,
+    *,
+    maximize: bool = False,
 ) -> Any:
     """(param', prev', step_size'): the sign of the gradient alone (Riedmiller and Braun, 1993)."""
     if maximize:
@@ -96,23 +95,22 @@ def _adafactor_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "param, grad, variance, column: tensor?, weight: scalar, size: scalar, decay: scalar, "
-    "eps1: scalar, eps2: scalar, d: scalar, *, maximize: bool = False",
     result=tuple,
     samples=_adafactor_samples,
 )
 def adafactor_step(
-    param: Any,
-    grad: Any,
-    variance: Any,
-    column: Any,
-    weight: Any,
-    size: Any,
-    decay: Any,
-    eps1: Any,
-    eps2: Any,
-    d: Any,
-    maximize: bool,
+    param: Tensor,
+    grad: Tensor,
+    variance: Tensor,
+    column: Tensor | None,
+    weight: Scalar,
+    size: Scalar,
+    decay: Scalar,
+    eps1: Scalar,
+    eps2: Scalar,
+    d: Scalar,
+    *,
+    maximize: bool = False,
 ) -> Any:
     """(param', variance'), then column' if given (Shazeer and Stern, 2018).
 
@@ -154,25 +152,24 @@ def _muon_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "param, grad, buffer, momentum: scalar, size: scalar, decay: scalar, eps: scalar, a: scalar, "
-    "b: scalar, c: scalar, *, nesterov: bool = True, rounds: int = 5, tall: bool = False",
     result=tuple,
     samples=_muon_samples,
 )
 def muon_step(
-    param: Any,
-    grad: Any,
-    buffer: Any,
-    momentum: Any,
-    size: Any,
-    decay: Any,
-    eps: Any,
-    a: Any,
-    b: Any,
-    c: Any,
-    nesterov: bool,
-    rounds: int,
-    tall: bool,
+    param: Tensor,
+    grad: Tensor,
+    buffer: Tensor,
+    momentum: Scalar,
+    size: Scalar,
+    decay: Scalar,
+    eps: Scalar,
+    a: Scalar,
+    b: Scalar,
+    c: Scalar,
+    *,
+    nesterov: bool = True,
+    rounds: int = 5,
+    tall: bool = False,
 ) -> Any:
     """(param', buffer') of a matrix (Jordan, 2024): the update is about orthogonal.
 

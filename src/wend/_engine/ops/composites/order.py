@@ -10,6 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Attr, Operand, Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops, overload
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.numeric import require
@@ -26,12 +27,11 @@ def _sorting_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, dim: int = -1, descending: bool = False, stable: attr = None",
     functions=("argsort",),
     methods=("argsort",),
     samples=_sorting_samples,
 )
-def argsort(input: Any, dim: int, descending: bool, stable: Any) -> Any:
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: Attr = None) -> Any:
     """y = the indices that put the elements in order along `dim`; ties keep their order."""
     return ops.sort(ops.detach(input), dim, descending)[1]
 
@@ -41,13 +41,12 @@ def _msort_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input",
     functions=("msort",),
     methods=("msort",),
     samples=_msort_samples,
     grad_name="SortBackward0",
 )
-def msort(input: Any) -> Any:
+def msort(input: Tensor) -> Any:
     """y = the elements in order along dim 0."""
     return ops.sort(input, 0)[0]
 
@@ -68,14 +67,13 @@ def _kthvalue_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, k: size, dim: int = -1, keepdim: bool = False",
     functions=("kthvalue",),
     methods=("kthvalue",),
     result=("values", "indices"),
     supports=NUMERIC,
     samples=_kthvalue_samples,
 )
-def kthvalue(input: Any, k: Any, dim: int, keepdim: bool) -> Any:
+def kthvalue(input: Tensor, k: Size, dim: int = -1, keepdim: bool = False) -> Any:
     """(values, indices): the k-th least element along `dim`, k from 1; NaN is the greatest.
 
     Raises ShapeError unless 1 <= k <= the extent, DimError if that dim is empty.
@@ -125,13 +123,12 @@ def _median(op: str, input: Any, dim: int, keepdim: bool, skip_nan: bool) -> Any
 
 
 @composite(
-    "input, dim: int, keepdim: bool = False",
     grad_name="MedianBackward1",
     result=("values", "indices"),
     supports=NUMERIC,
     samples=_median_samples,
 )
-def median_dim(input: Any, dim: int, keepdim: bool) -> Any:
+def median_dim(input: Tensor, dim: int, keepdim: bool = False) -> Any:
     """(values, indices): the median along `dim`, the lower in the middle; NaN beside any NaN.
 
     Raises DimError for an empty dim.
@@ -140,13 +137,12 @@ def median_dim(input: Any, dim: int, keepdim: bool) -> Any:
 
 
 @composite(
-    "input, dim: int, keepdim: bool = False",
     grad_name="NanmedianBackward1",
     result=("values", "indices"),
     supports=NUMERIC,
     samples=_median_samples,
 )
-def nanmedian_dim(input: Any, dim: int, keepdim: bool) -> Any:
+def nanmedian_dim(input: Tensor, dim: int, keepdim: bool = False) -> Any:
     """(values, indices): the median along `dim` of the elements that are not NaN."""
     return _median("nanmedian", input, dim, keepdim, skip_nan=True)
 
@@ -161,11 +157,12 @@ def _bucketize_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input: operand, boundaries, *, out_int32: bool = False, right: bool = False",
     functions=("bucketize",),
     samples=_bucketize_samples,
 )
-def bucketize(input: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+def bucketize(
+    input: Operand, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Any:
     """y = the number of boundaries below each element (right: not above the element).
 
     boundaries: (n,), in order. Raises ShapeError.

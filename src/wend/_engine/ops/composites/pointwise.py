@@ -10,6 +10,7 @@ import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.base.errors import DTypeError, ShapeError, ValueRefused
+from wend._engine.core.kinds import Attr, Operand, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.ops.composites.forms import publish
 from wend._engine.ops.elementwise.family import ANY_NUMBER, V, is_number, promoted
@@ -35,14 +36,14 @@ def _value_first_samples(rng: np.random.Generator) -> Samples:
     yield Sample(x, 3, a, b)
 
 
-@composite("input, tensor1, tensor2, *, value: scalar = 1", samples=_valued_samples)
-def addcmul(input: V, tensor1: V, tensor2: V, value: V) -> V:
+@composite(samples=_valued_samples)
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> V:
     """y = input + value * tensor1 * tensor2."""
     return input + tensor1 * tensor2 * value
 
 
-@composite("input, tensor1, tensor2, *, value: scalar = 1", samples=_valued_samples)
-def addcdiv(input: V, tensor1: V, tensor2: V, value: V) -> V:
+@composite(samples=_valued_samples)
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Scalar = 1) -> V:
     """y = input + value * tensor1 / tensor2. Raises DTypeError for ints."""
     if promoted(tensor1, tensor2).category < dtypes.FLOAT:
         raise DTypeError("addcdiv: integer division is not supported; convert to a float dtype")
@@ -50,17 +51,16 @@ def addcdiv(input: V, tensor1: V, tensor2: V, value: V) -> V:
 
 
 # The order of arguments of old PyTorch programs.
-_VALUE_FIRST = "input, value: scalar, tensor1, tensor2"
 
 
-@composite(_VALUE_FIRST, grad_name="AddcmulBackward0", samples=_value_first_samples)
-def addcmul_value_first(input: V, value: V, tensor1: V, tensor2: V) -> V:
+@composite(grad_name="AddcmulBackward0", samples=_value_first_samples)
+def addcmul_value_first(input: Tensor, value: Scalar, tensor1: Tensor, tensor2: Tensor) -> V:
     """y = input + value * tensor1 * tensor2."""
     return ops.addcmul(input, tensor1, tensor2, value=value)
 
 
-@composite(_VALUE_FIRST, grad_name="AddcdivBackward0", samples=_value_first_samples)
-def addcdiv_value_first(input: V, value: V, tensor1: V, tensor2: V) -> V:
+@composite(grad_name="AddcdivBackward0", samples=_value_first_samples)
+def addcdiv_value_first(input: Tensor, value: Scalar, tensor1: Tensor, tensor2: Tensor) -> V:
     """y = input + value * tensor1 / tensor2."""
     return ops.addcdiv(input, tensor1, tensor2, value=value)
 
@@ -75,14 +75,13 @@ def _lerp_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, end, weight: operand",
     functions=("lerp",),
     methods=("lerp",),
     inplace=True,
     samples=_lerp_samples,
     grad_nodes=lambda n, x, end, weight: None if is_number(weight) else n.Lerp1(x, end, weight),
 )
-def lerp(input: V, end: V, weight: V) -> V:
+def lerp(input: Tensor, end: Tensor, weight: Operand) -> V:
     """y = input + weight * (end - input), counted from the end that is nearer."""
     require("lerp", INEXACT, input.dtype)
     if end.dtype is not input.dtype:
@@ -104,13 +103,12 @@ def _one_sample(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input",
     functions=("positive",),
     methods=("positive",),
     grad_name="AliasBackward0",
     samples=_one_sample,
 )
-def positive(input: V) -> V:
+def positive(input: Tensor) -> V:
     """y = input. Raises DTypeError for bools."""
     if input.dtype is dtypes.bool_:
         raise DTypeError("positive: the `+` operator on a bool tensor is not supported")
@@ -118,41 +116,39 @@ def positive(input: V) -> V:
 
 
 @composite(
-    "input",
     functions=("deg2rad",),
     methods=("deg2rad",),
     inplace=True,
     grad_name="Deg2RadBackward0",
     samples=_one_sample,
 )
-def deg2rad(input: V) -> V:
+def deg2rad(input: Tensor) -> V:
     """y = input * pi / 180."""
     return input * (math.pi / 180)
 
 
 @composite(
-    "input",
     functions=("rad2deg",),
     methods=("rad2deg",),
     inplace=True,
     grad_name="Rad2DegBackward0",
     samples=_one_sample,
 )
-def rad2deg(input: V) -> V:
+def rad2deg(input: Tensor) -> V:
     """y = input * 180 / pi."""
     return input * (180 / math.pi)
 
 
-@composite("input", functions=("sinc",), methods=("sinc",), inplace=True, samples=_one_sample)
-def sinc(input: V) -> V:
+@composite(functions=("sinc",), methods=("sinc",), inplace=True, samples=_one_sample)
+def sinc(input: Tensor) -> V:
     """y = sin(pi input) / (pi input), 1 at 0."""
     origin = input == 0
     angle = ops.where(origin, 1, input * math.pi)
     return ops.where(origin, 1, ops.sin(angle) / angle)
 
 
-@composite("input", samples=_one_sample)
-def ndtr(input: V) -> V:
+@composite(samples=_one_sample)
+def ndtr(input: Tensor) -> V:
     """y = the normal distribution's function: (1 + erf(input / sqrt(2))) / 2."""
     return ops.erfc(input * -math.sqrt(0.5)) / 2
 
@@ -163,13 +159,12 @@ def _gamma_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, p: int",
     functions=("mvlgamma",),
     methods=("mvlgamma",),
     inplace=True,
     samples=_gamma_samples,
 )
-def mvlgamma(input: V, p: int) -> V:
+def mvlgamma(input: Tensor, p: int) -> V:
     """y = the logarithm of the multivariate gamma function of dimension p >= 1."""
     if p < 1:
         raise ShapeError(f"mvlgamma: p has to be greater than or equal to 1, not {p}")
@@ -183,13 +178,17 @@ def _nan_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, nan: scalar? = None, posinf: scalar? = None, neginf: scalar? = None",
     functions=("nan_to_num",),
     methods=("nan_to_num",),
     inplace=True,
     samples=_nan_samples,
 )
-def nan_to_num(input: V, nan: V, posinf: V, neginf: V) -> V:
+def nan_to_num(
+    input: Tensor,
+    nan: Scalar | None = None,
+    posinf: Scalar | None = None,
+    neginf: Scalar | None = None,
+) -> V:
     """y = input, NaN replaced by nan (0), inf and -inf by posinf, neginf (the dtype's limits)."""
     if input.dtype.category < dtypes.FLOAT:
         return ops.clone(input)
@@ -199,22 +198,20 @@ def nan_to_num(input: V, nan: V, posinf: V, neginf: V) -> V:
     return ops.where(input == -math.inf, limits.min if neginf is None else neginf, result)
 
 
-@composite("input", functions=("isposinf",), methods=("isposinf",), samples=_one_sample)
-def isposinf(input: V) -> V:
+@composite(functions=("isposinf",), methods=("isposinf",), samples=_one_sample)
+def isposinf(input: Tensor) -> V:
     """y = input is +inf."""
     return input == math.inf
 
 
-@composite("input", functions=("isneginf",), methods=("isneginf",), samples=_one_sample)
-def isneginf(input: V) -> V:
+@composite(functions=("isneginf",), methods=("isneginf",), samples=_one_sample)
+def isneginf(input: Tensor) -> V:
     """y = input is -inf."""
     return input == -math.inf
 
 
-@composite(
-    "input", functions=("isreal",), methods=("isreal",), samples=_one_sample, supports=ANY_NUMBER
-)
-def isreal(input: V) -> V:
+@composite(functions=("isreal",), methods=("isreal",), samples=_one_sample, supports=ANY_NUMBER)
+def isreal(input: Tensor) -> V:
     """y = True where the imaginary part is 0, as that of a real number is."""
     if input.dtype.is_complex:
         return ops.imag(input) == 0
@@ -246,27 +243,23 @@ def _divided_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.integers(-20, 20, (3, 4)), rng.integers(-20, 20, (4,)))
 
 
-@composite(
-    "input, other", functions=("lcm",), methods=("lcm",), inplace=True, samples=_divided_samples
-)
-def lcm(input: V, other: V) -> V:
+@composite(functions=("lcm",), methods=("lcm",), inplace=True, samples=_divided_samples)
+def lcm(input: Tensor, other: Tensor) -> V:
     """y = the least common multiple of ints, at least 0; 0 if either is 0."""
     divisor = ops.gcd(input, other)
     parts = ops.div(input, ops.where(divisor == 0, 1, divisor), rounding_mode="trunc")
     return ops.abs(parts * other)
 
 
-@composite("input, other", functions=("logaddexp2",), methods=("logaddexp2",), samples=_two_samples)
-def logaddexp2(input: V, other: V) -> V:
+@composite(functions=("logaddexp2",), methods=("logaddexp2",), samples=_two_samples)
+def logaddexp2(input: Tensor, other: Tensor) -> V:
     """y = log2(2 ** input + 2 ** other), without overflow in between."""
     x, y = (_in_dtype(each, promoted(input, other)) * math.log(2) for each in (input, other))
     return ops.logaddexp(x, y) / math.log(2)
 
 
-@composite(
-    "input, other", functions=("ldexp",), methods=("ldexp",), inplace=True, samples=_two_samples
-)
-def ldexp(input: V, other: V) -> V:
+@composite(functions=("ldexp",), methods=("ldexp",), inplace=True, samples=_two_samples)
+def ldexp(input: Tensor, other: Tensor) -> V:
     """y = input * 2 ** other."""
     if other.dtype.category < dtypes.FLOAT:
         other = _in_dtype(other, promoted(input, other))
@@ -286,7 +279,6 @@ def _float_power_nodes(n: Any, x: Any, exponent: Any) -> Any:
 
 
 @composite(
-    "input: operand, exponent: operand",
     functions=("float_power",),
     methods=("float_power",),
     inplace=True,
@@ -295,7 +287,7 @@ def _float_power_nodes(n: Any, x: Any, exponent: Any) -> Any:
     supports=ANY_NUMBER,
     grad_nodes=_float_power_nodes,
 )
-def float_power(input: V, exponent: V) -> V:
+def float_power(input: Operand, exponent: Operand) -> V:
     """y = input ** exponent, computed in float64, or in complex128 if either is complex."""
     wide = _WIDEST[promoted(input, exponent).is_complex]
     base = input if is_number(input) else ops.cast(input, wide)
@@ -309,13 +301,12 @@ def _heaviside_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, values",
     functions=("heaviside",),
     methods=("heaviside",),
     inplace=True,
     samples=_heaviside_samples,
 )
-def heaviside(input: V, values: V) -> V:
+def heaviside(input: Tensor, values: Tensor) -> V:
     """y = 0, values or 1, as input is negative (or NaN), zero or positive. No gradient."""
     if input.dtype is not values.dtype:
         raise DTypeError(
@@ -334,12 +325,13 @@ def _close_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, other, rtol: attr = 1e-05, atol: attr = 1e-08, equal_nan: bool = False",
     functions=("isclose",),
     methods=("isclose",),
     samples=_close_samples,
 )
-def isclose(input: V, other: V, rtol: V, atol: V, equal_nan: bool) -> V:
+def isclose(
+    input: Tensor, other: Tensor, rtol: Attr = 1e-05, atol: Attr = 1e-08, equal_nan: bool = False
+) -> V:
     """y = |input - other| <= atol + rtol * |other|; equal infinities are close.
 
     Raises DTypeError if the dtypes differ, ValueRefused for a negative tolerance.

@@ -11,6 +11,7 @@ from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DTypeError, ExecutionError, ShapeError, ValueRefused
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.core._hot import Tensor, value_of
+from wend._engine.core.kinds import Dim
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.sugar import spelled, sugar
@@ -35,8 +36,6 @@ def _check_levels(op: str, q: np.ndarray[Any, Any]) -> None:
 
 
 @composite(
-    "input, q, dim: dim = None, keepdim: bool = False, *, interpolation: str = 'linear', "
-    "skip_nan: bool = False",
     name="quantiles",
     grad_name="SqueezeBackward4",
     samples=_samples,
@@ -44,7 +43,13 @@ def _check_levels(op: str, q: np.ndarray[Any, Any]) -> None:
     fallible=True,
 )
 def quantiles(
-    input: Any, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip_nan: bool
+    input: Tensor,
+    q: Tensor,
+    dim: Dim | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    skip_nan: bool = False,
 ) -> Any:
     """The q-th quantiles along `dim` (of all elements without it), q's dim first.
 

@@ -14,6 +14,7 @@ from wend._engine.base.dtypes import float32, float64
 from wend._engine.base.errors import DTypeError, ValueRefused
 from wend._engine.base.random_state import RandomState, current
 from wend._engine.core import _hot
+from wend._engine.core.kinds import Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.ops.numeric import FLOATING, is_half
 from wend._engine.ops.sugar import sugar
@@ -157,12 +158,11 @@ def _probability_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    f"input, {_SEEDED}",
     samples=_probability_samples,
     supports=FLOATING,
     random=True,
 )
-def bernoulli_draw(input: Any, seed: Any, offset: Any) -> Any:
+def bernoulli_draw(input: Tensor, seed: Scalar, offset: Scalar) -> Any:
     """y[i] = 1 with probability x[i], else 0, in the dtype of x. Raises DTypeError for ints."""
     if not input.dtype.is_floating_point:
         raise DTypeError(f"bernoulli: takes probabilities of a float type, not {input.dtype}")
@@ -177,14 +177,13 @@ def _dropout_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    f"input, p: scalar, scale: scalar, {_SEEDED}",
     grad_name="NativeDropoutBackward0",
     supports=FLOATING,
     random=True,
     samples=_dropout_samples,
     grad_nodes=lambda n, x, *_: n.Mul(x, None),
 )
-def dropout_draw(input: Any, p: Any, scale: Any, seed: Any, offset: Any) -> Any:
+def dropout_draw(input: Tensor, p: Scalar, scale: Scalar, seed: Scalar, offset: Scalar) -> Any:
     """y[i] = x[i] * scale with probability 1 - p, else 0. Raises DTypeError for ints."""
     if input.dtype.category < 2:
         raise DTypeError(f"dropout: takes float and complex tensors, not {input.dtype}")

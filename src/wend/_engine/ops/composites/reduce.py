@@ -14,6 +14,7 @@ import numpy as np
 from wend._engine.base.dtypes import FLOAT, DType, bool_, finfo, float32, float64, int64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
+from wend._engine.core.kinds import Attr, Dim, Dims, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import MAX, SymNumber, numel, sym_max
 from wend._engine.ops.numeric import INEXACT, accumulator, is_half
@@ -77,7 +78,6 @@ def _onnx_mean(self: Any, g: Any, x: Any) -> Any:
 
 
 @composite(
-    "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
     onnx=_onnx_mean,
     functions=("mean",),
     methods=("mean",),
@@ -85,7 +85,9 @@ def _onnx_mean(self: Any, g: Any, x: Any) -> Any:
     samples=_mean_samples,
     supports=INEXACT,
 )
-def mean(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
+def mean(
+    input: Tensor, dim: Dims | None = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Any:
     """y = sum of x over `dim` / number of elements summed.
 
     Raises DTypeError for bool and ints, unless a floating dtype is given.
@@ -105,12 +107,13 @@ def _without_nan(x: Any) -> Any:
 
 
 @composite(
-    "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
     functions=("nansum",),
     methods=("nansum",),
     samples=_mean_samples,
 )
-def nansum(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
+def nansum(
+    input: Tensor, dim: Dims | None = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Any:
     """y = sum of x over `dim`, NaN counted as 0. Raises DTypeError for complex."""
     if input.dtype.is_complex:
         raise DTypeError("nansum: does not support complex inputs")
@@ -121,14 +124,15 @@ def nansum(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
 
 
 @composite(
-    "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
     functions=("nanmean",),
     methods=("nanmean",),
     samples=_mean_samples,
     supports=INEXACT,
     grad_nodes=lambda n, x, *_: n.Div(n.Nansum(x), None),
 )
-def nanmean(input: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
+def nanmean(
+    input: Tensor, dim: Dims | None = None, keepdim: bool = False, *, dtype: DType | None = None
+) -> Any:
     """y = mean over `dim` of the elements that are not NaN. Raises DTypeError for bool and ints."""
     if input.dtype.category < FLOAT:
         raise DTypeError(
@@ -152,12 +156,11 @@ def _count_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, dim: dims = None",
     functions=("count_nonzero",),
     methods=("count_nonzero",),
     samples=_count_samples,
 )
-def count_nonzero(input: Any, dim: Any) -> Any:
+def count_nonzero(input: Tensor, dim: Dims | None = None) -> Any:
     """y = number of elements over `dim` that are not 0 (int64)."""
     truth = input if input.dtype is bool_ else ops.ne(input, 0)
     return ops.sum(truth, dim)
@@ -174,12 +177,11 @@ def _logsumexp_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, dim: dims, keepdim: bool = False",
     functions=("logsumexp",),
     methods=("logsumexp",),
     samples=_logsumexp_samples,
 )
-def logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Any:
     """y = log(sum of exp(x) over `dim`), without overflow; -inf over nothing."""
     x = widened(input if input.dtype.category >= FLOAT else ops.cast(input, float32))
     out = input.dtype if input.dtype.category >= FLOAT else float32
@@ -203,11 +205,6 @@ def logsumexp(input: Any, dim: Any, keepdim: bool) -> Any:
 
 
 # --- variance ------------------------------------------------------------------------------
-
-_SPREAD = (
-    "input, dim: attr = None, unbiased: attr = None, keepdim: bool = False, "
-    "*, correction: scalar? = None"
-)
 
 
 def _spread(op: str, x: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
@@ -271,8 +268,15 @@ def _spread_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(x, unbiased=False)
 
 
-@composite(_SPREAD, functions=("var",), methods=("var",), samples=_spread_samples, supports=INEXACT)
-def var(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+@composite(functions=("var",), methods=("var",), samples=_spread_samples, supports=INEXACT)
+def var(
+    input: Tensor,
+    dim: Attr = None,
+    unbiased: Attr = None,
+    keepdim: bool = False,
+    *,
+    correction: Scalar | None = None,
+) -> Any:
     """y = sum((x - mean)**2) / max(0, n - correction) over `dim`.
 
     correction: 1 by default; unbiased=False means 0. Raises DTypeError for bool and ints.
@@ -281,26 +285,43 @@ def var(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> 
     return _narrow(variance, input.dtype)
 
 
-@composite(_SPREAD, functions=("std",), methods=("std",), samples=_spread_samples, supports=INEXACT)
-def std(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+@composite(functions=("std",), methods=("std",), samples=_spread_samples, supports=INEXACT)
+def std(
+    input: Tensor,
+    dim: Attr = None,
+    unbiased: Attr = None,
+    keepdim: bool = False,
+    *,
+    correction: Scalar | None = None,
+) -> Any:
     """y = sqrt(var(x)); the gradient at 0 is 0. See var."""
     variance, _ = _spread("std", input, dim, unbiased, keepdim, correction)
     return _narrow(root(variance), input.dtype)
 
 
-@composite(
-    _SPREAD, functions=("var_mean",), result=tuple, samples=_spread_samples, supports=INEXACT
-)
-def var_mean(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+@composite(functions=("var_mean",), result=tuple, samples=_spread_samples, supports=INEXACT)
+def var_mean(
+    input: Tensor,
+    dim: Attr = None,
+    unbiased: Attr = None,
+    keepdim: bool = False,
+    *,
+    correction: Scalar | None = None,
+) -> Any:
     """(var(x), mean(x)) over `dim`."""
     variance, center = _spread("var_mean", input, dim, unbiased, keepdim, correction)
     return _narrow(variance, input.dtype), center
 
 
-@composite(
-    _SPREAD, functions=("std_mean",), result=tuple, samples=_spread_samples, supports=INEXACT
-)
-def std_mean(input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> Any:
+@composite(functions=("std_mean",), result=tuple, samples=_spread_samples, supports=INEXACT)
+def std_mean(
+    input: Tensor,
+    dim: Attr = None,
+    unbiased: Attr = None,
+    keepdim: bool = False,
+    *,
+    correction: Scalar | None = None,
+) -> Any:
     """(std(x), mean(x)) over `dim`."""
     variance, center = _spread("std_mean", input, dim, unbiased, keepdim, correction)
     return _narrow(root(variance), input.dtype), center
@@ -394,12 +415,18 @@ def _norm_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, ord: attr = 2, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
     samples=_norm_samples,
     supports=INEXACT,
     grad_name="LinalgVectorNormBackward0",
 )
-def vector_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
+def vector_norm(
+    input: Tensor,
+    ord: Attr = 2,
+    dim: Dims | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Any:
     """y = (sum of |x|**ord over `dim`) ** (1/ord); max, min for +-inf; how many are not 0 for 0.
 
     The gradient is 0 where the norm has a kink. Raises DTypeError for bool and ints; DimError or
@@ -409,14 +436,20 @@ def vector_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | No
 
 
 @composite(
-    "input, p: attr = 'fro', dim: dims = None, keepdim: bool = False, *, dtype: dtype = None",
     functions=("norm",),
     methods=("norm",),
     samples=_norm_samples,
     supports=INEXACT,
     grad_name="LinalgVectorNormBackward0",
 )
-def norm(input: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
+def norm(
+    input: Tensor,
+    p: Attr = "fro",
+    dim: Dims | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Any:
     """y = p-norm of the elements of x over `dim`; 'fro' is 2, 'nuc' the sum of singular values.
 
     See vector_norm.
@@ -452,13 +485,12 @@ def _dist_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, other, p: attr = 2",
     functions=("dist",),
     methods=("dist",),
     samples=_dist_samples,
     supports=INEXACT,
 )
-def dist(input: Any, other: Any, p: Any) -> Any:
+def dist(input: Tensor, other: Tensor, p: Attr = 2) -> Any:
     """y = p-norm of all elements of x - other."""
     return norm_of("dist", ops.sub(input, other), p, None, False, None)
 
@@ -472,13 +504,12 @@ def _aminmax_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, *, dim: dim = None, keepdim: bool = False",
     functions=("aminmax",),
     methods=("aminmax",),
     result=("min", "max"),
     samples=_aminmax_samples,
 )
-def aminmax(input: Any, dim: Any, keepdim: bool) -> Any:
+def aminmax(input: Tensor, *, dim: Dim | None = None, keepdim: bool = False) -> Any:
     """(min, max) of x along `dim`, or of all elements of x.
 
     Raises DimError or ShapeError over an empty dim.

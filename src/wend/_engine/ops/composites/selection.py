@@ -10,6 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import COMPLEX, bool_, int64
 from wend._engine.base.errors import ArgumentError, DTypeError, ShapeError, ValueRefused
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Dim, Operand, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops, overload
 from wend._engine.core.symbolic import broadcast_shapes, category_of, hints, numel
 from wend._engine.ops.elementwise.family import is_number
@@ -55,7 +56,6 @@ def _masked_fill_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, mask, value: operand",
     functions=("masked_fill",),
     methods=("masked_fill",),
     inplace=True,
@@ -65,7 +65,7 @@ def _masked_fill_samples(rng: Any) -> Iterator[Sample]:
         n.MaskedFill(x) if is_number(value) else n.MaskedFill1(x, value)
     ),
 )
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Any:
     """y = value where mask is True, else input; mask and input broadcast together.
 
     mask: bool   value: a number or a 0-d tensor, cast to the input's dtype
@@ -84,7 +84,6 @@ def _masked_scatter_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, mask, source",
     functions=("masked_scatter",),
     methods=("masked_scatter",),
     inplace=True,
@@ -92,7 +91,7 @@ def _masked_scatter_samples(rng: Any) -> Iterator[Sample]:
     supports=ANY_DTYPE,
     fallible=True,
 )
-def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
     """y = input, with elements where mask is True replaced by those of source, in order.
 
     mask: bool, broadcasts with input   source: at least as many elements as mask has True
@@ -127,7 +126,6 @@ def _index_fill_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, dim: int, index, value: operand",
     functions=("index_fill",),
     methods=("index_fill",),
     inplace=True,
@@ -135,7 +133,7 @@ def _index_fill_samples(rng: Any) -> Iterator[Sample]:
     supports=ANY_DTYPE,
     fallible=True,
 )
-def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Any:
     """y = input, with y[..., index[k], ...] = value along dim `dim`.
 
     index: 1-d or 0-d; negative indices count from the end. Raises IndexOutOfRange.
@@ -156,12 +154,13 @@ def _index_add_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, dim: int, index, source, *, alpha: scalar",
     grad_name="IndexAddBackward0",
     samples=_index_add_samples,
     fallible=True,
 )
-def index_add_scaled(input: Any, dim: int, index: Any, source: Any, alpha: Any) -> Any:
+def index_add_scaled(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Scalar
+) -> Any:
     """y = input, with y[..., index[k], ...] += alpha * source[..., k, ...] along dim `dim`."""
     return ops.index_add(input, dim, index, ops.cast(source * alpha, source.dtype))
 
@@ -186,7 +185,6 @@ def _index_reduce_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, dim: int, index, source, reduce: str, *, include_self: bool = True",
     functions=("index_reduce",),
     methods=("index_reduce",),
     inplace=True,
@@ -194,7 +192,13 @@ def _index_reduce_samples(rng: Any) -> Iterator[Sample]:
     fallible=True,
 )
 def index_reduce(
-    input: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
 ) -> Any:
     """y = input, with y[..., index[k], ...] reduced with all source[..., k, ...] that go there.
 
@@ -222,14 +226,13 @@ def _scatter_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, dim: int, index, src: operand, *, reduce: str",
     name="scatter_with",
     spellings={"value": "src"},
     grad_name="ScatterBackward2",
     samples=_scatter_samples,
     fallible=True,
 )
-def scatter_with(input: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
+def scatter_with(input: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str) -> Any:
     """y = input, with y[index[i, j], j] combined with src[i, j] by "add" or "multiply"."""
     kinds = {"add": "sum", "multiply": "prod"}
     if reduce not in kinds:
@@ -260,14 +263,13 @@ def _take_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, index",
     functions=("take",),
     methods=("take",),
     samples=_take_samples,
     supports=ANY_DTYPE,
     fallible=True,
 )
-def take(input: Any, index: Any) -> Any:
+def take(input: Tensor, index: Tensor) -> Any:
     """y[...] = input.ravel()[index[...]]: elements by place in row-major order.
 
     Negative places count from the end. Raises IndexOutOfRange.
@@ -285,7 +287,6 @@ def _put_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, index, source, accumulate: bool = False",
     name="put",
     functions=("put",),
     methods=("put",),
@@ -294,7 +295,7 @@ def _put_samples(rng: Any) -> Iterator[Sample]:
     supports=ANY_DTYPE,
     fallible=True,
 )
-def put(input: Any, index: Any, source: Any, accumulate: bool) -> Any:
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Any:
     """y = input, with y.ravel()[index[k]] = source[k], or += with `accumulate`.
 
     index and source: as many elements each. Raises IndexOutOfRange, ShapeError, DTypeError.
@@ -319,7 +320,6 @@ def _take_along_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, indices, dim: dim = None",
     functions=("take_along_dim",),
     methods=("take_along_dim",),
     samples=_take_along_samples,
@@ -328,7 +328,7 @@ def _take_along_samples(rng: Any) -> Iterator[Sample]:
     grad_name="GatherBackward0",
     grad_nodes=lambda n, x, index, dim: n.Gather(x if dim is not None else n.View(x)),
 )
-def take_along_dim(input: Any, indices: Any, dim: int | None) -> Any:
+def take_along_dim(input: Tensor, indices: Tensor, dim: Dim | None = None) -> Any:
     """y[i, j] = input[indices[i, j], j] for dim 0, and so on; all dims but `dim` broadcast.
 
     Negative indices count from the end. Without `dim`, of input as a single row of elements.

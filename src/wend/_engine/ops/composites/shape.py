@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Dim, Ints, Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.views.family import ANY_DTYPE
@@ -33,13 +34,12 @@ def _stacked(self: Any, arrays: list[np.ndarray]) -> np.ndarray | None:
 
 
 @composite(
-    "tensors: tensors, dim: int = 0",
     functions=("stack",),
     samples=_stack_samples,
     supports=ANY_DTYPE,
     joined=_stacked,
 )
-def stack(tensors: Any, dim: int) -> Any:
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Any:
     """y = the tensors, all of equal shape, along a new dim `dim`. Raises ShapeError."""
     if not tensors:
         raise ShapeError("stack: expects a non-empty list of tensors")
@@ -66,13 +66,12 @@ def _rows_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "tensors: tensors",
     functions=("hstack",),
     samples=_rows_samples,
     supports=ANY_DTYPE,
     grad_name="CatBackward0",
 )
-def hstack(tensors: Any) -> Any:
+def hstack(tensors: Sequence[Tensor]) -> Any:
     """y = the tensors side by side: along dim 1, vectors along the only dim."""
     _require_some("hstack", tensors)
     at_least = [with_rank(t, 1) for t in tensors]
@@ -80,21 +79,19 @@ def hstack(tensors: Any) -> Any:
 
 
 @composite(
-    "tensors: tensors",
     functions=("vstack", "row_stack"),
     samples=_rows_samples,
     supports=ANY_DTYPE,
     grad_name="CatBackward0",
     grad_nodes=lambda n, tensors: n.Cat(*[x if x.rank > 1 else n.Unsqueeze(x) for x in tensors]),
 )
-def vstack(tensors: Any) -> Any:
+def vstack(tensors: Sequence[Tensor]) -> Any:
     """y = the tensors stacked vertically: along dim 0, vectors as rows."""
     _require_some("vstack", tensors)
     return ops.cat([with_rank(t, 2) for t in tensors], 0)
 
 
 @composite(
-    "tensors: tensors",
     functions=("dstack",),
     samples=_rows_samples,
     supports=ANY_DTYPE,
@@ -103,21 +100,20 @@ def vstack(tensors: Any) -> Any:
         *[x if x.rank > 2 else n.Unsqueeze(x if x.rank == 2 else n.Unsqueeze(x)) for x in tensors]
     ),
 )
-def dstack(tensors: Any) -> Any:
+def dstack(tensors: Sequence[Tensor]) -> Any:
     """y = the tensors stacked in depth: along dim 2."""
     _require_some("dstack", tensors)
     return ops.cat([with_rank(t, 3) for t in tensors], 2)
 
 
 @composite(
-    "tensors: tensors",
     functions=("column_stack",),
     samples=_rows_samples,
     supports=ANY_DTYPE,
     grad_name="CatBackward0",
     grad_nodes=lambda n, tensors: n.Cat(*[x if x.rank > 1 else n.View(x) for x in tensors]),
 )
-def column_stack(tensors: Any) -> Any:
+def column_stack(tensors: Sequence[Tensor]) -> Any:
     """y = the tensors side by side: along dim 1, vectors and numbers as columns."""
     columns = [t if len(t.shape) > 1 else ops.reshape(t, (-1, 1)) for t in tensors]
     return ops.cat(columns, 1)
@@ -147,10 +143,8 @@ def _repeat_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(rng.normal(size=()), ())
 
 
-@composite(
-    "input, repeats: sizes", methods=("repeat",), samples=_repeat_samples, supports=ANY_DTYPE
-)
-def repeat(input: Any, repeats: Any) -> Any:
+@composite(methods=("repeat",), samples=_repeat_samples, supports=ANY_DTYPE)
+def repeat(input: Tensor, repeats: Sizes) -> Any:
     """y = input, repeats[d] times over along dim d; there may be more repeats than dims.
 
     Raises ShapeError for fewer, or for a negative number.
@@ -179,14 +173,13 @@ def _repeated(op: str, x: Any, repeats: tuple[Any, ...]) -> Any:
 
 
 @composite(
-    "input, dims: sizes",
     functions=("tile",),
     methods=("tile",),
     samples=_repeat_samples,
     supports=ANY_DTYPE,
     grad_name="RepeatBackward0",
 )
-def tile(input: Any, dims: Any) -> Any:
+def tile(input: Tensor, dims: Sizes) -> Any:
     """y = input, dims[d] times over along dim d; missing leading repeats are 1."""
     missing = max(len(input.shape) - len(dims), 0)
     return _repeated("tile", input, (1,) * missing + tuple(dims))
@@ -201,13 +194,12 @@ def _interleave_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, repeats: size, dim: dim = None",
     name="repeat_each",
     grad_name="RepeatInterleaveBackward0",
     samples=_interleave_samples,
     supports=ANY_DTYPE,
 )
-def repeat_each(input: Any, repeats: Any, dim: int | None) -> Any:
+def repeat_each(input: Tensor, repeats: Size, dim: Dim | None = None) -> Any:
     """y = input, each slice along `dim` `repeats` times in a row; by default of all elements."""
     if repeats < 0:
         raise ShapeError(f"repeat_interleave: repeats can not be negative, and is {repeats}")
@@ -224,14 +216,13 @@ def repeat_each(input: Any, repeats: Any, dim: int | None) -> Any:
 
 
 @composite(
-    "input",
     functions=("fliplr",),
     methods=("fliplr",),
     samples=lambda rng: iter([Sample(rng.normal(size=(2, 3))), Sample(rng.normal(size=(2, 0, 2)))]),
     supports=ANY_DTYPE,
     grad_name="FlipBackward0",
 )
-def fliplr(input: Any) -> Any:
+def fliplr(input: Tensor) -> Any:
     """y = input with columns in reverse order. Raises ShapeError below 2 dims."""
     if len(input.shape) < 2:
         raise ShapeError(f"fliplr: input must be >= 2-d, and has shape {hints(input.shape)}")
@@ -239,14 +230,13 @@ def fliplr(input: Any) -> Any:
 
 
 @composite(
-    "input",
     functions=("flipud",),
     methods=("flipud",),
     samples=lambda rng: iter([Sample(rng.normal(size=(2, 3))), Sample(rng.normal(size=(3,)))]),
     supports=ANY_DTYPE,
     grad_name="FlipBackward0",
 )
-def flipud(input: Any) -> Any:
+def flipud(input: Tensor) -> Any:
     """y = input with rows in reverse order. Raises ShapeError for a 0-d tensor."""
     if len(input.shape) < 1:
         raise ShapeError("flipud: input must be >= 1-d, and is 0-d")
@@ -260,13 +250,12 @@ def _rot90_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, k: int = 1, dims: ints = (0, 1)",
     functions=("rot90",),
     methods=("rot90",),
     samples=_rot90_samples,
     supports=ANY_DTYPE,
 )
-def rot90(input: Any, k: int, dims: tuple[int, ...]) -> Any:
+def rot90(input: Tensor, k: int = 1, dims: Ints = (0, 1)) -> Any:
     """y = input turned k times by 90 degrees, from dims[0] towards dims[1]. Raises ShapeError."""
     if len(dims) != 2:
         raise ShapeError(f"rot90: expected total rotation dims == 2, but got dims {dims}")
@@ -295,13 +284,12 @@ def _kron_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, other",
     functions=("kron",),
     methods=("kron",),
     samples=_kron_samples,
     grad_nodes=lambda n, x, y: n.UnsafeView(n.Mul(n.UnsafeView(x), n.UnsafeView(y))),
 )
-def kron(input: Any, other: Any) -> Any:
+def kron(input: Tensor, other: Tensor) -> Any:
     """y[i * m + k, ...] = input[i, ...] * other[k, ...] in every dim, of extent n * m."""
     rank = max(len(input.shape), len(other.shape))
     a = (1,) * (rank - len(input.shape)) + tuple(input.shape)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.core.kinds import Attr, Dims, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes
 from wend._engine.ops.elementwise.family import V, promoted
@@ -23,14 +24,13 @@ def _normalize_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, p: attr = 2.0, dim: dims = 1, eps: scalar = 1e-12",
     functional=("normalize",),
     grad_name="DivBackward0",
     samples=_normalize_samples,
     supports=FLOATING,
     grad_nodes=lambda n, x, *_: n.Div(x, n.Expand(n.ClampMin(n.LinalgVectorNorm(x)))),
 )
-def normalize(input: V, p: Any, dim: Any, eps: V) -> V:
+def normalize(input: Tensor, p: Attr = 2.0, dim: Dims | int = 1, eps: Scalar = 1e-12) -> V:
     """y = x / max(p-norm of x over dim, eps)."""
     return input / ops.clamp(ops.norm(input, p, dim, True), min=eps)
 
@@ -51,7 +51,6 @@ def _similarity_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "x1, x2, dim: int = 1, eps: scalar = 1e-08",
     functions=("cosine_similarity",),
     functional=("cosine_similarity",),
     grad_name="SumBackward1",
@@ -59,7 +58,7 @@ def _similarity_samples(rng: np.random.Generator) -> Samples:
     supports=FLOATING,
     grad_nodes=_similarity_nodes,
 )
-def cosine_similarity(x1: V, x2: V, dim: int, eps: V) -> V:
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: Scalar = 1e-08) -> V:
     """y = (x1 . x2) / (max(|x1|, eps) max(|x2|, eps)) along dim, of the common shape."""
     shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
     common = promoted(x1, x2)
@@ -78,7 +77,6 @@ def _distance_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "x1, x2, p: attr = 2.0, eps: scalar = 1e-06, keepdim: bool = False",
     functions=("pairwise_distance",),
     functional=("pairwise_distance",),
     grad_name="NormBackward1",
@@ -86,6 +84,8 @@ def _distance_samples(rng: np.random.Generator) -> Samples:
     supports=FLOATING,
     grad_nodes=lambda n, x, y, *_: n.Norm1(n.Add1(n.Sub(x, y))),
 )
-def pairwise_distance(x1: V, x2: V, p: Any, eps: V, keepdim: bool) -> V:
+def pairwise_distance(
+    x1: Tensor, x2: Tensor, p: Attr = 2.0, eps: Scalar = 1e-06, keepdim: bool = False
+) -> V:
     """y = the p-norm of x1 - x2 + eps over the last dim."""
     return ops.norm(x1 - x2 + eps, p, -1, keepdim)

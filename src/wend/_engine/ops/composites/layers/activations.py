@@ -17,6 +17,7 @@ from wend._engine.base.errors import (
     ValueRefused,
 )
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.reduce import widened
@@ -319,7 +320,6 @@ def _prelu_samples(rng: np.random.Generator) -> Samples:
 
 
 @composite(
-    "input, weight",
     functions=("prelu",),
     methods=("prelu",),
     functional=("prelu",),
@@ -328,7 +328,7 @@ def _prelu_samples(rng: np.random.Generator) -> Samples:
     supports=FLOATING,
     grad_nodes=lambda n, x, weight: n.PreluKernel(x, n.View(weight)),
 )
-def prelu(input: V, weight: V) -> V:
+def prelu(input: Tensor, weight: Tensor) -> V:
     """y = x if x > 0 else weight * x.
 
     weight: 0-d or (1,), or (C,) for an input (N, C, ...). Raises ShapeError for another shape.
@@ -363,8 +363,8 @@ def _glu_samples(rng: np.random.Generator) -> Samples:
     yield Sample(rng.normal(size=(2, 2, 0)), dim=1)
 
 
-@composite("input, dim: int = -1", functional=("glu",), samples=_glu_samples, supports=FLOATING)
-def glu(input: V, dim: int) -> V:
+@composite(functional=("glu",), samples=_glu_samples, supports=FLOATING)
+def glu(input: Tensor, dim: int = -1) -> V:
     """y = a * sigmoid(b), a and b the halves of the input along dim.
 
     Raises ShapeError if dim is odd (Dauphin et al., Language Modeling with Gated Convolutional

@@ -9,6 +9,7 @@ from typing import Any
 from wend._engine.base.dtypes import bool_, float32
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.random_state import current
+from wend._engine.core.kinds import Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, expr_of, hints
 from wend._engine.ops.composites.products.product_nodes import laid_matmul
@@ -74,10 +75,6 @@ def _samples(rng: Any) -> Iterator[Sample]:
     yield Sample(q[..., :0], k[..., :0], v)
 
 
-_OPERANDS = "query, key, value, attn_mask: tensor? = None, is_causal: bool = False"
-_DRAWN = "p: scalar, factor: scalar, seed: scalar, offset: scalar"
-
-
 def _composed(
     query: Any,
     key: Any,
@@ -132,7 +129,6 @@ def _onnx(self: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any) -> A
 
 
 @composite(
-    f"{_OPERANDS}, *, scale: scalar? = None, enable_gqa: bool = False",
     onnx=_onnx,
     grad_name="ScaledDotProductAttentionBackward0",
     supports=FLOATING,
@@ -140,13 +136,14 @@ def _onnx(self: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any) -> A
     grad_nodes=_nodes,
 )
 def attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any,
-    is_causal: bool,
-    scale: Any,
-    enable_gqa: bool,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    *,
+    scale: Scalar | None = None,
+    enable_gqa: bool = False,
 ) -> Any:
     """y = softmax(query @ key.T * scale + mask) @ value.
 
@@ -158,8 +155,6 @@ def attention(
 
 
 @composite(
-    f"query, key, value, attn_mask: tensor?, {_DRAWN}, is_causal: bool = False, *, "
-    "scale: scalar? = None, enable_gqa: bool = False",
     grad_name="ScaledDotProductAttentionBackward0",
     supports=FLOATING,
     random=True,
@@ -169,17 +164,18 @@ def attention(
     ),
 )
 def attention_dropout(
-    query: Any,
-    key: Any,
-    value: Any,
-    attn_mask: Any,
-    p: Any,
-    factor: Any,
-    seed: Any,
-    offset: Any,
-    is_causal: bool,
-    scale: Any,
-    enable_gqa: bool,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None,
+    p: Scalar,
+    factor: Scalar,
+    seed: Scalar,
+    offset: Scalar,
+    is_causal: bool = False,
+    *,
+    scale: Scalar | None = None,
+    enable_gqa: bool = False,
 ) -> Any:
     """`attention` whose weights are left out with probability p, else multiplied by `factor`.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from wend._engine.base.dtypes import finfo, float32
 from wend._engine.base.errors import ShapeError
+from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.reduce import count_of, widened
@@ -177,8 +178,6 @@ def _layer_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, normalized_shape: sizes, weight: tensor? = None, bias: tensor? = None, "
-    "eps: scalar = 1e-5, cudnn_enable: bool = True",
     onnx=_onnx_layer_norm,
     functions=("layer_norm",),
     functional=("layer_norm",),
@@ -189,7 +188,12 @@ def _layer_samples(rng: Any) -> Iterator[Sample]:
     grad_nodes=lambda n, x, _, weight, bias, *how: n.NativeLayerNorm(x, weight, bias),
 )
 def layer_norm(
-    input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: Any, cudnn_enable: bool
+    input: Tensor,
+    normalized_shape: Sizes,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: Scalar = 1e-5,
+    cudnn_enable: bool = True,
 ) -> Any:
     """y = (x - mean) / sqrt(var + eps) * weight + bias over the trailing dims.
 
@@ -214,7 +218,6 @@ def _rms_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, normalized_shape: sizes, weight: tensor? = None, eps: scalar? = None",
     onnx=_onnx_rms_norm,
     functions=("rms_norm",),
     functional=("rms_norm",),
@@ -223,7 +226,9 @@ def _rms_samples(rng: Any) -> Iterator[Sample]:
     samples=_rms_samples,
     grad_nodes=_rms_nodes,
 )
-def rms_norm(input: Any, normalized_shape: Any, weight: Any, eps: Any) -> Any:
+def rms_norm(
+    input: Tensor, normalized_shape: Sizes, weight: Tensor | None = None, eps: Scalar | None = None
+) -> Any:
     """y = x / sqrt(mean(x**2) + eps) * weight over the trailing dims; eps: the dtype's by default.
 
     input: (*, *normalized_shape)   weight: normalized_shape
@@ -248,8 +253,6 @@ def _group_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, num_groups: size, weight: tensor? = None, bias: tensor? = None, eps: scalar = 1e-5, "
-    "cudnn_enabled: bool = True",
     onnx=_onnx_group_norm,
     functions=("group_norm",),
     functional=("group_norm",),
@@ -259,7 +262,12 @@ def _group_samples(rng: Any) -> Iterator[Sample]:
     grad_nodes=lambda n, x, _, weight, bias, *how: n.NativeGroupNorm(x, weight, bias),
 )
 def group_norm(
-    input: Any, num_groups: Any, weight: Any, bias: Any, eps: Any, cudnn_enabled: bool
+    input: Tensor,
+    num_groups: Size,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: Scalar = 1e-5,
+    cudnn_enabled: bool = True,
 ) -> Any:
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over each group of channels.
 
@@ -293,14 +301,15 @@ def _batch_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, weight: tensor? = None, bias: tensor? = None, eps: scalar = 1e-5",
     result=tuple,
     grad_name="NativeBatchNormBackward0",
     supports=FLOATING,
     samples=_batch_samples,
     grad_nodes=lambda n, x, weight, bias, _: n.NativeBatchNorm(x, weight, bias),
 )
-def batch_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
+def batch_norm_train(
+    input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: Scalar = 1e-5
+) -> Any:
     """(y, mean, var): y = (x - mean) / sqrt(var + eps) * weight + bias, per channel.
 
     input: (N, C, ...)   weight, bias, mean, var: (C,); the statistics are those of the batch
@@ -332,8 +341,6 @@ def _eval_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, running_mean, running_var, weight: tensor? = None, bias: tensor? = None, "
-    "eps: scalar = 1e-5",
     onnx=_onnx_batch_norm,
     grad_name="NativeBatchNormBackward0",
     supports=FLOATING,
@@ -341,7 +348,12 @@ def _eval_samples(rng: Any) -> Iterator[Sample]:
     grad_nodes=lambda n, x, mean, var, weight, bias, _: n.NativeBatchNorm(x, weight, bias),
 )
 def batch_norm_eval(
-    input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, eps: Any
+    input: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: Scalar = 1e-5,
 ) -> Any:
     """y = (x - running_mean) / sqrt(running_var + eps) * weight + bias, per channel.
 
@@ -365,7 +377,6 @@ def batch_norm_eval(
 
 
 @composite(
-    "input, weight: tensor? = None, bias: tensor? = None, eps: scalar = 1e-5",
     result=tuple,
     name="instance_norm_train",
     onnx=_onnx_instance_norm,
@@ -374,7 +385,9 @@ def batch_norm_eval(
     samples=lambda rng: (s for s in _batch_samples(rng) if s.args[0].ndim > 2),
     grad_nodes=_instance_nodes,
 )
-def instance_norm_train(input: Any, weight: Any, bias: Any, eps: Any) -> Any:
+def instance_norm_train(
+    input: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: Scalar = 1e-5
+) -> Any:
     """(y, mean, var): as batch_norm_train, of each example by itself; mean, var: (N, C).
 
     input: (N, C, ...). Ulyanov, Vedaldi, Lempitsky: Instance normalization (2016).
@@ -404,14 +417,15 @@ def _response_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, size: size, alpha: scalar = 1e-4, beta: scalar = 0.75, k: scalar = 1.0",
     functional=("local_response_norm",),
     grad_name="DivBackward0",
     supports=FLOATING,
     samples=_response_samples,
     grad_nodes=_response_nodes,
 )
-def local_response_norm(input: Any, size: Any, alpha: Any, beta: Any, k: Any) -> Any:
+def local_response_norm(
+    input: Tensor, size: Size, alpha: Scalar = 1e-4, beta: Scalar = 0.75, k: Scalar = 1.0
+) -> Any:
     """y = x / (k + alpha * mean of x**2 over `size` neighbouring channels) ** beta.
 
     input: (N, C, ...). Raises ShapeError for fewer than 3 dims. Krizhevsky, Sutskever, Hinton:

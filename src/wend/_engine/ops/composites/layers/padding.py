@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wend._engine.base.errors import NotImplementedInWend, ShapeError
+from wend._engine.core.kinds import Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, sym_max, sym_min
 from wend._engine.ops.sugar import sugar
@@ -50,12 +51,11 @@ def _samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, pad: sizes",
     samples=_samples,
     supports=ANY_DTYPE,
     grad_nodes=lambda n, x, pad: getattr(n, f"ReflectionPad{len(pad) // 2}D")(x),
 )
-def reflection_pad(input: Any, pad: Any) -> Any:
+def reflection_pad(input: Tensor, pad: Sizes) -> Any:
     """y = input mirrored at both ends, the end elements not repeated; negative pads cut off.
 
     Raises ShapeError unless each pad is smaller than the extent.
@@ -77,12 +77,11 @@ def reflection_pad(input: Any, pad: Any) -> Any:
 
 
 @composite(
-    "input, pad: sizes",
     samples=_samples,
     supports=ANY_DTYPE,
     grad_nodes=lambda n, x, pad: getattr(n, f"ReplicationPad{len(pad) // 2}D")(x),
 )
-def replication_pad(input: Any, pad: Any) -> Any:
+def replication_pad(input: Tensor, pad: Sizes) -> Any:
     """y = input with the end elements repeated; negative pads cut off.
 
     Raises ShapeError for an empty dim.
@@ -100,8 +99,8 @@ def replication_pad(input: Any, pad: Any) -> Any:
     return input
 
 
-@composite("input, pad: sizes", samples=_samples, supports=ANY_DTYPE)
-def circular_pad(input: Any, pad: Any) -> Any:
+@composite(samples=_samples, supports=ANY_DTYPE)
+def circular_pad(input: Tensor, pad: Sizes) -> Any:
     """y = input continued periodically; negative pads cut off.
 
     Raises ShapeError for a pad beyond the extent.

@@ -13,6 +13,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import FLOAT, float32, int64
 from wend._engine.base.errors import ShapeError
+from wend._engine.core.kinds import Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, numel, sym_min
 from wend._engine.ops.composites.layers.conv import as_batch, per_dim
@@ -367,8 +368,6 @@ for _nd in (1, 2, 3):
 
 # --- unfold and fold -----------------------------------------------------------------------------
 
-_BLOCKS = "dilation: sizes = (1,), padding: sizes = (0,), stride: sizes = (1,)"
-
 
 def _im2col_samples(rng: Any) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 5, 6))
@@ -378,12 +377,17 @@ def _im2col_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    f"input, kernel_size: sizes, {_BLOCKS}",
     samples=_im2col_samples,
     functional=("unfold",),
     grad_name="Im2ColBackward0",
 )
-def im2col(input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+def im2col(
+    input: Tensor,
+    kernel_size: Sizes,
+    dilation: Sizes = (1,),
+    padding: Sizes = (0,),
+    stride: Sizes = (1,),
+) -> Any:
     """y[n, :, l] = all elements of window l of image n.
 
     input: (N, C, H, W) or (C, H, W)   ->   (N, C * prod(kernel), number of windows)
@@ -432,13 +436,17 @@ def _col2im_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    f"input, output_size: sizes, kernel_size: sizes, {_BLOCKS}",
     samples=_col2im_samples,
     functional=("fold",),
     grad_name="Col2ImBackward0",
 )
 def col2im(
-    input: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any
+    input: Tensor,
+    output_size: Sizes,
+    kernel_size: Sizes,
+    dilation: Sizes = (1,),
+    padding: Sizes = (0,),
+    stride: Sizes = (1,),
 ) -> Any:
     """y = the sum of windows, each element at its place: the adjoint of unfold.
 

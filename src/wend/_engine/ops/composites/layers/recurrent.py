@@ -5,16 +5,15 @@ input: (N, I) or (I,)   hx: (N, H) or (H,)   w_ih: (G * H, I)   w_hh: (G * H, H)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from wend._engine.base.errors import ShapeError
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.products.product_nodes import linear_nodes
 from wend._engine.ops.numeric import FLOATING
-
-_CELL = "input, hx, w_ih, w_hh, b_ih: tensor? = None, b_hh: tensor? = None"
 
 
 def _check(op: str, x: Any, states: Any, w_ih: Any, w_hh: Any, gates: int) -> None:
@@ -96,14 +95,20 @@ def _split_nodes(n: Any, gates: Any, count: int) -> list[Any]:
 
 
 @composite(
-    _CELL.replace("hx,", "hx: tensors,"),
     functions=("lstm_cell",),
     result=tuple,
     samples=_cell_samples(4, 2),
     supports=FLOATING,
     grad_nodes=_lstm_nodes,
 )
-def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def lstm_cell(
+    input: Tensor,
+    hx: Sequence[Tensor],
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Any:
     """(h', c') of an LSTM: c' = f * c + i * g, h' = o * tanh(c'), hx = (h, c).
 
     i, f, o = sigmoid and g = tanh of x @ w_ih.T + b_ih + h @ w_hh.T + b_hh, in the order i f g o.
@@ -120,13 +125,19 @@ def lstm_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -
 
 
 @composite(
-    _CELL,
     functions=("gru_cell",),
     samples=_cell_samples(3, 1),
     supports=FLOATING,
     grad_nodes=_gru_nodes,
 )
-def gru_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def gru_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Any:
     """h' = (1 - z) * n + z * h of a GRU; n = tanh(x_n + r * h_n), r and z = sigmoid(x + h).
 
     x = input @ w_ih.T + b_ih and h = hx @ w_hh.T + b_hh, in the order r z n.
@@ -149,13 +160,19 @@ def _plain_cell(op: str, activation: Any, x: Any, h: Any, *parameters: Any) -> A
 
 
 @composite(
-    _CELL,
     functions=("rnn_tanh_cell",),
     samples=_cell_samples(1, 1),
     supports=FLOATING,
     grad_nodes=lambda n, *params: n.Tanh(_sum_nodes(n, *params)),
 )
-def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def rnn_tanh_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Any:
     """h' = tanh(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
     Raises ShapeError for operands that do not fit. Elman (1990).
@@ -164,13 +181,19 @@ def rnn_tanh_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: An
 
 
 @composite(
-    _CELL,
     functions=("rnn_relu_cell",),
     samples=_cell_samples(1, 1),
     supports=FLOATING,
     grad_nodes=lambda n, *params: n.Relu(_sum_nodes(n, *params)),
 )
-def rnn_relu_cell(input: Any, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any) -> Any:
+def rnn_relu_cell(
+    input: Tensor,
+    hx: Tensor,
+    w_ih: Tensor,
+    w_hh: Tensor,
+    b_ih: Tensor | None = None,
+    b_hh: Tensor | None = None,
+) -> Any:
     """h' = relu(input @ w_ih.T + b_ih + hx @ w_hh.T + b_hh).
 
     Raises ShapeError for operands that do not fit.

@@ -11,6 +11,7 @@ from typing import Any
 
 from wend._engine.base.dtypes import DType, float32, float64, int64, uint8
 from wend._engine.base.errors import ArgumentError, NotImplementedInWend, ShapeError
+from wend._engine.core.kinds import Attr, Size, Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, sym_max
 from wend._engine.ops.composites.layers.adaptive import adaptive_average
@@ -282,8 +283,6 @@ def _interpolate_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, size: sizes? = None, scale_factor: attr = None, mode: str = 'nearest', "
-    "align_corners: attr = None, recompute_scale_factor: attr = None, antialias: bool = False",
     samples=_interpolate_samples,
     onnx=_onnx_resize,
     functional=("interpolate",),
@@ -291,13 +290,13 @@ def _interpolate_samples(rng: Any) -> Iterator[Sample]:
     grad_nodes=_nodes,
 )
 def interpolate(
-    input: Any,
-    size: Any,
-    scale_factor: Any,
-    mode: str,
-    align_corners: Any,
-    recompute_scale_factor: Any,
-    antialias: bool,
+    input: Tensor,
+    size: Sizes | None = None,
+    scale_factor: Attr = None,
+    mode: str = "nearest",
+    align_corners: Attr = None,
+    recompute_scale_factor: Attr = None,
+    antialias: bool = False,
 ) -> Any:
     """y = x resampled to `size`, or by `scale_factor`, over the spatial dims.
 
@@ -343,13 +342,12 @@ def _onnx_shuffle(self: Any, g: Any, x: Any, factor: Any) -> Any:
 
 
 @composite(
-    "input, upscale_factor: size",
     onnx=_onnx_shuffle,
     functions=("pixel_shuffle",),
     functional=("pixel_shuffle",),
     samples=_shuffle_samples,
 )
-def pixel_shuffle(input: Any, upscale_factor: Any) -> Any:
+def pixel_shuffle(input: Tensor, upscale_factor: Size) -> Any:
     """y: (..., C * r * r, H, W) rearranged to (..., C, H * r, W * r).
 
     Raises ShapeError unless r * r divides the channels.
@@ -377,12 +375,11 @@ def _unshuffle_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, downscale_factor: size",
     functions=("pixel_unshuffle",),
     functional=("pixel_unshuffle",),
     samples=_unshuffle_samples,
 )
-def pixel_unshuffle(input: Any, downscale_factor: Any) -> Any:
+def pixel_unshuffle(input: Tensor, downscale_factor: Size) -> Any:
     """y: (..., C, H * r, W * r) rearranged to (..., C * r * r, H, W).
 
     Raises ShapeError unless r divides height and width.
@@ -410,12 +407,11 @@ def _channel_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, groups: size",
     functions=("channel_shuffle",),
     functional=("channel_shuffle", "native_channel_shuffle"),
     samples=_channel_samples,
 )
-def channel_shuffle(input: Any, groups: Any) -> Any:
+def channel_shuffle(input: Tensor, groups: Size) -> Any:
     """y = x with channel (g, c) at (c, g): the channels of `groups` groups interleaved.
 
     input: (N, C, *S). Raises ShapeError unless groups divides C.

@@ -8,6 +8,7 @@ from typing import Any
 
 from wend._engine.base.dtypes import FLOAT, float64, int64
 from wend._engine.base.errors import ArgumentError, DTypeError, DTypeNotImplemented, ShapeError
+from wend._engine.core.kinds import Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.ops.composites.reduce import widened
@@ -135,7 +136,6 @@ def _sampler_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, grid, interpolation_mode: int, padding_mode: int, align_corners: bool",
     samples=_sampler_samples,
     supports=frozenset({"float"}),
     grad_nodes=lambda n, x, grid, *_: (n.GridSampler2D if x.rank == 4 else n.GridSampler3D)(
@@ -143,7 +143,7 @@ def _sampler_samples(rng: Any) -> Iterator[Sample]:
     ),
 )
 def grid_sampled(
-    input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool
+    input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Any:
     """y[n, :, *o] = input[n] at the place grid[n, *o] in [-1, 1], the last dim first.
 
@@ -209,12 +209,11 @@ def _generator_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "theta, size: sizes, align_corners: bool",
     functions=("affine_grid_generator",),
     samples=_generator_samples,
     supports=frozenset({"float"}),
 )
-def affine_grid_generator(theta: Any, size: Any, align_corners: bool) -> Any:
+def affine_grid_generator(theta: Tensor, size: Sizes, align_corners: bool) -> Any:
     """The grid of an affine map of places in [-1, 1], for `grid_sampler`.
 
     theta: (N, 2, 3)   size: (N, C, H, W)      ->   (N, H, W, 2)

@@ -10,6 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import FLOAT, INT, DType, float64
 from wend._engine.base.errors import DTypeNotImplemented
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.ops.composites.reduce import widened
 from wend._engine.ops.elementwise.family import V
@@ -17,7 +18,6 @@ from wend._engine.ops.numeric import accumulator
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})  # of the input, unless dtype says another type for it
-_SIGNATURE = "input, dim: int, dtype: dtype = None"
 
 
 def _samples(rng: np.random.Generator) -> Samples:
@@ -75,7 +75,6 @@ def _onnx(node: str) -> Any:
 
 
 @composite(
-    _SIGNATURE,
     onnx=_onnx("Softmax"),
     functions=("softmax",),
     methods=("softmax",),
@@ -84,7 +83,7 @@ def _onnx(node: str) -> Any:
     supports=FLOATING,
     grad_nodes=lambda n, x, _, dtype: n.Softmax(x if dtype is None else n.ToCopy(x)),
 )
-def softmax(input: V, dim: int, dtype: DType | None) -> V:
+def softmax(input: Tensor, dim: int, dtype: DType | None = None) -> V:
     """y = exp(x) / sum of exp(x) along dim.
 
     dtype: of the input after a conversion. Raises DTypeError for bool and ints without dtype.
@@ -94,14 +93,13 @@ def softmax(input: V, dim: int, dtype: DType | None) -> V:
 
 
 @composite(
-    _SIGNATURE,
     functional=("softmin",),
     grad_name="SoftmaxBackward0",
     samples=_samples,
     supports=FLOATING,
     grad_nodes=lambda n, x, *_: n.Softmax(n.Neg(x)),
 )
-def softmin(input: V, dim: int, dtype: DType | None) -> V:
+def softmin(input: Tensor, dim: int, dtype: DType | None = None) -> V:
     """y = exp(-x) / sum of exp(-x) along dim."""
     if input.dtype.category == INT:  # as PyTorch: unsigned ints wrap, before the conversion
         x, dim, out = _prepared("softmin", -input, dim, dtype)
@@ -111,7 +109,6 @@ def softmin(input: V, dim: int, dtype: DType | None) -> V:
 
 
 @composite(
-    _SIGNATURE,
     onnx=_onnx("LogSoftmax"),
     functions=("log_softmax",),
     methods=("log_softmax",),
@@ -120,7 +117,7 @@ def softmin(input: V, dim: int, dtype: DType | None) -> V:
     supports=FLOATING,
     grad_nodes=lambda n, x, _, dtype: n.LogSoftmax(x if dtype is None else n.ToCopy(x)),
 )
-def log_softmax(input: V, dim: int, dtype: DType | None) -> V:
+def log_softmax(input: Tensor, dim: int, dtype: DType | None = None) -> V:
     """y = x - log of the sum of exp(x) along dim: log(softmax(x)), without overflow.
 
     dtype: of the input after a conversion. Raises DTypeError for bool and ints without dtype.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 
 
@@ -32,18 +33,18 @@ def _samples(count: int, states: int) -> Callable[..., Iterator[Sample]]:
     return samples
 
 
-@composite(
-    "gates, hidden, memory, weight, bias: tensor? = None", result=tuple, samples=_samples(4, 2)
-)
-def lstm_step(gates: Any, hidden: Any, memory: Any, weight: Any, bias: Any) -> Any:
+@composite(result=tuple, samples=_samples(4, 2))
+def lstm_step(
+    gates: Tensor, hidden: Tensor, memory: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Any:
     """(h', c') of an LSTM, gates = x @ w_ih.T + b_ih; see `lstm_cell`."""
     i, f, g, o = _gates(ops.add(gates, ops.linear(hidden, weight, bias)), 4)
     memory = ops.add(ops.mul(ops.sigmoid(f), memory), ops.mul(ops.sigmoid(i), ops.tanh(g)))
     return ops.mul(ops.sigmoid(o), ops.tanh(memory)), memory
 
 
-@composite("gates, hidden, weight, bias: tensor? = None", samples=_samples(3, 1))
-def gru_step(gates: Any, hidden: Any, weight: Any, bias: Any) -> Any:
+@composite(samples=_samples(3, 1))
+def gru_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """h' of a GRU, gates = x @ w_ih.T + b_ih; see `gru_cell`."""
     x_r, x_z, x_n = _gates(gates, 3)
     h_r, h_z, h_n = _gates(ops.linear(hidden, weight, bias), 3)
@@ -56,13 +57,13 @@ def _plain_step(activation: Any, gates: Any, hidden: Any, weight: Any, bias: Any
     return activation(ops.add(gates, ops.linear(hidden, weight, bias)))
 
 
-@composite("gates, hidden, weight, bias: tensor? = None", samples=_samples(1, 1))
-def rnn_tanh_step(gates: Any, hidden: Any, weight: Any, bias: Any) -> Any:
+@composite(samples=_samples(1, 1))
+def rnn_tanh_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """h' = tanh(gates + h @ weight.T + bias)."""
     return _plain_step(ops.tanh, gates, hidden, weight, bias)
 
 
-@composite("gates, hidden, weight, bias: tensor? = None", samples=_samples(1, 1))
-def rnn_relu_step(gates: Any, hidden: Any, weight: Any, bias: Any) -> Any:
+@composite(samples=_samples(1, 1))
+def rnn_relu_step(gates: Tensor, hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """h' = relu(gates + h @ weight.T + bias)."""
     return _plain_step(ops.relu, gates, hidden, weight, bias)

@@ -11,6 +11,7 @@ from typing import Any
 
 from wend._engine.base.dtypes import bool_
 from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.kinds import Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, category_of, hints
 from wend._engine.ops.composites.products.contract import (
@@ -20,8 +21,6 @@ from wend._engine.ops.composites.products.contract import (
     takes,
 )
 from wend._engine.ops.numeric import NUMERIC
-
-_SCALED = "*, beta: scalar? = None, alpha: scalar? = None"
 
 
 def scaled_sum(op: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
@@ -63,7 +62,6 @@ def _onnx_addmm(self: Any, g: Any, x: Any, left: Any, right: Any, beta: Any, alp
 
 
 @composite(
-    f"input, mat1, mat2, {_SCALED}",
     onnx=_onnx_addmm,
     functions=("addmm",),
     methods=("addmm",),
@@ -71,7 +69,14 @@ def _onnx_addmm(self: Any, g: Any, x: Any, left: Any, right: Any, beta: Any, alp
     supports=NUMERIC,
     samples=_scaled_samples((2, 4), (2, 3), (3, 4)),
 )
-def addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
+def addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    *,
+    beta: Scalar | None = None,
+    alpha: Scalar | None = None,
+) -> Any:
     """y = beta * input + alpha * (mat1 @ mat2).
 
     input: broadcasts to (n, p)   mat1: (n, m)   mat2: (m, p)   ->   (n, p)
@@ -81,14 +86,20 @@ def addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> Any:
 
 
 @composite(
-    f"input, mat, vec, {_SCALED}",
     functions=("addmv",),
     methods=("addmv",),
     inplace=True,
     supports=NUMERIC,
     samples=_scaled_samples((2,), (2, 3), (3,)),
 )
-def addmv(input: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> Any:
+def addmv(
+    input: Tensor,
+    mat: Tensor,
+    vec: Tensor,
+    *,
+    beta: Scalar | None = None,
+    alpha: Scalar | None = None,
+) -> Any:
     """y = beta * input + alpha * (mat @ vec).
 
     input: broadcasts to (n,)   mat: (n, m)   vec: (m,)   ->   (n,)
@@ -98,14 +109,20 @@ def addmv(input: Any, mat: Any, vec: Any, beta: Any, alpha: Any) -> Any:
 
 
 @composite(
-    f"input, batch1, batch2, {_SCALED}",
     functions=("addbmm",),
     methods=("addbmm",),
     inplace=True,
     supports=NUMERIC,
     samples=_scaled_samples((2, 4), (5, 2, 3), (5, 3, 4)),
 )
-def addbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+def addbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Scalar | None = None,
+    alpha: Scalar | None = None,
+) -> Any:
     """y = beta * input + alpha * sum over b of batch1[b] @ batch2[b].
 
     input: broadcasts to (n, p)   batch1: (b, n, m)   batch2: (b, m, p)   ->   (n, p)
@@ -116,14 +133,20 @@ def addbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
 
 
 @composite(
-    f"input, batch1, batch2, {_SCALED}",
     functions=("baddbmm",),
     methods=("baddbmm",),
     inplace=True,
     supports=NUMERIC,
     samples=_scaled_samples((5, 2, 4), (5, 2, 3), (5, 3, 4)),
 )
-def baddbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
+def baddbmm(
+    input: Tensor,
+    batch1: Tensor,
+    batch2: Tensor,
+    *,
+    beta: Scalar | None = None,
+    alpha: Scalar | None = None,
+) -> Any:
     """y[b] = beta * input[b] + alpha * (batch1[b] @ batch2[b]).
 
     input: broadcasts to (b, n, p)   batch1: (b, n, m)   batch2: (b, m, p)   ->   (b, n, p)
@@ -134,14 +157,20 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> Any:
 
 
 @composite(
-    f"input, vec1, vec2, {_SCALED}",
     functions=("addr",),
     methods=("addr",),
     inplace=True,
     supports=NUMERIC | {"bool"},
     samples=_scaled_samples((2, 3), (2,), (3,)),
 )
-def addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> Any:
+def addr(
+    input: Tensor,
+    vec1: Tensor,
+    vec2: Tensor,
+    *,
+    beta: Scalar | None = None,
+    alpha: Scalar | None = None,
+) -> Any:
     """y[i, j] = beta * input[i, j] + alpha * vec1[i] * vec2[j]; of bool, `or` and `and`.
 
     input: broadcasts to (n, m)   vec1: (n,)   vec2: (m,)   ->   (n, m)

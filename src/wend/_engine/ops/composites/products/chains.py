@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from wend._engine.base.errors import ArgumentError, ShapeError
+from wend._engine.core.kinds import Attr, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.products.contract import multiplies, product, same_dtype, takes
@@ -78,8 +79,8 @@ def _multi_dot_samples(rng: Any) -> Iterator[Sample]:
     yield Sample([rng.normal(size=s) for s in ((3,), (3, 4), (4,))])
 
 
-@composite("tensors: tensors", samples=_multi_dot_samples, supports=NUMERIC)
-def multi_dot(tensors: Any) -> Any:
+@composite(samples=_multi_dot_samples, supports=NUMERIC)
+def multi_dot(tensors: Sequence[Tensor]) -> Any:
     """y = the product of two or more matrices, in the order that multiplies least.
 
     The first and the last may be vectors. Raises ShapeError where neighbours do not fit.
@@ -87,10 +88,8 @@ def multi_dot(tensors: Any) -> Any:
     return _multi_dot("multi_dot", tensors)
 
 
-@composite(
-    "matrices: tensors", functions=("chain_matmul",), samples=_chain_samples, supports=NUMERIC
-)
-def chain_matmul(matrices: Any) -> Any:
+@composite(functions=("chain_matmul",), samples=_chain_samples, supports=NUMERIC)
+def chain_matmul(matrices: Sequence[Tensor]) -> Any:
     """y = the product of matrices, in the order that multiplies least; a single matrix gives
     itself."""
     if len(matrices) == 1:
@@ -121,14 +120,13 @@ def _power_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, n: int",
     functions=("matrix_power",),
     methods=("matrix_power",),
     samples=_power_samples,
     supports=NUMERIC,
     grad_nodes=_power_nodes,
 )
-def matrix_power(input: Any, n: int) -> Any:
+def matrix_power(input: Tensor, n: int) -> Any:
     """y = x @ x @ ... @ x (n times); the identity for 0, powers of the inverse below 0.
 
     input: (..., m, m). Raises ShapeError unless the matrices are square.
@@ -175,12 +173,11 @@ def _cdist_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "x1, x2, p: attr = 2.0, compute_mode: attr = None",
     functions=("cdist",),
     samples=_cdist_samples,
     supports=FLOATING,
 )
-def cdist(x1: Any, x2: Any, p: Any, compute_mode: Any) -> Any:
+def cdist(x1: Tensor, x2: Tensor, p: Attr = 2.0, compute_mode: Attr = None) -> Any:
     """y[..., i, j] = p-norm of x1[..., i, :] - x2[..., j, :]; the gradient at 0 is 0.
 
     x1: (..., n, d)   x2: (..., m, d)   ->   (..., n, m)

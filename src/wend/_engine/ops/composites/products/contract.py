@@ -7,6 +7,7 @@ from typing import Any
 
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
+from wend._engine.core.kinds import Attr, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.ops.composites.products.product_nodes import (
@@ -90,7 +91,6 @@ def _onnx_matmul(self: Any, g: Any, x: Any, y: Any) -> Any:
 
 
 @composite(
-    "input, other",
     onnx=_onnx_matmul,
     functions=("matmul",),
     supports=NUMERIC,
@@ -101,7 +101,7 @@ def _onnx_matmul(self: Any, g: Any, x: Any, y: Any) -> Any:
     samples=_matmul_samples,
     grad_nodes=matmul_nodes,
 )
-def matmul(input: Any, other: Any) -> Any:
+def matmul(input: Tensor, other: Tensor) -> Any:
     """y = x @ w over the last two dims; the dims before broadcast; a 1-D operand is a vector.
 
     x: (..., n, m)   w: (..., m, p)   ->   (..., n, p)
@@ -146,13 +146,12 @@ def _expanded(x: Any, front: tuple[Any, ...]) -> Any:
 
 
 @composite(
-    "input, mat2",
     functions=("mm",),
     supports=NUMERIC,
     methods=("mm",),
     samples=lambda rng: sample_pairs(rng, ((2, 3), (3, 4)), ((0, 3), (3, 4)), ((2, 0), (0, 4))),
 )
-def mm(input: Any, mat2: Any) -> Any:
+def mm(input: Tensor, mat2: Tensor) -> Any:
     """y = x @ w for matrices. x: (n, m)   mat2: (m, p)   ->   (n, p).
 
     Raises ShapeError for any other rank or inner extents that differ.
@@ -162,7 +161,6 @@ def mm(input: Any, mat2: Any) -> Any:
 
 
 @composite(
-    "input, mat2",
     functions=("bmm",),
     of_one="matmul",
     supports=NUMERIC,
@@ -171,7 +169,7 @@ def mm(input: Any, mat2: Any) -> Any:
         rng, ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (1, 3, 4)), ((0, 2, 3), (0, 3, 4))
     ),
 )
-def bmm(input: Any, mat2: Any) -> Any:
+def bmm(input: Tensor, mat2: Tensor) -> Any:
     """y[b] = x[b] @ w[b]. x: (b, n, m)   mat2: (b, m, p)   ->   (b, n, p).
 
     Raises ShapeError for any other rank, or extents that differ: nothing broadcasts.
@@ -181,13 +179,12 @@ def bmm(input: Any, mat2: Any) -> Any:
 
 
 @composite(
-    "input, vec",
     functions=("mv",),
     supports=NUMERIC,
     methods=("mv",),
     samples=lambda rng: sample_pairs(rng, ((2, 3), (3,)), ((0, 3), (3,)), ((2, 0), (0,))),
 )
-def mv(input: Any, vec: Any) -> Any:
+def mv(input: Tensor, vec: Tensor) -> Any:
     """y = x @ v. x: (n, m)   vec: (m,)   ->   (n,)."""
     takes("mv", ("self", input, 2), ("vec", vec, 1))
     return product("mv", input, vec)
@@ -205,25 +202,23 @@ def _dot(op: str, x: Any, y: Any) -> Any:
 
 
 @composite(
-    "input, tensor",
     functions=("dot",),
     supports=NUMERIC,
     methods=("dot",),
     samples=lambda rng: sample_pairs(rng, ((3,), (3,)), ((0,), (0,)), ((1,), (1,))),
 )
-def dot(input: Any, tensor: Any) -> Any:
+def dot(input: Tensor, tensor: Tensor) -> Any:
     """y = sum of x * v for two vectors of equal length."""
     return _dot("dot", input, tensor)
 
 
 @composite(
-    "input, other",
     functions=("vdot",),
     supports=NUMERIC,
     methods=("vdot",),
     samples=lambda rng: sample_pairs(rng, ((3,), (3,)), ((0,), (0,))),
 )
-def vdot(input: Any, other: Any) -> Any:
+def vdot(input: Tensor, other: Tensor) -> Any:
     """y = sum of conj(x) * v for two vectors of equal length."""
     return _dot("vdot", ops.conj(input) if input.dtype.is_complex else input, other)
 
@@ -235,7 +230,6 @@ def _inner_nodes(n: Any, x: Any, y: Any) -> Any:
 
 
 @composite(
-    "input, other",
     functions=("inner",),
     supports=NUMERIC,
     methods=("inner",),
@@ -244,7 +238,7 @@ def _inner_nodes(n: Any, x: Any, y: Any) -> Any:
     ),
     grad_nodes=_inner_nodes,
 )
-def inner(input: Any, other: Any) -> Any:
+def inner(input: Tensor, other: Tensor) -> Any:
     """y = sum over the last dims of both; plain multiplication if either is 0-d.
 
     input: (..., n)   other: (*, n)   ->   (..., *)
@@ -261,14 +255,13 @@ def inner(input: Any, other: Any) -> Any:
 
 
 @composite(
-    "input, vec2",
     functions=("outer", "ger"),
     methods=("outer", "ger"),
     samples=lambda rng: sample_pairs(rng, ((2,), (3,)), ((0,), (3,))),
     grad_name="MulBackward0",
     grad_nodes=lambda n, x, y: n.Mul(n.View(x), y),
 )
-def outer(input: Any, vec2: Any) -> Any:
+def outer(input: Tensor, vec2: Tensor) -> Any:
     """y[i, j] = x[i] * v[j]. input: (n,)   vec2: (m,)   ->   (n, m)."""
     takes("outer", ("self", input, 1), ("vec2", vec2, 1))
     return ops.mul(ops.unsqueeze(input, 1), ops.unsqueeze(vec2, 0))
@@ -299,7 +292,6 @@ def _onnx_linear(self: Any, g: Any, x: Any, weight: Any, bias: Any) -> Any:
 
 
 @composite(
-    "input, weight, bias: tensor? = None",
     onnx=_onnx_linear,
     functional=("linear",),
     rows_of="input",
@@ -307,7 +299,7 @@ def _onnx_linear(self: Any, g: Any, x: Any, weight: Any, bias: Any) -> Any:
     supports=NUMERIC,
     grad_nodes=linear_nodes,
 )
-def linear(input: Any, weight: Any, bias: Any) -> Any:
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """y = x @ weight.T + bias.
 
     x: (..., n)   weight: (m, n) or (n,)   bias: (m,) or ()   ->   y: (..., m) or (...)
@@ -347,7 +339,6 @@ def _bilinear_nodes(n: Any, x: Any, y: Any, weight: Any, bias: Any) -> Any:
 
 
 @composite(
-    "input1, input2, weight, bias: tensor? = None",
     functions=("bilinear",),
     supports=NUMERIC,
     functional=("bilinear",),
@@ -360,7 +351,7 @@ def _bilinear_nodes(n: Any, x: Any, y: Any, weight: Any, bias: Any) -> Any:
     ),
     grad_nodes=_bilinear_nodes,
 )
-def bilinear(input1: Any, input2: Any, weight: Any, bias: Any) -> Any:
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """y[..., o] = sum over i, j of x1[..., i] * weight[o, i, j] * x2[..., j] + bias[o].
 
     input1: (..., n)   input2: (..., m)   weight: (p, n, m)   bias: (p,)   ->   (..., p)
@@ -395,13 +386,12 @@ def _tensordot_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "a, b, dims: attr = 2",
     functions=("tensordot",),
     supports=NUMERIC,
     samples=_tensordot_samples,
     grad_nodes=tensordot_nodes,
 )
-def tensordot(a: Any, b: Any, dims: Any) -> Any:
+def tensordot(a: Tensor, b: Tensor, dims: Attr = 2) -> Any:
     """y = sum over pairs of dims of a and b: the last and first `dims`, or (dims of a, of b).
 
     Raises ShapeError where paired extents differ (either may be 1: the second is summed by itself).

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ArgumentTypeError, ShapeError
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.products.contract import same_dtype
@@ -246,13 +247,12 @@ def _einsum_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "equation: str, operands: tensors",
     functions=("einsum",),
     samples=_einsum_samples,
     supports=NUMERIC,
     grad_nodes=_nodes,
 )
-def einsum(equation: str, operands: Any) -> Any:
+def einsum(equation: str, operands: Sequence[Tensor]) -> Any:
     """y = sum of products of the operands' elements over the letters not in the output.
 
     equation: "ij,jk->ik"; without '->' the output has the letters that appear once, sorted.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.ops.linalg.family import (
@@ -69,8 +70,8 @@ def _triangle_samples(rng: Any) -> Iterator[Sample]:
         yield Sample(rng.normal(size=shape))
 
 
-@composite("LU", result=("L", "U"), samples=_triangle_samples, supports=INEXACT)
-def lu_triangles(LU: Any) -> Any:
+@composite(result=("L", "U"), samples=_triangle_samples, supports=INEXACT)
+def lu_triangles(LU: Tensor) -> Any:
     """(L, U) of a packed LU: (..., m, k) with ones on the diagonal, and (..., k, n)."""
     k = lesser(*LU.shape[-2:])
     ones = ops.full((*LU.shape[:-2], k), 1, dtype=LU.dtype)
@@ -89,13 +90,14 @@ def _solve_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "LU, pivots, B, *, left: bool = True, adjoint: bool = False",
     name="linalg_lu_solve",
     grad_name="LinalgLuSolveBackward0",
     samples=_solve_samples,
     supports=INEXACT,
 )
-def linalg_lu_solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
+def linalg_lu_solve(
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Any:
     """X such that A X = B (left) or X A = B, of the factors of A; A^H for A with `adjoint`."""
     op = "linalg.lu_solve"
     same_type(op, LU, B, ("LU", "B"))
@@ -179,13 +181,12 @@ def _reflection_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, tau",
     name="householder_product",
     grad_name="LinalgHouseholderProductBackward0",
     samples=_reflection_samples,
     supports=INEXACT,
 )
-def householder_product(input: Any, tau: Any) -> Any:
+def householder_product(input: Tensor, tau: Tensor) -> Any:
     """The first n columns of the product of the reflections I - tau_i v_i v_i^H.
 
     input: (..., m, n), v_i in column i below the diagonal (see geqrf)   tau: (..., k)
@@ -207,13 +208,14 @@ def _ormqr_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, input2, input3, left: bool = True, transpose: bool = False",
     functions=("ormqr",),
     methods=("ormqr",),
     samples=_ormqr_samples,
     supports=INEXACT,
 )
-def ormqr(input: Any, input2: Any, input3: Any, left: bool, transpose: bool) -> Any:
+def ormqr(
+    input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False
+) -> Any:
     """Q C (left) or C Q, Q the product of the reflections, or its transpose.
 
     input, input2: vectors and factors, as geqrf gives   input3: C, (..., m, n)
@@ -243,14 +245,13 @@ def ormqr(input: Any, input2: Any, input3: Any, left: bool, transpose: bool) -> 
 
 
 @composite(
-    "A",
     functions=("logdet",),
     methods=("logdet",),
     spellings={"input": "A"},
     samples=lambda rng: iter([Sample(rng.normal(size=(2, 3, 3))), Sample(np.eye(2))]),
     supports=INEXACT,
 )
-def logdet(A: Any) -> Any:
+def logdet(A: Tensor) -> Any:
     """The logarithm of the determinant: -inf for 0; of real matrices, NaN if negative."""
     floating("logdet", A.dtype)
     square("logdet", A)

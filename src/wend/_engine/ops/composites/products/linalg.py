@@ -16,6 +16,7 @@ from wend._engine.base.errors import (
     ValueRefused,
 )
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Attr, Ints, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.reduce import norm_of
@@ -36,13 +37,12 @@ def _cross_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, other, *, dim: int = -1",
     name="cross_along",
     grad_name="LinalgCrossBackward0",
     samples=_cross_samples,
     supports=NUMERIC,
 )
-def cross_along(input: Any, other: Any, dim: int) -> Any:
+def cross_along(input: Tensor, other: Tensor, *, dim: int = -1) -> Any:
     """y = input x other for vectors of 3 along `dim`; all dims but `dim` broadcast.
 
     Raises ShapeError unless both have as many dims, and 3 entries along `dim`.
@@ -78,7 +78,6 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
 
 
 @composite(
-    "x, y, *, dim: int = -1",
     name="vecdot",
     grad_name="LinalgVecdotBackward0",
     samples=lambda rng: iter(
@@ -91,7 +90,7 @@ def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     supports=NUMERIC,
     grad_nodes=lambda n, x, y, *_: n.Sum1(n.Mul(x, y)),
 )
-def vecdot(x: Any, y: Any, dim: int) -> Any:
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
     """The sum of x * y along `dim`, after broadcasting; x conjugated where complex."""
     if x.dtype is not y.dtype:
         raise DTypeError(f"linalg.vecdot: expected one dtype, got {x.dtype} and {y.dtype}")
@@ -120,14 +119,20 @@ def _matrix_norm_nodes(n: Any, x: Any, ord: Any, *_: Any) -> Any:
 
 
 @composite(
-    "input, ord: attr = 'fro', dim: ints = (-2, -1), keepdim: bool = False, *, dtype: dtype = None",
     name="matrix_norm",
     grad_name="LinalgMatrixNormBackward0",
     samples=_matrix_norm_samples,
     supports=INEXACT,
     grad_nodes=_matrix_norm_nodes,
 )
-def matrix_norm(input: Any, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
+def matrix_norm(
+    input: Tensor,
+    ord: Attr = "fro",
+    dim: Ints = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DType | None = None,
+) -> Any:
     """The norm of the matrices in the two dims: 'fro', 'nuc', or 1, -1, 2, -2, inf, -inf.
 
     1: the largest sum of |entries| of a column   inf: of a row   2: the largest singular value
@@ -217,14 +222,13 @@ def _renorm_samples(rng: Any) -> Iterator[Sample]:
 
 
 @composite(
-    "input, p: attr, dim: int, maxnorm: scalar",
     functions=("renorm",),
     methods=("renorm",),
     inplace=True,
     samples=_renorm_samples,
     supports=INEXACT,
 )
-def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Any:
+def renorm(input: Tensor, p: Attr, dim: int, maxnorm: Scalar) -> Any:
     """y = input, each slice along `dim` of p-norm above maxnorm scaled down to maxnorm.
 
     Raises ShapeError for fewer than two dims, ArgumentError for p that is not above 0.
@@ -272,14 +276,19 @@ def _corrcoef_nodes(n: Any, x: Any) -> Any:
 
 
 @composite(
-    "input, *, correction: int = 1, fweights: tensor? = None, aweights: tensor? = None",
     functions=("cov",),
     methods=("cov",),
     samples=_cov_samples,
     supports=NUMERIC,
     grad_nodes=lambda n, x, *how: _cov_nodes(n, x, how[1:]),
 )
-def cov(input: Any, correction: int, fweights: Any, aweights: Any) -> Any:
+def cov(
+    input: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Any:
     """y[i, j] = the covariance of rows i and j over the observations, given by columns.
 
     correction: subtracted from the number of observations   fweights: how often each was made
@@ -349,14 +358,13 @@ def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
 
 
 @composite(
-    "input",
     functions=("corrcoef",),
     methods=("corrcoef",),
     samples=lambda rng: iter([Sample(rng.normal(size=(3, 5))), Sample(rng.normal(size=(6,)))]),
     supports=NUMERIC,
     grad_nodes=_corrcoef_nodes,
 )
-def corrcoef(input: Any) -> Any:
+def corrcoef(input: Tensor) -> Any:
     """y[i, j] = the correlation of rows i and j over the observations, given by columns."""
     if len(input.shape) > 2:
         raise ShapeError(

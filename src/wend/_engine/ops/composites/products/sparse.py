@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 
 
@@ -27,8 +28,8 @@ def _onnx(self: Any, g: Any, rows: Any, columns: Any, values: Any, dense: Any, s
     return g.scatter(zeros, at, scaled, 0, "add")
 
 
-@composite("rows, columns, values, dense, size: size", samples=_samples, onnx=_onnx)
-def sparse_product(rows: Any, columns: Any, values: Any, dense: Any, size: Any) -> Any:
+@composite(samples=_samples, onnx=_onnx)
+def sparse_product(rows: Tensor, columns: Tensor, values: Tensor, dense: Tensor, size: Size) -> Any:
     """y[rows[k]] += values[k] * dense[columns[k]], for all k; y has `size` rows.
 
     rows, columns, values: (elements,)   dense: (m, n)   ->   y: (size, n). Generated code needs no
