@@ -63,14 +63,14 @@ GATHERED = _Gathered()
 
 def member(name: str, group: Any) -> ProcessGroup | None:
     """The group, or None with a warning where this process is no member."""
-    found = resolve(group)
-    if found.own < 0:
+    process_group = resolve(group)
+    if process_group.own < 0:
         warnings.warn(
             f"Running {name} on global rank that does not belong to the given group.",
             stacklevel=user_level(),
         )
         return None
-    return found
+    return process_group
 
 
 def place_in(group: ProcessGroup, name: str, rank: int | None, place: int | None) -> int:
@@ -89,12 +89,12 @@ def place_in(group: ProcessGroup, name: str, rank: int | None, place: int | None
         return int(place)
     if rank is None:
         raise ArgumentError(f"{name}: Must specify global_rank or group_rank")
-    found = group.place_of(rank)
-    if found < 0:
+    number = group.place_of(rank)
+    if number < 0:
         raise ArgumentError(
             f"{name}: invalid rank {rank}: the group has the ranks {list(group.ranks)}"
         )
-    return found
+    return number
 
 
 def perform(
@@ -141,11 +141,11 @@ def kind_of(tensor: Tensor) -> tuple[str, int]:
 
 def split(out: Array, counts: Sequence[int]) -> list[Array]:
     """The parts of an array, in sequence."""
-    found, place = [], 0
+    parts, place = [], 0
     for count in counts:
-        found.append(out[place : place + count])
+        parts.append(out[place : place + count])
         place += count
-    return found
+    return parts
 
 
 def joined(arrays: Sequence[Array]) -> Array:
@@ -169,12 +169,12 @@ def all_reduce(
     Raises CollectiveMismatch (a RuntimeError) in all ranks where types, sizes or calls differ,
     DTypeError for a reduction that the type does not have.
     """
-    found = member("all_reduce", group)
-    if found is None:
+    process_group = member("all_reduce", group)
+    if process_group is None:
         return None
     check_tensor("all_reduce", "tensor", tensor)
     rule = reduction_of("all_reduce", op, tensor.dtype)
-    if found.size() == 1:
+    if process_group.size() == 1:
         times_factor(tensor, rule)
         return alone(async_op, tensor)
     x = read(tensor)
@@ -185,7 +185,7 @@ def all_reduce(
         return out
 
     return perform(
-        found, ("all_reduce", rule.title(), *kind_of(tensor)), call,
+        process_group, ("all_reduce", rule.title(), *kind_of(tensor)), call,
         lambda out: write(tensor, out, all_reduce), async_op, tensor, (x, x.nbytes),
     )  # fmt: skip
 
@@ -202,26 +202,26 @@ def broadcast(
     Raises ArgumentError (a ValueError) for a rank that is no member, CollectiveMismatch (a
     RuntimeError) in all ranks where types, sizes or calls differ.
     """
-    found = member("broadcast", group)
-    if found is None:
+    process_group = member("broadcast", group)
+    if process_group is None:
         return None
     check_tensor("broadcast", "tensor", tensor)
-    root = place_in(found, "broadcast", src, group_src)
-    if found.size() == 1:
+    root = place_in(process_group, "broadcast", src, group_src)
+    if process_group.size() == 1:
         return alone(async_op, tensor)
     signature = ("broadcast", f"from {root}", *kind_of(tensor))
-    x = read(tensor) if found.own == root else blank(tensor)
+    x = read(tensor) if process_group.own == root else blank(tensor)
 
     def call(line: Line) -> Array:
         line.broadcast(x, root)
         return x
 
     def finish(out: Array) -> None:
-        if found.own != root:
+        if process_group.own != root:
             write(tensor, out, broadcast)
 
-    sent = x if found.own == root else None, x.nbytes
-    return perform(found, signature, call, finish, async_op, tensor, sent)
+    sent = x if process_group.own == root else None, x.nbytes
+    return perform(process_group, signature, call, finish, async_op, tensor, sent)
 
 
 def all_gather(
@@ -233,14 +233,14 @@ def all_gather(
     Raises ShapeError for a list that does not fit, CollectiveMismatch (a RuntimeError) in all
     ranks where types, sizes or calls differ.
     """
-    found = member("all_gather", group)
-    if found is None:
+    process_group = member("all_gather", group)
+    if process_group is None:
         return None
     outs = check_list("all_gather", "tensor_list", tensor_list)
     check_tensor("all_gather", "tensor", tensor)
     check_same_type("all_gather", [*outs, tensor])
-    check_parts("all_gather", "tensor_list", outs, found, tensor)
-    if found.size() == 1:
+    check_parts("all_gather", "tensor_list", outs, process_group, tensor)
+    if process_group.size() == 1:
         return alone(async_op, tensor_list, (outs[0], tensor))
     x, counts = read(tensor), [out.numel() for out in outs]
 
@@ -255,7 +255,7 @@ def all_gather(
 
     signature = ("all_gather", tensor.dtype.name, told(counts))
     sent = x, max(counts) * x.itemsize
-    return perform(found, signature, call, finish, async_op, tensor_list, sent)
+    return perform(process_group, signature, call, finish, async_op, tensor_list, sent)
 
 
 def told(counts: Sequence[int]) -> str:
@@ -290,13 +290,13 @@ def all_gather_into_tensor(
     Raises ShapeError for a tensor of another size, CollectiveMismatch (a RuntimeError) in all ranks
     where types, sizes or calls differ.
     """
-    found = member("all_gather_into_tensor", group)
-    if found is None:
+    process_group = member("all_gather_into_tensor", group)
+    if process_group is None:
         return None
     check_tensor("all_gather_into_tensor", "output_tensor", output_tensor)
     check_tensor("all_gather_into_tensor", "input_tensor", input_tensor)
     check_same_type("all_gather_into_tensor", [output_tensor, input_tensor])
-    count, ranks = input_tensor.numel(), found.size()
+    count, ranks = input_tensor.numel(), process_group.size()
     if output_tensor.numel() != count * ranks:
         raise ShapeError(
             f"all_gather_into_tensor: the output has {output_tensor.numel()} elements, and "
@@ -312,7 +312,7 @@ def all_gather_into_tensor(
         return out
 
     return perform(
-        found, ("all_gather_into_tensor", *kind_of(input_tensor)), call,
+        process_group, ("all_gather_into_tensor", *kind_of(input_tensor)), call,
         lambda out: write(output_tensor, out, all_gather_into_tensor), async_op, output_tensor,
         (x, x.nbytes),
     )  # fmt: skip
@@ -338,16 +338,18 @@ def reduce_scatter(
     Raises ShapeError for a list that does not fit, CollectiveMismatch (a RuntimeError) in all ranks
     where types, sizes or calls differ.
     """
-    found = member("reduce_scatter", group)
-    if found is None:
+    process_group = member("reduce_scatter", group)
+    if process_group is None:
         return None
     check_tensor("reduce_scatter", "output", output)
     parts = check_list("reduce_scatter", "input_list", input_list)
     check_same_type("reduce_scatter", [output, *parts])
-    check_parts("reduce_scatter", "input_list", parts, found, output)
+    check_parts("reduce_scatter", "input_list", parts, process_group, output)
     counts = [part.numel() for part in parts]
     signature = ("reduce_scatter", output.dtype.name, told(counts))
-    return _scatter_reduction(reduce_scatter, signature, output, parts, counts, op, found, async_op)
+    return _scatter_reduction(
+        reduce_scatter, signature, output, parts, counts, op, process_group, async_op
+    )
 
 
 def reduce_scatter_tensor(
@@ -359,13 +361,13 @@ def reduce_scatter_tensor(
     Raises ShapeError for a tensor of another size, CollectiveMismatch (a RuntimeError) in all ranks
     where types, sizes or calls differ.
     """
-    found = member("reduce_scatter_tensor", group)
-    if found is None:
+    process_group = member("reduce_scatter_tensor", group)
+    if process_group is None:
         return None
     check_tensor("reduce_scatter_tensor", "output", output)
     check_tensor("reduce_scatter_tensor", "input", input)
     check_same_type("reduce_scatter_tensor", [output, input])
-    ranks = found.size()
+    ranks = process_group.size()
     if output.numel() * ranks != input.numel():
         raise ShapeError(
             f"reduce_scatter_tensor: the input has {input.numel()} elements, and {ranks} ranks "
@@ -374,7 +376,7 @@ def reduce_scatter_tensor(
     counts = [output.numel()] * ranks
     signature = ("reduce_scatter_tensor", *kind_of(input))
     return _scatter_reduction(
-        reduce_scatter_tensor, signature, output, [input], counts, op, found, async_op
+        reduce_scatter_tensor, signature, output, [input], counts, op, process_group, async_op
     )
 
 
@@ -427,19 +429,19 @@ def reduce(
     dst: of the world   group_dst: of the group
     Raises CollectiveMismatch (a RuntimeError) in all ranks where types, sizes or calls differ.
     """
-    found = member("reduce", group)
-    if found is None:
+    process_group = member("reduce", group)
+    if process_group is None:
         return None
     check_tensor("reduce", "tensor", tensor)
-    root = place_in(found, "reduce", dst, group_dst)
+    root = place_in(process_group, "reduce", dst, group_dst)
     rule = reduction_of("reduce", op, tensor.dtype)
-    if found.size() == 1:
+    if process_group.size() == 1:
         times_factor(tensor, rule)
         return alone(async_op, tensor)
     x = read(tensor)
 
     def call(line: Line) -> Array | None:
-        out = blank(tensor) if found.own == root else None
+        out = blank(tensor) if process_group.own == root else None
         rule.reduce(line, x, out, root)
         return out
 
@@ -448,7 +450,7 @@ def reduce(
             write(tensor, out, reduce)
 
     signature = ("reduce", rule.title(), f"to {root}", *kind_of(tensor))
-    return perform(found, signature, call, finish, async_op, tensor, (x, x.nbytes))
+    return perform(process_group, signature, call, finish, async_op, tensor, (x, x.nbytes))
 
 
 def gather(
@@ -464,18 +466,22 @@ def gather(
     Raises ArgumentError (a ValueError) if there is a list elsewhere, or none in rank `dst`;
     CollectiveMismatch (a RuntimeError) in all ranks where types, sizes or calls differ.
     """
-    found = member("gather", group)
-    if found is None:
+    process_group = member("gather", group)
+    if process_group is None:
         return None
     root, outs = _at_root(
-        "gather", found, tensor, (dst, group_dst), ("gather_list", gather_list, "destination")
+        "gather",
+        process_group,
+        tensor,
+        (dst, group_dst),
+        ("gather_list", gather_list, "destination"),
     )
-    if found.size() == 1:
+    if process_group.size() == 1:
         return alone(async_op, gather_list, (outs[0], tensor))
-    x, counts = read(tensor), [tensor.numel()] * found.size()
+    x, counts = read(tensor), [tensor.numel()] * process_group.size()
 
     def call(line: Line) -> Array | None:
-        out = room(sum(counts), x.dtype) if found.own == root else None
+        out = room(sum(counts), x.dtype) if process_group.own == root else None
         line.gather(x, out, counts, root)
         return out
 
@@ -485,7 +491,9 @@ def gather(
                 write(to, part, gather)
 
     signature = ("gather", f"to {root}", *kind_of(tensor))
-    return perform(found, signature, call, finish, async_op, gather_list or [], (x, x.nbytes))
+    return perform(
+        process_group, signature, call, finish, async_op, gather_list or [], (x, x.nbytes)
+    )
 
 
 def _at_root(
@@ -504,25 +512,25 @@ def _at_root(
     """
     check_tensor(name, "tensor", tensor)
     root = place_in(group, name, *(ranks if ranks != (None, None) else (0, None)))
-    parameter, given, word = listed
+    parameter, argument, word = listed
     if group.own != root:
-        if given:
+        if argument:
             raise ArgumentError(
                 f"{name}: Argument ``{parameter}`` must NOT be specified on non-{word} ranks."
             )
         return root, []
-    if given is None:
+    if argument is None:
         raise ArgumentError(f"{name}: Argument ``{parameter}`` must be specified on {word} rank.")
-    found = check_list(name, parameter, given)
-    check_same_type(name, [tensor, *found])
-    if any(t.numel() != tensor.numel() for t in found):
-        sizes = [tuple(t.shape) for t in found]
+    tensors = check_list(name, parameter, argument)
+    check_same_type(name, [tensor, *tensors])
+    if any(t.numel() != tensor.numel() for t in tensors):
+        sizes = [tuple(t.shape) for t in tensors]
         raise ShapeError(
             f"{name}: `{parameter}` has the shapes {sizes}, and the tensor has "
             f"{tuple(tensor.shape)}: all ranks move tensors of one size"
         )
-    check_parts(name, parameter, found, group, tensor)
-    return root, found
+    check_parts(name, parameter, tensors, group, tensor)
+    return root, tensors
 
 
 def scatter(
@@ -538,16 +546,16 @@ def scatter(
     Raises ArgumentError (a ValueError) if there is a list elsewhere, or none in rank `src`;
     CollectiveMismatch (a RuntimeError) in all ranks where types, sizes or calls differ.
     """
-    found = member("scatter", group)
-    if found is None:
+    process_group = member("scatter", group)
+    if process_group is None:
         return None
     root, parts = _at_root(
-        "scatter", found, tensor, (src, group_src), ("scatter_list", scatter_list, "source")
+        "scatter", process_group, tensor, (src, group_src), ("scatter_list", scatter_list, "source")
     )
-    if found.size() == 1:
+    if process_group.size() == 1:
         return alone(async_op, tensor, (tensor, parts[0]))
     x = joined([read(part) for part in parts]) if parts else None
-    counts = [tensor.numel()] * found.size()
+    counts = [tensor.numel()] * process_group.size()
 
     def call(line: Line) -> Array:
         out = blank(tensor)
@@ -555,9 +563,9 @@ def scatter(
         return out
 
     return perform(
-        found, ("scatter", f"from {root}", *kind_of(tensor)), call,
+        process_group, ("scatter", f"from {root}", *kind_of(tensor)), call,
         lambda out: write(tensor, out, scatter), async_op, tensor,
-        (x, tensor.value.type.nbytes * found.size()),
+        (x, tensor.value.type.nbytes * process_group.size()),
     )  # fmt: skip
 
 
@@ -572,16 +580,16 @@ def all_to_all(
     Raises ShapeError for lists that do not fit, CollectiveMismatch (a RuntimeError) in all ranks
     where sizes sent and expected differ, or types, or calls.
     """
-    found = member("all_to_all", group)
-    if found is None:
+    process_group = member("all_to_all", group)
+    if process_group is None:
         return None
     outs = check_list("all_to_all", "output_tensor_list", output_tensor_list)
     parts = check_list("all_to_all", "input_tensor_list", input_tensor_list)
-    check_parts("all_to_all", "output_tensor_list", outs, found, None)
-    check_parts("all_to_all", "input_tensor_list", parts, found, None)
+    check_parts("all_to_all", "output_tensor_list", outs, process_group, None)
+    check_parts("all_to_all", "input_tensor_list", parts, process_group, None)
     check_same_type("all_to_all", [*outs, *parts])
-    if found.size() == 1:
-        check_parts("all_to_all", "output_tensor_list", outs, found, parts[0])
+    if process_group.size() == 1:
+        check_parts("all_to_all", "output_tensor_list", outs, process_group, parts[0])
         return alone(async_op, output_tensor_list, (outs[0], parts[0]))
     x = joined([read(part) for part in parts])
     sent, received = [t.numel() for t in parts], [t.numel() for t in outs]
@@ -591,7 +599,7 @@ def all_to_all(
             write(to, part, all_to_all)
 
     return _exchange(
-        "all_to_all", x, sent, received, outs[0].dtype.name, found, finish, async_op,
+        "all_to_all", x, sent, received, outs[0].dtype.name, process_group, finish, async_op,
         output_tensor_list,
     )  # fmt: skip
 
@@ -610,22 +618,22 @@ def all_to_all_single(
     CollectiveMismatch (a RuntimeError) in all ranks where sizes sent and expected differ,
     or types, or calls.
     """
-    found = member("all_to_all_single", group)
-    if found is None:
+    process_group = member("all_to_all_single", group)
+    if process_group is None:
         return None
     check_tensor("all_to_all_single", "output", output)
     check_tensor("all_to_all_single", "input", input)
     check_same_type("all_to_all_single", [output, input])
-    received = _parts_along("output", output, output_split_sizes, found.size())
-    sent = _parts_along("input", input, input_split_sizes, found.size())
-    if found.size() == 1:
+    received = _parts_along("output", output, output_split_sizes, process_group.size())
+    sent = _parts_along("input", input, input_split_sizes, process_group.size())
+    if process_group.size() == 1:
         if received != sent:
             raise ShapeError(
                 f"all_to_all_single: the output has {received[0]} elements, the input {sent[0]}"
             )
         return alone(async_op, output, (output, input))
     return _exchange(
-        "all_to_all_single", read(input), sent, received, input.dtype.name, found,
+        "all_to_all_single", read(input), sent, received, input.dtype.name, process_group,
         lambda out: write(output, out, all_to_all_single), async_op, output,
     )  # fmt: skip
 
@@ -703,13 +711,13 @@ def barrier(
 
     timeout: with `async_op`, taken by `Work.wait`
     """
-    found = member("barrier", group)
-    if found is None:
+    process_group = member("barrier", group)
+    if process_group is None:
         return None
-    if found.size() == 1:
+    if process_group.size() == 1:
         return alone(async_op, None)
     # Ranks compare calls before anything else, and so wait for all of them.
-    return perform(found, ("barrier",), lambda line: None, None, async_op, None, (None, 0))
+    return perform(process_group, ("barrier",), lambda line: None, None, async_op, None, (None, 0))
 
 
 def _all_gather_base(

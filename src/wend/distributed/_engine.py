@@ -77,17 +77,17 @@ def pending() -> list[Pending]:
     May be called in any thread, also while the main thread waits in MPI.
     """
     now = time.monotonic()
-    found = []
+    entries = []
     for channel in list(_channels):
         with channel.lock:
             works = [*channel.works, *channel.messages]
         for work in works:
             line = str(Site(*work.site))
             running = work in channel.messages or work is works[0]
-            found.append(
+            entries.append(
                 Pending(channel.name, work.number, work.title(), line, now - work.since, running)
             )
-    return found
+    return entries
 
 
 class Turn:
@@ -312,8 +312,8 @@ def gather_bytes(line: Transport, mine: bytes) -> list[bytes]:
     counts = [int(n) for n in sizes]
     out = np.empty(sum(counts), np.uint8)
     line.all_gather(np.frombuffer(mine, np.uint8), out, counts)
-    found, place = [], 0
+    messages, place = [], 0
     for count in counts:
-        found.append(out[place : place + count].tobytes())
+        messages.append(out[place : place + count].tobytes())
         place += count
-    return found
+    return messages

@@ -38,31 +38,31 @@ __all__ = [
 _OPS = {kind.name.lower(): kind for kind in RedOpType}
 
 
-def _group_of(given: Any) -> ProcessGroup:
+def _group_of(argument: Any) -> ProcessGroup:
     """The group that is given as a group, its name, a list of ranks, a mesh, or (mesh, dim)."""
-    if isinstance(given, str):
+    if isinstance(argument, str):
         for group in state.groups:
-            if given in (group.group_name, group.group_desc):
+            if argument in (group.group_name, group.group_desc):
                 return group
-        raise ArgumentError(f"group: there is no group {given!r}")
-    if isinstance(given, tuple) and len(given) == 2 and hasattr(given[0], "get_group"):
-        return resolve(given[0].get_group(given[1]))
-    if isinstance(given, (list, tuple)):
-        ranks = [r for row in given for r in (row if isinstance(row, (list, tuple)) else [row])]
+        raise ArgumentError(f"group: there is no group {argument!r}")
+    if isinstance(argument, tuple) and len(argument) == 2 and hasattr(argument[0], "get_group"):
+        return resolve(argument[0].get_group(argument[1]))
+    if isinstance(argument, (list, tuple)):
+        ranks = [r for row in argument for r in (row if isinstance(row, (list, tuple)) else [row])]
         if ranks == list(resolve(None).ranks):
             return resolve(None)
         for group in state.groups:
             if list(group.ranks) == ranks:
                 return group
         return new_group(ranks, use_local_synchronization=True)
-    return resolve(given)
+    return resolve(argument)
 
 
 def _op_of(name: str, word: str) -> RedOpType:
-    found = _OPS.get(word.lower()) if isinstance(word, str) else None
-    if found is None:
+    op = _OPS.get(word.lower()) if isinstance(word, str) else None
+    if op is None:
         raise ArgumentError(f"{name}: reduceOp must be one of {', '.join(_OPS)}, got {word!r}")
-    return found
+    return op
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
@@ -77,12 +77,12 @@ def broadcast(self: Tensor, src: int, group: Any, tag: str = "") -> Tensor:
 
 def all_reduce(self: Tensor, reduceOp: str, group: Any, tag: str = "") -> Tensor:
     """The reduction of all ranks' tensors; reduceOp: 'sum', 'avg', 'max' and so on."""
-    op, found = _op_of("all_reduce", reduceOp), _group_of(group)
+    op, process_group = _op_of("all_reduce", reduceOp), _group_of(group)
     if op in (RedOpType.SUM, RedOpType.AVG):
-        return functional.all_reduce(self, op, found)
-    made = self.detach().clone()
-    plain.all_reduce(made, op, found)
-    return made
+        return functional.all_reduce(self, op, process_group)
+    output = self.detach().clone()
+    plain.all_reduce(output, op, process_group)
+    return output
 
 
 def all_gather_tensor(self: Tensor, gather_dim: int, group: Any, tag: str = "") -> Tensor:
@@ -98,19 +98,19 @@ def reduce_scatter_tensor(
 
     Raises ShapeError unless the number of ranks divides the size of the dim.
     """
-    op, found = _op_of("reduce_scatter_tensor", reduceOp), _group_of(group)
+    op, process_group = _op_of("reduce_scatter_tensor", reduceOp), _group_of(group)
     size = self.shape[scatter_dim]
-    if size % found.size():
+    if size % process_group.size():
         raise ShapeError(
             f"reduce_scatter_tensor: input dimension {scatter_dim} ({size} must be a multiple of "
-            f"group_size {found.size()})"
+            f"group_size {process_group.size()})"
         )
-    parts = [part.contiguous() for part in self.chunk(found.size(), scatter_dim)]
+    parts = [part.contiguous() for part in self.chunk(process_group.size(), scatter_dim)]
     if op in (RedOpType.SUM, RedOpType.AVG):
-        return functional.reduce_scatter(parts[found.own], parts, op, found)
-    made = parts[found.own].detach().clone()
-    plain.reduce_scatter(made, parts, op, found)
-    return made
+        return functional.reduce_scatter(parts[process_group.own], parts, op, process_group)
+    output = parts[process_group.own].detach().clone()
+    plain.reduce_scatter(output, parts, op, process_group)
+    return output
 
 
 def all_to_all_single(
@@ -132,13 +132,13 @@ def all_to_all_single(
 
 def permute_tensor(self: Tensor, src_dst: list[int], group: Any, tag: str = "") -> Tensor:
     """The tensor of the rank that sends to this rank; rank i of the group sends to src_dst[i]."""
-    found = _group_of(group)
-    if sorted(src_dst) != list(range(found.size())):
+    process_group = _group_of(group)
+    if sorted(src_dst) != list(range(process_group.size())):
         raise ArgumentError(f"permute_tensor: {src_dst} does not name each rank once")
-    sent, received = [0] * found.size(), [0] * found.size()
-    sent[src_dst[found.own]] = self.shape[0]
-    received[src_dst.index(found.own)] = self.shape[0]
-    return all_to_all_single(self, received, sent, found)
+    sent, received = [0] * process_group.size(), [0] * process_group.size()
+    sent[src_dst[process_group.own]] = self.shape[0]
+    received[src_dst.index(process_group.own)] = self.shape[0]
+    return all_to_all_single(self, received, sent, process_group)
 
 
 def all_reduce_coalesced(
@@ -228,10 +228,10 @@ def batch_p2p_ops_inplace(
     group_name: Any,
 ) -> list[Tensor]:
     """Several messages at once, 'isend' or 'irecv' each; returns the tensors when all have come."""
-    found = _group_of(group_name)
+    process_group = _group_of(group_name)
     kinds = {"isend": isend, "irecv": irecv}
     messages = [
-        P2POp(kinds[op], tensor, group=found, tag=tag, group_peer=peer)
+        P2POp(kinds[op], tensor, group=process_group, tag=tag, group_peer=peer)
         for op, peer, tag, tensor in zip(op_list, peer_list, tag_list, tensors, strict=True)
     ]
     for work in batch_isend_irecv(messages):

@@ -211,27 +211,27 @@ class GroupMember(metaclass=_WorldMeta):
     NON_GROUP_MEMBER = NonMember()
 
 
-def resolve(given: Any) -> ProcessGroup:
+def resolve(argument: Any) -> ProcessGroup:
     """The group that an argument names; None names the default group.
 
     Raises NoProcessGroup (a ValueError) before `init_process_group`, ArgumentTypeError for
     anything but a group.
     """
-    if given is None:
+    if argument is None:
         if state.default is None:
             raise NoProcessGroup(
                 "Default process group has not been initialized, please make sure to call "
                 "init_process_group."
             )
         return state.default
-    if not isinstance(given, ProcessGroup):
-        inner = getattr(given, "get_group", None)  # a DeviceMesh of a single dim
+    if not isinstance(argument, ProcessGroup):
+        inner = getattr(argument, "get_group", None)  # a DeviceMesh of a single dim
         if inner is not None:
             return resolve(inner())
         raise ArgumentTypeError(
-            f"group: expected a ProcessGroup or None, got {type(given).__name__}"
+            f"group: expected a ProcessGroup or None, got {type(argument).__name__}"
         )
-    return given
+    return argument
 
 
 def rank_not_in_group(group: ProcessGroup | None) -> bool:

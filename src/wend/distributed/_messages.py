@@ -33,16 +33,16 @@ def isend(
     tag: of the message; a receiver takes messages of its tag alone
     Raises ArgumentError (a ValueError) for this rank, for no member, and for a tag beyond 32 765.
     """
-    found = member("isend", group)
-    if found is None:
+    process_group = member("isend", group)
+    if process_group is None:
         return None
     check_tensor("isend", "tensor", tensor)
-    to = _peer("isend", found, "destination", dst, group_dst)
+    to = _peer("isend", process_group, "destination", dst, group_dst)
     x = read(tensor)
     if tensor.value.buffer is not None and _known_outside(tensor):
         x = x.copy()
     return _begin(
-        found, ("isend", f"to {to}", describe(tensor)), tag,
+        process_group, ("isend", f"to {to}", describe(tensor)), tag,
         lambda line: line.send(x, to, tag), None, tensor,
     )  # fmt: skip
 
@@ -67,17 +67,17 @@ def irecv(
     The tensor has the message once `Work.wait` has returned.
     Raises ArgumentError (a ValueError) for this rank, for no member, and for a tag beyond 32 765.
     """
-    found = member("irecv", group)
-    if found is None:
+    process_group = member("irecv", group)
+    if process_group is None:
         return None
     check_tensor("irecv", "tensor", tensor)
     source = None
     if src is not None or group_src is not None:
-        source = _peer("irecv", found, "source", src, group_src)
+        source = _peer("irecv", process_group, "source", src, group_src)
     out = blank(tensor)
     where = "any rank" if source is None else source
     return _begin(
-        found, ("irecv", f"from {where}", describe(tensor)), tag,
+        process_group, ("irecv", f"from {where}", describe(tensor)), tag,
         lambda line: line.receive(out, source, tag),
         lambda _: write(tensor, out, irecv), tensor,
     )  # fmt: skip
@@ -91,10 +91,10 @@ def send(
     group_dst: int | None = None,
 ) -> None:
     """Send a tensor to a rank; returns when the message is on its way. See `isend`."""
-    found = member("send", group)
-    if found is None:
+    process_group = member("send", group)
+    if process_group is None:
         return
-    work = isend(tensor, dst, found, tag, group_dst)
+    work = isend(tensor, dst, process_group, tag, group_dst)
     if work is not None:
         work.wait()
 
@@ -111,24 +111,24 @@ def recv(
     -1 if this process is no member of the group. Raises as `irecv`, and DistBackendError for a
     message that is larger than the tensor.
     """
-    found = member("recv", group)
-    if found is None:
+    process_group = member("recv", group)
+    if process_group is None:
         return -1
-    work = irecv(tensor, src, found, tag, group_src)
+    work = irecv(tensor, src, process_group, tag, group_src)
     if work is None:
         return -1
-    return found.ranks[work.source_rank()]
+    return process_group.ranks[work.source_rank()]
 
 
 def _peer(name: str, group: ProcessGroup, word: str, rank: int | None, place: int | None) -> int:
     """The partner's number in the group. Raises ArgumentError (a ValueError) for this rank."""
-    found = place_in(group, name, rank, place)
-    if found == group.own:
+    partner = place_in(group, name, rank, place)
+    if partner == group.own:
         raise ArgumentError(
             f"{name}: Invalid {word} rank: {word} rank should not be the same as the rank of the "
             "current process."
         )
-    return found
+    return partner
 
 
 def _begin(
@@ -200,5 +200,5 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         p = p2p_op_list[k]
         place = {"group_dst" if p.op is isend else "group_src": p.group_peer}
         works[k] = p.op(p.tensor, group=p.group, tag=p.tag, **place)
-    found = [works[k] for k in range(len(p2p_op_list))]
-    return [work for work in found if work is not None]
+    works_in_order = [works[k] for k in range(len(p2p_op_list))]
+    return [work for work in works_in_order if work is not None]

@@ -145,11 +145,11 @@ def plain(x: Array) -> Array:
 
 def starts(counts: Sequence[int]) -> list[int]:
     """Where each part begins."""
-    found, place = [], 0
+    offsets, place = [], 0
     for count in counts:
-        found.append(place)
+        offsets.append(place)
         place += count
-    return found
+    return offsets
 
 
 @functools.cache

@@ -115,9 +115,9 @@ def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _tensor(made: dict[str, Any], data: bytes) -> Tensor:
-    dtype = dtypes.NAMES[made["type"]]
-    shape = tuple(made["shape"])
+def _tensor(header: dict[str, Any], data: bytes) -> Tensor:
+    dtype = dtypes.NAMES[header["type"]]
+    shape = tuple(header["shape"])
     array = np.frombuffer(data, np.uint8).copy().view(dtype.numpy).reshape(shape)
     type_ = _types.intern_type(shape, dtype, creation.empty(0).device)
     return _hot.wrap(_hot.held(type_, array))
@@ -162,13 +162,13 @@ def _exchange(group: ProcessGroup, name: str, message: bytes) -> list[bytes]:
     """The messages of all ranks, in all ranks."""
     if group.size() == 1:
         return [message]
-    found: list[bytes] = []
+    messages: list[bytes] = []
 
     def call(line: Transport) -> None:
-        found.extend(gather_bytes(line, message))
+        messages.extend(gather_bytes(line, message))
 
     group.line().run((name,), call)
-    return found
+    return messages
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
@@ -177,11 +177,11 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
     Raises ArgumentTypeError (a TypeError) for objects that JSON does not tell, see `allow_pickle`;
     ArgumentError (a ValueError) for a list of another length.
     """
-    found = member("all_gather_object", group)
-    if found is None:
+    process_group = member("all_gather_object", group)
+    if process_group is None:
         return
-    _check_length("all_gather_object", object_list, found.size())
-    messages = _exchange(found, "all_gather_object", encode("all_gather_object", obj))
+    _check_length("all_gather_object", object_list, process_group.size())
+    messages = _exchange(process_group, "all_gather_object", encode("all_gather_object", obj))
     object_list[:] = [decode("all_gather_object", message) for message in messages]
 
 
@@ -200,23 +200,25 @@ def gather_object(
     group_dst: int | None = None,
 ) -> None:
     """object_gather_list[rank] = the object of each rank, in rank `dst` alone. See above."""
-    found = member("gather_object", group)
-    if found is None:
+    process_group = member("gather_object", group)
+    if process_group is None:
         return
-    root = place_in(found, "gather_object", 0 if dst is group_dst is None else dst, group_dst)
-    if found.own == root:
+    root = place_in(
+        process_group, "gather_object", 0 if dst is group_dst is None else dst, group_dst
+    )
+    if process_group.own == root:
         if object_gather_list is None:
             raise ArgumentError(
                 "gather_object: Argument ``gather_list`` must be specified on destination rank."
             )
-        _check_length("gather_object", object_gather_list, found.size())
+        _check_length("gather_object", object_gather_list, process_group.size())
     elif object_gather_list:
         raise ArgumentError(
             "gather_object: Argument ``gather_list`` must NOT be specified on non-destination "
             "ranks."
         )
-    messages = _exchange(found, "gather_object", encode("gather_object", obj))
-    if found.own == root and object_gather_list is not None:
+    messages = _exchange(process_group, "gather_object", encode("gather_object", obj))
+    if process_group.own == root and object_gather_list is not None:
         object_gather_list[:] = [decode("gather_object", message) for message in messages]
 
 
@@ -228,14 +230,14 @@ def broadcast_object_list(
     group_src: int | None = None,
 ) -> None:
     """object_list = the list of rank `src`. Raises as `all_gather_object`."""
-    found = member("broadcast_object_list", group)
-    if found is None:
+    process_group = member("broadcast_object_list", group)
+    if process_group is None:
         return
     name = "broadcast_object_list"
-    root = place_in(found, name, 0 if src is group_src is None else src, group_src)
-    own = found.own == root
+    root = place_in(process_group, name, 0 if src is group_src is None else src, group_src)
+    own = process_group.own == root
     message = encode(name, [len(object_list), list(object_list)] if own else [len(object_list)])
-    messages = _exchange(found, name, message)
+    messages = _exchange(process_group, name, message)
     count, objects = decode(name, messages[root])
     _check_length(name, object_list, count)
     if not own:
@@ -250,21 +252,21 @@ def scatter_object_list(
     group_src: int | None = None,
 ) -> None:
     """scatter_object_output_list[0] = scatter_object_input_list[this rank] of rank `src`."""
-    found = member("scatter_object_list", group)
-    if found is None:
+    process_group = member("scatter_object_list", group)
+    if process_group is None:
         return
     name = "scatter_object_list"
-    root = place_in(found, name, 0 if src is group_src is None else src, group_src)
+    root = place_in(process_group, name, 0 if src is group_src is None else src, group_src)
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ArgumentError(
             f"{name}: Expected argument scatter_object_output_list to be a list of size at least 1."
         )
     mine: list[Any] | None = None
-    if found.own == root:
+    if process_group.own == root:
         mine = list(scatter_object_input_list or [])
-        _check_length(name, mine, found.size())
-    messages = _exchange(found, name, encode(name, mine))
-    scatter_object_output_list[0] = decode(name, messages[root])[found.own]
+        _check_length(name, mine, process_group.size())
+    messages = _exchange(process_group, name, encode(name, mine))
+    scatter_object_output_list[0] = decode(name, messages[root])[process_group.own]
 
 
 def send_object_list(
@@ -291,17 +293,17 @@ def recv_object_list(
     use_batch: bool = False,
 ) -> int:
     """Receive a list of objects from a rank, or any; returns the sender's number in the world."""
-    found = resolve(group)
+    process_group = resolve(group)
     size = creation.zeros(1, dtype=dtypes.int64)
-    work = irecv(size, src, found, 0, group_src)
+    work = irecv(size, src, process_group, 0, group_src)
     if work is None:
         return -1
     source = work.source_rank()
     data = creation.zeros(int(size.item()), dtype=dtypes.uint8)
-    later = irecv(data, None, found, 0, source)
+    later = irecv(data, None, process_group, 0, source)
     if later is not None:
         later.wait()
     objects = decode("recv_object_list", read(data).tobytes())
     _check_length("recv_object_list", object_list, len(objects))
     object_list[:] = objects
-    return found.ranks[source]
+    return process_group.ranks[source]

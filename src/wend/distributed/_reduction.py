@@ -188,10 +188,10 @@ class Reduction(NamedTuple):
 
     def _wide(self, x: Array) -> Array:
         """The elements in float32, times the factor."""
-        made = x.astype(np.float32)
+        elements = x.astype(np.float32)
         if self.kind is RedOpType.PREMUL_SUM:
-            made *= self.factor
-        return made
+            elements *= self.factor
+        return elements
 
     def _plain(self, out: Array) -> Array:
         return out.view(np.uint8) if self.boolean else out
@@ -254,7 +254,7 @@ def reduction_of(name: str, op: Any, dtype: DType) -> Reduction:
     boolean = dtype.category == BOOL
     word = MPI_NAMES[op]
     wide = dtype.category == FLOAT and dtype.itemsize == 2
-    found = Reduction(op, _OF_BOOLS.get(word, word) if boolean else word, factor, wide, boolean)
+    reduction = Reduction(op, _OF_BOOLS.get(word, word) if boolean else word, factor, wide, boolean)
     if factor is None:
-        _known[op, dtype] = found
-    return found
+        _known[op, dtype] = reduction
+    return reduction

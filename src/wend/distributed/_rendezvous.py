@@ -87,14 +87,14 @@ def asked_for(
 def number(name: str, text: Any, source: str) -> int:
     """A number of ranks. Raises ArgumentError for anything else."""
     try:
-        found = int(text)
+        count = int(text)
     except ValueError:
         raise ArgumentError(
             f"init_process_group: {name} of {source} is no number: {text!r}"
         ) from None
-    if found < 0:
-        raise ArgumentError(f"init_process_group: {name} of {source} is negative: {found}")
-    return found
+    if count < 0:
+        raise ArgumentError(f"init_process_group: {name} of {source} is negative: {count}")
+    return count
 
 
 def started_by_mpi(environment: Mapping[str, str] = os.environ) -> bool:

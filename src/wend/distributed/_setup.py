@@ -100,8 +100,8 @@ def is_backend_available(backend: str) -> bool:
         "mpi": is_mpi_available, "gloo": is_gloo_available, "nccl": is_nccl_available,
         "ucc": is_ucc_available, "xccl": is_xccl_available,
     }  # fmt: skip
-    found = asks.get(backend.lower())
-    return found is not None and found()
+    ask = asks.get(backend.lower())
+    return ask is not None and ask()
 
 
 def get_default_backend_for_device(device: Any) -> str:
@@ -271,12 +271,12 @@ def init_process_group(
             _watchdog.begin()
         if state.root is not None:
             channel = Channel(state.root.part(range(size), 0), "default")
-        made = ProcessGroup(
+        group = ProcessGroup(
             range(size), own, channel, "default", name, timeout or DEFAULT_TIMEOUT, "default_pg"
         )
-        made.store = store
-        made.messages = None if channel is None else channel.line
-        state.default = state.add(made)
+        group.store = store
+        group.messages = None if channel is None else channel.line
+        state.default = state.add(group)
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -288,11 +288,11 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
     if group is GroupMember.NON_GROUP_MEMBER:
         return
     with state.lock:
-        found = resolve(group)
-        ending = list(state.groups) if found is state.default else [found]
-        if found not in state.groups:
+        process_group = resolve(group)
+        ending = list(state.groups) if process_group is state.default else [process_group]
+        if process_group not in state.groups:
             raise NoProcessGroup("Invalid process group specified")
-        while found is state.default and state.at_end:
+        while process_group is state.default and state.at_end:
             state.at_end.pop()()
         for one in reversed(ending):
             one.shutdown()
@@ -300,7 +300,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
                 one.channel.line.free()
                 one.channel = one.messages = None
             state.groups.remove(one)
-        if found is state.default:
+        if process_group is state.default:
             state.default = None
             state.made = 0
             if state.root is not None:
@@ -323,16 +323,16 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
 
     Raises NoProcessGroup (a ValueError) before `init_process_group`.
     """
-    found = resolve(group)
-    return -1 if found.own < 0 else found.size()
+    process_group = resolve(group)
+    return -1 if process_group.own < 0 else process_group.size()
 
 
 def get_backend(group: ProcessGroup | None = None) -> Backend:
     """The name that the group was made with, which does not tell the carrier."""
-    found = resolve(group)
-    if found.own < 0:
+    process_group = resolve(group)
+    if process_group.own < 0:
         raise ArgumentError("Invalid process group specified: this process is no member")
-    return Backend(found.backend)
+    return Backend(process_group.backend)
 
 
 def get_backend_config(group: ProcessGroup | None = None) -> str:
@@ -347,10 +347,10 @@ def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
     """The number in the group of a rank of the world. Raises ArgumentError if no member."""
-    found = resolve(group).place_of(global_rank)
-    if found < 0:
+    rank = resolve(group).place_of(global_rank)
+    if rank < 0:
         raise ArgumentError(f"Global rank {global_rank} is not part of group {group}")
-    return found
+    return rank
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
@@ -366,9 +366,9 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
     Raises ExecutionError (a RuntimeError) if no variable says so and there is no fallback.
     """
-    found = local_rank()
-    if found is not None:
-        return found
+    rank = local_rank()
+    if rank is not None:
+        return rank
     if fallback_rank is not None:
         return int(fallback_rank)
     raise ExecutionError(

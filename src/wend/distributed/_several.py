@@ -43,18 +43,18 @@ class Together(Work):
 
     def wait(self, timeout: Any = None) -> bool:
         """Return True when all results are there."""
-        found = [work.wait(timeout) for work in self.works]
-        return all(found)
+        answers = [work.wait(timeout) for work in self.works]
+        return all(answers)
 
     def is_completed(self) -> bool:
         """Whether all results are there."""
-        found = [work.is_completed() for work in self.works]
-        return all(found)
+        answers = [work.is_completed() for work in self.works]
+        return all(answers)
 
     def is_success(self) -> bool:
         """Whether all results are there, without an error."""
-        found = [work.is_success() for work in self.works]
-        return all(found)
+        answers = [work.is_success() for work in self.works]
+        return all(answers)
 
     def exception(self) -> BaseException | None:
         """The first error."""
@@ -64,21 +64,21 @@ class Together(Work):
         """A future of all tensors with results."""
         from wend.futures import Future, collect_all
 
-        made: Any = Future()
+        future: Any = Future()
         done = collect_all([work.get_future() for work in self.works])
-        done.add_done_callback(lambda _: made.set_result(self.outcome))
-        return made
+        done.add_done_callback(lambda _: future.set_result(self.outcome))
+        return future
 
 
 def all_reduce_coalesced(
     tensors: list[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
     """Each tensor = the reduction of all ranks' tensors at that place. See `all_reduce`."""
-    found = member("all_reduce_coalesced", group)
-    if found is None:
+    process_group = member("all_reduce_coalesced", group)
+    if process_group is None:
         return None
     parts = check_list("all_reduce_coalesced", "tensors", tensors)
-    works = [all_reduce(tensor, op, found, async_op=True) for tensor in parts]
+    works = [all_reduce(tensor, op, process_group, async_op=True) for tensor in parts]
     return _at_once([work for work in works if work is not None], tensors, async_op)
 
 
@@ -92,8 +92,8 @@ def all_gather_coalesced(
 
     Raises ShapeError for lists that do not fit.
     """
-    found = member("all_gather_coalesced", group)
-    if found is None:
+    process_group = member("all_gather_coalesced", group)
+    if process_group is None:
         return None
     inputs = check_list("all_gather_coalesced", "input_tensor_list", input_tensor_list)
     if any(len(outs) != len(inputs) for outs in output_tensor_lists):
@@ -101,7 +101,7 @@ def all_gather_coalesced(
     works = []
     for k, tensor in enumerate(inputs):
         outs = [outs[k] for outs in output_tensor_lists]
-        works.append(all_gather(outs, tensor, found, async_op=True))
+        works.append(all_gather(outs, tensor, process_group, async_op=True))
     return _at_once([w for w in works if w is not None], output_tensor_lists, async_op)
 
 
@@ -157,29 +157,31 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
     wait_all_ranks: tell all missing ranks, not only the first
     Raises DistBackendError (a RuntimeError) after the time.
     """
-    found = member("monitored_barrier", group)
-    if found is None:
+    process_group = member("monitored_barrier", group)
+    if process_group is None:
         return
     if timeout is not None and not isinstance(timeout, timedelta):
         raise ArgumentError("monitored_barrier: timeout must be a timedelta")
-    if found.size() == 1:
+    if process_group.size() == 1:
         alone(False, None)
         return
-    limit = seconds_of(timeout or found.timeout) or 0.0
+    limit = seconds_of(timeout or process_group.timeout) or 0.0
     end = time.monotonic() + limit
-    channel = found.line()
+    channel = process_group.line()
     channel.check("monitored_barrier")
     line, note = channel.line, np.zeros(1, np.uint8)
-    if found.own != 0:
+    if process_group.own != 0:
         sent = line.send(note, 0, _HERE)
         answer = line.receive(np.zeros(1, np.uint8), 0, _GO_ON)
         if not await_until(end, sent) or not await_until(end, answer):
             raise DistBackendError(
-                f"monitored_barrier: rank {found.own} has not heard of rank 0 after {limit} s"
+                f"monitored_barrier: rank {process_group.own} has not heard of rank 0 "
+                f"after {limit} s"
             )
         return
     waiting = {
-        rank: line.receive(np.zeros(1, np.uint8), rank, _HERE) for rank in range(1, found.size())
+        rank: line.receive(np.zeros(1, np.uint8), rank, _HERE)
+        for rank in range(1, process_group.size())
     }
     missing = []
     for rank, request in waiting.items():
@@ -188,7 +190,7 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
             if not wait_all_ranks:
                 break
     if missing:
-        ranks = [found.ranks[place] for place in missing]
+        ranks = [process_group.ranks[place] for place in missing]
         raise DistBackendError(
             f"monitored_barrier: rank(s) {', '.join(map(str, ranks))} failed to pass "
             f"monitoredBarrier in {limit} s: they have not called, or are late"

@@ -78,11 +78,11 @@ def new_group(
     channel = None
     if state.root is not None and len(members) > 1:
         channel = Channel(state.root.part(members, tag), name)
-    made = ProcessGroup(
+    group = ProcessGroup(
         members, members.index(world.own), channel, name, backend or world.backend,
         timeout or world.timeout or DEFAULT_TIMEOUT, group_desc or "undefined",
     )  # fmt: skip
-    return state.add(made)
+    return state.add(group)
 
 
 def _name_of(ranks: tuple[int, ...], by_members: bool) -> tuple[str, int]:
@@ -158,10 +158,10 @@ def new_subgroups_by_enumeration(
             seen[rank] = k
     groups = []
     for ranks in ranks_per_subgroup_list:
-        made = new_group(ranks, timeout, backend, pg_options, group_desc=group_desc)
-        groups.append(made)
+        group = new_group(ranks, timeout, backend, pg_options, group_desc=group_desc)
+        groups.append(group)
         if resolve(None).own in ranks:
-            own = made
+            own = group
     return own, groups
 
 

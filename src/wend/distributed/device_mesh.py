@@ -91,13 +91,13 @@ class DeviceMesh:
         """This rank's group along a dim; makes the groups of all ranks."""
         world = resolve(None)
         rows = self.mesh.movedim(dim, -1).reshape(-1, self.mesh.shape[dim]).tolist()
-        found = None
+        own_group = None
         for row in rows:
             whole = row == list(world.ranks)
-            made = world if whole else new_group(row, sort_ranks=False)
+            group = world if whole else new_group(row, sort_ranks=False)
             if world.own in row:
-                found = made
-        return made if found is None else found
+                own_group = group
+        return group if own_group is None else own_group
 
     # -- questions ---------------------------------------------------------------------------
 
@@ -115,25 +115,23 @@ class DeviceMesh:
         """The number of ranks along a dim, or of all."""
         return math.prod(self.shape) if mesh_dim is None else self.shape[mesh_dim]
 
-    def _dim_of(self, given: Any) -> int:
+    def _dim_of(self, dim: Any) -> int:
         """The number of a dim that is given by number or name; None for the only dim."""
-        if given is None:
+        if dim is None:
             if self.ndim != 1:
                 raise ExecutionError(
                     f"Found the DeviceMesh have {self.ndim} dimensions. Optional kwarg `mesh_dim` "
                     "needs to be specified when device_mesh.ndim > 1."
                 )
             return 0
-        if isinstance(given, str):
+        if isinstance(dim, str):
             names = self.mesh_dim_names or ()
-            if given not in names:
-                raise ArgumentError(f"DeviceMesh: there is no dim {given!r}: the dims are {names}")
-            return names.index(given)
-        if not -self.ndim <= given < self.ndim:
-            raise ArgumentError(
-                f"DeviceMesh: there is no dim {given} in a mesh of {self.ndim} dims"
-            )
-        return int(given) % self.ndim
+            if dim not in names:
+                raise ArgumentError(f"DeviceMesh: there is no dim {dim!r}: the dims are {names}")
+            return names.index(dim)
+        if not -self.ndim <= dim < self.ndim:
+            raise ArgumentError(f"DeviceMesh: there is no dim {dim} in a mesh of {self.ndim} dims")
+        return int(dim) % self.ndim
 
     def get_group(self, mesh_dim: int | str | None = None) -> ProcessGroup:
         """This rank's group along a dim, given by number or name."""
@@ -205,11 +203,11 @@ class DeviceMesh:
             raise ExecutionError(f"DeviceMesh: rank {self.get_rank()} is not in the mesh")
         part = self.mesh[tuple(slice(None) if d in dims else place[d] for d in range(self.ndim))]
         order = [sorted(dims).index(d) for d in dims]
-        made = DeviceMesh(
+        submesh = DeviceMesh(
             self.device_type, part.permute(order), mesh_dim_names=names, _root_mesh=self._top()
         )
-        made._groups = [self._groups[d] for d in dims]
-        return made
+        submesh._groups = [self._groups[d] for d in dims]
+        return submesh
 
     def _top(self) -> DeviceMesh:
         return self if self._root is None else self._root
@@ -223,19 +221,21 @@ class DeviceMesh:
         if name in top._flat:
             return top._flat[name]
         own = self.get_rank()
-        made: DeviceMesh | None = None
+        flat_mesh: DeviceMesh | None = None
         dims = [(top.mesh_dim_names or ()).index(n) for n in self.mesh_dim_names or ()]
         whole = top.mesh.movedim(dims, list(range(-len(dims), 0))) if dims else top.mesh
         for row in whole.reshape(-1, self.size()).tolist():
             same = row == list(resolve(None).ranks)
             group = resolve(None) if same else new_group(row, sort_ranks=False)
             if own in row:
-                made = DeviceMesh(self.device_type, row, mesh_dim_names=(name,), _root_mesh=top)
-                made._groups = [group]
-        if made is None:
+                flat_mesh = DeviceMesh(
+                    self.device_type, row, mesh_dim_names=(name,), _root_mesh=top
+                )
+                flat_mesh._groups = [group]
+        if flat_mesh is None:
             raise ExecutionError(f"DeviceMesh: rank {own} is not in the mesh")
-        top._flat[name] = made
-        return made
+        top._flat[name] = flat_mesh
+        return flat_mesh
 
     @staticmethod
     def from_group(
@@ -251,13 +251,15 @@ class DeviceMesh:
             if len(groups) != 1:
                 raise ArgumentError("DeviceMesh.from_group: several groups need a mesh")
             mesh = list(groups[0].ranks)
-        made = DeviceMesh(device_type, mesh, mesh_dim_names=mesh_dim_names, _init_backend=False)
-        if len(groups) != made.ndim:
+        device_mesh = DeviceMesh(
+            device_type, mesh, mesh_dim_names=mesh_dim_names, _init_backend=False
+        )
+        if len(groups) != device_mesh.ndim:
             raise ArgumentError(
-                f"DeviceMesh.from_group: {len(groups)} groups for a mesh of {made.ndim} dims"
+                f"DeviceMesh.from_group: {len(groups)} groups for a mesh of {device_mesh.ndim} dims"
             )
-        made._groups = groups
-        return made
+        device_mesh._groups = groups
+        return device_mesh
 
 
 _entered: list[DeviceMesh] = []

@@ -18,10 +18,10 @@ def cast_tensors(value: Any, dtype: Any) -> Any:
     if isinstance(value, Tensor):
         return value.to(dtype) if value.is_floating_point() else value
     if isinstance(value, dict):
-        made = copy(value)
+        mapping = copy(value)
         for key, item in value.items():
-            made[key] = cast_tensors(item, dtype)
-        return made
+            mapping[key] = cast_tensors(item, dtype)
+        return mapping
     if isinstance(value, (list, tuple)):
         items = [cast_tensors(item, dtype) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)

@@ -21,8 +21,8 @@ def most(channel: Any, number: int) -> int:
         line.all_reduce(mine, out, "max")
         return int(out[0])
 
-    found: int = channel.run(("join", "max"), call).found
-    return found
+    maximum: int = channel.run(("join", "max"), call).found
+    return maximum
 
 
 class ModuleJoinHook(JoinHook):

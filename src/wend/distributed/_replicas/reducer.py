@@ -123,15 +123,15 @@ class Reducer:
     def layout(self, flags: np.ndarray) -> list[Bucket]:
         """The buckets for the parameters with these flags."""
         key = flags.tobytes()
-        found = self._layouts.get(key)
-        if found is None:
+        buckets = self._layouts.get(key)
+        if buckets is None:
             if len(self._layouts) >= 256:
                 self._layouts.clear()
             numbers = [k for k in self.order if flags[k]]
-            found = self._layouts[key] = buckets_of(
+            buckets = self._layouts[key] = buckets_of(
                 numbers, self.sizes, self.dtypes, self.first_bytes, self.most_bytes
             )
-        return found
+        return buckets
 
     def set_order(self, order: list[int]) -> None:
         """Sort gradients into buckets in this order from now on."""
@@ -495,8 +495,8 @@ class Exchange:
             flat = np.empty(bucket.size, bucket.dtype)
             arrays = [self.arrays.get(place.number) for place in bucket.places]
             reducer.fill(bucket, arrays, flat, 1)
-            given = GradBucket(bucket, flat, reducer.parameters, bucket is buckets[-1])
-            futures.append((bucket, hook(given)))
+            grad_bucket = GradBucket(bucket, flat, reducer.parameters, bucket is buckets[-1])
+            futures.append((bucket, hook(grad_bucket)))
             reducer.counters.add_bucket(bucket.n_bytes)
         with self.clock.waiting():
             results = [(bucket, result_of(future)) for bucket, future in futures]
@@ -520,17 +520,17 @@ class Exchange:
         reducer = self.reducer
         parameter = reducer.parameters[number]
         with self.clock.waiting(moves=True):
-            found = average(reducer.channel, parameter, self.gradients[number], reducer.divisor)
-        parameter._grad = found
+            mean = average(reducer.channel, parameter, self.gradients[number], reducer.divisor)
+        parameter._grad = mean
 
 
 def result_of(future: Any) -> np.ndarray:
     """The flat array that a hook's future holds: of a tensor, or of a list with a single tensor."""
-    found = future.wait() if hasattr(future, "wait") else future
-    if isinstance(found, (list, tuple)):
-        (found,) = found
-    assert isinstance(found, Tensor)
-    array: np.ndarray = np.ascontiguousarray(_hot.ensure(_hot.value_of(found))).reshape(-1)
+    value = future.wait() if hasattr(future, "wait") else future
+    if isinstance(value, (list, tuple)):
+        (value,) = value
+    assert isinstance(value, Tensor)
+    array: np.ndarray = np.ascontiguousarray(_hot.ensure(_hot.value_of(value))).reshape(-1)
     return array
 
 

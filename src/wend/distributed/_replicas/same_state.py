@@ -27,9 +27,9 @@ def check_same(channel: Channel, rows: Iterable[tuple[str, Any]]) -> None:
 
     # Sizes may differ, which all ranks have to see: the call itself says nothing about sizes.
     work = channel.run(("DistributedDataParallel", "parameters"), call)
-    found: list[list[Any]] = work.found
-    first = found[0]
-    for rank, rows_there in enumerate(found):
+    rows_by_rank: list[list[Any]] = work.found
+    first = rows_by_rank[0]
+    for rank, rows_there in enumerate(rows_by_rank):
         if len(rows_there) != len(first):
             raise GraphError(
                 "DistributedDataParallel: all ranks need the same model: rank 0 has "

@@ -132,9 +132,9 @@ def shared(line: Transport) -> Transport:
 
 def for_all(line: Transport, answer: bool) -> bool:
     """Whether the answer is yes in all ranks."""
-    found = np.empty(1, np.int64)
-    line.all_reduce(np.array([answer], np.int64), found, "min")
-    return bool(found[0])
+    minimum = np.empty(1, np.int64)
+    line.all_reduce(np.array([answer], np.int64), minimum, "min")
+    return bool(minimum[0])
 
 
 def common_memory(line: Transport, size: int) -> mmap.mmap | None:
@@ -163,8 +163,8 @@ def common_memory(line: Transport, size: int) -> mmap.mmap | None:
     except (OSError, ValueError):
         # The ranks' processes may not see each other's files: messages go by MPI.
         pass  # these processes may not see each other
-    found = memory is not None and memory[size:] == told[2:].tobytes()
-    everywhere = for_all(line, found)
+    is_shared = memory is not None and memory[size:] == told[2:].tobytes()
+    everywhere = for_all(line, is_shared)
     if file >= 0:
         os.close(file)
     return memory if everywhere else None

@@ -27,20 +27,22 @@ def average(channel: Any, parameter: Any, gradient: Any, divisor: int) -> Any:
         line.all_gather(np.array(places.shape, np.int64), shape, [2] * line.size)
         dims, counts = int(shape[::2].max()), shape[1::2].tolist()
         mine = places if places.shape[0] == dims else np.empty((dims, 0), np.int64)
-        found = np.empty(dims * sum(counts), np.int64)
+        all_places = np.empty(dims * sum(counts), np.int64)
         line.all_gather(
-            np.ascontiguousarray(mine.T).reshape(-1), found, [dims * count for count in counts]
+            np.ascontiguousarray(mine.T).reshape(-1), all_places, [dims * count for count in counts]
         )
         width = int(np.prod(parameter.shape[dims:], dtype=np.int64))
         data = np.empty(width * sum(counts), values.dtype)
         line.all_gather(values.reshape(-1), data, [width * count for count in counts])
-        return found.reshape(-1, dims).T, data.reshape(-1, *parameter.shape[dims:]), dims
+        return all_places.reshape(-1, dims).T, data.reshape(-1, *parameter.shape[dims:]), dims
 
     what = ("gradients", str(values.dtype), "sparse", str(tuple(parameter.shape)))
-    found, data, _ = channel.run(what, call).found
+    all_places, data, _ = channel.run(what, call).found
     np.divide(data, divisor, out=data, casting="unsafe")
-    made = sparse_coo_tensor(tensor(np.ascontiguousarray(found)), tensor(data), parameter.shape)
-    return made.coalesce()
+    mean = sparse_coo_tensor(
+        tensor(np.ascontiguousarray(all_places)), tensor(data), parameter.shape
+    )
+    return mean.coalesce()
 
 
 def parts_of(parameter: Any, gradient: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -55,5 +57,5 @@ def parts_of(parameter: Any, gradient: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _array(t: Any) -> np.ndarray:
-    found: np.ndarray = np.ascontiguousarray(_hot.ensure(_hot.value_of(t.detach())))
-    return found
+    array: np.ndarray = np.ascontiguousarray(_hot.ensure(_hot.value_of(t.detach())))
+    return array

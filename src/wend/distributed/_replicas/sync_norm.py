@@ -31,8 +31,8 @@ class _GatherRows(Function):
             return out
 
         what = ("SyncBatchNorm", str(mine.dtype), f"[{mine.size}]")
-        found = group.line().run(what, call).found
-        return tensor(found.reshape(ranks, mine.size))
+        rows = group.line().run(what, call).found
+        return tensor(rows.reshape(ranks, mine.size))
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:
@@ -44,8 +44,8 @@ class _GatherRows(Function):
             return out
 
         what = ("SyncBatchNorm backward", str(mine.dtype), f"[{mine.size}]")
-        found = ctx.group.line().run(what, call).found
-        return tensor(found.reshape(ctx.group.size(), -1)[ctx.group.rank()]), None
+        gradients = ctx.group.line().run(what, call).found
+        return tensor(gradients.reshape(ctx.group.size(), -1)[ctx.group.rank()]), None
 
 
 def normalize(

@@ -48,10 +48,11 @@ def _joined(rows: np.ndarray, order: float) -> np.ndarray:
         return np.asarray(np.linalg.norm(rows, order, axis=0))
 
 
-def any_rank_found(parameters: Sequence[Any], found: Tensor | None) -> Tensor | None:
+def any_rank_found(parameters: Sequence[Any], found_inf: Tensor | None) -> Tensor | None:
     """Whether a rank has found something in the gradients of sharded parameters.
 
-    found: of this rank, None if it has no gradients. Without sharded parameters nothing is sent.
+    found_inf: of this rank, None if it has no gradients
+    Without sharded parameters nothing is sent.
     """
     seen: set[int] = set()
     for p in parameters:
@@ -59,7 +60,7 @@ def any_rank_found(parameters: Sequence[Any], found: Tensor | None) -> Tensor | 
         if shard is None or id(shard.ranks.channel) in seen:
             continue
         seen.add(id(shard.ranks.channel))
-        mine = -1.0 if found is None else float(found)
+        mine = -1.0 if found_inf is None else float(found_inf)
         most = shard.ranks.add(mine, "max")
-        found = None if most < 0 else tensor_of(np.array(most > 0))
-    return found
+        found_inf = None if most < 0 else tensor_of(np.array(most > 0))
+    return found_inf

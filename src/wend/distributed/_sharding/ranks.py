@@ -38,8 +38,8 @@ class Ranks:
             return [fact]
         self._check(self.channel)
         text = json.dumps(fact).encode()
-        found = self.channel.run(("facts", purpose), lambda line: gather_bytes(line, text)).found
-        return [json.loads(text) for text in found]
+        texts = self.channel.run(("facts", purpose), lambda line: gather_bytes(line, text)).found
+        return [json.loads(text) for text in texts]
 
     def gather(self, mine: np.ndarray, counts: Sequence[int]) -> np.ndarray:
         """The flat arrays of all ranks, end to end. counts: elements of each"""
@@ -88,15 +88,15 @@ def ranks_of(group: Any, purpose: str = "", lone: bool = False) -> Ranks:
     """
     if lone or (group is None and state.default is None):
         return Ranks(None, 0, 1)
-    found = resolve(group)
-    if found.size() == 1:
+    process_group = resolve(group)
+    if process_group.size() == 1:
         return Ranks(None, 0, 1)
     if not purpose:
-        return Ranks(found.line(), found.own, found.size())
-    key = id(found), purpose
+        return Ranks(process_group.line(), process_group.own, process_group.size())
+    key = id(process_group), purpose
     known = _made.get(key)
-    if known is None or known[0] is not found or known[1].closed:
+    if known is None or known[0] is not process_group or known[1].closed:
         from wend.distributed._replicas.reducer import own_channel
 
-        known = _made[key] = found, own_channel(found, purpose)
-    return Ranks(known[1], found.own, found.size())
+        known = _made[key] = process_group, own_channel(process_group, purpose)
+    return Ranks(known[1], process_group.own, process_group.size())

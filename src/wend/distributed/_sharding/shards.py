@@ -45,8 +45,8 @@ class Shard(NamedTuple):
 
 def shard_of(tensor: Any) -> Shard | None:
     """The note of a tensor; None for a tensor that is a whole by itself."""
-    found: Shard | None = getattr(tensor, "_shard", None)
-    return found
+    shard: Shard | None = getattr(tensor, "_shard", None)
+    return shard
 
 
 def mark(tensor: Any, shard: Shard) -> Any:

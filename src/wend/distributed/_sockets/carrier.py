@@ -245,8 +245,8 @@ class SocketTransport(Transport):
     def _all_reduce_small(self, x: Array, out: Array, op: Any) -> None:
         for rank in self._others():
             self._send(rank, 0, x)
-        found = [x if r == self.rank else self._take(r, 0, x) for r in range(self.size)]
-        fold(found, out, op)
+        operands = [x if r == self.rank else self._take(r, 0, x) for r in range(self.size)]
+        fold(operands, out, op)
 
     def _all_reduce_parts(self, x: Array, out: Array, op: Any) -> None:
         ends = [x.size * k // self.size for k in range(self.size + 1)]
@@ -254,8 +254,8 @@ class SocketTransport(Transport):
         mine = slices[self.rank]
         for rank in self._others():
             self._send(rank, 0, x[slices[rank]])
-        found = [x[mine] if r == self.rank else self._take(r, 0, x) for r in range(self.size)]
-        fold(found, out[mine], op)
+        operands = [x[mine] if r == self.rank else self._take(r, 0, x) for r in range(self.size)]
+        fold(operands, out[mine], op)
         for rank in self._others():
             self._send(rank, 1, out[mine])
         for rank in self._others():
@@ -270,8 +270,8 @@ class SocketTransport(Transport):
                 self._send(root, 0, x)
                 return
             assert out is not None
-            found = [x if r == root else self._take(r, 0, x) for r in range(self.size)]
-            fold(found, out, FUNCTIONS[op])
+            operands = [x if r == root else self._take(r, 0, x) for r in range(self.size)]
+            fold(operands, out, FUNCTIONS[op])
 
         self._run("reduce", body, None)
 
@@ -282,8 +282,8 @@ class SocketTransport(Transport):
             for rank in self._others():
                 self._send(rank, 0, x[slices[rank]])
             mine = x[slices[self.rank]]
-            found = [mine if r == self.rank else self._take(r, 0, x) for r in range(self.size)]
-            fold(found, out, FUNCTIONS[op])
+            operands = [mine if r == self.rank else self._take(r, 0, x) for r in range(self.size)]
+            fold(operands, out, FUNCTIONS[op])
 
         self._run("reduce_scatter", body, None)
 
@@ -406,9 +406,9 @@ class SocketTransport(Transport):
         mesh, rescue = self.mesh, self.rescue
         while True:
             with mesh.changed:
-                found = find()
-                if found is not None:
-                    return found
+                message = find()
+                if message is not None:
+                    return message
                 if rescue is None or not rescue.is_due():
                     if not waits:
                         return None
@@ -442,10 +442,10 @@ class SocketTransport(Transport):
             return None if data is None else (queue.popleft(), data)
 
         while last.array is not None:
-            found = self._message(find, last.peer, waits)
-            if found is None:
+            message = self._message(find, last.peer, waits)
+            if message is None:
                 return False
-            request, data = found
+            request, data = message
             request.fill(data)
         return True
 
@@ -521,8 +521,8 @@ def bytes_of(x: Array | None) -> Any:
 
 def parts_of(counts: Sequence[int]) -> list[slice]:
     """The parts of an array that so many elements each make."""
-    found, place = [], 0
+    slices, place = [], 0
     for count in counts:
-        found.append(slice(place, place + count))
+        slices.append(slice(place, place + count))
         place += count
-    return found
+    return slices

@@ -116,11 +116,11 @@ class Mesh:
     def find(self, context: int, tag: int, peer: int) -> bytearray | None:
         """The next bytes of a process, if any have come; the lock is held."""
         key = (context, tag, peer)
-        found = self.inbox.get(key)
-        if found is None:
+        queue = self.inbox.get(key)
+        if queue is None:
             return None
-        data = found.popleft()
-        if not found:
+        data = queue.popleft()
+        if not queue:
             del self.inbox[key]
         return data
 

@@ -160,8 +160,8 @@ class _Server(threading.Thread):
                     if operation == "hold":
                         held[args[0]] = args[1]
                     with self.lock:
-                        found = OPERATIONS[operation](self.table, *args)
-                    send_frame(link, found)
+                        answer = OPERATIONS[operation](self.table, *args)
+                    send_frame(link, answer)
             except _NO_REQUEST:
                 # The peer is gone, or its message is no request: the connection
                 # ends, which that process is told by.

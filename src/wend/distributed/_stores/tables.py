@@ -52,8 +52,8 @@ class Store:
     def get(self, key: str) -> bytes:
         """The bytes of a key, which may be set later. Raises DistStoreError after the time."""
         self.wait([key])
-        found: bytes = self._do("get", key)
-        return found
+        value: bytes = self._do("get", key)
+        return value
 
     def add(self, key: str, amount: int) -> int:
         """Add to the number of a key, which begins with 0; returns the sum."""
@@ -117,9 +117,9 @@ class Store:
         """Take the first bytes of a queue. Raises QueueEmptyError if there are none, or in time."""
         end = time.monotonic() + self.timeout.total_seconds()
         while True:
-            found = self._do("queue_pop", key)
-            if found is not None:
-                return bytes(found)
+            value = self._do("queue_pop", key)
+            if value is not None:
+                return bytes(value)
             if not block or time.monotonic() > end:
                 raise QueueEmptyError(f"{type(self).__name__}: the queue {key!r} is empty")
             time.sleep(1e-3)
@@ -147,9 +147,9 @@ class Store:
 
 
 def _add(table: Table, key: str, amount: int) -> int:
-    found = int(table.get(key, b"0")) + amount
-    table[key] = str(found).encode()
-    return found
+    total = int(table.get(key, b"0")) + amount
+    table[key] = str(total).encode()
+    return total
 
 
 def _compare_set(table: Table, key: str, expected: bytes, desired: bytes) -> bytes:
@@ -163,8 +163,8 @@ def _compare_set(table: Table, key: str, expected: bytes, desired: bytes) -> byt
 
 
 def _queue(table: Table, key: str) -> list[str]:
-    found: list[str] = json.loads(table.get(f"queue {key}", b"[]"))
-    return found
+    queue: list[str] = json.loads(table.get(f"queue {key}", b"[]"))
+    return queue
 
 
 def _queue_push(table: Table, key: str, value: bytes) -> None:
@@ -172,11 +172,11 @@ def _queue_push(table: Table, key: str, value: bytes) -> None:
 
 
 def _queue_pop(table: Table, key: str) -> bytes | None:
-    found = _queue(table, key)
-    if not found:
+    queue = _queue(table, key)
+    if not queue:
         return None
-    table[f"queue {key}"] = json.dumps(found[1:]).encode()
-    return found[0].encode("latin1")
+    table[f"queue {key}"] = json.dumps(queue[1:]).encode()
+    return queue[0].encode("latin1")
 
 
 def _set(table: Table, key: str, value: bytes) -> None:
@@ -255,13 +255,13 @@ class FileStore(Store):
             if operation in ("num_keys", "list_keys"):
                 table.pop("processes", None)
             before = dict(table)
-            found = OPERATIONS[operation](table, *args)
+            answer = OPERATIONS[operation](table, *args)
             if table != before:
                 file.seek(0)
                 file.truncate()
                 file.write(json.dumps({k: v.decode("latin1") for k, v in table.items()}).encode())
                 file.flush()
-        return found
+        return answer
 
     def close(self) -> None:
         """End the use of the store by this process."""

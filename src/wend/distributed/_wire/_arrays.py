@@ -76,9 +76,11 @@ def check_list(name: str, parameter: str, tensors: Any) -> list[Tensor]:
 
 def check_same_type(name: str, tensors: Sequence[Tensor]) -> None:
     """Raise DTypeError unless all tensors have the same type of elements."""
-    found = {tensor.dtype.name for tensor in tensors}
-    if len(found) > 1:
-        raise DTypeError(f"{name}: the tensors are of several types: {', '.join(sorted(found))}")
+    type_names = {tensor.dtype.name for tensor in tensors}
+    if len(type_names) > 1:
+        raise DTypeError(
+            f"{name}: the tensors are of several types: {', '.join(sorted(type_names))}"
+        )
 
 
 def describe(tensor: Tensor) -> str:
@@ -123,10 +125,10 @@ def write(tensor: Tensor, array: Array, function: Any) -> None:
     trace = _hot.current_trace()
     if is_alone(tensor, trace) and _backward.renew_value(tensor, tensor.value, value):
         return
-    made = _hot.wrap(value)
+    source = _hot.wrap(value)
     noted = len(trace.touched)
     with GradMode(False):
-        assign(tensor, made, function)
+        assign(tensor, source, function)
     if trace.n == 0 and trace.journal is None:
         # Nothing is pending that could fail and take this back: the former array need not be kept.
         del trace.touched[noted:]

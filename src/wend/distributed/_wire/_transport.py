@@ -63,9 +63,9 @@ class Transport(ABC):
 
     def agrees(self, number: Array) -> bool:
         """Whether all ranks give the same: a number and its negative, as int64."""
-        found = np.empty_like(number)
-        self.all_reduce(number, found, "min")
-        return bool(found[0] == number[0] and found[1] == number[1])
+        minimum = np.empty_like(number)
+        self.all_reduce(number, minimum, "min")
+        return bool(minimum[0] == number[0] and minimum[1] == number[1])
 
     @abstractmethod
     def reduce(self, x: Array, out: Array | None, op: str, root: int) -> None:
@@ -148,13 +148,13 @@ def title_of(signature: Signature) -> str:
 
 def number_of(signature: Signature) -> int:
     """A number of 56 bits that stands for a signature."""
-    found = _numbers.get(signature)
-    if found is None:
+    number = _numbers.get(signature)
+    if number is None:
         if len(_numbers) > 10_000:
             _numbers.clear()
         digest = hashlib.blake2b(title_of(signature).encode(), digest_size=7).digest()
-        found = _numbers[signature] = int.from_bytes(digest, "little")
-    return found
+        number = _numbers[signature] = int.from_bytes(digest, "little")
+    return number
 
 
 class Gathered:
@@ -171,14 +171,14 @@ class Gathered:
 
     def _view(self, dtype: Any, count: int) -> tuple[Array, list[Array]]:
         """This rank's message and those of all, as arrays of this type and size."""
-        found = self._views.get((dtype, count))
-        if found is None:
+        views = self._views.get((dtype, count))
+        if views is None:
             if len(self._views) > 1000:
                 self._views.clear()
             part = slice(_WORD, _WORD + count * dtype.itemsize)
             rows = [row[part].view(dtype) for row in self.all]
-            found = self._views[dtype, count] = self.mine[part].view(dtype), rows
-        return found
+            views = self._views[dtype, count] = self.mine[part].view(dtype), rows
+        return views
 
     def fill(self, x: Array) -> None:
         """Put a flat array into this rank's next message."""

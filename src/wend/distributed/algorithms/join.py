@@ -177,8 +177,8 @@ def total(group: Any, number: int) -> int:
         line.all_reduce(mine, out, "sum")
         return int(out[0])
 
-    found: int = group.line().run(("join",), call).found
-    return found
+    sum_of_ranks: int = group.line().run(("join",), call).found
+    return sum_of_ranks
 
 
 def early(group: Any) -> GraphError:

@@ -63,13 +63,13 @@ def flattened(state: dict[str, Any]) -> dict[str, tuple[Path, Any]]:
     Raises ArgumentTypeError for keys that are neither str nor int, ArgumentError (a ValueError) if
     two leaves have the same name.
     """
-    found: dict[str, tuple[Path, Any]] = {}
+    leaves: dict[str, tuple[Path, Any]] = {}
     for path, value in _rows(state, ()) if state else ():
         name = name_of(path)
-        if name in found:
+        if name in leaves:
             raise ArgumentError(f"checkpoint: two entries have the name {name!r}")
-        found[name] = path, value
-    return found
+        leaves[name] = path, value
+    return leaves
 
 
 def replaced(state: Any, give: Callable[[str, Any], Any], path: Path = ()) -> Any:

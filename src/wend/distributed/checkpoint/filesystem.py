@@ -134,12 +134,12 @@ class FileSystemReader:
             if not path.exists():
                 raise CheckpointException(f"checkpoint: {self.path} has no {INDEX}")
             try:
-                found = json.loads(path.read_text())
+                index = json.loads(path.read_text())
             except ValueError as error:
                 raise CheckpointException(f"checkpoint: {path} is damaged: {error}") from error
-            if not isinstance(found, dict) or found.get("format") != FORMAT:
+            if not isinstance(index, dict) or index.get("format") != FORMAT:
                 raise CheckpointException(f"checkpoint: {path} is no index of a checkpoint")
-            self._index = found
+            self._index = index
         return self._index
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
@@ -153,17 +153,17 @@ class FileSystemReader:
         """
         row = self.index()["tensors"][name]
         out = np.empty(shape, safetensors.CODES[row["dtype"]].numpy)
-        found = 0
+        count = 0
         for piece in row["pieces"]:
             places = _overlap(begin, shape, piece["begin"], piece["shape"])
             if places is None:
                 continue
             to, source = places
             out[to] = array_of(self._file(piece["file"]).get_tensor(name))[source]
-            found += int(out[to].size)
-        if found != out.size:
+            count += int(out[to].size)
+        if count != out.size:
             raise CheckpointException(
-                f"checkpoint: {found} of {out.size} elements of {name!r} are in {self.path}"
+                f"checkpoint: {count} of {out.size} elements of {name!r} are in {self.path}"
             )
         return out
 
@@ -185,11 +185,11 @@ class FileSystemReader:
 StorageWriter, StorageReader = FileSystemWriter, FileSystemReader
 
 
-def check_storage(name: str, given: Any, kind: type) -> None:
+def check_storage(name: str, storage: Any, kind: type) -> None:
     """Raise ArgumentTypeError (a TypeError) for storage of another kind than a folder."""
-    if not isinstance(given, kind):
+    if not isinstance(storage, kind):
         raise ArgumentTypeError(
-            f"{name}: expected a {kind.__name__}, got a {type(given).__name__}: checkpoints are "
+            f"{name}: expected a {kind.__name__}, got a {type(storage).__name__}: checkpoints are "
             "written to folders alone"
         )
 
@@ -210,19 +210,19 @@ def _overlap(
 
 def metadata_of(index: dict[str, Any]) -> Metadata:
     """An index in PyTorch's classes."""
-    made = Metadata({}, planner_data={}, storage_data={})
+    metadata = Metadata({}, planner_data={}, storage_data={})
     for name, row in index["tensors"].items():
         chunks = [
             ChunkStorageMetadata(Size(piece["begin"]), Size(piece["shape"]))
             for piece in row["pieces"]
         ]
         properties = TensorProperties(safetensors.CODES[row["dtype"]])
-        made.state_dict_metadata[name] = TensorStorageMetadata(
+        metadata.state_dict_metadata[name] = TensorStorageMetadata(
             properties, Size(row["shape"]), chunks
         )
-        made.storage_data[name] = [piece["file"] for piece in row["pieces"]]
-        made.planner_data[name] = tuple(row["path"])
+        metadata.storage_data[name] = [piece["file"] for piece in row["pieces"]]
+        metadata.planner_data[name] = tuple(row["path"])
     for name, row in index["values"].items():
-        made.state_dict_metadata[name] = BytesStorageMetadata()
-        made.planner_data[name] = tuple(row["path"])
-    return made
+        metadata.state_dict_metadata[name] = BytesStorageMetadata()
+        metadata.planner_data[name] = tuple(row["path"])
+    return metadata

@@ -98,11 +98,11 @@ def _checked(name: str, options: StateDictOptions | None, submodules: Any) -> St
 def _wrappers(model: Any) -> list[str]:
     """The prefixes that wrappers add to the names of a model's state."""
     kinds = wend.nn.parallel.DataParallel, wend.nn.parallel.DistributedDataParallel
-    found = []
+    prefixes = []
     for name, module in model.named_modules():
         if isinstance(module, kinds):
-            found.append(f"{name}.module." if name else "module.")
-    return sorted(found, key=len, reverse=True)  # inner wrappers first
+            prefixes.append(f"{name}.module." if name else "module.")
+    return sorted(prefixes, key=len, reverse=True)  # inner wrappers first
 
 
 def _plain_name(name: str, wrappers: list[str]) -> str:
@@ -114,12 +114,12 @@ def _plain_name(name: str, wrappers: list[str]) -> str:
 
 def _names_of(model: Any) -> _Names:
     wrappers = _wrappers(model)
-    found = _Names()
+    names = _Names()
     for name in model.state_dict():
-        found.real[_plain_name(name, wrappers)] = name
+        names.real[_plain_name(name, wrappers)] = name
     for name, parameter in model.named_parameters():
-        found.parameters[_plain_name(name, wrappers)] = parameter
-    return found
+        names.parameters[_plain_name(name, wrappers)] = parameter
+    return names
 
 
 def _given(value: Any, options: StateDictOptions) -> Any:
@@ -134,8 +134,8 @@ def _group_of(parameters: Iterable[Any]) -> Ranks:
     for parameter in parameters:
         shard = shard_of(parameter)
         if shard is not None:
-            found: Ranks = shard.ranks
-            return found
+            ranks: Ranks = shard.ranks
+            return ranks
     return ranks_of(None)
 
 
@@ -149,15 +149,15 @@ def get_model_state_dict(
     """
     options = _checked("get_model_state_dict", options, submodules)
     names, state = _names_of(model), model.state_dict()
-    found = {}
+    model_state = {}
     for name, real in names.real.items():
         parameter = names.parameters.get(name)
         if options.ignore_frozen_params and parameter is not None and not parameter.requires_grad:
             continue
-        found[name] = _given(state[real], options)
+        model_state[name] = _given(state[real], options)
     if options.full_state_dict and options.cpu_offload:
-        return found if _group_of(names.parameters.values()).rank == 0 else {}
-    return found
+        return model_state if _group_of(names.parameters.values()).rank == 0 else {}
+    return model_state
 
 
 def set_model_state_dict(
@@ -198,24 +198,24 @@ def _fitted(name: str, value: Any, target: Any) -> Any:
     )
 
 
-def _from_first(given: dict[str, Any], names: _Names, own: dict[str, Any]) -> dict[str, Any]:
+def _from_first(state: dict[str, Any], names: _Names, own: dict[str, Any]) -> dict[str, Any]:
     """The state that rank 0 has given, in all ranks."""
     ranks = _group_of(own.values())
-    there: list[str] = ranks.tell("names of a state", list(given))[0]
-    found: dict[str, Any] = {}
+    there: list[str] = ranks.tell("names of a state", list(state))[0]
+    common_state: dict[str, Any] = {}
     for name in there:
         real = names.real.get(name)
         if real is None:
-            found[name] = given.get(name)
+            common_state[name] = state.get(name)
             continue
         target = own[real]
         shard = shard_of(target)
         shape = tuple(target.shape) if shard is None else shard.shape
         flat: np.ndarray = np.empty(int(np.prod(shape, dtype=np.int64)), target.dtype.numpy)
         if ranks.rank == 0:
-            flat[:] = array_of(given[name].detach().to(target.dtype)).reshape(-1)
-        found[name] = tensor_of(ranks.broadcast(flat, 0).reshape(shape))
-    return found
+            flat[:] = array_of(state[name].detach().to(target.dtype)).reshape(-1)
+        common_state[name] = tensor_of(ranks.broadcast(flat, 0).reshape(shape))
+    return common_state
 
 
 # -- optimizers ------------------------------------------------------------------------------
@@ -250,13 +250,13 @@ def _make_state(optimizer: Any) -> None:
 def _own_state(optimizer: Any) -> dict[str, Any]:
     """The optimizer's state in this rank: of a `ZeroRedundancyOptimizer`, that of its part."""
     inner = getattr(optimizer, "own_state_dict", None)
-    found: dict[str, Any] = optimizer.state_dict() if inner is None else inner()
-    return found
+    state: dict[str, Any] = optimizer.state_dict() if inner is None else inner()
+    return state
 
 
 def _places(optimizer: Any, names: dict[int, str], function: str) -> list[str]:
     """The names of an optimizer's parameters, by place. names: by identity"""
-    found = []
+    places = []
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             if id(parameter) not in names:
@@ -264,9 +264,9 @@ def _places(optimizer: Any, names: dict[int, str], function: str) -> list[str]:
                     f"{function}: the optimizer has a parameter of shape "
                     f"{tuple(parameter.shape)} that the model lacks"
                 )
-            if names[id(parameter)] not in found:
-                found.append(names[id(parameter)])
-    return found
+            if names[id(parameter)] not in places:
+                places.append(names[id(parameter)])
+    return places
 
 
 def get_optimizer_state_dict(
@@ -284,23 +284,23 @@ def get_optimizer_state_dict(
     options = _checked("get_optimizer_state_dict", options, submodules)
     parameters = _names_of(model).parameters
     names = {id(p): name for name, p in parameters.items()}
-    found: dict[str, Any] = {"state": {}, "param_groups": []}
+    optimizer_state: dict[str, Any] = {"state": {}, "param_groups": []}
     for optimizer in _listed(optimizers):
         _make_state(optimizer)
         places = _places(optimizer, names, "get_optimizer_state_dict")
         state = _own_state(optimizer)
         for place, entries in state["state"].items():
             name = places[place]
-            found["state"][name] = {
+            optimizer_state["state"][name] = {
                 key: _marked(value, parameters[name]) for key, value in entries.items()
             }
         for group in state["param_groups"]:
-            found["param_groups"].append(
+            optimizer_state["param_groups"].append(
                 {**group, "params": [places[place] for place in group["params"]]}
             )
     if options.full_state_dict:
-        return _full_optimizer_state(found, parameters, options)
-    return found
+        return _full_optimizer_state(optimizer_state, parameters, options)
+    return optimizer_state
 
 
 def _marked(value: Any, parameter: Any) -> Any:
@@ -314,19 +314,19 @@ def _marked(value: Any, parameter: Any) -> Any:
 
 
 def _full_optimizer_state(
-    found: dict[str, Any], parameters: dict[str, Any], options: StateDictOptions
+    optimizer_state: dict[str, Any], parameters: dict[str, Any], options: StateDictOptions
 ) -> dict[str, Any]:
     ranks = _group_of(parameters.values())
-    if any(set(names) != set(found["state"]) for names in
-           ranks.tell("names of states", list(found["state"]))):  # fmt: skip
+    if any(set(names) != set(optimizer_state["state"]) for names in
+           ranks.tell("names of states", list(optimizer_state["state"]))):  # fmt: skip
         raise ArgumentError(
             "get_optimizer_state_dict: each rank has the state of some parameters alone; call "
             "`consolidate_state_dict` of the optimizer for a whole state"
         )
-    for entries in found["state"].values():
+    for entries in optimizer_state["state"].values():
         for key, value in entries.items():
             entries[key] = _given(value, options)
-    return {} if options.cpu_offload and ranks.rank else found
+    return {} if options.cpu_offload and ranks.rank else optimizer_state
 
 
 def set_optimizer_state_dict(
@@ -414,6 +414,6 @@ def set_state_dict(
     options: StateDictOptions | None = None,
 ) -> Any:
     """Load the states of `get_state_dict`."""
-    found = set_model_state_dict(model, model_state_dict, options=options)
+    incompatible_keys = set_model_state_dict(model, model_state_dict, options=options)
     set_optimizer_state_dict(model, optimizers, optim_state_dict, options=options)
-    return found
+    return incompatible_keys

@@ -82,9 +82,9 @@ class _Loading:
                 "state; the shapes must be equal"
             )
         begin = (0,) * len(shape) if shard is None else (shard.begin, *(0,) * (len(shape) - 1))
-        found = tensor_of(self.reader.read(name, begin, shape))
+        source = tensor_of(self.reader.read(name, begin, shape))
         with no_grad():
-            leaf.copy_(found)
+            leaf.copy_(source)
         return leaf
 
 

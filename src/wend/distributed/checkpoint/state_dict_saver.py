@@ -41,10 +41,10 @@ class Plan:
         try:
             writer.prepare()
             rows = self._described(state)
-        except (WendError, OSError) as found:
+        except (WendError, OSError) as failure:
             if ranks.size == 1:
                 raise
-            error = str(found)
+            error = str(failure)
         facts = ranks.tell("checkpoint", [secrets.token_hex(6), error, rows])
         fail_together("the state cannot be saved", [fact[1] for fact in facts])
         self.token: str = facts[0][0]
@@ -83,8 +83,8 @@ class Plan:
         tensors: dict[str, Any] = {}
         values: dict[str, Any] = {}
         boxes: dict[tuple[str, str], list[int]] = {}
-        for rank, given in enumerate(rows):
-            for name, row in given.items():
+        for rank, entries in enumerate(rows):
+            for name, row in entries.items():
                 if "value" in row:
                     values.setdefault(name, {"path": row["path"], "value": row["value"]})
                     continue
@@ -133,8 +133,8 @@ class Plan:
         error = None
         try:
             step()
-        except (WendError, OSError) as found:
-            error = f"{type(found).__name__}: {found}"
+        except (WendError, OSError) as failure:
+            error = f"{type(failure).__name__}: {failure}"
             if self.ranks.size == 1:
                 raise
         fail_together(f"{self.writer.path} {fault}", self.ranks.tell("checkpoint step", error))
@@ -155,9 +155,9 @@ def _writer(name: str, checkpoint_id: Any, storage_writer: Any, planner: Any) ->
             raise ArgumentError(f"{name}: give a folder as `checkpoint_id`, or a `storage_writer`")
         return FileSystemWriter(checkpoint_id)
     check_storage(name, storage_writer, FileSystemWriter)
-    made: FileSystemWriter = storage_writer
-    made.reset(checkpoint_id)
-    return made
+    writer: FileSystemWriter = storage_writer
+    writer.reset(checkpoint_id)
+    return writer
 
 
 def save(

@@ -143,13 +143,13 @@ class FSDPModule:
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """The state; sharded parameters are this rank's rows, with the method `full_tensor`."""
-        found = super().state_dict(*args, **kwargs)  # type: ignore[misc]
+        state = super().state_dict(*args, **kwargs)  # type: ignore[misc]
         prefix = kwargs.get("prefix", "")
         for name, parameter in self.named_parameters(remove_duplicate=False):  # type: ignore[attr-defined]
             shard = shard_of(parameter)
-            if shard is not None and prefix + name in found:
-                mark(found[prefix + name], shard)
-        return found
+            if shard is not None and prefix + name in state:
+                mark(state[prefix + name], shard)
+        return state
 
 
 def _called(module: Any, function: Any, inputs: Any, kwargs: Any) -> Any:
@@ -207,12 +207,12 @@ def _units_of(module: Any) -> list[Unit]:
 
 
 def _units_in(modules: list[Any]) -> list[Unit]:
-    found: dict[int, Unit] = {}
+    units: dict[int, Unit] = {}
     for module in modules:
         for inner in module.modules():
             if isinstance(inner, FSDPModule):
-                found.setdefault(id(inner._fsdp), inner._fsdp)
-    return list(found.values())[::-1]
+                units.setdefault(id(inner._fsdp), inner._fsdp)
+    return list(units.values())[::-1]
 
 
 def fully_shard(
@@ -241,8 +241,11 @@ def fully_shard(
     Raises ArgumentError (a ValueError) for arguments that are not available.
     Raises GraphError (a RuntimeError) for parameters without dims, or of an inner sharded module.
     """
-    for given, name in ((shard_placement_fn, "shard_placement_fn"), (dp_mesh_dims, "dp_mesh_dims")):
-        if given is not None:
+    for argument, name in (
+        (shard_placement_fn, "shard_placement_fn"),
+        (dp_mesh_dims, "dp_mesh_dims"),
+    ):
+        if argument is not None:
             raise ArgumentError(f"fully_shard: {name} is not available; leave it out")
     if not isinstance(offload_policy, OffloadPolicy):
         raise ArgumentTypeError(

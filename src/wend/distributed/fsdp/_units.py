@@ -89,18 +89,18 @@ class Sharded:
         Raises GraphError (a RuntimeError) for another shape, and for rows without memory.
         """
         module, name = self.places[0]
-        found = module._parameters.get(name)
-        if found is not self.own and found is not self.leaf:
+        rows = module._parameters.get(name)
+        if rows is not self.own and rows is not self.leaf:
             shape = (self.end - self.begin, *self.shape[1:])
-            if found is None or tuple(found.shape) != shape:
-                given = None if found is None else tuple(found.shape)
+            if rows is None or tuple(rows.shape) != shape:
+                new_shape = None if rows is None else tuple(rows.shape)
                 raise GraphError(
-                    f"fully_shard: the parameter {name!r} was replaced by one of shape {given}; "
-                    f"the rows of this rank have shape {shape}"
+                    f"fully_shard: the parameter {name!r} was replaced by one of shape "
+                    f"{new_shape}; the rows of this rank have shape {shape}"
                 )
-            self.own = mark(found, self.shard)
+            self.own = mark(rows, self.shard)
             self.seen = None
-            self.put(found)
+            self.put(rows)
         if self.own.is_meta:
             raise GraphError(
                 f"fully_shard: the parameter {name!r} is on the meta device; call "
@@ -224,11 +224,11 @@ class Unit:
 
     def by_dtype(self) -> dict[Any, list[Sharded]]:
         """The parameters by the type in which these are gathered."""
-        found: dict[Any, list[Sharded]] = {}
+        groups: dict[Any, list[Sharded]] = {}
         for p in self.parameters:
             cast = self.policy.param_dtype if p.own.is_floating_point() else None
-            found.setdefault((cast or p.own.dtype).numpy, []).append(p)
-        return found
+            groups.setdefault((cast or p.own.dtype).numpy, []).append(p)
+        return groups
 
     def release(self) -> None:
         """Forget the wholes of all units, but for those that the program has asked for."""

@@ -236,9 +236,9 @@ class Attempt:
         }
         if not self.orders.by_node:  # else each machine has a launcher, and the user names a token
             common["WEND_STORE_TOKEN"] = os.environ.get("WEND_STORE_TOKEN") or self.store_token
-        for given in settings.env:
-            name, _, value = given.partition("=")
-            common[name] = value if "=" in given else os.environ.get(name, "")
+        for assignment in settings.env:
+            name, _, value = assignment.partition("=")
+            common[name] = value if "=" in assignment else os.environ.get(name, "")
         for rank in in_order:
             number = settings.node_rank if self.orders.by_node else hosts.index(rank.hello["host"])
             group = {"GROUP_RANK": str(number)}
@@ -408,7 +408,7 @@ def own_addresses() -> list[str]:
     import fcntl
     import struct
 
-    found = []
+    addresses = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode()[:15])
@@ -416,9 +416,9 @@ def own_addresses() -> list[str]:
                 answer = fcntl.ioctl(probe.fileno(), 0x8915, request)  # SIOCGIFADDR
             except OSError:  # the network interface has no address: another may
                 continue
-            found.append(socket.inet_ntoa(answer[20:24]))
-    found.sort(key=lambda address: address.startswith("127."))
-    return [*found, socket.gethostname()]
+            addresses.append(socket.inet_ntoa(answer[20:24]))
+    addresses.sort(key=lambda address: address.startswith("127."))
+    return [*addresses, socket.gethostname()]
 
 
 def _sweep(rank: Rank) -> None:

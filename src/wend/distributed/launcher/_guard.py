@@ -167,9 +167,9 @@ class Guard:
         return None
 
     def _own_variables(self) -> dict[str, str]:
-        found = dict(os.environ)
-        found.pop("WEND_LAUNCH_TOKEN", None)
-        found |= {
+        variables = dict(os.environ)
+        variables.pop("WEND_LAUNCH_TOKEN", None)
+        variables |= {
             "RANK": str(self.rank),
             "WORLD_SIZE": str(self.size),
             "LOCAL_RANK": "0" if self.order.get("virtual") else str(self.local_rank),
@@ -179,21 +179,21 @@ class Guard:
             "ROLE_WORLD_SIZE": str(self.size),
         }
         if self.local_size == self.size:
-            found.setdefault("MASTER_ADDR", "127.0.0.1")
-        elif "SLURM_LAUNCH_NODE_IPADDR" in found:
-            found.setdefault("MASTER_ADDR", found["SLURM_LAUNCH_NODE_IPADDR"])
-        found.setdefault("MASTER_PORT", "29500")
-        if "OMP_NUM_THREADS" not in found and self.local_size > 1:
+            variables.setdefault("MASTER_ADDR", "127.0.0.1")
+        elif "SLURM_LAUNCH_NODE_IPADDR" in variables:
+            variables.setdefault("MASTER_ADDR", variables["SLURM_LAUNCH_NODE_IPADDR"])
+        variables.setdefault("MASTER_PORT", "29500")
+        if "OMP_NUM_THREADS" not in variables and self.local_size > 1:
             cores = len(os.sched_getaffinity(0))
-            found["OMP_NUM_THREADS"] = str(max(1, cores // self.local_size))
-        return found
+            variables["OMP_NUM_THREADS"] = str(max(1, cores // self.local_size))
+        return variables
 
     def _outputs(self, variables: dict[str, str]) -> list[int]:
         """Where stdout and stderr of the program go: -1 leaves the guard's own."""
         log = self.order.get("log")
         chosen = self.order.get("filter")
         shown = chosen is None or self.local_rank in chosen
-        found = []
+        descriptors = []
         for number, name in ((1, "stdout"), (2, "stderr")):
             keeps = self._asked("redirects", number)
             tees = self._asked("tee", number)
@@ -203,10 +203,10 @@ class Guard:
                 os.makedirs(folder, exist_ok=True)
                 path = os.path.join(folder, f"{name}.log")
                 file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-                found.append(self._teed(file, number) if tees and shown else file)
+                descriptors.append(self._teed(file, number) if tees and shown else file)
             else:
-                found.append(-1 if shown else os.open(os.devnull, os.O_WRONLY))
-        return found
+                descriptors.append(-1 if shown else os.open(os.devnull, os.O_WRONLY))
+        return descriptors
 
     def _asked(self, way: str, number: int) -> bool:
         """Whether a stream is among those of a flag: "3", or by local rank {"0": 1, "1": 3}."""
@@ -417,12 +417,12 @@ def _signal(pid: int, number: int) -> None:
 def _kill_children() -> None:
     """Kill all processes below this process; those whose parent ends become children."""
     while True:
-        found = _children()
-        if not found:
+        pids = _children()
+        if not pids:
             return
-        for pid in found:
+        for pid in pids:
             _signal(pid, signal.SIGKILL)
-        for pid in found:
+        for pid in pids:
             try:
                 os.waitpid(pid, 0)
             except ChildProcessError:  # the child has been waited for already
@@ -430,7 +430,7 @@ def _kill_children() -> None:
 
 
 def _children() -> list[int]:
-    own, found = os.getpid(), []
+    own, pids = os.getpid(), []
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
             continue
@@ -441,8 +441,8 @@ def _children() -> list[int]:
             # The process has ended while the list was read.
             continue
         if int(parent) == own and state != b"X":
-            found.append(int(entry))
-    return found
+            pids.append(int(entry))
+    return pids
 
 
 def _killed_for_memory() -> int:

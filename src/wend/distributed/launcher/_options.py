@@ -69,7 +69,7 @@ class Orders:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the flags; each may be written with dashes or with underscores."""
-    made = argparse.ArgumentParser(
+    reader = argparse.ArgumentParser(
         prog="wend launch",
         description="Start a program in many processes, which MPI connects.",
         allow_abbrev=False,
@@ -77,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
 
     def add(*names: str, **ways: Any) -> None:
         spelt = [other for name in names if (other := _underscored(name)) not in names]
-        action = made.add_argument(*names, *spelt, **ways)
+        action = reader.add_argument(*names, *spelt, **ways)
         preset = os.environ.get(f"PET_{action.dest.upper()}")
         if preset is not None and action.nargs != 0:
             action.default = preset
@@ -105,7 +105,7 @@ def parser() -> argparse.ArgumentParser:
     add("--signals-to-handle", default="SIGTERM,SIGINT,SIGHUP,SIGQUIT", help="passed to ranks")
     for name in IDLE:
         add("--" + name.replace("_", "-"), default=None, help=argparse.SUPPRESS)
-    ours = made.add_argument_group("of Wend's own")
+    ours = reader.add_argument_group("of Wend's own")
     ours.add_argument("--mpirun", default=None, help="the mpirun to start ranks with")
     ours.add_argument("--srun", action="store_true", help="start ranks with srun, not mpirun")
     ours.add_argument("--host", default=None, help="machines: node1,node2 or node1:8,node2:8")
@@ -117,9 +117,9 @@ def parser() -> argparse.ArgumentParser:
     ours.add_argument(
         "--grace", type=float, default=5.0, help="seconds between SIGTERM and SIGKILL"
     )
-    made.add_argument("program", help="script, module or program")
-    made.add_argument("arguments", nargs=argparse.REMAINDER)
-    return made
+    reader.add_argument("program", help="script, module or program")
+    reader.add_argument("arguments", nargs=argparse.REMAINDER)
+    return reader
 
 
 def _underscored(flag: str) -> str:
@@ -129,62 +129,62 @@ def _underscored(flag: str) -> str:
 def read(arguments: Sequence[str]) -> Orders:
     """Read the command line; exits with status 2 and the fault if a flag is wrong."""
     reader = parser()
-    given = reader.parse_args(list(arguments))
-    fewest, most = _nodes(reader, str(given.nnodes))
-    if given.standalone and most != 1:
+    settings = reader.parse_args(list(arguments))
+    fewest, most = _nodes(reader, str(settings.nnodes))
+    if settings.standalone and most != 1:
         reader.error("--standalone means one machine, and --nnodes asks for more")
-    if given.module and given.no_python:
+    if settings.module and settings.no_python:
         reader.error("--module needs Python, and --no-python runs without")
-    if given.max_restarts < 0:
-        reader.error(f"--max-restarts {given.max_restarts}: a number from 0 on is needed")
-    given.filter = _numbers(reader, given.local_ranks_filter)
-    given.redirects = _streams(reader, "--redirects", str(given.redirects))
-    given.tee = _streams(reader, "--tee", str(given.tee))
-    given.mpi_arg = [word for text in given.mpi_arg for word in shlex.split(text)]
+    if settings.max_restarts < 0:
+        reader.error(f"--max-restarts {settings.max_restarts}: a number from 0 on is needed")
+    settings.filter = _numbers(reader, settings.local_ranks_filter)
+    settings.redirects = _streams(reader, "--redirects", str(settings.redirects))
+    settings.tee = _streams(reader, "--tee", str(settings.tee))
+    settings.mpi_arg = [word for text in settings.mpi_arg for word in shlex.split(text)]
     orders = Orders(
-        command=[given.program, *given.arguments],
-        is_python=not given.no_python,
+        command=[settings.program, *settings.arguments],
+        is_python=not settings.no_python,
         fewest_nodes=fewest,
         nodes=most,
-        ranks_per_node=_ranks(reader, str(given.nproc_per_node)),
-        settings=given,
+        ranks_per_node=_ranks(reader, str(settings.nproc_per_node)),
+        settings=settings,
     )
-    if given.node_rank is not None and not 0 <= given.node_rank < most:
-        reader.error(f"--node-rank {given.node_rank}: numbers from 0 to {most - 1} are needed")
+    if settings.node_rank is not None and not 0 <= settings.node_rank < most:
+        reader.error(f"--node-rank {settings.node_rank}: numbers from 0 to {most - 1} are needed")
     if orders.by_node:
-        _read_master(reader, given)
-        if orders.is_elastic or given.host or given.hostfile or given.srun:
+        _read_master(reader, settings)
+        if orders.is_elastic or settings.host or settings.hostfile or settings.srun:
             reader.error(
                 "--node-rank starts a launcher on each machine; --elastic, FEWEST:MOST, --host, "
                 "--hostfile and --srun need a single launcher"
             )
     for name, reason in IDLE.items():
-        if getattr(given, name) is not None:
+        if getattr(settings, name) is not None:
             flag = "--" + name.replace("_", "-")
             orders.notices.append(f"{flag} does nothing here: {reason}")
     return orders
 
 
-def _read_master(reader: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+def _read_master(reader: argparse.ArgumentParser, settings: argparse.Namespace) -> None:
     """Where the ranks of all machines meet: --master-addr and --master-port, or --rdzv-endpoint."""
-    host, _, port = str(given.rdzv_endpoint or "").rpartition(":")
-    if given.master_addr is None and host and port.isdigit():
-        given.master_addr, given.master_port = host, int(port)
-        given.rdzv_endpoint = None
-    if given.master_addr is None:
+    host, _, port = str(settings.rdzv_endpoint or "").rpartition(":")
+    if settings.master_addr is None and host and port.isdigit():
+        settings.master_addr, settings.master_port = host, int(port)
+        settings.rdzv_endpoint = None
+    if settings.master_addr is None:
         reader.error("--node-rank needs --master-addr, the address of machine 0")
-    given.master_port = given.master_port or 29500
+    settings.master_port = settings.master_port or 29500
 
 
 def _nodes(reader: argparse.ArgumentParser, text: str) -> tuple[int, int]:
     low, _, high = text.partition(":")
     try:
-        found = int(low), int(high or low)
+        bounds = int(low), int(high or low)
     except ValueError:  # no number: the command line is refused, with the flag
         reader.error(f"--nnodes {text!r}: a number is needed, or FEWEST:MOST")
-    if not 1 <= found[0] <= found[1]:
+    if not 1 <= bounds[0] <= bounds[1]:
         reader.error(f"--nnodes {text!r}: numbers from 1 on are needed, the smaller one first")
-    return found
+    return bounds
 
 
 def _ranks(reader: argparse.ArgumentParser, text: str) -> int:

@@ -196,14 +196,14 @@ def _leave(status: int) -> NoReturn:
 
 def _line_of(trace: TracebackType | None) -> str:
     """The innermost line of the user's in a traceback: "train.py:34 in step"."""
-    found = last = ""
+    users_line = last = ""
     while trace is not None:
         code = trace.tb_frame.f_code
         last = _named(code.co_filename, trace.tb_lineno, code.co_qualname)
         if is_users(code.co_filename):
-            found = last
+            users_line = last
         trace = trace.tb_next
-    return found or last
+    return users_line or last
 
 
 def line_of_frame(frame: FrameType | None) -> str:

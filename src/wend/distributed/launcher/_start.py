@@ -91,9 +91,9 @@ def _asked(path: str) -> Starter:
         [path, "--version"], capture_output=True, text=True, timeout=60, check=False
     )
     text = done.stdout + done.stderr
-    found = re.search(r"Open MPI\)? v?(\d+)\.(\d+)", text)
-    if found:
-        return Starter(path, "openmpi", tuple(map(int, found.groups())))
+    version = re.search(r"Open MPI\)? v?(\d+)\.(\d+)", text)
+    if version:
+        return Starter(path, "openmpi", tuple(map(int, version.groups())))
     if re.search(r"HYDRA|MPICH|Intel\(R\) MPI", text):
         return Starter(path, "mpich")
     raise StartError(
@@ -168,26 +168,26 @@ def _mapping(orders: Orders, starter: Starter) -> list[str]:
 
 def start_variables(orders: Orders, starter: Starter, token: str) -> dict[str, str]:
     """The environment of the starter, which ranks on this machine inherit."""
-    found = dict(os.environ)
-    for given in orders.settings.env:
-        name, has_value, value = given.partition("=")
+    variables = dict(os.environ)
+    for assignment in orders.settings.env:
+        name, has_value, value = assignment.partition("=")
         if has_value:
-            found[name] = value
-    found["WEND_LAUNCH_TOKEN"] = token
+            variables[name] = value
+    variables["WEND_LAUNCH_TOKEN"] = token
     if orders.is_elastic or orders.by_node:  # MPI ends with a rank, and knows its own ranks alone
-        found.setdefault("WEND_DISTRIBUTED_CARRIER", "sockets")
+        variables.setdefault("WEND_DISTRIBUTED_CARRIER", "sockets")
     if orders.is_elastic:
-        found["WEND_LAUNCH_ELASTIC"] = "1"
+        variables["WEND_LAUNCH_ELASTIC"] = "1"
     if orders.settings.timeout is not None:
-        found["WEND_DISTRIBUTED_TIMEOUT"] = str(orders.settings.timeout)
+        variables["WEND_DISTRIBUTED_TIMEOUT"] = str(orders.settings.timeout)
     if starter.kind == "openmpi" and os.geteuid() == 0:
-        found["OMPI_ALLOW_RUN_AS_ROOT"] = found["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+        variables["OMPI_ALLOW_RUN_AS_ROOT"] = variables["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     if orders.ranks_per_node >= len(os.sched_getaffinity(0)):  # let others run while waiting
-        found.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+        variables.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     library = _library_beside(starter)
     if library is not None:
-        found.setdefault("MPI4PY_LIBMPI", library)
-    return found
+        variables.setdefault("MPI4PY_LIBMPI", library)
+    return variables
 
 
 def _library_beside(starter: Starter) -> str | None:

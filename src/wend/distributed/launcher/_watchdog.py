@@ -56,20 +56,20 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 def timeout_of(group: str) -> float:
     """Seconds without progress that are too many in a group; infinity if there is no limit."""
-    given = os.environ.get("WEND_DISTRIBUTED_TIMEOUT")
-    if given is not None:
+    setting = os.environ.get("WEND_DISTRIBUTED_TIMEOUT")
+    if setting is not None:
         try:
-            return float(given) or math.inf
+            return float(setting) or math.inf
         except ValueError:
             raise ArgumentError(
-                f"WEND_DISTRIBUTED_TIMEOUT: {given!r} is no number of seconds (0 for no limit)"
+                f"WEND_DISTRIBUTED_TIMEOUT: {setting!r} is no number of seconds (0 for no limit)"
             ) from None
-    found: float = _DEFAULT
+    seconds: float = _DEFAULT
     groups = sys.modules.get("wend.distributed._group")
     for known in groups.state.groups if groups else ():
         if known.group_name == group:
-            found = known.timeout.total_seconds()
-    return found or math.inf
+            seconds = known.timeout.total_seconds()
+    return seconds or math.inf
 
 
 def _pending() -> list[Any]:
@@ -79,24 +79,24 @@ def _pending() -> list[Any]:
 
 def waits() -> list[str]:
     """The collectives under way, each as a line of a report."""
-    found = []
+    lines = []
     for entry in _pending():
         state = "" if entry.running else ", behind others"
         number = f"collective {entry.number}" if entry.number else "message"
-        found.append(
+        lines.append(
             f"{number} of group {entry.group!r}: {entry.name}, "
             f"for {entry.seconds:.1f} s{state}, at {entry.line}"
         )
-    return found
+    return lines
 
 
 def _main_stack() -> list[FrameType]:
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    found = []
+    frames = []
     while frame is not None:
-        found.append(frame)
+        frames.append(frame)
         frame = frame.f_back
-    return found[::-1]
+    return frames[::-1]
 
 
 def stack_text() -> str:
@@ -189,10 +189,10 @@ def give_up() -> None:
 def _error() -> Exception:
     from wend.distributed._wire._faults import DistBackendError
 
-    found = waits()
-    if found:
+    lines = waits()
+    if lines:
         return DistBackendError(
-            f"no progress in {found[0]}: another rank has not called, or is late"
+            f"no progress in {lines[0]}: another rank has not called, or is late"
         )
     return DistBackendError("other ranks wait for a collective that this rank has not called")
 

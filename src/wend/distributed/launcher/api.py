@@ -271,8 +271,8 @@ class _Children:
                     stream.close()
         context: Any = multiprocessing.get_context(self.config.start_method)
         result = str(self._file(local_rank, "result"))
-        given = (self.entrypoint, tuple(self.args), variables, files, result)
-        process = context.Process(target=_work, args=given)
+        arguments = (self.entrypoint, tuple(self.args), variables, files, result)
+        process = context.Process(target=_work, args=arguments)
         process.start()
         return process
 
@@ -300,12 +300,12 @@ class _Children:
 
     def results(self) -> dict[int, Any]:
         """The results of the processes, by rank."""
-        found = {}
+        results = {}
         for k in range(len(self.processes)):
             path = self._file(k, "result")
             value = pickle.loads(path.read_bytes()) if path.exists() else None
-            found[self.config.first + k] = value
-        return found
+            results[self.config.first + k] = value
+        return results
 
 
 def _work(

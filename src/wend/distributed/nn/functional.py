@@ -47,9 +47,9 @@ class _Broadcast(Function):
     @staticmethod
     def forward(ctx: Any, src: int, group: ProcessGroup, tensor: Tensor) -> Tensor:
         ctx.src, ctx.group = src, group
-        made = tensor.clone()
-        plain.broadcast(made, src, group)
-        return made
+        output = tensor.clone()
+        plain.broadcast(output, src, group)
+        return output
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -63,9 +63,9 @@ class _Reduce(Function):
     def forward(ctx: Any, dst: int, op: Any, group: ProcessGroup, tensor: Tensor) -> Tensor:
         ctx.dst, ctx.group = dst, group
         ctx.share = 1 if op is RedOpType.SUM else group.size()
-        made = tensor.clone()
-        plain.reduce(made, dst, op, group)
-        return made
+        output = tensor.clone()
+        plain.reduce(output, dst, op, group)
+        return output
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -77,9 +77,9 @@ class _AllReduce(Function):
     @staticmethod
     def forward(ctx: Any, op: Any, group: ProcessGroup, tensor: Tensor) -> Tensor:
         ctx.op, ctx.group = op, group
-        made = tensor.clone()
-        plain.all_reduce(made, op, group)
-        return made
+        output = tensor.clone()
+        plain.all_reduce(output, op, group)
+        return output
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -104,9 +104,9 @@ class _ReduceScatter(Function):
     @staticmethod
     def forward(ctx: Any, op: Any, group: ProcessGroup, output: Tensor, *inputs: Tensor) -> Tensor:
         ctx.group, ctx.share = group, 1 if op is RedOpType.SUM else group.size()
-        made = empty_like(output)
-        plain.reduce_scatter(made, list(inputs), op, group)
-        return made
+        part = empty_like(output)
+        plain.reduce_scatter(part, list(inputs), op, group)
+        return part
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -133,9 +133,9 @@ class _AllToAllSingle(Function):
         ctx: Any, group: ProcessGroup, shape: Any, received: Any, sent: Any, input: Tensor
     ) -> Tensor:
         ctx.group, ctx.shape, ctx.received, ctx.sent = group, tuple(input.shape), received, sent
-        made = input.new_empty(shape)
-        plain.all_to_all_single(made, input, received, sent, group)
-        return made
+        output = input.new_empty(shape)
+        plain.all_to_all_single(output, input, received, sent, group)
+        return output
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -161,10 +161,10 @@ class _Scatter(Function):
     @staticmethod
     def forward(ctx: Any, src: int, group: ProcessGroup, *tensors: Tensor) -> Tensor:
         ctx.src, ctx.group = src, group
-        made = zeros_like(tensors[0])
+        output = zeros_like(tensors[0])
         own = place_in(group, "scatter", src, None) == group.own
-        plain.scatter(made, list(tensors) if own else None, src, group)
-        return made
+        plain.scatter(output, list(tensors) if own else None, src, group)
+        return output
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:

@@ -172,20 +172,20 @@ class ZeroRedundancyOptimizer(wend.optim.Optimizer, Joinable):
 
     def consolidate_state_dict(self, to: int = 0) -> None:
         """Gather the state of all ranks in a rank, for `state_dict`; all ranks call."""
-        found = self.own_state_dict()
+        own_state = self.own_state_dict()
         facts = {
             str(k): {key: _fact(value) for key, value in entries.items()}
-            for k, entries in found["state"].items()
+            for k, entries in own_state["state"].items()
         }
         state: dict[int, dict[str, Any]] = {}
         for rank, rows in enumerate(self._ranks.tell("state of an optimizer", facts)):
             for place, entries in rows.items():
-                own = found["state"].get(int(place), {})
+                own = own_state["state"].get(int(place), {})
                 state[int(place)] = {
                     key: self._sent(fact, own.get(key), rank) for key, fact in entries.items()
                 }
         if self._ranks.rank == to:
-            self._whole = {"state": dict(sorted(state.items())), **_groups_of(found)}
+            self._whole = {"state": dict(sorted(state.items())), **_groups_of(own_state)}
 
     def _sent(self, fact: Any, own: Any, rank: int) -> Any:
         """A value of a rank's state, in all ranks."""
@@ -239,8 +239,8 @@ class ZeroRedundancyOptimizer(wend.optim.Optimizer, Joinable):
         self._whole = None
 
 
-def _groups_of(found: dict[str, Any]) -> dict[str, Any]:
-    return {"param_groups": found["param_groups"]}
+def _groups_of(state: dict[str, Any]) -> dict[str, Any]:
+    return {"param_groups": state["param_groups"]}
 
 
 def _copy_settings(source: dict[str, Any], to: dict[str, Any], missing_only: bool = False) -> None:

@@ -71,15 +71,15 @@ class DefaultLogsSpecs:
         wanted = self.redirects
         streams = wanted.get(local_rank, Std.NONE) if isinstance(wanted, dict) else wanted
         shown = self.local_ranks_filter is None or local_rank in self.local_ranks_filter
-        found = {}
+        files = {}
         for number, name in ((1, "stdout"), (2, "stderr")):
             if streams & number:
                 folder = os.path.join(self.log_dir or "", f"attempt_{attempt}", str(local_rank))
                 os.makedirs(folder, exist_ok=True)
-                found[number] = os.path.join(folder, f"{name}.log")
+                files[number] = os.path.join(folder, f"{name}.log")
             elif not shown:
-                found[number] = os.devnull
-        return found
+                files[number] = os.devnull
+        return files
 
 
 LogsSpecs = DefaultLogsSpecs
