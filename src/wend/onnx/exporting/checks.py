@@ -35,13 +35,13 @@ def fixed_and_open(program: StaticGraph) -> tuple[dict[Expr, int], Guards]:
             if equal and type(e) is tuple and e[0] == DIM and type(n) is int:
                 fixed[e] = n
     left: Guards = {}
-    for (op, a, b), found in program.guards.items():
+    for (op, a, b), entry in program.guards.items():
         a, b = [
             substitute(e, lambda i, k: fixed.get((DIM, i, k), (DIM, i, k)), lambda k: k)
             for e in (a, b)
         ]
-        if (type(a) is tuple or type(b) is tuple) and _may_break(op, a, b, found[0]):
-            left[op, a, b] = found
+        if (type(a) is tuple or type(b) is tuple) and _may_break(op, a, b, entry[0]):
+            left[op, a, b] = entry
     return fixed, left
 
 
@@ -67,13 +67,13 @@ def checked(scope: Any, values: Sequence[Value]) -> list[Value]:
     for condition, reason in scope.checks:
         chosen = [writer.constant([0], int64), writer.constant([1], int64)]
         index = writer.raw_node("Where", [condition, *chosen], int64)
-        found = writer.raw_node("Gather", [zero, index], int64, axis=0)
-        writer.nodes[-1].name = f"no sizes for {reason}/{found.name}"
-        outside = found if outside is None else writer.raw_node("Add", [outside, found], int64)
+        check = writer.raw_node("Gather", [zero, index], int64, axis=0)
+        writer.nodes[-1].name = f"no sizes for {reason}/{check.name}"
+        outside = check if outside is None else writer.raw_node("Add", [outside, check], int64)
     results = []
     for value in values:
         sizes = writer.raw_node("Shape", [value], int64)
         same = writer.raw_node("Add", [sizes, outside], int64)
-        made = writer.raw_node("Reshape", [value, same], value.dtype)
-        results.append(Value(made.name, value.dtype, value.shape))
+        result = writer.raw_node("Reshape", [value, same], value.dtype)
+        results.append(Value(result.name, value.dtype, value.shape))
     return results

@@ -106,8 +106,8 @@ class Elements:
             chosen = g.node("And", condition, a)
             return g.node("Or", chosen, g.node("And", g.node("Not", condition), b))
         wide = g.computed_in("Where", a.dtype)
-        made = g.raw_node("Where", [condition, g.cast(a, wide), g.cast(b, wide)], wide)
-        return g.cast(made, a.dtype)
+        selection = g.raw_node("Where", [condition, g.cast(a, wide), g.cast(b, wide)], wide)
+        return g.cast(selection, a.dtype)
 
     def require(self, condition: Node, message: str) -> None:
         """A model does not raise: the values that an op refuses give results without meaning."""

@@ -120,8 +120,8 @@ class _Session:
         """The results, as arrays."""
         rows = zip(self.names, tensors, strict=True)
         feeds = {n: _hot.ensure(_hot.refreshed(x)) for n, x in rows if n in self.used}
-        found: list[Any] = self.session.run(None, feeds)
-        return found
+        results: list[Any] = self.session.run(None, feeds)
+        return results
 
 
 def export(
@@ -170,14 +170,14 @@ def export(
         raise ArgumentError(f"onnx.export: opset_version is 18 to 24, not {opset_version}")
     if f is not None and report:
         _path(f, "report")
-    given = (args,) if isinstance(args, Tensor) else tuple(args)
+    example_args = (args,) if isinstance(args, Tensor) else tuple(args)
     kwargs = dict(kwargs or {})
     names = list(input_names or [])
     if dynamic_axes is not None and dynamic_shapes is None:
-        dynamic_shapes = _from_axes(model, given, kwargs, names, dynamic_axes)
-    exported = _explored(model, given, kwargs, dynamic_shapes)
+        dynamic_shapes = _from_axes(model, example_args, kwargs, names, dynamic_axes)
+    exported = _explored(model, example_args, kwargs, dynamic_shapes)
     program = exported.program
-    names += _argument_names(model, given, kwargs, program)[len(names) :]
+    names += _argument_names(model, example_args, kwargs, program)[len(names) :]
     writer = ProgramWriter(program, opset, names, list(output_names or []), exported.named_dims())
     proto = writer.model()
     if export_modules_as_functions and hasattr(model, "named_modules"):
@@ -186,15 +186,15 @@ def export(
     text = _report(exported, writer, proto)
     compared: list[list[tuple[int, ...]]] = []
     if verify and not isinstance(model, ExportedProgram):
-        compared = _verify(proto, exported, tree.leaves((given, kwargs)))
-    made = ONNXProgram(proto, exported, text, compared)
+        compared = _verify(proto, exported, tree.leaves((example_args, kwargs)))
+    onnx_program = ONNXProgram(proto, exported, text, compared)
     if f is not None:
-        made.save(f, external_data=external_data)
+        onnx_program.save(f, external_data=external_data)
         if report:
             name = os.path.splitext(_path(f, "report"))[0] + ".md"
             with open(name, "w", encoding="utf-8") as file:
                 file.write(text)
-    return made
+    return onnx_program
 
 
 def _path(destination: str | os.PathLike[str] | IO[bytes], option: str) -> str:
@@ -239,17 +239,17 @@ def _argument_names(model: Any, args: Any, kwargs: dict[str, Any], program: Any)
         params = list(inspect.signature(target).parameters)
     except (TypeError, ValueError):  # a callable without a signature has no names of arguments
         params = []
-    found: list[str] = []
+    names: list[str] = []
     for k, x in enumerate([*args, *kwargs.values()]):
         n = sum(isinstance(leaf, Tensor) for leaf in tree.leaves(x))
         name = list(kwargs)[k - len(args)] if k >= len(args) else ""
         name = name or (params[k] if k < len(params) else f"input_{k}")
-        found += [name] if n == 1 else [f"{name}_{i}" for i in range(n)]
-    found += [f"input_{k}" for k in range(len(found), len(program.inputs))]
-    for k, name in enumerate(found):
-        if name in found[:k]:
-            found[k] = f"{name}_{k}"
-    return found
+        names += [name] if n == 1 else [f"{name}_{i}" for i in range(n)]
+    names += [f"input_{k}" for k in range(len(names), len(program.inputs))]
+    for k, name in enumerate(names):
+        if name in names[:k]:
+            names[k] = f"{name}_{k}"
+    return names
 
 
 def _from_axes(
@@ -289,8 +289,8 @@ def _verify(
         return []  # streams of random numbers differ
     shapes: list[list[tuple[int, ...]]] = []
 
-    def compared(given: list[Any]) -> str | None:
-        tensors = [x for x in given if isinstance(x, Tensor)]
+    def compared(inputs: list[Any]) -> str | None:
+        tensors = [x for x in inputs if isinstance(x, Tensor)]
         try:
             results = tree.leaves(running.run(program, [x.clone() for x in tensors], captured))
             wanted = [
@@ -300,15 +300,15 @@ def _verify(
         except Exception as error:
             raise Refused from error
         try:
-            found = session.run(tensors)
+            outputs = session.run(tensors)
         except Exception as error:
-            if given is not leaves:
+            if inputs is not leaves:
                 raise Refused from error  # the file refuses sizes that the program takes
             raise OnnxExporterError(
                 f"onnx.export: onnxruntime refuses the model of {program.name} for the example: "
                 f"{str(error)[:300]}"
             ) from error
-        for k, (a, b) in enumerate(zip(found, wanted)):
+        for k, (a, b) in enumerate(zip(outputs, wanted)):
             if a.shape != b.shape or not close(np.asarray(a), b):
                 return f"result {k}, for sizes {[tuple(x.shape) for x in tensors]}"
         shapes.append([tuple(x.shape) for x in tensors])

@@ -99,12 +99,12 @@ def write_sizes(writer: Any, sizes: list[Any]) -> Any:
 
 def _dims(writer: Any, leaf: int, start: int, end: int) -> Any:
     key = ("dims", leaf, start, end)
-    found = writer.known(key)
-    if found is None:
+    sizes = writer.known(key)
+    if sizes is None:
         source = writer.model.leaves[leaf]
-        found = writer.raw_node("Shape", [source], int64, start=start, end=end)
-        writer.remember(key, found)
-    return found
+        sizes = writer.raw_node("Shape", [source], int64, start=start, end=end)
+        writer.remember(key, sizes)
+    return sizes
 
 
 def write(writer: Any, expr: Expr, is_float: bool) -> Any:
@@ -113,18 +113,18 @@ def write(writer: Any, expr: Expr, is_float: bool) -> Any:
     if type(expr) is not tuple:
         return writer.constant(np.array([expr]).astype(dtype.numpy), dtype)
     key = (is_float, expr)
-    found = writer.known(key)
-    if found is None:
-        found = _written(writer, expr, dtype)
-        writer.remember(key, found)
-    return found
+    value = writer.known(key)
+    if value is None:
+        value = _written(writer, expr, dtype)
+        writer.remember(key, value)
+    return value
 
 
 def _written(writer: Any, expr: Expr, dtype: Any) -> Any:
     op = expr[0]
     if op == DIM:
-        found = _dims(writer, expr[1], expr[2], expr[2] + 1)
-        return writer.cast(found, dtype)
+        dim = _dims(writer, expr[1], expr[2], expr[2] + 1)
+        return writer.cast(dim, dtype)
     if op == ARG:
         return writer.cast(writer.reshape(writer.model.scalars[expr[1]], (1,)), dtype)
     if dtype is float64 and not _has_fraction(writer, expr):

@@ -61,21 +61,21 @@ class _Folder:
         outputs: the names that are read beside those that nodes read
         """
         paths = dict(zip(map(id, nodes), self.paths(nodes), strict=True))
-        found: list[Any] = []
+        folded_nodes: list[Any] = []
         runs = [
             (k, list(run)) for k, run in groupby(nodes, lambda n: self.kind(paths[id(n)], below))
         ]
         reads = [names_read(run) for _, run in runs]
         for place, (path, run) in enumerate(runs):
             if path is None:
-                found += run
+                folded_nodes += run
                 continue
             others = [names for k, names in enumerate(reads) if k != place]
             asked = {*outputs, *(name for names in others for name in names)}
-            made = [name for node in run for name in node.output if name in asked]
-            inner = self.folded(run, path, made)
-            found += [self.call(path, inner, made)] if made else inner
-        return found
+            own_outputs = [name for node in run for name in node.output if name in asked]
+            inner = self.folded(run, path, own_outputs)
+            folded_nodes += [self.call(path, inner, own_outputs)] if own_outputs else inner
+        return folded_nodes
 
     def paths(self, nodes: list[Any]) -> Iterator[Path]:
         """The path of each node; nodes without a name have that of the nodes around."""
@@ -95,24 +95,26 @@ class _Folder:
                 return path[:n]
         return None
 
-    def call(self, path: Path, nodes: list[Any], made: list[str]) -> Any:
+    def call(self, path: Path, nodes: list[Any], outputs: list[str]) -> Any:
         """A node that calls the function of these nodes."""
         own = {name for node in nodes for name in node.output}
         read = [name for name in names_read(nodes) if name and name not in own]
         constants = [self.constants[name] for name in read if name in self.constants]
-        given = [name for name in read if name not in self.constants]
-        function = self.function(self.kinds[path], [*constants, *nodes], given, made)
+        inputs = [name for name in read if name not in self.constants]
+        function = self.function(self.kinds[path], [*constants, *nodes], inputs, outputs)
         name = next(n for n in _numbered("/" + "/".join(path)) if n not in self.names)
         self.names.add(name)
-        return self.helper.make_node(function.name, given, made, name=name, domain=function.domain)
+        return self.helper.make_node(
+            function.name, inputs, outputs, name=name, domain=function.domain
+        )
 
     def function(
-        self, kind: tuple[str, str], nodes: list[Any], given: list[str], made: list[str]
+        self, kind: tuple[str, str], nodes: list[Any], inputs: list[str], outputs: list[str]
     ) -> Any:
         """The function with these nodes; one that is there already, if its body is equal."""
         body = []
-        new = {name: f"input_{k}" for k, name in enumerate(given)}
-        new |= {name: f"output_{k}" for k, name in enumerate(made)}
+        new = {name: f"input_{k}" for k, name in enumerate(inputs)}
+        new |= {name: f"output_{k}" for k, name in enumerate(outputs)}
         for k, name in enumerate(name for node in nodes for name in node.output if name):
             new.setdefault(name, f"value_{k}")
         for node in nodes:
@@ -123,8 +125,8 @@ class _Folder:
         renamed(body, new)
         key = (
             kind,
-            len(given),
-            len(made),
+            len(inputs),
+            len(outputs),
             *[n.SerializeToString(deterministic=True) for n in body],
         )
         known = self.by_body.get(key)
@@ -138,8 +140,8 @@ class _Folder:
             known = self.by_body[key] = self.helper.make_function(
                 domain,
                 free,
-                [new[x] for x in given],
-                [new[x] for x in made],
+                [new[x] for x in inputs],
+                [new[x] for x in outputs],
                 body,
                 imports,
             )

@@ -51,8 +51,8 @@ def _inputs(w: Any, inner: Any, ids: Sequence[int]) -> tuple[Value, Value]:
     for i in ids:
         info = w.program.info[i]
         rank = 0 if info.extents is None else len(info.extents)
-        given = inner.writer.input(name("carried"), w.dtype(i), (None,) * rank)
-        inner.values[i] = w.named(inner, i, given)
+        state = inner.writer.input(name("carried"), w.dtype(i), (None,) * rank)
+        inner.values[i] = w.named(inner, i, state)
     return turn, goes_on
 
 
@@ -87,12 +87,12 @@ def _write_plain(w: Any, scope: Any, item: Repeat, plan: Carried) -> None:
     start = [w.value(scope, item.start[k]) for k in moving]
     if condition is None and not start:  # the node must have two inputs
         condition = scope.writer.constant(True, bool_)
-    made = w.outputs_of(
+    values = w.outputs_of(
         scope, "Loop", [limit, condition, *start], [*[v.dtype for v in (*start, *rows)]], body=graph
     )
-    for k, value in zip(moving, made):
+    for k, value in zip(moving, values):
         scope.values[item.outputs[k]] = w.named(scope, item.outputs[k], value)
-    for k, value in zip(plan.lists, made[len(moving) :], strict=True):
+    for k, value in zip(plan.lists, values[len(moving) :], strict=True):
         bound = plan.bound
         if type(bound) is tuple and bound[0] == DIM:  # as many rows as turns
             rank = len(w.program.info[item.outputs[k]].extents)
@@ -129,10 +129,10 @@ def _asked(w: Any, scope: Any, item: Repeat, values: Sequence[int]) -> Value:
     for p, i in zip(item.params, values, strict=True):
         if p in read:
             asking.values[p] = w.named(asking, p, w.value(scope, i))
-    found: Value = w.condition(asking, item.question)
+    condition: Value = w.condition(asking, item.question)
     if not item.goes_on:
-        found = Value(scope.writer.raw_node("Not", [found], bool_).name, bool_, ())
-    return found
+        condition = Value(scope.writer.raw_node("Not", [condition], bool_).name, bool_, ())
+    return condition
 
 
 def _write_left_inside(w: Any, scope: Any, item: Repeat) -> None:
@@ -157,6 +157,6 @@ def _write_left_inside(w: Any, scope: Any, item: Repeat) -> None:
     body = w.closed(inner, [Value(again.name, bool_, ()), *new], "body")
     ids = [*item.outputs, *extra]
     inputs = [None, condition, *start, *first]
-    made = w.outputs_of(scope, "Loop", inputs, [w.dtype(i) for i in ids], body=body)
-    for i, value in zip(ids, made, strict=True):
+    values = w.outputs_of(scope, "Loop", inputs, [w.dtype(i) for i in ids], body=body)
+    for i, value in zip(ids, values, strict=True):
         scope.values[i] = w.named(scope, i, value)

@@ -146,8 +146,8 @@ class ProgramWriter:
             raise self.writer.unsupported("the function always ends in an error")
         values = [self.value(scope, i) for i in results if i is not None]
         assert len(values) == len(results)
-        found = list(zip(self.outputs, checks.checked(scope, values), strict=False))
-        model = self.writer.finish(found, self.program.name)
+        outputs = list(zip(self.outputs, checks.checked(scope, values), strict=False))
+        model = self.writer.finish(outputs, self.program.name)
         self.name_dims(model)
         return model
 
@@ -179,9 +179,9 @@ class ProgramWriter:
 
     def value(self, scope: Scope, i: int) -> Value:
         """The tensor of an id; parameters and buffers become initializers when first used."""
-        found = scope.values.get(i)
-        if found is not None:
-            return found
+        tensor = scope.values.get(i)
+        if tensor is not None:
+            return tensor
         known = self.initializers.get(i)
         if known is None:
             captured = self.captured[i]
@@ -216,13 +216,13 @@ class ProgramWriter:
 
     def number(self, scope: Scope, expr: Expr, category: int = 1) -> Any:
         """An expression as a number for the writer: Python's, a SymInt or a SymNumber."""
-        found, hint = self.placed(scope, expr)
-        if type(found) is not tuple:
-            return found
+        placed_expr, hint = self.placed(scope, expr)
+        if type(placed_expr) is not tuple:
+            return placed_expr
         guards = self.writer.model.guards
         if category >= 2:
-            return SymNumber(found, category, hint)
-        return SymInt(found, int(hint), guards)
+            return SymNumber(placed_expr, category, hint)
+        return SymInt(placed_expr, int(hint), guards)
 
     def placed(self, scope: Scope, expr: Expr) -> tuple[Expr, Any]:
         """(expression over the writer's leaves, hint)."""
@@ -245,13 +245,13 @@ class ProgramWriter:
 
     def scalar(self, value: Value, info: Info) -> Any:
         """The number of a 0-d tensor."""
-        found = self.numbers.get(id(value))
-        if found is None:
+        number = self.numbers.get(id(value))
+        if number is None:
             hint = info.hint[0] if info.hint else 2
-            found = self.writer.scalar(value, hint)
-            self.numbers[id(value)] = found
+            number = self.writer.scalar(value, hint)
+            self.numbers[id(value)] = number
             self.numbers[-id(value)] = value  # so that the id stays taken
-        return found
+        return number
 
     def tensor_of(self, scope: Scope, expr: Expr, dtype: Any) -> Value:
         """An expression as a 0-d tensor."""
@@ -269,8 +269,8 @@ class ProgramWriter:
         for axis, e in enumerate(info.extents):
             own = type(e) is tuple and any(k == i for k in ids_of(e))
             known = not own and all(k in scope.values or k in self.captured for k in ids_of(e))
-            given = None if value.shape is None else value.shape[axis]
-            own_extent = fresh.shape[axis] if given is None else given
+            extent_of_value = None if value.shape is None else value.shape[axis]
+            own_extent = fresh.shape[axis] if extent_of_value is None else extent_of_value
             shape.append(self.number(scope, e) if known else own_extent)
         return Value(value.name, value.dtype, tuple(shape))
 
@@ -290,8 +290,8 @@ class ProgramWriter:
                 for i in (item.seed, item.offset):
                     scope.values[i] = scope.writer.constant(0, int64)
             elif isinstance(item, Bind):
-                found = [self.value(scope, i) for i in item.values]
-                for name, value in zip(item.names, found, strict=True):
+                values = [self.value(scope, i) for i in item.values]
+                for name, value in zip(item.names, values, strict=True):
                     scope.values[name] = self.named(scope, name, value)
             elif isinstance(item, Branch):
                 self.branch(scope, item)
@@ -313,10 +313,10 @@ class ProgramWriter:
         if item.site.module:  # viewers group nodes by the parts of their names
             for node in scope.writer.nodes[written:]:
                 node.name = "/".join(["", *item.site.module.split("."), node.output[0]])
-        for i, made in zip(item.outputs, results, strict=True):
+        for i, result in zip(item.outputs, results, strict=True):
             # The pattern of the op holds for some sizes alone; the program's extents for all.
             shape = [self.number(scope, e) for e in self.program.info[i].extents or ()]
-            scope.values[i] = Value(made.name, made.dtype, tuple(shape))
+            scope.values[i] = Value(result.name, result.dtype, tuple(shape))
 
     def read(self, scope: Scope, item: ReadNumber) -> None:
         """A number read from a tensor of a single element."""
@@ -338,10 +338,10 @@ class ProgramWriter:
             category = max(number_category(e, self.program.info) for e in (left, right))
             dtype = float64 if category >= 2 else int64
         a, b = self.tensor_of(scope, left, dtype), self.tensor_of(scope, right, dtype)
-        made: Value = writer.raw_node(_COMPARISONS[op], [a, b], bool_)
+        comparison: Value = writer.raw_node(_COMPARISONS[op], [a, b], bool_)
         if op == NE:
-            made = writer.raw_node("Not", [made], bool_)
-        return Value(made.name, bool_, ())
+            comparison = writer.raw_node("Not", [comparison], bool_)
+        return Value(comparison.name, bool_, ())
 
     def check(self, scope: Scope, item: Check) -> None:
         """A condition without which the graph has no results."""
@@ -361,7 +361,7 @@ class ProgramWriter:
         ids = self.ids(item.outcome)
         if not ids:
             return
-        made = self.outputs_of(
+        values = self.outputs_of(
             scope,
             "If",
             [condition],
@@ -369,15 +369,15 @@ class ProgramWriter:
             then_branch=graphs[0],
             else_branch=graphs[1],
         )
-        for i, value in zip(ids, made, strict=True):
+        for i, value in zip(ids, values, strict=True):
             scope.values[i] = self.named(scope, i, value)
 
     def ids(self, outcome: Outcome) -> list[int]:
         """The ids that a statement makes."""
-        found = [i for row in outcome.values.values() for i in row if i is not None]
+        output_ids = [i for row in outcome.values.values() for i in row if i is not None]
         if outcome.selector[0] == "id":
-            found.append(outcome.selector[1])
-        return found
+            output_ids.append(outcome.selector[1])
+        return output_ids
 
     def dtype(self, i: int) -> Any:
         """The element type of an id."""
@@ -389,21 +389,21 @@ class ProgramWriter:
     ) -> list[Value]:
         """The results of a node, in these element types."""
         count = len(dtypes)
-        made = scope.writer.raw_node(op, inputs, dtypes[0], outputs=count, **attributes)
-        values = [made] if count == 1 else made
+        output = scope.writer.raw_node(op, inputs, dtypes[0], outputs=count, **attributes)
+        values = [output] if count == 1 else output
         return [Value(v.name, t) for v, t in zip(values, dtypes, strict=True)]
 
     def results(self, scope: Scope, inner: Outcome, outer: Outcome) -> list[Value]:
         """The values that a region gives for the ids of the statement around."""
-        found = []
+        values = []
         for target, row in outer.values.items():
             mine = inner.values.get(target) or (None,) * len(row)
             for i, k in zip(mine, row, strict=True):
                 if k is not None:
-                    found.append(self.nothing(k) if i is None else self.value(scope, i))
+                    values.append(self.nothing(k) if i is None else self.value(scope, i))
         if outer.selector[0] == "id":
-            found.append(self.selected(scope, inner))
-        return found
+            values.append(self.selected(scope, inner))
+        return values
 
     def selected(self, scope: Scope, outcome: Outcome) -> Value:
         """The number of the target that a region leads to."""
@@ -425,8 +425,8 @@ class ProgramWriter:
     def closed(self, scope: Scope, values: list[Value], name: str) -> Any:
         """A graph with these results, of any sizes."""
         named = self.writer.model.name
-        found = []
+        results = []
         for value in checks.checked(scope, values):
             assert value.shape is not None, value
-            found.append((named("result"), Value(value.name, value.dtype, (None,) * value.rank)))
-        return scope.writer.graph(found, named(name))
+            results.append((named("result"), Value(value.name, value.dtype, (None,) * value.rank)))
+        return scope.writer.graph(results, named(name))

@@ -39,8 +39,8 @@ class Protos:
         self, op: str, inputs: list[str], outputs: list[str], domain: str, attributes: Any
     ) -> Any:
         """A NodeProto."""
-        given = {key: value for key, value in attributes.items() if value is not None}
-        return self.helper.make_node(op, inputs, outputs, domain=domain, **given)
+        present_attributes = {key: value for key, value in attributes.items() if value is not None}
+        return self.helper.make_node(op, inputs, outputs, domain=domain, **present_attributes)
 
     def tensor(self, name: str, array: Any, dtype: DType) -> Any:
         """A TensorProto."""
@@ -100,14 +100,14 @@ class Protos:
 
 def names_read(nodes: Any) -> dict[str, None]:
     """The names that nodes read, in order, those in graphs inside nodes included."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for node in nodes:
-        found.update(dict.fromkeys(node.input))
+        names.update(dict.fromkeys(node.input))
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                found |= names_read(attribute.g.node)
-                found.update(dict.fromkeys(info.name for info in attribute.g.output))
-    return found
+                names |= names_read(attribute.g.node)
+                names.update(dict.fromkeys(info.name for info in attribute.g.output))
+    return names
 
 
 def used_nodes(nodes: list[Any], outputs: list[str]) -> list[Any]:

@@ -100,10 +100,10 @@ def layer_of(w: Any, item: Repeat, plan: Carried) -> Layer | None:
     kind = {**_STEPS, **_CELLS}.get(step.prim.name)
     if kind is None or part.prim.name != "select":
         return None
-    given = _flat(step.prim.arrange(list(step.inputs), list(step.args)))
+    operands = _flat(step.prim.arrange(list(step.inputs), list(step.args)))
     n = len(step.outputs)
-    x, states = given[0], given[1 : 1 + n]
-    weights = [plan.first.get(i, i) for i in given[1 + n :]]
+    x, states = operands[0], operands[1 : 1 + n]
+    weights = [plan.first.get(i, i) for i in operands[1 + n :]]
     places = [item.params.index(i) for i in states if i in item.params]
     if (
         x != part.outputs[0]
@@ -143,10 +143,10 @@ def _of_sequence(
         return None
     name = _named(w, weights)
     if step.prim.name in _STEPS:
-        made = w.made.get(w.meant(source))
-        if not isinstance(made, Apply) or made.prim.name != "linear":
+        producer = w.made.get(w.meant(source))
+        if not isinstance(producer, Apply) or producer.prim.name != "linear":
             return None
-        source, *outer = made.prim.arrange(list(made.inputs), list(made.args))
+        source, *outer = producer.prim.arrange(list(producer.inputs), list(producer.args))
         weights = [outer[0], weights[0], outer[1], weights[1]]
         name = _named(w, outer)
     arrays = [None if i is None else _folded(w, i) for i in weights]
@@ -159,10 +159,10 @@ def _of_sequence(
 
 def _flat(values: Any) -> list[Any]:
     """Operands, those of lists too."""
-    found: list[Any] = []
+    operands: list[Any] = []
     for x in values:
-        found += _flat(x) if isinstance(x, (list, tuple)) else [x]
-    return found
+        operands += _flat(x) if isinstance(x, (list, tuple)) else [x]
+    return operands
 
 
 def _order(place: Expr, counts: set[int], bound: Expr) -> bool | None:
@@ -193,13 +193,17 @@ def _folded(w: Any, i: int) -> Any:
         elif at in w.captured:
             env[at] = w.captured[at].tensor.detach()
         else:
-            made = w.made.get(at)
-            if not isinstance(made, Apply) or made.prim.facts.random or w.is_asked(made):
+            producer = w.made.get(at)
+            if (
+                not isinstance(producer, Apply)
+                or producer.prim.facts.random
+                or w.is_asked(producer)
+            ):
                 return None
-            missing = [k for k in made.inputs if k not in env]
+            missing = [k for k in producer.inputs if k not in env]
             waiting += missing
             if not missing:
-                apply(made, env)
+                apply(producer, env)
     return np.asarray(_hot.ensure(_hot.refreshed(env[w.meant(i)])))
 
 
@@ -213,28 +217,28 @@ def _initializers(w: Any, layer: Layer) -> list[Value | None]:
         return np.concatenate([parts[k] for k in order])[None]
 
     name = layer.name
-    found: list[Value | None] = [
+    initializers: list[Value | None] = [
         w.initializer(f"{name}_W", of_onnx(w_ih)),
         w.initializer(f"{name}_R", of_onnx(w_hh)),
     ]
     if b_ih is None and b_hh is None:
-        return [*found, None]
+        return [*initializers, None]
     none = np.zeros(len(w_hh), w_hh.dtype)
     both = [of_onnx(none if b is None else b) for b in (b_ih, b_hh)]
-    return [*found, w.initializer(f"{name}_B", np.concatenate(both, 1))]
+    return [*initializers, w.initializer(f"{name}_B", np.concatenate(both, 1))]
 
 
 def _start(w: Any, scope: Any, i: int) -> Value | None:
     """The first value of a state as (1, batch, hidden); None for zeros."""
-    made = w.made.get(w.meant(i))
-    if isinstance(made, Apply) and made.prim.name == "select" and made.prim.dim == 0:
-        whole = made.inputs[0]
+    producer = w.made.get(w.meant(i))
+    if isinstance(producer, Apply) and producer.prim.name == "select" and producer.prim.dim == 0:
+        whole = producer.inputs[0]
         source = w.made.get(w.meant(whole))
         if _is_zero(source):
             return None
-        if made.args[0] == 0 and w.program.info[whole].extents[0] == 1:
+        if producer.args[0] == 0 and w.program.info[whole].extents[0] == 1:
             return w.value(scope, whole)  # type: ignore[no-any-return]
-    if _is_zero(made):
+    if _is_zero(producer):
         return None
     state = w.value(scope, i)
     return scope.writer.with_axes(  # type: ignore[no-any-return]
@@ -242,6 +246,6 @@ def _start(w: Any, scope: Any, i: int) -> Value | None:
     )
 
 
-def _is_zero(made: Any) -> bool:
+def _is_zero(producer: Any) -> bool:
     """Whether an op makes a tensor of zeros."""
-    return isinstance(made, Apply) and made.prim.name == "full" and made.args[-1] == 0
+    return isinstance(producer, Apply) and producer.prim.name == "full" and producer.args[-1] == 0

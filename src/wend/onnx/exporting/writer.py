@@ -250,19 +250,21 @@ class GraphWriter:
         """
         first = inputs[0]
         assert first is not None
-        given = first.dtype
-        wide = computed_in(op, given)
+        input_dtype = first.dtype
+        wide = computed_in(op, input_dtype)
         if wide is None:
-            raise self.unsupported(f"there is no ONNX node {op} for {given}")
-        result = dtype or given
-        if wide is given:
+            raise self.unsupported(f"there is no ONNX node {op} for {input_dtype}")
+        result = dtype or input_dtype
+        if wide is input_dtype:
             return self.raw_node(op, inputs, result, outputs=outputs, **attributes)
-        cast = [self.cast(x, wide) if x is not None and x.dtype is given else x for x in inputs]
-        inner = wide if result is given else result
-        made = self.raw_node(op, cast, inner, outputs=outputs, **attributes)
+        cast = [
+            self.cast(x, wide) if x is not None and x.dtype is input_dtype else x for x in inputs
+        ]
+        inner = wide if result is input_dtype else result
+        output = self.raw_node(op, cast, inner, outputs=outputs, **attributes)
         if outputs == 1:
-            return self.cast(made, result)
-        return [self.cast(made[0], result), *made[1:]]
+            return self.cast(output, result)
+        return [self.cast(output[0], result), *output[1:]]
 
     def raw_node(
         self,
@@ -276,10 +278,10 @@ class GraphWriter:
     ) -> Any:
         """A node as it is, without casts."""
         names = [self.model.name(op.lower()) for _ in range(outputs)]
-        given = ["" if x is None else x.name for x in inputs]
-        while given and not given[-1]:
-            given.pop()
-        self.nodes.append(self.model.protos.node(op, given, names, domain, attributes))
+        input_names = ["" if x is None else x.name for x in inputs]
+        while input_names and not input_names[-1]:
+            input_names.pop()
+        self.nodes.append(self.model.protos.node(op, input_names, names, domain, attributes))
         types = [dtype] + [int64] * (outputs - 1)
         values = [Value(name, t) for name, t in zip(names, types, strict=True)]
         return values[0] if outputs == 1 else values
@@ -294,8 +296,8 @@ class GraphWriter:
             x = self.raw_node("Cast", [x], int64, to=self.model.protos.code(int64))
         if x.dtype is dtype:
             return x
-        made = self.raw_node("Cast", [x], dtype, to=self.model.protos.code(dtype))
-        return Value(made.name, dtype, x.shape)
+        value = self.raw_node("Cast", [x], dtype, to=self.model.protos.code(dtype))
+        return Value(value.name, dtype, x.shape)
 
     def raw_cast(self, x: Value, name: str) -> Value:
         """x as a type of ONNX's, given by its name there; Wend's type stays the operand's."""
@@ -311,14 +313,14 @@ class GraphWriter:
             array = np.ascontiguousarray(array.astype(dtype.numpy)).reshape(array.shape)
         digest = hashlib.sha256(array.tobytes()).hexdigest()
         key = ("constant", dtype.name, array.shape, digest)
-        found = self.home._known.get(key)
-        if found is None:
+        entry = self.home._known.get(key)
+        if entry is None:
             name = self.model.name("constant")
             tensor = self.model.protos.tensor(name, array, dtype)
             node = self.model.protos.node("Constant", [], [name], "", {"value": tensor})
             self.home.constants.append(node)
-            found = self.home._known[key] = Value(name, dtype, tuple(array.shape))
-        return found
+            entry = self.home._known[key] = Value(name, dtype, tuple(array.shape))
+        return entry
 
     def number(self, n: Any, dtype: DType) -> Value:
         """A number of an op's call as a 0-d tensor: Python's, or known at run time."""
@@ -332,8 +334,8 @@ class GraphWriter:
         if expr[0] == ARG:
             return self.cast(self.model.scalars[expr[1]], dtype)
         is_float = isinstance(n, SymNumber) and n.category >= dtypes.FLOAT
-        found = extents.write(self, expr, is_float)
-        return self.cast(self.reshape(found, ()), dtype)
+        element = extents.write(self, expr, is_float)
+        return self.cast(self.reshape(element, ()), dtype)
 
     # -- extents ----------------------------------------------------------------------------
 
@@ -356,8 +358,8 @@ class GraphWriter:
             return int(expr)
         if args_in(expr):
             return None
-        found = {evaluate(expr, dims, ()) for dims in map(_Sizes, range(24))}
-        return int(found.pop()) if len(found) == 1 else None
+        values = {evaluate(expr, dims, ()) for dims in map(_Sizes, range(24))}
+        return int(values.pop()) if len(values) == 1 else None
 
     def shape_of(self, x: Value) -> Value:
         """The shape of x as a 1-D tensor of int64."""
@@ -383,23 +385,23 @@ class GraphWriter:
             return None
         return before
 
-    def _noted(self, x: Value, made: Value, shape: Sequence[Any]) -> Value:
+    def _noted(self, x: Value, result: Value, shape: Sequence[Any]) -> Value:
         """The result of a node that has the elements of x in order."""
-        if x.shape is not None and made.name != x.name:
-            self.remember(("reshaped", made.name), self.known(("reshaped", x.name)) or x)
-        return Value(made.name, x.dtype, tuple(shape))
+        if x.shape is not None and result.name != x.name:
+            self.remember(("reshaped", result.name), self.known(("reshaped", x.name)) or x)
+        return Value(result.name, x.dtype, tuple(shape))
 
     def _reshaped(self, x: Value, wanted: tuple[Any, ...]) -> Value:
         exprs = [expr_of(n) for n in wanted]
-        given = None if x.shape is None else [expr_of(n) for n in x.shape]
-        if given == exprs:
+        own_exprs = None if x.shape is None else [expr_of(n) for n in x.shape]
+        if own_exprs == exprs:
             return x
         if not any(hint_of(n) == 0 for n in wanted):
             short: list[int] = []
             for i, e in enumerate(exprs):
                 if type(e) is not tuple:
                     short.append(e)
-                elif given is not None and i < len(given) and given[i] == e:
+                elif own_exprs is not None and i < len(own_exprs) and own_exprs[i] == e:
                     short.append(0)
                 else:
                     short.append(-1)
@@ -425,29 +427,29 @@ class GraphWriter:
         """x with dim order[k] as dim k."""
         if tuple(order) == tuple(range(len(order))):
             return x
-        made = self.raw_node("Transpose", [x], x.dtype, perm=list(order))
+        value = self.raw_node("Transpose", [x], x.dtype, perm=list(order))
         shape = None if x.shape is None else tuple(x.shape[d] for d in order)
-        return Value(made.name, x.dtype, shape)
+        return Value(value.name, x.dtype, shape)
 
     def expand(self, x: Value, shape: Sequence[Any]) -> Value:
         """x repeated to a shape; extents that are x's own need not be computed."""
         wanted = tuple(shape)
-        given = [expr_of(n) for n in x.shape or ()]
+        own_exprs = [expr_of(n) for n in x.shape or ()]
         exprs = [expr_of(n) for n in wanted]
-        if given == exprs and x.shape is not None:
+        if own_exprs == exprs and x.shape is not None:
             return x
-        lead = len(wanted) - len(given)
+        lead = len(wanted) - len(own_exprs)
         empty = any(hint_of(n) == 0 for n in wanted)
         target = [
-            1 if i >= lead and given[i - lead] == exprs[i] and not empty else n
+            1 if i >= lead and own_exprs[i - lead] == exprs[i] and not empty else n
             for i, n in enumerate(wanted)
         ]
         return self.shaped(self.node("Expand", x, self.sizes(target)), wanted)
 
     def arange(self, count: Any) -> Value:
         """0, 1, ... count - 1 as int64."""
-        made = self.node("Range", self.size(0), self.size(count), self.size(1))
-        return self.shaped(made, (count,))
+        value = self.node("Range", self.size(0), self.size(count), self.size(1))
+        return self.shaped(value, (count,))
 
     def slice(self, x: Value, dim: int, start: Any, end: Any, step: Any) -> Value:
         """start:end:step along a dim, with Python's meaning; None for the ends."""
@@ -457,18 +459,18 @@ class GraphWriter:
             return before  # turned back
         bounds = (0 if start is None else start, 2**63 - 1 if end is None else end)
         first, last = (self.sizes((n,)) for n in bounds)
-        made: Value = self.node("Slice", x, first, last, self.sizes((dim,)), self.sizes((step,)))
+        part: Value = self.node("Slice", x, first, last, self.sizes((dim,)), self.sizes((step,)))
         if whole:
-            self.remember(("turned", made.name, dim), x)
-        return made
+            self.remember(("turned", part.name, dim), x)
+        return part
 
     def corner(self, x: Value, shape: Sequence[Any]) -> Value:
         """The first elements of x along each dim, as many as `shape` says."""
         if x.shape is not None and [expr_of(n) for n in x.shape] == [expr_of(n) for n in shape]:
             return x
         starts = self.sizes((0,) * len(shape))
-        made = self.node("Slice", x, starts, self.sizes(shape), self.sizes(range(len(shape))))
-        return self.shaped(made, shape)
+        part = self.node("Slice", x, starts, self.sizes(shape), self.sizes(range(len(shape))))
+        return self.shaped(part, shape)
 
     def scatter(self, x: Value, at: Value, src: Value, dim: int, how: str = "none") -> Value:
         """x with elements of src combined into it along a dim: none, add, mul, max or min."""
@@ -476,8 +478,8 @@ class GraphWriter:
         if how != "none":
             wide = int64 if x.dtype is dtypes.bool_ else computed_in("ReduceSum", x.dtype) or wide
         operands = [self.cast(x, wide), at, self.cast(src, wide)]
-        made = self.raw_node("ScatterElements", operands, wide, axis=dim, reduction=how)
-        return self.shaped(self.cast(made, x.dtype), x.shape or ())
+        value = self.raw_node("ScatterElements", operands, wide, axis=dim, reduction=how)
+        return self.shaped(self.cast(value, x.dtype), x.shape or ())
 
     def scan(self, step: Any, start: Value, sequences: Sequence[Value], dim: int) -> Value:
         """y[i] = step(scope, y[i - 1], x[i], ...) along a dim, from `start`."""
@@ -493,7 +495,7 @@ class GraphWriter:
         fold = Value(fold.name, fold.dtype, rows[0].shape)
         graph = body.graph([(name("fold"), fold), (name("y"), fold)], name("step"))
         n = len(sequences)
-        made = self.raw_node(
+        outputs = self.raw_node(
             "Scan",
             [start, *sequences],
             start.dtype,
@@ -503,7 +505,7 @@ class GraphWriter:
             scan_input_axes=[dim] * n,
             scan_output_axes=[dim],
         )
-        return Value(made[1].name, start.dtype, sequences[0].shape)
+        return Value(outputs[1].name, start.dtype, sequences[0].shape)
 
     @staticmethod
     def _row(x: Value, dim: int) -> tuple[Any, ...]:
@@ -514,9 +516,9 @@ class GraphWriter:
         """The value that this scope, or a scope around, has remembered under a key."""
         scope: GraphWriter | None = self
         while scope is not None:
-            found = scope._known.get(key)
-            if found is not None:
-                return found
+            value = scope._known.get(key)
+            if value is not None:
+                return value
             scope = scope.outer
         return None
 
@@ -569,19 +571,19 @@ class GraphWriter:
     def call(self, function: GraphWriter, operands: Sequence[Value]) -> list[Value]:
         """A node that calls a closed function; its results, with extents of this scope."""
         assert function.function_name is not None
-        made = self.raw_node(
+        outputs = self.raw_node(
             function.function_name,
             operands,
             function.results[0].dtype,
             outputs=len(function.results),
             domain=DOMAIN,
         )
-        made = [made] if isinstance(made, Value) else made
+        outputs = [outputs] if isinstance(outputs, Value) else outputs
         leaves = self.model.leaves
         at = {leaves.index(v): x for v, x in zip(function.inputs, operands, strict=True)}
         return [
             Value(y.name, r.dtype, tuple(extents.placed(expr_of(n), at, ()) for n in r.shape or ()))
-            for y, r in zip(made, function.results, strict=True)
+            for y, r in zip(outputs, function.results, strict=True)
         ]
 
     def finish(self, outputs: Sequence[tuple[str, Value]], name: str = "main_graph") -> Any:

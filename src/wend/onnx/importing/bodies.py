@@ -43,12 +43,12 @@ def typed_body(body: TypedBody, node: Any, inputs: tuple[Any, ...]) -> Body:
         versions = list(body.schema.context_dependent_function_opset_versions)
         fitting = [v for v in versions if v <= body.version]
         version = fitting[-1] if fitting else body.schema.since_version
-        made = body.schema.get_context_dependent_function_with_opset_version(
+        function_bytes = body.schema.get_context_dependent_function_with_opset_version(
             version, body.proto.SerializeToString(), [type_bytes(x) for x in inputs]
         )
-        if not made:
+        if not function_bytes:
             raise NotImplementedInWend(f"onnx: {node} has no body for these inputs")
-        function = body.importer.function(parsed_function(made), body.given, body.opsets)
+        function = body.importer.function(parsed_function(function_bytes), body.given, body.opsets)
         body.bodies[key] = Body(function)
         body.importer.check_known()
     return body.bodies[key]
@@ -58,17 +58,17 @@ def type_bytes(value: Any) -> bytes:
     """The TypeProto of a value, as bytes; of a sequence that of the first element."""
     from onnx import TypeProto
 
-    found = TypeProto()
+    type_proto = TypeProto()
     tensor = value
     if isinstance(value, list):
-        target = found.sequence_type.elem_type.tensor_type
+        target = type_proto.sequence_type.elem_type.tensor_type
         tensor = value[0] if value else None
     else:
-        target = found.tensor_type
+        target = type_proto.tensor_type
     if is_tensor(tensor):
         target.elem_type = element_of(tensor)
         for dim in tensor.shape:
             target.shape.dim.add().dim_value = dim
     elif value is None:
         return b""
-    return bytes(found.SerializeToString())
+    return bytes(type_proto.SerializeToString())

@@ -219,7 +219,7 @@ class Importer:
             proto.name, inputs, outputs, initial, constants, nodes, kinds, leaves_of(nodes)
         )
 
-    def function(self, proto: Any, given: dict[str, Any], opsets: dict[str, int]) -> Graph:
+    def function(self, proto: Any, attributes: dict[str, Any], opsets: dict[str, int]) -> Graph:
         """The body of a function, for the attributes of a call."""
         name = (proto.domain, proto.name, proto.overload)
         own = opsets_of(proto.opset_import)
@@ -228,21 +228,21 @@ class Importer:
             *name,
             name in self.functions,
             tuple(sorted({**opsets, **own}.items())),
-            tuple(sorted((key, value.SerializeToString()) for key, value in given.items())),
+            tuple(sorted((key, value.SerializeToString()) for key, value in attributes.items())),
         )
         self.enter(name)
         if key in self.bodies:
             self.active.pop()
             return self.bodies[key]
         defaults = {attribute.name: attribute for attribute in proto.attribute_proto}
-        context = Context({**opsets, **own}, {**defaults, **given}, True)
+        context = Context({**opsets, **own}, {**defaults, **attributes}, True)
         inputs, outputs = list(proto.input), list(proto.output)
         # A body may leave out the outputs that an attribute switches off.
         nodes, constants = self.nodes(
             proto.node, inputs, set(), frozenset(), outputs, context, whole=False
         )
-        made = {name for node in nodes for name in node.outputs} | {*inputs, *constants}
-        outputs = [name if name in made else "" for name in outputs]
+        defined_names = {name for node in nodes for name in node.outputs} | {*inputs, *constants}
+        outputs = [name if name in defined_names else "" for name in outputs]
         self.active.pop()
         graph = Graph(proto.name, inputs, outputs, {}, constants, nodes, [], leaves_of(nodes))
         self.bodies[key] = graph
@@ -263,15 +263,15 @@ class Importer:
         Raises FormatError for a name that nothing before has made.
         """
         check_names(*inputs, *outputs, *initial)
-        made = set(inputs) | initial
+        defined_names = set(inputs) | initial
         if len(set(inputs)) < len(inputs):
             raise FormatError(f"onnx.load: two inputs of a graph share a name: {inputs}")
         later = {name for proto in protos for name in proto.output}
         nodes, uses = [], []
         for proto in protos:
             holds = any(a.type in (a.GRAPH, a.GRAPHS) for a in proto.attribute)
-            node, used = self.node(proto, known | made if holds else known, context)
-            missing = [name for name in used if name not in made and name not in known]
+            node, used = self.node(proto, known | defined_names if holds else known, context)
+            missing = [name for name in used if name not in defined_names and name not in known]
             if missing:
                 why = (
                     "a later node makes: the nodes are not sorted, or form a cycle"
@@ -280,12 +280,14 @@ class Importer:
                 )
                 raise FormatError(f"onnx.load: {node} uses {missing[0]!r}, which {why}")
             for name in filter(None, proto.output):
-                if name in made:
+                if name in defined_names:
                     raise FormatError(f"onnx.load: {node} makes {name!r}, which is there already")
-                made.add(name)
+                defined_names.add(name)
             nodes.append(node)
             uses.append(used)
-        absent = [name for name in outputs if name and name not in made and name not in known]
+        absent = [
+            name for name in outputs if name and name not in defined_names and name not in known
+        ]
         if absent and whole:
             raise FormatError(f"onnx.load: nothing makes the output {absent[0]!r} of a graph")
         constants = {n.outputs[0]: read_constant(n.handler(n)) for n in nodes if is_constant(n)}
@@ -294,7 +296,11 @@ class Importer:
             node.outputs = [name if name in read else "" for name in node.outputs]
         kept = {*outputs, *constants}
         for node, used in zip(reversed(nodes), reversed(uses)):
-            dead = {name for name in (*used, *node.outputs) if name in made and name not in kept}
+            dead = {
+                name
+                for name in (*used, *node.outputs)
+                if name in defined_names and name not in kept
+            }
             node.drops = sorted(dead)
             kept |= dead
         return [node for node in nodes if not is_constant(node)], constants
@@ -332,25 +338,25 @@ class Importer:
 
     def handler(self, proto: Any, domain: str, version: int, context: Context) -> Handler:
         """A function of the file, a handler of Wend, or the body of the schema, in this order."""
-        given = {attribute.name: attribute for attribute in proto.attribute}
+        attributes = {attribute.name: attribute for attribute in proto.attribute}
         local = self.functions.get((domain, proto.op_type, proto.overload))
         if local is not None:
-            return Body(self.function(local, given, context.opsets))
-        found = find_handler(domain, proto.op_type, version)
-        if found is not None:
-            return found
+            return Body(self.function(local, attributes, context.opsets))
+        own_handler = find_handler(domain, proto.op_type, version)
+        if own_handler is not None:
+            return own_handler
         schema = schema_of(proto.op_type, domain, version)
         if schema is not None:
-            given = {**defaults_of(schema), **given}
+            attributes = {**defaults_of(schema), **attributes}
         if schema is not None and schema.has_function:
             opset = schema.since_version
             versions = [v for v in schema.function_opset_versions if v <= version]
             if versions:
                 opset = versions[-1]
             body = schema.get_function_with_opset_version(opset)
-            return Body(self.function(parsed_function(body), given, context.opsets))
+            return Body(self.function(parsed_function(body), attributes, context.opsets))
         if schema is not None and schema.has_context_dependent_function:
-            return TypedBody(self, schema, proto, version, given, context.opsets)
+            return TypedBody(self, schema, proto, version, attributes, context.opsets)
         self.unknown.append(
             f"{domain or 'ai.onnx'}.{proto.op_type} of opset {version}, "
             f"node {proto.name or list(proto.output)!r}"

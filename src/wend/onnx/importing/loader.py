@@ -149,12 +149,12 @@ class ONNXModule(Module):
             store[key] = tensor if element is None else Carried(tensor, element)
         return store
 
-    def _arguments(self, given: Any, named: Any, store: dict[str, Any]) -> list[Any]:
-        if len(given) > len(self.expected):
+    def _arguments(self, inputs: Any, named: Any, store: dict[str, Any]) -> list[Any]:
+        if len(inputs) > len(self.expected):
             raise ArgumentTypeError(
-                f"onnx: the model has {len(self.expected)} inputs, and {len(given)} were given"
+                f"onnx: the model has {len(self.expected)} inputs, and {len(inputs)} were given"
             )
-        values = dict(zip(self.input_names, given))
+        values = dict(zip(self.input_names, inputs))
         for name, value in named.items():
             if name not in self.input_names:
                 raise ArgumentTypeError(f"onnx: no input {name!r}; there are {self.input_names}")
@@ -174,8 +174,8 @@ class ONNXModule(Module):
         """The outputs for the inputs, given in order or by name."""
         store = self._stored()
         outputs = self.graph.run(self._arguments(inputs, named, store), None, store)
-        given = [_given(value) for value in outputs]
-        return given[0] if len(given) == 1 else self.result(*given)
+        results = [_given(value) for value in outputs]
+        return results[0] if len(results) == 1 else self.result(*results)
 
 
 def _given(value: Any) -> Any:

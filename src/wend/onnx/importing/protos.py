@@ -16,11 +16,11 @@ def own_domain(domain: str) -> str:
 
 def opsets_of(imports: Any) -> dict[str, int]:
     """{domain: version}."""
-    found = {own_domain(entry.domain): entry.version for entry in imports}
-    for domain, version in found.items():
+    opsets = {own_domain(entry.domain): entry.version for entry in imports}
+    for domain, version in opsets.items():
         if not 0 < version < MOST_VERSION:
             raise FormatError(f"onnx.load: {version} is no version of opset {domain or 'ai.onnx'}")
-    return found
+    return opsets
 
 
 def check_names(*names: Any) -> None:
@@ -30,7 +30,7 @@ def check_names(*names: Any) -> None:
             raise FormatError(f"onnx.load: the name {name!r} is no UTF-8")
 
 
-def with_given(proto: Any, given: dict[str, Any]) -> Any:
+def with_given(proto: Any, attributes: dict[str, Any]) -> Any:
     """A node of a function with the attributes that the call gave in place of references."""
     if not any(attribute.ref_attr_name for attribute in proto.attribute):
         return proto
@@ -42,10 +42,10 @@ def with_given(proto: Any, given: dict[str, Any]) -> Any:
     for attribute in proto.attribute:
         if not attribute.ref_attr_name:
             result.attribute.add().CopyFrom(attribute)
-        elif attribute.ref_attr_name in given:
-            found = result.attribute.add()
-            found.CopyFrom(given[attribute.ref_attr_name])
-            found.name = attribute.name
+        elif attribute.ref_attr_name in attributes:
+            new_attribute = result.attribute.add()
+            new_attribute.CopyFrom(attributes[attribute.ref_attr_name])
+            new_attribute.name = attribute.name
     return result
 
 
@@ -78,12 +78,12 @@ def outer_names(graph: Any) -> set[str]:
     own = {info.name for info in graph.input}
     own |= {tensor.name for tensor in graph.initializer}
     own |= {sparse.values.name for sparse in graph.sparse_initializer}
-    found: set[str] = set()
+    names: set[str] = set()
     for node in graph.node:
         used = set(filter(None, node.input))
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs):
                 used |= outer_names(inner)
-        found |= used - own
+        names |= used - own
         own |= set(node.output)
-    return found | {info.name for info in graph.output if info.name not in own}
+    return names | {info.name for info in graph.output if info.name not in own}

@@ -41,8 +41,8 @@ def op(
 
 def find_handler(domain: str, name: str, version: int) -> Handler | None:
     """The newest handler that is no newer than the opset's version, or None."""
-    found = TEXT_HANDLERS.get((domain, name)) if version else None
+    handler = TEXT_HANDLERS.get((domain, name)) if version else None
     for since, function in HANDLERS.get((domain, name), ()):
         if since <= version:
-            found = function
-    return found
+            handler = function
+    return handler

@@ -28,11 +28,11 @@ def check_node(proto: Any, domain: str, version: int) -> None:
     for name, told in zip(proto.input, schema.inputs, strict=False):
         if not name and told.option == told.option.Single:
             raise FormatError(f"{where} the input {told.name!r} is left out, and must be there")
-    given = {attribute.name: attribute for attribute in proto.attribute}
-    if len(given) != len(proto.attribute):
+    attributes = {attribute.name: attribute for attribute in proto.attribute}
+    if len(attributes) != len(proto.attribute):
         raise FormatError(f"{where} an attribute is given twice")
     for name, wanted in schema.attributes.items():
-        attribute = given.get(name)
+        attribute = attributes.get(name)
         if attribute is None:
             if wanted.required:
                 raise FormatError(f"{where} the attribute {name!r} is missing")

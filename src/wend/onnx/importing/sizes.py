@@ -153,9 +153,13 @@ def follow(node: Any, inputs: list[Any], result: Any) -> None:
         return
     if result.dtype not in (wend.int64, wend.bool):
         return
-    found = RULES[node.op_type](node, inputs, numbers)  # type: ignore[arg-type]
-    if found is None or len(found) != result.numel() or len(found) > MOST_KNOWN:
+    result_numbers = RULES[node.op_type](node, inputs, numbers)  # type: ignore[arg-type]
+    if (
+        result_numbers is None
+        or len(result_numbers) != result.numel()
+        or len(result_numbers) > MOST_KNOWN
+    ):
         return
-    found = [(bool if result.dtype is wend.bool else whole)(n) for n in found]
-    if all(isinstance(n, SymInt) or -_LARGEST < n < _LARGEST for n in found):
-        remember(result, found)
+    result_numbers = [(bool if result.dtype is wend.bool else whole)(n) for n in result_numbers]
+    if all(isinstance(n, SymInt) or -_LARGEST < n < _LARGEST for n in result_numbers):
+        remember(result, result_numbers)

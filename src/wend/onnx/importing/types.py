@@ -78,26 +78,26 @@ class Text:
 
     def nested(self) -> Any:
         """The strings in lists of lists; a string alone for no dims."""
-        found: Any = self.flat
+        lists: Any = self.flat
         for size in reversed(self.shape[1:]):
-            found = [found[i : i + size] for i in range(0, len(found), size)] if size else []
-        return found if self.shape else found[0]
+            lists = [lists[i : i + size] for i in range(0, len(lists), size)] if size else []
+        return lists if self.shape else lists[0]
 
 
-def text_value(given: Any, where: str) -> Text:
+def text_value(strings: Any, where: str) -> Text:
     """Strings from a NumPy array, or from lists of lists. Raises DTypeError."""
-    found = given.tolist() if hasattr(given, "tolist") else given
+    lists = strings.tolist() if hasattr(strings, "tolist") else strings
     shape = []
-    level = found
+    level = lists
     while isinstance(level, list):
         shape.append(len(level))
         level = level[0] if level else None
-    flat = [found] if not shape else found
+    flat = [lists] if not shape else lists
     for _ in shape[1:]:
         flat = [value for row in flat for value in row]
     if math.prod(shape) != len(flat) or not all(isinstance(value, str) for value in flat):
         raise DTypeError(f"onnx: {where} must be strings, in an array or in lists of equal lengths")
-    whole = tuple(given.shape) if hasattr(given, "shape") else tuple(shape)
+    whole = tuple(strings.shape) if hasattr(strings, "shape") else tuple(shape)
     return Text(flat, whole)
 
 
@@ -194,16 +194,17 @@ def tensor_value(proto: Any, folder: str | None) -> Any:
             f"onnx.load: {where} is a segment of a tensor, which is no value"
         )
     if proto.HasField("raw_data"):
-        found, unit = len(proto.raw_data), "bytes"
+        length, unit = len(proto.raw_data), "bytes"
     elif proto.data_type in _COMPLEX:
-        found, expected, unit = len(getattr(proto, _COMPLEX[proto.data_type])), 2 * count, "numbers"
+        length, expected = len(getattr(proto, _COMPLEX[proto.data_type])), 2 * count
+        unit = "numbers"
     else:
-        found, unit = len(getattr(proto, _FIELDS.get(proto.data_type, "int32_data"))), "numbers"
+        length, unit = len(getattr(proto, _FIELDS.get(proto.data_type, "int32_data"))), "numbers"
         expected = (count * bits + 7) // 8 if bits < 8 else count
-    if found != expected:
+    if length != expected:
         raise FormatError(
             f"onnx.load: {where} of dims {list(proto.dims)} needs {expected} {unit}, "
-            f"and the file holds {found}"
+            f"and the file holds {length}"
         )
     return from_array(numpy_helper.to_array(proto), where)
 
@@ -290,24 +291,24 @@ class Expected:
     element: int | None
     sizes: tuple[int, ...] | None  # 0 for a size that is left open
 
-    def take(self, given: Any) -> Any:
+    def take(self, feed: Any) -> Any:
         """The value of an input that was fed. Raises DTypeError or ShapeError."""
-        if given is None:
+        if feed is None:
             return None
-        if isinstance(given, list | tuple) and self.element is None:
-            return [self.take(one) for one in given]
+        if isinstance(feed, list | tuple) and self.element is None:
+            return [self.take(one) for one in feed]
         where = f"input {self.name!r}"
         if self.element == STRING:
-            return given if isinstance(given, Text) else text_value(given, where)
-        value = given if isinstance(given, wend.Tensor | Carried) else from_array(given, where)
+            return feed if isinstance(feed, Text) else text_value(feed, where)
+        value = feed if isinstance(feed, wend.Tensor | Carried) else from_array(feed, where)
         if self.element is None:
             return value
         name, _, dtype = ELEMENTS[self.element]
         if isinstance(value, wend.Tensor) and self.element in CARRIED and value.dtype is dtype:
             value = Carried(value, self.element)
         if element_of(value) != self.element:
-            found = ELEMENTS[element_of(value)][0]
-            raise DTypeError(f"onnx: {where} must have dtype {name}, and {found} was given")
+            value_name = ELEMENTS[element_of(value)][0]
+            raise DTypeError(f"onnx: {where} must have dtype {name}, and {value_name} was given")
         if self.sizes is not None and len(value.shape) != len(self.sizes):
             raise ShapeError(
                 f"onnx: {where} must have {len(self.sizes)} dims, "

@@ -29,13 +29,13 @@ def loop(node: Any, scope: Any, limit: Any = None, go_on: Any = None, *carried: 
     read = None  # the condition that was read last: a body may hand on the same tensor
     state = list(carried)
     rows: list[list[Any]] = [[] for _ in body.outputs[1 + len(carried) :]]
-    for given in _turns(most):
+    for turn in _turns(most):
         if held is not None and held is not read:
             if not number(held):
                 break
             read = held
         condition = remember(wend.tensor(True), [True]) if held is None else held
-        held, *results = body.within(scope, given, condition, *state)
+        held, *results = body.within(scope, turn, condition, *state)
         held = None if known_of(held) == [True] else held
         state = results[: len(state)]
         for row, value in zip(rows, results[len(state) :]):
@@ -80,18 +80,18 @@ def scan(node: Any, scope: Any, *inputs: Any) -> Any:
         list(x.unbind(axis))[:: -1 if back else 1] for x, axis, back in zip(scanned, axes, backward)
     ]
     state, rows = _steps(node.get("body"), scope, state, slices)
-    found = [
+    results = [
         stacked(row[:: -1 if back else 1], axis, kind)
         for row, axis, back, kind in zip(rows, out_axes, out_backward, kinds)
     ]
-    return (*state, *found)
+    return (*state, *results)
 
 
 def _steps(body: Any, scope: Any, state: list[Any], slices: list[Any]) -> tuple[list[Any], Any]:
     """The last state, and the values of all steps, of a graph over slices."""
     rows: list[list[Any]] = [[] for _ in body.outputs[len(state) :]]
-    for given in zip(*slices):
-        results = body.within(scope, *state, *given)
+    for parts in zip(*slices):
+        results = body.within(scope, *state, *parts)
         state = results[: len(state)]
         for row, value in zip(rows, results[len(state) :]):
             row.append(value)

@@ -53,8 +53,8 @@ class Grid:
             there = inside if there is None else there & inside
             index = index * size + place.clamp(0, size - 1).to(wend.int64)
         n, c = flat.shape[:2]
-        found = wend.gather(flat, 2, index.reshape(n, 1, -1).expand(-1, c, -1))
-        return found * there.reshape(n, 1, -1).to(flat.dtype)
+        elements = wend.gather(flat, 2, index.reshape(n, 1, -1).expand(-1, c, -1))
+        return elements * there.reshape(n, 1, -1).to(flat.dtype)
 
 
 def _cubic(t: Any) -> list[Any]:
@@ -173,7 +173,7 @@ def non_max_suppression(
     limit = 0 if most is None else number(most)
     threshold = 0.0 if overlap is None else number(overlap)
     floor = None if least is None else number(least)
-    found = []
+    triples = []
     for i, (corners, classes) in enumerate(zip(boxes.tolist(), scores.tolist())):
         areas = [_corners(box, bool(node.get("center_point_box"))) for box in corners]
         for j, row in enumerate(classes):
@@ -184,8 +184,8 @@ def non_max_suppression(
                     break
                 if all(_overlap(areas[k], areas[other]) <= threshold for other in kept):
                     kept.append(k)
-            found += [[i, j, k] for k in kept]
-    return wend.tensor(found, dtype=wend.int64).reshape(-1, 3)
+            triples += [[i, j, k] for k in kept]
+    return wend.tensor(triples, dtype=wend.int64).reshape(-1, 3)
 
 
 def _corners(box: list[float], centred: bool) -> tuple[float, float, float, float]:

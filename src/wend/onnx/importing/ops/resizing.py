@@ -53,7 +53,7 @@ class Axis:
         """The source of each place."""
         old = self.node.version < 11
         mode = self.node.get("nearest_mode", "floor" if old else "round_prefer_floor")
-        found = []
+        sources = []
         for i in range(self.out):
             x = self.source(i)
             place = {
@@ -62,8 +62,8 @@ class Axis:
                 "floor": math.floor(x),
                 "ceil": math.ceil(x),
             }[mode]
-            found.append(min(max(place, 0), self.size - 1))
-        return found
+            sources.append(min(max(place, 0), self.size - 1))
+        return sources
 
     def shares(self, cubic: bool) -> list[list[float]]:
         """A row per place: the share that each element of the input has."""

@@ -37,9 +37,9 @@ def constant(node: Any) -> Any:
             return node.get(name)
     for name, dtype in (("float", wend.float32), ("int", wend.int64)):
         for suffix in ("", "s"):
-            found = node.get(f"value_{name}{suffix}")
-            if found is not None:
-                return wend.tensor(found, dtype=dtype)
+            value = node.get(f"value_{name}{suffix}")
+            if value is not None:
+                return wend.tensor(value, dtype=dtype)
     strings = node.get("value_strings")
     if strings is not None:
         return Text(list(strings), (len(strings),))

@@ -80,7 +80,7 @@ def same_padding(node: Any, sizes: Any, kernel: Any, strides: Any, dilations: An
 def pad_argument(pads: Any) -> list[int]:
     """Pads of ONNX (all begins, then all ends) as `nn.functional.pad` takes them."""
     rank = len(pads) // 2
-    found = []
+    argument = []
     for axis in reversed(range(rank)):
-        found += [pads[axis], pads[axis + rank]]
-    return found
+        argument += [pads[axis], pads[axis + rank]]
+    return argument

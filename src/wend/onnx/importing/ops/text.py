@@ -84,9 +84,9 @@ def string_normalizer(node: Any, x: Text) -> Text:
 def _listed(node: Any, what: str) -> Any:
     """The keys or values of a LabelEncoder, and the element type."""
     for name, element in (("strings", 8), ("int64s", 7), ("floats", 1)):
-        found = node.get(f"{what}_{name}")
-        if found is not None:
-            return list(found), element
+        entries = node.get(f"{what}_{name}")
+        if entries is not None:
+            return list(entries), element
     value = node.get(f"{what}_tensor")
     flat = value.flat if isinstance(value, Text) else plain(value).reshape(-1).tolist()
     return flat, element_of(value)
@@ -109,10 +109,10 @@ def label_encoder(node: Any, x: Any) -> Any:
         default = plain(default).reshape(-1).tolist()[0]
     table = dict(zip(keys, values))
     flat = x.flat if isinstance(x, Text) else plain(x).reshape(-1).tolist()
-    found = [table.get(key, default) for key in flat]
+    labels = [table.get(key, default) for key in flat]
     if element == 8:
-        return Text(found, tuple(x.shape))
-    return with_element(_as_tensor(found, tuple(x.shape), dtype_of(element)), element)
+        return Text(labels, tuple(x.shape))
+    return with_element(_as_tensor(labels, tuple(x.shape), dtype_of(element)), element)
 
 
 @op("TfIdfVectorizer")

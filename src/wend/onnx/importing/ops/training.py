@@ -66,5 +66,5 @@ def gradient(node: Any, scope: Any, *values: Any) -> Any:
     """The derivatives of a value of the graph by earlier values."""
     y = scope.find(node.get("y"))
     xs = [scope.find(name) for name in node.get("xs")]
-    found = wend.autograd.grad(y, xs, wend.ones_like(y), create_graph=True, allow_unused=True)
-    return tuple(wend.zeros_like(x) if g is None else g for g, x in zip(found, xs))
+    gradients = wend.autograd.grad(y, xs, wend.ones_like(y), create_graph=True, allow_unused=True)
+    return tuple(wend.zeros_like(x) if g is None else g for g, x in zip(gradients, xs))
