@@ -186,11 +186,11 @@ class _Checker:
         """Raise FormatError unless an id is made before item k of a place, on all ways there."""
         if i not in self.made:
             raise damaged(f"nothing makes %{i}")
-        made = self.made[i]
-        if made is None:
+        origin = self.made[i]
+        if origin is None:
             return
-        before = made[1] < k or made[0][1] is None
-        if not (before if made[0] == place else self.ways.leads(made[0], place)):
+        before = origin[1] < k or origin[0][1] is None
+        if not (before if origin[0] == place else self.ways.leads(origin[0], place)):
             raise damaged(f"%{i} is used where it is not made yet")
 
     def tensor(self, i: int, place: Place, k: int) -> Info:
@@ -269,10 +269,10 @@ class _Checker:
             raise damaged(f"point {end.point} takes {len(params)} values, and gets {len(end.args)}")
         for i, param in zip(end.args, params, strict=True):
             self.use(i, place, n)
-            given, taken = graph.info[i], graph.info[param]
-            if given.extents is None and taken.extents is None:
+            source, taken = graph.info[i], graph.info[param]
+            if source.extents is None and taken.extents is None:
                 continue
-            kinds = [(x.extents is None, x.dtype, len(x.hint)) for x in (given, taken)]
+            kinds = [(x.extents is None, x.dtype, len(x.hint)) for x in (source, taken)]
             if kinds[0] != kinds[1]:
                 raise damaged(f"%{param} is of another type than %{i}, from which it comes")
 

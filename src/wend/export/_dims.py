@@ -55,7 +55,7 @@ def _per_tensor(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], shapes: Any
 ) -> list[tuple[Tensor, Any]]:
     """(tensor, entry of dynamic_shapes) for the tensors among the arguments, in order."""
-    given = list(args)
+    arguments = list(args)
     entries: list[Any]
     if isinstance(shapes, dict):
         target = getattr(function, "forward", function)
@@ -63,38 +63,39 @@ def _per_tensor(
             names = list(inspect.signature(target).parameters)
         except (TypeError, ValueError):  # a callable without a signature has no names of arguments
             names = []
-        known = dict(zip(names, given))
+        known = dict(zip(names, arguments))
         unknown = set(shapes) - set(names) - set(kwargs)
         if unknown and names:
             raise ArgumentError(f"dynamic_shapes: no argument is called {sorted(unknown)[0]!r}")
         entries = [shapes.get(name) for name in known]
-        entries += [None] * (len(given) - len(entries))
+        entries += [None] * (len(arguments) - len(entries))
         entries += [shapes.get(name) for name in kwargs]
     else:
         entries = list(shapes)
-        if len(entries) != len(given) + len(kwargs):
+        if len(entries) != len(arguments) + len(kwargs):
             raise ArgumentError(
-                f"dynamic_shapes: {len(entries)} entries for {len(given) + len(kwargs)} arguments"
+                f"dynamic_shapes: {len(entries)} entries for "
+                f"{len(arguments) + len(kwargs)} arguments"
             )
-    found: list[tuple[Tensor, Any]] = []
-    for x, entry in zip([*given, *kwargs.values()], entries, strict=True):
-        _walk(x, entry, found)
-    return found
+    pairs: list[tuple[Tensor, Any]] = []
+    for x, entry in zip([*arguments, *kwargs.values()], entries, strict=True):
+        _walk(x, entry, pairs)
+    return pairs
 
 
-def _walk(x: Any, entry: Any, found: list[tuple[Tensor, Any]]) -> None:
+def _walk(x: Any, entry: Any, pairs: list[tuple[Tensor, Any]]) -> None:
     if isinstance(x, Tensor):
-        found.append((x, entry))
+        pairs.append((x, entry))
     elif isinstance(x, dict):
         for key, part in x.items():
-            _walk(part, None if entry is None else entry.get(key), found)
+            _walk(part, None if entry is None else entry.get(key), pairs)
     elif isinstance(x, (list, tuple)):
         for k, part in enumerate(x):
-            _walk(part, None if entry is None else entry[k], found)
+            _walk(part, None if entry is None else entry[k], pairs)
     else:
         for leaf in tree.leaves(x):
             if isinstance(leaf, Tensor):
-                found.append((leaf, None))
+                pairs.append((leaf, None))
 
 
 def _by_axis(x: Tensor, entry: Any) -> dict[int, Any]:
@@ -109,12 +110,12 @@ def _by_axis(x: Tensor, entry: Any) -> dict[int, Any]:
         raise ArgumentTypeError(
             f"dynamic_shapes: an entry is a dict by axis or a tuple, not {type(entry).__name__}"
         )
-    found = {}
+    dims = {}
     for axis, dim in rows:
         if not isinstance(axis, int) or not -x.dim() <= axis < max(x.dim(), 1):
             raise ArgumentError(f"dynamic_shapes: axis {axis!r} of a tensor of {x.dim()} dims")
-        found[axis % x.dim()] = dim
-    return found
+        dims[axis % x.dim()] = dim
+    return dims
 
 
 def free_extents(
@@ -145,11 +146,11 @@ def free_extents(
 
 def named_dims(inputs: Sequence[int], dims: list[dict[int, Any]]) -> dict[tuple[int, int], str]:
     """Per (id of an input, axis) the name of the dim, where there is a name."""
-    found = {}
+    names = {}
     for number, by_axis in zip(inputs, dims, strict=True):
         for axis, dim in by_axis.items():
             if isinstance(dim, Dim):
-                found[number, axis] = dim.__name__
+                names[number, axis] = dim.__name__
             elif isinstance(dim, str):
-                found[number, axis] = dim
-    return found
+                names[number, axis] = dim
+    return names

@@ -18,22 +18,22 @@ INTS = range(-(1 << 63), 1 << 63)
 _OPTIONAL = frozenset(("tensor?", "size?", "sizes?", "scalar?"))
 
 
-def check_attributes(cls: Any, given: dict[str, Any]) -> dict[str, Any]:
+def check_attributes(cls: Any, attributes: dict[str, Any]) -> dict[str, Any]:
     """The attributes of an op in the order of the signature.
 
     Raises FormatError for those that are missing, unknown, or of another kind.
     """
     params = [p for p in cls.params if p.is_attr]
-    if given.keys() != {p.name for p in params}:
-        odd = min(given.keys() ^ {p.name for p in params})
+    if attributes.keys() != {p.name for p in params}:
+        odd = min(attributes.keys() ^ {p.name for p in params})
         raise damaged(f"{cls.name}: the attribute {strict.short(odd)} is missing or unknown")
     for p in params:
-        if not _fits(p, given[p.name]):
+        if not _fits(p, attributes[p.name]):
             raise damaged(
-                f"{cls.name}: the attribute {p.name!r} is {strict.short(given[p.name])}, and is to "
-                f"be of kind {p.kind}"
+                f"{cls.name}: the attribute {p.name!r} is {strict.short(attributes[p.name])}, "
+                f"and is to be of kind {p.kind}"
             )
-    return {p.name: given[p.name] for p in params}
+    return {p.name: attributes[p.name] for p in params}
 
 
 def _fits(p: Param, x: Any) -> bool:

@@ -145,11 +145,11 @@ class ExportedProgram:
 
     def validate(self) -> None:
         """Check that values are made before they are used. Raises AssertionError."""
-        made = {c.id for c in self.program.captured} | set(self.program.inputs)
+        defined_ids = {c.id for c in self.program.captured} | set(self.program.inputs)
         for point in self.program.points:
-            made.update(point.params)
+            defined_ids.update(point.params)
         for _, _, stretch in self.program.stretches():
-            here = set(made)
+            here = set(defined_ids)
             for item in stretch.items:
                 if isinstance(item, Apply):
                     assert here.issuperset(item.inputs), f"{item.prim!r} reads an unknown value"
@@ -227,15 +227,15 @@ class ProgramModule(Module):
         return running.run(program, tensors, captured)
 
 
-def check_inputs(exported: ExportedProgram, op: str, labels: Sequence[str], given: Any) -> None:
+def check_inputs(exported: ExportedProgram, op: str, labels: Sequence[str], tensors: Any) -> None:
     """Raise ArgumentError for tensors of wrong dtypes, ranks or constant sizes.
 
     op, labels: how errors name the program and its inputs
-    given: the tensors, or their types
+    tensors: or their types
     """
     program = exported.program
     sizes: dict[str, int] = {}
-    for k, (label, x, number) in enumerate(zip(labels, given, program.inputs, strict=True)):
+    for k, (label, x, number) in enumerate(zip(labels, tensors, program.inputs, strict=True)):
         info = program.info[number]
         assert info.extents is not None
         shape = tuple(x.shape)

@@ -177,10 +177,10 @@ class _Reader:
     @staticmethod
     def dtype(x: Any) -> Any:
         """A dtype."""
-        found = NAMES.get(strict.text(x, "a dtype"))
-        if found is None:
+        element_type = NAMES.get(strict.text(x, "a dtype"))
+        if element_type is None:
             raise damaged(f"there is no dtype {strict.short(x)}")
-        return found
+        return element_type
 
     def expr(self, x: Any) -> Expr:
         """An expression."""
@@ -200,10 +200,10 @@ class _Reader:
 
     def number(self, x: Any) -> Any:
         """A number: an int, a float or a bool."""
-        found = self.constant(x)
-        if type(found) not in (bool, int, float):
+        value = self.constant(x)
+        if type(value) not in (bool, int, float):
             raise damaged(f"{strict.short(x)} is no number")
-        return found
+        return value
 
     def constant(self, x: Any) -> Any:
         """A constant."""
@@ -237,32 +237,32 @@ class _Reader:
             context: Any = kind
             wanted: int | None = len(fields)
         else:
-            name, given, children = strict.row(x, "a tree", 3)
+            name, keys, children = strict.row(x, "a tree", 3)
             kind = KINDS.get(name) if type(name) is str else None
             if kind is None:
                 raise damaged(f"a tree is of kind {strict.short(name)}")
             keyed = name in ("dict", "ordered")
-            context = self.keys(given) if keyed else None
+            context = self.keys(keys) if keyed else None
             wanted = len(context) if keyed else None
-            if not keyed and given is not None:
+            if not keyed and keys is not None:
                 raise damaged(f"a {name} has keys")
-        made = tuple([self.structure(part) for part in strict.rows(children, "parts of a tree")])
-        if wanted is not None and len(made) != wanted:
-            raise damaged(f"a tree has {wanted} names for {len(made)} parts")
-        return Structure(kind, context, made, sum(c.leaves for c in made))
+        parts = tuple([self.structure(part) for part in strict.rows(children, "parts of a tree")])
+        if wanted is not None and len(parts) != wanted:
+            raise damaged(f"a tree has {wanted} names for {len(parts)} parts")
+        return Structure(kind, context, parts, sum(c.leaves for c in parts))
 
     def keys(self, x: Any) -> tuple[Any, ...]:
         """The keys of a dict."""
-        found = self.constant(x)
-        if type(found) is not tuple:
+        constant = self.constant(x)
+        if type(constant) is not tuple:
             raise damaged("the keys of a dict are no tuple")
         try:
-            count = len(set(found))
+            count = len(set(constant))
         except TypeError as error:
             raise damaged("a list is the key of a dict") from error
-        if count != len(found):
+        if count != len(constant):
             raise damaged("a dict has a key twice")
-        return found
+        return constant
 
     @staticmethod
     def dim(x: Any) -> Any:
@@ -291,8 +291,8 @@ class _Reader:
         answers = []
         for stretch in strict.row(parts["answers"], "the answers to a question", count):
             items, end = strict.row(stretch, "a stretch", 2)
-            made = [self.item(i) for i in strict.rows(items, "the items of a stretch")]
-            answers.append(Stretch(made, self.end(end)))
+            stretch_items = [self.item(i) for i in strict.rows(items, "the items of a stretch")]
+            answers.append(Stretch(stretch_items, self.end(end)))
         site = _site(parts["place"]) if parts["place"] != "" else None
         return Point(_ids(parts["params"]), question, answers, site)
 
@@ -327,13 +327,13 @@ class _Reader:
         cls = REGISTRY.get(name) if type(name) is str else None
         if cls is None or cls.facts.calls_user:
             raise damaged(f"there is no op {strict.short(name)}")
-        given = {k: self.constant(v) for k, v in strict.table(attrs, "attributes").items()}
-        found = self.constant(form)
-        check_form(cls, found)
-        attributes = check_attributes(cls, given)
+        constants = {k: self.constant(v) for k, v in strict.table(attrs, "attributes").items()}
+        operand_form = self.constant(form)
+        check_form(cls, operand_form)
+        attributes = check_attributes(cls, constants)
         if name in _ASKING:
             cls, attributes = REGISTRY[_ASKING[name]], {}
-        prim = cls.intern(attributes, found)
+        prim = cls.intern(attributes, operand_form)
         numbers = tuple([self.expr(e) for e in strict.rows(args, "the numbers of an op")])
         flag = strict.flag(grad, "whether gradients are on")
         return Apply(prim, None, _ids(inputs), _ids(outputs), numbers, flag, _site(site))
@@ -351,8 +351,8 @@ class _Reader:
             raise damaged(f"an end is of kind {strict.short(kind)}")
         _, leaves, structure, writes = strict.row(x, "a result", 4)
         pairs = [_ids(strict.row(w, "a write", 2)) for w in strict.rows(writes, "the writes")]
-        made = tuple([self.leaf(leaf) for leaf in strict.rows(leaves, "the results")])
-        return Give(made, self.structure(structure), tuple([(a, b) for a, b in pairs]))
+        results = tuple([self.leaf(leaf) for leaf in strict.rows(leaves, "the results")])
+        return Give(results, self.structure(structure), tuple([(a, b) for a, b in pairs]))
 
     def leaf(self, x: Any) -> tuple[str, Any]:
         """A part of the result."""
@@ -383,10 +383,10 @@ def _named_tuple(name: Any, fields: list[Any]) -> Any:
 
 def _error(name: Any, message: str) -> Exception:
     """An error that the program ends in: of a class of Python's own, or a RuntimeError."""
-    found = getattr(builtins, strict.text(name, "the class of an error"), None)
-    if isinstance(found, type) and issubclass(found, Exception):
+    error_class = getattr(builtins, strict.text(name, "the class of an error"), None)
+    if isinstance(error_class, type) and issubclass(error_class, Exception):
         try:
-            return found(message)
+            return error_class(message)
         except TypeError:  # a class that asks for more than a text
             pass
     return RuntimeError(message)

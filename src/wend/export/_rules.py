@@ -63,12 +63,13 @@ def _check_stretch(
         except (ArithmeticError, ValueError):  # the program's own error, at these sizes
             continue
         if isinstance(item, Apply):
-            found = _results(item, types, told, known)
-            if len(found) != len(item.outputs):
+            result_types = _results(item, types, told, known)
+            if len(result_types) != len(item.outputs):
                 raise damaged(
-                    f"{item.prim.name} has {len(found)} results, and {len(item.outputs)} are told"
+                    f"{item.prim.name} has {len(result_types)} results, "
+                    f"and {len(item.outputs)} are told"
                 )
-            for i, type_ in zip(item.outputs, found, strict=True):
+            for i, type_ in zip(item.outputs, result_types, strict=True):
                 if type_.dtype is not info[i].dtype or len(type_.shape) != len(info[i].hint):
                     raise damaged(
                         f"%{i}, a result of {item.prim.name}, is {type_}, and another type is told"
@@ -83,10 +84,10 @@ def _results(item: Apply, types: Types, told: Types, numbers: dict[int, Any]) ->
     came of the ops before, those told by the file may.
     """
     fault: Exception | None = None
-    for given in (types, told):
+    for candidate in (types, told):
         try:
-            args = [evaluate(e, _Shapes(given), numbers) for e in item.args]
-            return list(item.prim.typed([given[i] for i in item.inputs], args)[1])
+            args = [evaluate(e, _Shapes(candidate), numbers) for e in item.args]
+            return list(item.prim.typed([candidate[i] for i in item.inputs], args)[1])
         except Exception as error:  # a rule raises many kinds for operands that do not fit
             fault = fault or error
     text = str(fault).partition("\n")[0][:200]

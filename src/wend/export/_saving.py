@@ -103,18 +103,18 @@ def _document(program: ExportedProgram) -> dict[str, Any]:
 
 
 def _used_ids(graph: StaticGraph) -> set[int]:
-    found = {*graph.inputs, *[c.id for c in graph.captured]}
+    ids = {*graph.inputs, *[c.id for c in graph.captured]}
     for point in graph.points:
-        found.update(point.params)
+        ids.update(point.params)
     for _, _, stretch in graph.stretches():
         for item in stretch.items:
             if isinstance(item, Apply):
-                found.update(item.outputs)
+                ids.update(item.outputs)
             elif isinstance(item, Draw):
-                found.update((item.seed, item.offset))
+                ids.update((item.seed, item.offset))
             else:
-                found.add(item.output)
-    return found
+                ids.add(item.output)
+    return ids
 
 
 def _info(info: Info) -> Any:

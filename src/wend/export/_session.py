@@ -87,10 +87,10 @@ class Session:
         Raises ArgumentError for names, dtypes and sizes that do not fit, GraphError where the
         session is closed, and the errors of the function.
         """
-        given = [feeds[name] for name in self._inputs if name in feeds]
-        if len(given) != len(self._inputs) or len(given) != len(feeds):
+        inputs = [feeds[name] for name in self._inputs if name in feeds]
+        if len(inputs) != len(self._inputs) or len(inputs) != len(feeds):
             self._refuse_names(feeds)
-        return self._run(given, outputs)
+        return self._run(inputs, outputs)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """The function's result, given arguments, or inputs by name."""
@@ -98,15 +98,15 @@ class Session:
             return self._run(args, None)
         return self.run(self._feeds(args, named))
 
-    def _run(self, given: Sequence[Any], outputs: Sequence[str] | None) -> Any:
+    def _run(self, inputs: Sequence[Any], outputs: Sequence[str] | None) -> Any:
         runner = self._open()
-        values = [self._value(k, x) for k, x in enumerate(given)]
+        values = [self._value(k, x) for k, x in enumerate(inputs)]
         types = tuple([v.type for v in values])
         if types not in runner.checked:
             labels = [f"input {name!r}" for name in self._inputs]
             check_inputs(self._exported, self._op, labels, types)
             runner.check(values)
-        leaves, structure = runner.run(values, given)
+        leaves, structure = runner.run(values, inputs)
         if outputs is None:
             return leaves[0] if structure.kind is None else tree.unflatten(structure, leaves)
         by_name = dict(zip(self._outputs, leaves, strict=False))
@@ -153,14 +153,14 @@ class Session:
             raise ArgumentError(
                 f"{self._op}: takes {len(names)} arguments ({_listed(names)}), and got {len(args)}"
             )
-        given = {**dict(zip(names, args, strict=False))}
+        arguments = {**dict(zip(names, args, strict=False))}
         feeds = {name: x for name, x in named.items() if name in self._inputs}
         for name, x in named.items():
-            if name in given:
+            if name in arguments:
                 raise ArgumentError(f"{self._op}: argument {name!r} is given twice")
             if name not in feeds:
-                given[name] = x
-        for name, x in given.items():
+                arguments[name] = x
+        for name, x in arguments.items():
             row = next((row for row in self._arguments if row[0] == name), None)
             if row is None:
                 self._refuse_names({name: x})
@@ -323,11 +323,11 @@ def _arguments(graph: StaticGraph, names: Sequence[str]) -> list[tuple[str, tree
     rows = list(zip(names, args.children, strict=False))
     rows += [(f"input_{k}", args.children[k]) for k in range(len(rows), len(args.children))]
     rows += list(zip(named.context, named.children, strict=True))
-    found, at = [], 0
+    arguments, at = [], 0
     for name, structure in rows:
-        found.append((name, structure, at))
+        arguments.append((name, structure, at))
         at += structure.leaves
-    return found
+    return arguments
 
 
 def _paths(name: str, structure: tree.Structure) -> list[str]:
@@ -342,29 +342,29 @@ def _paths(name: str, structure: tree.Structure) -> list[str]:
 
 
 def _input_names(
-    op: str, graph: StaticGraph, arguments: Any, given: Sequence[str] | None
+    op: str, graph: StaticGraph, arguments: Any, user_names: Sequence[str] | None
 ) -> list[str]:
     """The names of the tensors among the arguments."""
     paths = [path for name, structure, _ in arguments for path in _paths(name, structure)]
     names = [path for k, path in enumerate(paths) if k not in graph.constants]
-    return _checked(op, "input", names, given)
+    return _checked(op, "input", names, user_names)
 
 
-def _output_names(op: str, graph: StaticGraph, given: Sequence[str] | None) -> list[str]:
+def _output_names(op: str, graph: StaticGraph, user_names: Sequence[str] | None) -> list[str]:
     """The names of the results."""
     n = max([len(s.end.leaves) for _, _, s in graph.stretches() if isinstance(s.end, Give)] or [0])
     names = ["output"] if n == 1 else [f"output_{k}" for k in range(n)]
-    return _checked(op, "output", names, given)
+    return _checked(op, "output", names, user_names)
 
 
-def _checked(op: str, kind: str, names: list[str], given: Sequence[str] | None) -> list[str]:
+def _checked(op: str, kind: str, names: list[str], user_names: Sequence[str] | None) -> list[str]:
     """The given names, or else `names`.  Raises ArgumentError for a wrong number of names."""
-    if given is None:
+    if user_names is None:
         return names
-    found = [str(name) for name in given]
-    if len(found) != len(names) or len(set(found)) != len(found):
+    texts = [str(name) for name in user_names]
+    if len(texts) != len(names) or len(set(texts)) != len(texts):
         raise ArgumentError(
             f"{op}: {kind}_names: {len(names)} different names are needed, one per {kind}, and got "
-            f"{_listed(found)}"
+            f"{_listed(texts)}"
         )
-    return found
+    return texts

@@ -131,12 +131,14 @@ def read(
         if key in document
     }
     if not kernels:
-        found = SavedKernels("The file's kernels were left aside: kernels=False.")
+        saved_kernels = SavedKernels("The file's kernels were left aside: kernels=False.")
     elif "kernels" not in document:
-        found = SavedKernels("There are no kernels in the file: they are made here.")
+        saved_kernels = SavedKernels("There are no kernels in the file: they are made here.")
     else:
-        found = _kernels(strict.table(document["kernels"], "the kernels"), tensors.get(OBJECTS))
-    return exported, names, found
+        saved_kernels = _kernels(
+            strict.table(document["kernels"], "the kernels"), tensors.get(OBJECTS)
+        )
+    return exported, names, saved_kernels
 
 
 def _kernels(told: Mapping[str, Any], tensor: Tensor | None) -> SavedKernels:
@@ -173,5 +175,5 @@ def _are_signed(objects: Mapping[str, bytes], signatures: list[Any]) -> bool:
     if secret is None or len(signatures) != len(objects):
         return False
     wanted = "".join(signatures_of(objects, secret))
-    given = "".join([strict.text(x, "a signature") for x in signatures])
-    return given.isascii() and hmac.compare_digest(wanted, given)
+    file_signatures = "".join([strict.text(x, "a signature") for x in signatures])
+    return file_signatures.isascii() and hmac.compare_digest(wanted, file_signatures)

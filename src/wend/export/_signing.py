@@ -60,11 +60,11 @@ def example_of(mod: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
     names: list[str] = []
     try:
         bound = inspect.signature(target).bind(*args, **kwargs)
-        given = bound.arguments
+        arguments = bound.arguments
     except (TypeError, ValueError):
         # A callable without a signature has no names of arguments: they are numbered.
-        given = {f"args_{k}": x for k, x in enumerate(args)} | kwargs
-    for name, value in given.items():
+        arguments = {f"args_{k}": x for k, x in enumerate(args)} | kwargs
+    for name, value in arguments.items():
         for path, _ in _pytree.tree_flatten_with_path(value)[0]:
             names.append("_".join([name, *map(_key, path)]))
     passing: set[str] = set()
@@ -77,9 +77,9 @@ def example_of(mod: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, A
 
 def _key(entry: Any) -> str:
     for attribute in ("idx", "key", "name"):
-        found = getattr(entry, attribute, None)
-        if found is not None:
-            return str(found)
+        key = getattr(entry, attribute, None)
+        if key is not None:
+            return str(key)
     return str(entry)
 
 
@@ -138,7 +138,7 @@ def _user_inputs(
     words = example.names if example else []
     if len(words) != total:
         words = [f"args_{k}" for k in range(total)]
-    found, tensors = [], iter(program.inputs)
+    specs, tensors = [], iter(program.inputs)
     for k, word in enumerate(words):
         arg: Any
         if k in program.constants:
@@ -147,8 +147,8 @@ def _user_inputs(
             number = next(tensors)
             names[number], arg = word, TensorArgument(word)
             kinds[number] = OutputKind.USER_INPUT_MUTATION, word
-        found.append(InputSpec(InputKind.USER_INPUT, arg, None))
-    return found
+        specs.append(InputSpec(InputKind.USER_INPUT, arg, None))
+    return specs
 
 
 def _outputs(
@@ -158,12 +158,12 @@ def _outputs(
     if not ends:  # each way ends by an error
         return []
     alone, end, count = len(ends) == 1, ends[0], Counter[str]()
-    found = []
+    specs = []
     for target in dict.fromkeys(t for e in ends for t, _ in e.writes):
         kind, name = kinds[target]
         value = dict(end.writes).get(target) if alone else None
         word = names.get(value, "") if value is not None else ""
-        found.append(OutputSpec(kind, TensorArgument(word or f"new_{names[target]}"), name))
+        specs.append(OutputSpec(kind, TensorArgument(word or f"new_{names[target]}"), name))
     for tag, x in end.leaves:
         arg: Any
         if tag == "constant":
@@ -174,5 +174,5 @@ def _outputs(
         else:
             word = names.get(x, "") if alone else ""
             arg = TensorArgument(word or _numbered("output", count))
-        found.append(OutputSpec(OutputKind.USER_OUTPUT, arg, None))
-    return found
+        specs.append(OutputSpec(OutputKind.USER_OUTPUT, arg, None))
+    return specs

@@ -22,32 +22,32 @@ def damaged(what: str) -> FormatError:
     return FormatError(f"export.load: the file is damaged: {what}")
 
 
-def parsed(given: str) -> dict[str, Any]:
+def parsed(source: str) -> dict[str, Any]:
     """The table that a text of JSON holds.
 
     Raises FormatError for names that stand twice, and texts that are no JSON. The file's reader has
     counted brackets, which may take far more memory than their size.
     """
-    if len(given) > MOST_TEXT:
+    if len(source) > MOST_TEXT:
         raise FormatError(f"export.load: the graph takes more than {MOST_TEXT // 10**6} MB of text")
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        entries = dict(pairs)
+        if len(entries) != len(pairs):
             raise damaged("a name stands twice in a table")
-        return found
+        return entries
 
     def refuse(word: str) -> Any:
         raise damaged(f"{word} is no number of JSON")
 
     try:
-        found = json.loads(given, object_pairs_hook=unique, parse_constant=refuse)
+        document = json.loads(source, object_pairs_hook=unique, parse_constant=refuse)
     except RecursionError as error:
         raise damaged("lists lie too deep inside each other") from error
     except ValueError as error:
         raise damaged(f"its text is no JSON: {str(error)[:100]}") from error
-    check_depth(found)
-    return table(found, "the document")
+    check_depth(document)
+    return table(document, "the document")
 
 
 def check_depth(x: Any) -> None:
@@ -70,8 +70,8 @@ def short(x: Any) -> str:
         return f"a {'list' if type(x) is list else 'table'} of {len(x)}"
     if type(x) is int and x.bit_length() > 200:
         return f"an int of {x.bit_length()} bits"
-    found = repr(x)
-    return found if len(found) <= 60 else f"{found[:57]}..."
+    representation = repr(x)
+    return representation if len(representation) <= 60 else f"{representation[:57]}..."
 
 
 def whole(x: Any, what: str, least: int = 0, most: int = MOST_WHOLE) -> int:
@@ -118,9 +118,9 @@ def table(x: Any, what: str) -> dict[str, Any]:
 
 def numbered(x: Any, what: str) -> dict[int, Any]:
     """A table whose names are whole numbers."""
-    found: dict[int, Any] = {}
+    by_number: dict[int, Any] = {}
     for name, item in table(x, what).items():
         if not (name.isascii() and name.isdigit() and len(name) < 11) or str(int(name)) != name:
             raise damaged(f"{what} has the name {short(name)}, and no number")
-        found[whole(int(name), what)] = item
-    return found
+        by_number[whole(int(name), what)] = item
+    return by_number

@@ -69,12 +69,12 @@ class Ways:
         while changed:
             changed = False
             for k in range(1, len(self.order)):
-                found = -1
+                dominator = -1
                 for other in before[k]:
                     if parent[other] >= 0:
-                        found = other if found < 0 else _common(parent, other, found)
-                if found != parent[k]:
-                    parent[k], changed = found, True
+                        dominator = other if dominator < 0 else _common(parent, other, dominator)
+                if dominator != parent[k]:
+                    parent[k], changed = dominator, True
         return parent
 
     def numbered(self) -> tuple[dict[Place, int], dict[Place, int]]:
