@@ -33,7 +33,7 @@ __all__ = ["Compiled", "compile"]
 #: Numbers of elements that each dim is tried with, besides those of the examples.
 FEW = (1, 2, 3)
 #: By guards and fixed extents: (graph, the shapes of inputs of each example).
-_Found = dict[Any, tuple[StaticGraph, list[list[tuple[int, ...]]]]]
+_Graphs = dict[Any, tuple[StaticGraph, list[list[tuple[int, ...]]]]]
 #: The functions of a library, behind its name.
 _EXPORTS = "new new_from_memory run error release free allocate deallocate".split()
 
@@ -96,44 +96,44 @@ def compile(
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     endings = (goal.suffix, ".h", ".safetensors", ".c", ".o")
-    made = Compiled(*[folder / f"{name}{ending}" for ending in endings])
+    compiled = Compiled(*[folder / f"{name}{ending}" for ending in endings])
     purpose = _purpose(graphs[0].program, gives)
-    made.header.write_text(library_text.header(name, purpose), encoding="utf-8")
-    made.source.write_text(text, encoding="utf-8")
-    made.kernels.write_bytes(code)
+    compiled.header.write_text(library_text.header(name, purpose), encoding="utf-8")
+    compiled.source.write_text(text, encoding="utf-8")
+    compiled.kernels.write_bytes(code)
     exports = [f"{name}_{part}" for part in _EXPORTS]
-    link(command, goal, [made.source, made.kernels], made.library, exports)
-    save_file(weights.tensors, made.weights)
-    return made
+    link(command, goal, [compiled.source, compiled.kernels], compiled.library, exports)
+    save_file(weights.tensors, compiled.weights)
+    return compiled
 
 
-def _examples(given: Any) -> list[tuple[Tensor, ...]]:
+def _examples(examples: Any) -> list[tuple[Tensor, ...]]:
     """Return the examples as tuples. Raises ArgumentTypeError for anything but tensors."""
-    rows = given if isinstance(given, list) else [given]
-    found = [row if isinstance(row, tuple) else (row,) for row in rows]
-    if not found or not all(isinstance(x, Tensor) for row in found for x in row):
+    rows = examples if isinstance(examples, list) else [examples]
+    tuples = [row if isinstance(row, tuple) else (row,) for row in rows]
+    if not tuples or not all(isinstance(x, Tensor) for row in tuples for x in row):
         raise ArgumentTypeError(
             "aot.compile: example_inputs is to be a tensor, a tuple of tensors, or a list of tuples"
         )
-    kinds = [[(x.dtype, x.dim()) for x in row] for row in found]
+    kinds = [[(x.dtype, x.dim()) for x in row] for row in tuples]
     if any(kind != kinds[0] for kind in kinds):
         raise ArgumentError("aot.compile: all examples need the same dtypes and numbers of dims")
-    return found
+    return tuples
 
 
 def _record_all(
     function: Any, examples: Sequence[tuple[Tensor, ...]], weights: LibraryWeights
 ) -> list[RecordedGraph]:
     """Return a recorded graph for each way that the sizes of the examples take."""
-    found: _Found = {}
+    graphs: _Graphs = {}
     for row in examples:
-        _note(found, _explored(function, row), [tuple(x.shape) for x in row])
+        _note(graphs, _explored(function, row), [tuple(x.shape) for x in row])
     for row in examples:
         if row and all(x.dim() and x.shape[0] > 1 for x in row):
-            _note_single(found, function, row)
+            _note_single(graphs, function, row)
     return [
         record_graph(program, weights, [*sizes, *[s for s in more if s not in sizes]])
-        for program, sizes in found.values()
+        for program, sizes in graphs.values()
         for more in [[*program.tried, *_few(program, sizes[0])]]
     ]
 
@@ -142,7 +142,7 @@ def _few(program: StaticGraph, shapes: list[tuple[int, ...]]) -> list[list[tuple
     """Return shapes in which a dim has few elements: a short list may go a way of its own."""
     extents = [program.info[i].extents or () for i in program.inputs]
     dims = dict.fromkeys(e for row in extents for e in row if type(e) is not int)
-    found = [
+    candidates = [
         [
             tuple([n if e == dim else m for e, m in zip(row, shape, strict=False)])
             for row, shape in zip(extents, shapes, strict=True)
@@ -150,10 +150,10 @@ def _few(program: StaticGraph, shapes: list[tuple[int, ...]]) -> list[list[tuple
         for dim in dims
         for n in FEW
     ]
-    return [few for few in found if holds(program, few)]
+    return [few for few in candidates if holds(program, few)]
 
 
-def _note(found: _Found, program: StaticGraph, sizes: list[tuple[int, ...]]) -> None:
+def _note(graphs: _Graphs, program: StaticGraph, sizes: list[tuple[int, ...]]) -> None:
     """Add a graph, or, where there is such a graph, the sizes of an example."""
     guards = tuple([(*key, outcome) for key, (outcome, _) in program.guards.items()])
     fixed = tuple(
@@ -162,13 +162,13 @@ def _note(found: _Found, program: StaticGraph, sizes: list[tuple[int, ...]]) -> 
             for i in program.inputs
         ]
     )
-    found.setdefault((guards, fixed), (program, []))[1].append(sizes)
+    graphs.setdefault((guards, fixed), (program, []))[1].append(sizes)
 
 
-def _note_single(found: _Found, function: Any, row: tuple[Tensor, ...]) -> None:
+def _note_single(graphs: _Graphs, function: Any, row: tuple[Tensor, ...]) -> None:
     """Add the sizes of a batch of one: these often mean another way, or another pattern."""
     sizes = [(1, *x.shape[1:]) for x in row]
-    for program, rows in found.values():
+    for program, rows in graphs.values():
         if holds(program, sizes):
             rows.append(sizes)
             return
@@ -179,7 +179,7 @@ def _note_single(found: _Found, function: Any, row: tuple[Tensor, ...]) -> None:
         program = _explored(function, tuple([x[:1] for x in row]), free)
     except Exception:  # the function is not for a batch of 1
         return
-    _note(found, program, sizes)
+    _note(graphs, program, sizes)
 
 
 def _explored(
@@ -198,17 +198,17 @@ def _explored(
 
 def _gives(program: StaticGraph) -> tuple[tuple[str, Any], ...]:
     """Return the results. Raises ArgumentTypeError for anything but tensors and numbers."""
-    found = [s.end.leaves for _, _, s in program.stretches() if isinstance(s.end, Give)]
-    for leaves in found:
+    endings = [s.end.leaves for _, _, s in program.stretches() if isinstance(s.end, Give)]
+    for leaves in endings:
         for kind, x in leaves:
             if kind == "constant" and type(x) not in (bool, int, float):
                 raise ArgumentTypeError(
                     f"aot.compile: the function returns a {type(x).__name__}; return tensors or "
                     "numbers, or tuples, lists and dicts of these"
                 )
-    if not found:
+    if not endings:
         raise refuse("the function returns nothing for these inputs, and only raises")
-    return found[0]
+    return endings[0]
 
 
 def _purpose(program: StaticGraph, gives: Sequence[tuple[str, Any]]) -> str:

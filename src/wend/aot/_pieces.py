@@ -99,10 +99,10 @@ class _Cut:
     def __init__(self, items: list[Item], read: ReadNumber | None) -> None:
         self.items, self.read = items, read
         self.hands: list[tuple[int, int | None]] = []
-        made = {i for item in items for i in made_by(item)}
+        outputs = {i for item in items for i in made_by(item)}
         used = {i for item in items for i in used_by(item)}
-        self.made = made
-        self.reads = sorted(used - made)
+        self.made = outputs
+        self.reads = sorted(used - outputs)
         self.paths: dict[Any, RecordedPath] = {}
         self.seen: dict[Any, _Made] = {}
         self.error: ShapeError | None = None
@@ -145,7 +145,7 @@ class GraphRecorder:
         target = stretch.end.point
         later = self.live[target] - set(self.program.points[target].params)
         uses = Counter(i for part in (*stretch.items, stretch.end) for i in used_by(part))
-        found = []
+        growths = []
         for item in stretch.items:
             if not isinstance(item, Apply) or item.prim.name != "cat" or len(item.inputs) != 2:
                 continue
@@ -154,8 +154,8 @@ class GraphRecorder:
             handed = output in stretch.end.args and uses[output] == stretch.end.args.count(output)
             alone = uses[rows] == 1 and rows not in later and rows not in self.fixed
             if item.prim.dim == 0 and len(kinds) == 1 and handed and alone:
-                found.append(Growth(output, rows, more))
-        return found
+                growths.append(Growth(output, rows, more))
+        return growths
 
     def _cut(self, stretch: Stretch, growths: list[Growth]) -> list[_Cut]:
         """Return the pieces of a stretch, without the ops that make lists longer."""
@@ -202,11 +202,11 @@ class GraphRecorder:
         for cuts in self.cuts.values():
             for cut in cuts:
                 try:
-                    made = self._record(cut, hints)
+                    facts = self._record(cut, hints)
                 except ShapeError as error:  # a walk may find sizes that fit each other
                     cut.error = error
                     continue
-                hints.numbers |= made.numbers
+                hints.numbers |= facts.numbers
 
     def walk(self, shapes: Sequence[tuple[int, ...]]) -> None:
         """Record pieces with the sizes that follow from those of inputs.
@@ -242,9 +242,9 @@ class GraphRecorder:
                 for item in cut.items
                 if isinstance(item, Compute) and hints.is_exact(item.expr)
             ]
-            made = self._record(cut, hints)
-            hints.shapes |= made.shapes
-            hints.numbers |= made.numbers
+            facts = self._record(cut, hints)
+            hints.shapes |= facts.shapes
+            hints.numbers |= facts.numbers
             hints.exact |= set(exact)
             if cut.read is not None:
                 number = cut.read.output
@@ -272,26 +272,26 @@ class GraphRecorder:
         answers = [0, 1]
         if question[0] == "compare" and all(map(hints.is_exact, question[2:])):
             answers = [int(apply_binary(question[1], *map(hints.value, question[2:])))]
-        found = []
+        outcomes = []
         for answer in answers:
             copy = _Hints()
             copy.shapes, copy.numbers = dict(hints.shapes), dict(hints.numbers)
             copy.exact = set(hints.exact)
-            found.append((answer, copy))
-        return found
+            outcomes.append((answer, copy))
+        return outcomes
 
     # -- pieces -------------------------------------------------------------------------------
 
     def _record(self, cut: _Cut, hints: _Hints) -> _Made:
         """Record a piece for a pattern of sizes, unless the same sizes were met before."""
         key = hints.key(cut.reads)
-        found = cut.seen.get(key)
-        if found is None:
-            path, found = self._recorded(cut, hints)
-            cut.seen[key] = found
+        facts = cut.seen.get(key)
+        if facts is None:
+            path, facts = self._recorded(cut, hints)
+            cut.seen[key] = facts
             if len(cut.paths) < MOST_PATTERNS:
                 cut.paths.setdefault(path.guards, path)
-        return found
+        return facts
 
     def _recorded(self, cut: _Cut, hints: _Hints) -> tuple[RecordedPath, _Made]:
         guards = Guards()
@@ -402,8 +402,8 @@ class _PieceRun:
         """Record an op."""
         prim, recorder = item.prim, self.recorder
         args = []
-        for k, given in enumerate(item.args):
-            expr, hint = self.number(given)
+        for k, argument in enumerate(item.args):
+            expr, hint = self.number(argument)
             if type(expr) is not tuple:
                 args.append(expr)
             elif prim.size_mask[k]:
@@ -449,8 +449,8 @@ class _Numbers:
         self.run = run
 
     def __getitem__(self, k: int) -> Any:
-        found = self.run.numbers.get(k)
-        return self.run.hints.numbers[k] if found is None else found[1]
+        entry = self.run.numbers.get(k)
+        return self.run.hints.numbers[k] if entry is None else entry[1]
 
 
 def _live(program: StaticGraph) -> list[set[int]]:

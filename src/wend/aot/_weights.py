@@ -26,12 +26,12 @@ class LibraryWeights:
     def number(self, captured: Captured) -> int:
         """Return the number of a captured tensor, a new number for a new value."""
         value = _hot.refreshed(captured.tensor)
-        found = self._numbers.get(id(value))
-        if found is None:
-            found = self._numbers[id(value)] = len(self.rows)
+        place = self._numbers.get(id(value))
+        if place is None:
+            place = self._numbers[id(value)] = len(self.rows)
             self._values.append(value)
             named = captured.name in self.tensors or captured.name.startswith("constant")
-            name = f"constant.{found}" if named else captured.name
+            name = f"constant.{place}" if named else captured.name
             tensor = _hot.wrap(value)
             if tensor.dtype not in CODE_OF:
                 raise refuse(f"a tensor of {tensor.dtype} cannot be stored")
@@ -39,4 +39,4 @@ class LibraryWeights:
             size = tensor.dtype.itemsize
             code, shape = CODE_OF[tensor.dtype], tuple(tensor.shape)
             self.rows.append(LibraryWeight(name, code, shape, size * tensor.numel(), size))
-        return found
+        return place
