@@ -22,27 +22,27 @@ NO_GRAPH = (
 def bound_arguments(graph: Graph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """A value per placeholder, from the arguments of a call.  Raises ArgumentTypeError."""
     waiting, named = list(args), dict(kwargs)
-    found: list[Any] = []
+    values: list[Any] = []
     for node in graph.find_nodes(op="placeholder"):
         name = str(node.target)
         if name.startswith("**"):
-            found.append(named)
+            values.append(named)
             named = {}
         elif name.startswith("*"):
-            found.append(tuple(waiting))
+            values.append(tuple(waiting))
             waiting = []
         elif waiting:
-            found.append(waiting.pop(0))
+            values.append(waiting.pop(0))
         elif name in named:
-            found.append(named.pop(name))
+            values.append(named.pop(name))
         elif node.args:
-            found.append(node.args[0])
+            values.append(node.args[0])
         else:
             raise ArgumentTypeError(f"forward() missing 1 required argument: '{name}'")
     if waiting or named:
         extra = ", ".join(map(repr, [*waiting[:1], *named]))
         raise ArgumentTypeError(f"forward() got arguments that it does not take: {extra}")
-    return found
+    return values
 
 
 class Interpreter:
@@ -55,11 +55,11 @@ class Interpreter:
     def __init__(
         self, module: Module, garbage_collect_values: bool = True, graph: Graph | None = None
     ) -> None:
-        found = graph if graph is not None else getattr(module, "graph", None)
-        if not isinstance(found, Graph):
+        own_graph = graph if graph is not None else getattr(module, "graph", None)
+        if not isinstance(own_graph, Graph):
             raise ArgumentTypeError(NO_GRAPH.format(f"a {type(module).__name__}"))
         self.module = module
-        self.graph = found
+        self.graph = own_graph
         self.submodules = dict(module.named_modules())
         self.env: dict[Node, Any] = {}
         self.name = "Interpreter"
@@ -69,7 +69,7 @@ class Interpreter:
         self.user_to_last_uses: dict[Node, list[Node]] = {}
         if garbage_collect_values:
             last: dict[Node, Node] = {}
-            for node in found.nodes:
+            for node in own_graph.nodes:
                 last.update(dict.fromkeys(node.all_input_nodes, node))
             for used, user in last.items():
                 self.user_to_last_uses.setdefault(user, []).append(used)
@@ -154,10 +154,10 @@ class Interpreter:
 
     def fetch_attr(self, target: str) -> Any:
         """A tensor or submodule of the module."""
-        found: Any = self.module
+        value: Any = self.module
         for name in target.split("."):
-            found = getattr(found, name)
-        return found
+            value = getattr(value, name)
+        return value
 
     def fetch_args_kwargs_from_env(self, n: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments of a node, with results in place of nodes."""

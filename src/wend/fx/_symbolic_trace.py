@@ -114,12 +114,12 @@ class Tracer:
         type_expr: Any = None,
     ) -> Node:
         """A new node of the graph."""
-        made = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
+        node = self.graph.create_node(kind, target, args, kwargs, name, type_expr)
         if self.record_stack_traces and kind.startswith("call"):
-            made.meta["stack_trace"] = str(current_site())
+            node.meta["stack_trace"] = str(current_site())
         if self._stack:
-            made.meta["nn_module_stack"] = dict(self._stack)
-        return made
+            node.meta["nn_module_stack"] = dict(self._stack)
+        return node
 
     def proxy(self, node: Node) -> Proxy:
         """The proxy of a node."""
@@ -156,8 +156,8 @@ class Tracer:
         proxy_factory_fn: Callable[[Node], Proxy] | None = None,
     ) -> Proxy:
         """The proxy of a new node."""
-        given, named = self.create_arg(args), self.create_arg(kwargs)
-        node = self.create_node(kind, target, given, named, name, type_expr)
+        node_args, node_kwargs = self.create_arg(args), self.create_arg(kwargs)
+        node = self.create_node(kind, target, node_args, node_kwargs, name, type_expr)
         return self.proxy(node) if proxy_factory_fn is None else proxy_factory_fn(node)
 
     def create_arg(self, a: Any) -> Any:
@@ -266,34 +266,34 @@ class Tracer:
             star = _STARS.get(p.kind, "")
             default = () if p.default is p.empty else (p.default,)
             node = self.create_node("placeholder", star + p.name, default, {}, name=p.name)
-            given = concrete.get(p.name, PH)
-            value = self._filled(given, self.proxy(node))
-            if not _has_placeholder(given):
-                node.meta["concrete"] = given
+            argument = concrete.get(p.name, PH)
+            value = self._filled(argument, self.proxy(node))
+            if not _has_placeholder(argument):
+                node.meta["concrete"] = argument
             if star or p.kind is not p.KEYWORD_ONLY:
                 args.append(value)
             else:
                 kwargs[p.name] = value
         return args, kwargs
 
-    def _filled(self, given: Any, proxy: Any) -> Any:
+    def _filled(self, argument: Any, proxy: Any) -> Any:
         """A concrete argument, with parts of the proxy where PH stands."""
-        if given is PH:
+        if argument is PH:
             return proxy
-        if not _has_placeholder(given):
-            return given
-        if isinstance(given, dict):
-            return {key: self._filled(x, proxy[key]) for key, x in given.items()}
-        return type(given)([self._filled(x, proxy[i]) for i, x in enumerate(given)])
+        if not _has_placeholder(argument):
+            return argument
+        if isinstance(argument, dict):
+            return {key: self._filled(x, proxy[key]) for key, x in argument.items()}
+        return type(argument)([self._filled(x, proxy[i]) for i, x in enumerate(argument)])
 
     @contextmanager
     def _patched(self) -> Iterator[None]:
         """Inside the block modules and functions are recorded by name."""
         before: list[tuple[dict[str, Any], str, Any]] = []
         for space, name in self._recorded():
-            found = space.get(name, _MISSING)
-            real = getattr(sys.modules["builtins"], name) if found is _MISSING else found
-            before.append((space, name, found))
+            original = space.get(name, _MISSING)
+            real = getattr(sys.modules["builtins"], name) if original is _MISSING else original
+            before.append((space, name, original))
             space[name] = self._recording(real)
         tracer = self
         plain: Any = Module.__call__
@@ -313,11 +313,11 @@ class Tracer:
                 del Module.__call__
             else:
                 Module.__call__ = outer  # type: ignore[method-assign]
-            for space, name, found in reversed(before):
-                if found is _MISSING:
+            for space, name, original in reversed(before):
+                if original is _MISSING:
                     del space[name]
                 else:
-                    space[name] = found
+                    space[name] = original
 
     def _recorded(self) -> Iterator[tuple[dict[str, Any], str]]:
         """The places of functions that are recorded by name."""
@@ -353,13 +353,13 @@ class Tracer:
 
     def _recording(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def recorded(*args: Any, **kwargs: Any) -> Any:
-            found: list[Any] = []
+            proxies: list[Any] = []
             map_aggregate(
-                (args, kwargs), lambda x: found.append(x) if isinstance(x, Proxy) else None
+                (args, kwargs), lambda x: proxies.append(x) if isinstance(x, Proxy) else None
             )
-            if not found:
+            if not proxies:
                 return real(*args, **kwargs)
-            return found[0].tracer.create_proxy("call_function", real, args, kwargs)
+            return proxies[0].tracer.create_proxy("call_function", real, args, kwargs)
 
         return functools.update_wrapper(recorded, real, updated=())
 
@@ -386,17 +386,17 @@ def _without_stars(function: Any) -> Any:
     plain = code.replace(
         co_flags=code.co_flags & ~stars[0] & ~stars[1], co_argcount=code.co_argcount + count
     )
-    made = types.FunctionType(
+    plain_function = types.FunctionType(
         plain, function.__globals__, function.__name__, None, function.__closure__
     )
-    made.__defaults__ = None
-    return made
+    plain_function.__defaults__ = None
+    return plain_function
 
 
-def _has_placeholder(given: Any) -> bool:
-    found: list[Any] = []
-    map_aggregate(given, lambda x: found.append(x) if x is PH else None)
-    return bool(found)
+def _has_placeholder(argument: Any) -> bool:
+    placeholders: list[Any] = []
+    map_aggregate(argument, lambda x: placeholders.append(x) if x is PH else None)
+    return bool(placeholders)
 
 
 class GraphAppendingTracer(Tracer):

@@ -131,10 +131,10 @@ class Graph:
         if name is None:
             name = target if isinstance(target, str) else getattr(target, "__name__", "call")
             name = "output" if op == "output" else name.replace(".", "_").strip("_") or "call"
-        made = Node(self, self._fresh_name(name), op, target, args or (), kwargs or {}, type_expr)
-        self._position[made] = len(self._nodes)
-        self._nodes.append(made)
-        return made
+        node = Node(self, self._fresh_name(name), op, target, args or (), kwargs or {}, type_expr)
+        self._position[node] = len(self._nodes)
+        self._nodes.append(node)
+        return node
 
     def placeholder(self, name: str, type_expr: Any = None, default_value: Any = ...) -> Node:
         """An argument of the function."""
@@ -182,11 +182,11 @@ class Graph:
 
     def _fact(self, node: Node, method: str, args: tuple[int, ...]) -> Node:
         """A method of a tensor, with the answer noted where the tensor of the node is noted."""
-        made = self.call_method(method, (node, *args))
+        fact = self.call_method(method, (node, *args))
         for key in ("val", "example_value"):
             if isinstance(node.meta.get(key), Tensor):
-                made.meta[key] = getattr(node.meta[key], method)(*args)
-        return made
+                fact.meta[key] = getattr(node.meta[key], method)(*args)
+        return fact
 
     def process_inputs(self, *args: Any) -> Any:
         """The arguments of a call as the graph takes them: as they are."""
@@ -204,9 +204,9 @@ class Graph:
         """A copy of a node of another graph.  arg_transform: from inputs to nodes of this graph."""
         args = map_arg(node.args, arg_transform)
         kwargs = map_arg(node.kwargs, arg_transform)
-        made = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
-        made.meta = dict(node.meta)
-        return made
+        new_node = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
+        new_node.meta = dict(node.meta)
+        return new_node
 
     def graph_copy(
         self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False
@@ -267,11 +267,11 @@ class Graph:
         return "\n".join(["graph():", *[f"    {n.format_node()}" for n in self._nodes]])
 
     def __deepcopy__(self, memo: Any) -> Graph:
-        made = Graph(tracer_cls=self._tracer_cls)
+        graph = Graph(tracer_cls=self._tracer_cls)
         nodes: dict[Node, Node] = {}
         for node in self._nodes:
-            nodes[node] = made.node_copy(node, lambda n: nodes[n])
-        return made
+            nodes[node] = graph.node_copy(node, lambda n: nodes[n])
+        return graph
 
     def __reduce__(self) -> Any:
         rows = []
@@ -323,26 +323,28 @@ def _statement(node: Node, root: str, names: dict[str, Any]) -> str:
     """A node as a line of Python."""
     if node.op == "output":
         return f"return {_text(node.args[0])}"
-    given = [_text(a) for a in node.args] + [f"{k} = {_text(v)}" for k, v in node.kwargs.items()]
+    arguments = [_text(a) for a in node.args] + [
+        f"{k} = {_text(v)}" for k, v in node.kwargs.items()
+    ]
     target: Any = node.target
     if node.op == "get_attr":
         return f"{node.name} = {_path(root, target)}"
     if node.op == "call_module":
-        return f"{node.name} = {_path(root, target)}({', '.join(given)})"
+        return f"{node.name} = {_path(root, target)}({', '.join(arguments)})"
     if node.op == "call_method":
-        return f"{node.name} = {given[0]}.{target}({', '.join(given[1:])})"
+        return f"{node.name} = {arguments[0]}.{target}({', '.join(arguments[1:])})"
     text = target_text(target)
     short = text.removeprefix("operator.")
-    if text.startswith("operator.") and short in _SIGNS and len(given) == 2:
-        return f"{node.name} = {given[0]} {_SIGNS[short]} {given[1]}"
-    if text.startswith("operator.") and short in _UNARY and len(given) == 1:
-        return f"{node.name} = {_UNARY[short]}{given[0]}"
+    if text.startswith("operator.") and short in _SIGNS and len(arguments) == 2:
+        return f"{node.name} = {arguments[0]} {_SIGNS[short]} {arguments[1]}"
+    if text.startswith("operator.") and short in _UNARY and len(arguments) == 1:
+        return f"{node.name} = {_UNARY[short]}{arguments[0]}"
     if text == "operator.getitem":
-        return f"{node.name} = {given[0]}[{given[1]}]"
+        return f"{node.name} = {arguments[0]}[{arguments[1]}]"
     if target is getattr and len(node.args) == 2:
-        return f"{node.name} = {given[0]}.{node.args[1]}"
+        return f"{node.name} = {arguments[0]}.{node.args[1]}"
     names[text] = target
-    return f"{node.name} = {text}({', '.join(given)})"
+    return f"{node.name} = {text}({', '.join(arguments)})"
 
 
 def _path(root: str, target: str) -> str:

@@ -29,8 +29,8 @@ class GraphModule(Module):
         for node in graph.nodes:
             if node.op in ("call_module", "get_attr"):
                 path = str(node.target)
-                found = root[path] if isinstance(root, dict) else _at(root, path)
-                self._put(path, found, root)
+                part = root[path] if isinstance(root, dict) else _at(root, path)
+                self._put(path, part, root)
         if isinstance(root, Module):
             self.training = root.training
         self._graph = graph
@@ -103,9 +103,9 @@ class GraphModule(Module):
             for n in self._graph.nodes
             if n.op in ("call_module", "get_attr")
         }
-        made = GraphModule(parts, copy.deepcopy(self._graph, memo), self._class_name)
-        made.train(self.training)
-        return made
+        module = GraphModule(parts, copy.deepcopy(self._graph, memo), self._class_name)
+        module.train(self.training)
+        return module
 
     def __reduce__(self) -> Any:
         targets = [str(n.target) for n in self._graph.nodes if n.op in ("call_module", "get_attr")]

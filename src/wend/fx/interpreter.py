@@ -51,9 +51,9 @@ class Transformer(Interpreter):
         return self.tracer.create_proxy("call_module", target, args, kwargs)
 
     def _has_proxy(self, a: Any) -> bool:
-        found: list[Any] = []
-        map_aggregate(a, lambda x: found.append(x) if isinstance(x, Proxy) else None)
-        return bool(found)
+        proxies: list[Any] = []
+        map_aggregate(a, lambda x: proxies.append(x) if isinstance(x, Proxy) else None)
+        return bool(proxies)
 
     def transform(self) -> GraphModule:
         """The new graph as a module, with the tensors and submodules of the old module."""

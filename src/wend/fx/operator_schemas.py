@@ -51,15 +51,15 @@ def normalize_module(
     Raises RuntimeError for a path without a module.
     """
     try:
-        found = root.get_submodule(target)
+        submodule = root.get_submodule(target)
     except AttributeError as error:
         raise RuntimeError(
             f"Tried to normalize arguments to module target {target} but root did not have that "
             "target"
         ) from error
-    if getattr(layers, type(found).__name__, None) is not type(found):
+    if getattr(layers, type(submodule).__name__, None) is not type(submodule):
         return None
-    signature = inspect.signature(found.forward)
+    signature = inspect.signature(submodule.forward)
     return _normalized(signature, args, kwargs or {}, normalize_to_only_use_kwargs)
 
 

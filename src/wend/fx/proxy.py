@@ -128,8 +128,8 @@ class Attribute(Proxy):
     def node(self) -> Node:  # type: ignore[override]
         """The node of the value."""
         if self._made is None:
-            made = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
-            self._made = made.node
+            proxy = self.tracer.create_proxy("call_function", getattr, (self.root, self.attr), {})
+            self._made = proxy.node
         return self._made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -138,9 +138,9 @@ class Attribute(Proxy):
 
 def _tracer_of(a: Any) -> Any:
     """The tracer of the first proxy among arguments."""
-    found: list[Any] = []
-    map_aggregate(a, lambda x: found.append(x.tracer) if isinstance(x, Proxy) else None)
-    return found[0]
+    tracers: list[Any] = []
+    map_aggregate(a, lambda x: tracers.append(x.tracer) if isinstance(x, Proxy) else None)
+    return tracers[0]
 
 
 def _unpacked(frame: Any) -> int | None:

@@ -45,16 +45,16 @@ class ShapeProp(Interpreter):
     def run_node(self, n: Node) -> Any:
         """The node's result, whose facts are noted."""
         result = super().run_node(n)
-        found: list[TensorMetadata] = []
+        metadata: list[TensorMetadata] = []
 
         def note(x: Any) -> Any:
             if not isinstance(x, Tensor):
                 return x
-            found.append(_facts(x))
-            return found[-1]
+            metadata.append(_facts(x))
+            return metadata[-1]
 
         facts = map_aggregate(result, note)
-        if found:
+        if metadata:
             n.meta["tensor_meta"] = facts
         n.meta["type"] = type(result)
         return result
