@@ -43,7 +43,7 @@ class SearchedPart:
 
     def leaves_below(self, i: int) -> list[Value]:
         """The values from outside, not met before, that gradients of value i flow to."""
-        path, found, stack = self.path, [], [i]
+        path, leaves, stack = self.path, [], [i]
         while stack:
             i = stack.pop()
             if i in self.seen:
@@ -55,7 +55,7 @@ class SearchedPart:
                     stack.extend(path.nodes[k].inputs)
             elif self.held:
                 if i in self.owner.inputs:
-                    found.append(self.owner.inputs[i])
+                    leaves.append(self.owner.inputs[i])
             elif self.owner.values[i].requires_grad:
-                found.append(self.owner.values[i])
-        return found
+                leaves.append(self.owner.values[i])
+        return leaves

@@ -85,10 +85,10 @@ _BATCHED: dict[tuple[Any, Flags], Batched] = {}
 def batched(prim: Any, flags: Flags) -> Batched:
     """The op `prim` over a batch axis of these operands."""
     key = (prim, flags)
-    found = _BATCHED.get(key)
-    if found is None:
-        found = _BATCHED[key] = Batched(prim, flags)
-    return found
+    op = _BATCHED.get(key)
+    if op is None:
+        op = _BATCHED[key] = Batched(prim, flags)
+    return op
 
 
 def batched_rule(

@@ -76,16 +76,16 @@ class Network:
 
     def leading_to(self, sink: int) -> set[int]:
         """The nodes from which more could be sent to the sink."""
-        found = {sink}
+        nodes = {sink}
         waiting = [sink]
         while waiting:
             b = waiting.pop()
             for e in self.edges[b]:
                 a = self.to[e]
-                if self.left[e ^ 1] > 0 and a not in found:
-                    found.add(a)
+                if self.left[e ^ 1] > 0 and a not in nodes:
+                    nodes.add(a)
                     waiting.append(a)
-        return found
+        return nodes
 
 
 def nearest_cut(

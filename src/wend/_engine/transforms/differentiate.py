@@ -79,10 +79,10 @@ class Way:
 def entries_met(path: PathGraph, ids: tuple[int, ...]) -> list[tuple[int, int]]:
     """(id, role) of the entries that gradients of these ids flow to."""
     key = ("met", ids)
-    found: list[tuple[int, int]] | None = path.caches.get(key)
-    if found is None:
-        found = path.caches[key] = Way(path, ids).entries
-    return found
+    entries: list[tuple[int, int]] | None = path.caches.get(key)
+    if entries is None:
+        entries = path.caches[key] = Way(path, ids).entries
+    return entries
 
 
 class Survey:
@@ -136,16 +136,16 @@ class Survey:
             if len(outputs) == 1:
                 if outputs[0] not in reached:
                     continue
-                given, seeds = _ONE, outputs
+                seeded, seeds = _ONE, outputs
             else:
-                given = tuple([o in reached for o in outputs])
-                if True not in given:
+                seeded = tuple([o in reached for o in outputs])
+                if True not in seeded:
                     continue
                 seeds = tuple([o for o in outputs if o in reached])
             needs = tuple([i in active for i in inputs])
-            graph = node.program.templates.get((needs, given))
+            graph = node.program.templates.get((needs, seeded))
             if graph is None:
-                graph = template(node.program, needs, given)
+                graph = template(node.program, needs, seeded)
             rules.append((k, node, seeds, graph))
             for i, g in zip(inputs, graph.outputs):
                 if g is not None:
@@ -164,12 +164,12 @@ def floating(node: Node) -> list[int]:
 def survey(path: PathGraph, seeds: tuple[int, ...], targets: tuple[int, ...]) -> Survey:
     """The survey for these seeds and targets, kept on the path."""
     key = ("survey", seeds, targets)
-    found = path.caches.get(key)
-    if found is None:
+    flow = path.caches.get(key)
+    if flow is None:
         if len(path.caches) > 500:
             path.caches.clear()
-        found = path.caches[key] = Survey(path, seeds, targets)
-    return found
+        flow = path.caches[key] = Survey(path, seeds, targets)
+    return flow
 
 
 # -- values that a later backward reads -----------------------------------------------------
@@ -178,27 +178,27 @@ def survey(path: PathGraph, seeds: tuple[int, ...], targets: tuple[int, ...]) ->
 def reads(path: PathGraph, node: Node, active: set[int], reached: set[int] | None) -> list[int]:
     """Ids of the values that the gradient rule of a node reads."""
     needs = tuple([i in active for i in node.inputs])
-    given = tuple([reached is None or o in reached for o in node.outputs])
-    if True not in needs or True not in given or node.prim.facts.calls_user:
+    seeded = tuple([reached is None or o in reached for o in node.outputs])
+    if True not in needs or True not in seeded or node.prim.facts.calls_user:
         return []
     names = node.inputs + node.outputs
-    return [names[i] for i in template(node.program, needs, given).saved]
+    return [names[i] for i in template(node.program, needs, seeded).saved]
 
 
 def saved_ids(path: PathGraph, roots: Iterable[int]) -> set[int]:
     """Ids whose data a later backward from the roots can need."""
     targets = [i for i, grad in path.leaves if grad]
-    found = Survey(path, roots, targets)
+    flow = Survey(path, roots, targets)
     spent = path.spent
-    reached = {i for i in roots if i in found.active}
+    reached = {i for i in roots if i in flow.active}
     kept = Kept(path)
-    for k in reversed(found.live):
+    for k in reversed(flow.live):
         node = path.nodes[k]
         if reached.isdisjoint(node.outputs):
             continue
-        reached.update([i for i in node.inputs if i in found.active])
+        reached.update([i for i in node.inputs if i in flow.active])
         if node.outputs[0] not in spent:
-            kept.add(k, reads(path, node, found.active, reached))
+            kept.add(k, reads(path, node, flow.active, reached))
     return kept.ids
 
 
@@ -219,27 +219,27 @@ def saved_inputs(graph: Graph, needs: list[bool]) -> set[int]:
 def still_needed(path: PathGraph, spent: frozenset[int]) -> frozenset[int]:
     """Ids that backward passes through the nodes not yet spent can need."""
     key = ("needed", spent)
-    found = path.caches.get(key)
-    if found is None:
+    ids = path.caches.get(key)
+    if ids is None:
         active = differentiable_ids(path)
         kept = Kept(path)
         for k, node in enumerate(path.nodes):
             if node.grad and node.outputs[0] not in spent and node.outputs[0] not in path.spent:
                 kept.add(k, reads(path, node, active, None))
-        found = path.caches[key] = frozenset(kept.ids)
-    return found
+        ids = path.caches[key] = frozenset(kept.ids)
+    return ids
 
 
 def differentiable_ids(path: PathGraph) -> set[int]:
     """Ids that depend on an entry that requires grad, through nodes that record gradients."""
-    found: set[int] | None = path.caches.get("differentiable")
-    if found is None:
-        found = {i for i, grad in path.leaves if grad}
+    ids: set[int] | None = path.caches.get("differentiable")
+    if ids is None:
+        ids = {i for i, grad in path.leaves if grad}
         for node in path.nodes:
-            if node.grad and not found.isdisjoint(node.inputs):
-                found.update(floating(node))
-        path.caches["differentiable"] = found
-    return found
+            if node.grad and not ids.isdisjoint(node.inputs):
+                ids.update(floating(node))
+        path.caches["differentiable"] = ids
+    return ids
 
 
 class Kept:
@@ -363,7 +363,7 @@ class Differentiator:
         Raises GraphError where a node's saved values have been freed.
         """
         gradients, expand, create = self.gradients, self.expander.expand, self.create
-        made = self.expander.nodes
+        nodes = self.expander.nodes
         block_at = self.path.block_at
         for k, node, results, graph in rules:
             inputs, outputs = node.inputs, node.outputs
@@ -378,7 +378,7 @@ class Differentiator:
                     read = set(graph.saved)
                     names = tuple([self._made(i) if j in read else i for j, i in enumerate(names)])
             self.visited.append(outputs[0])
-            start = len(made)
+            start = len(nodes)
             names += tuple([self.gradient(o) for o in results])
             if self.whole and len(graph.nodes) > 1:
                 grads = self._bundled(graph, node, results, names)
@@ -390,9 +390,9 @@ class Differentiator:
                         self.add(i, g)
                     else:
                         gradients[i] = g
-            if len(made) > start:
+            if len(nodes) > start:
                 source = source_of(self.path, k)
-                for new in made[start:]:
+                for new in nodes[start:]:
                     new.source = source
 
     def _bundled(
@@ -401,25 +401,25 @@ class Differentiator:
         """A gradient rule as a node; returns the ids of the gradients."""
         bundle = graph.bundle
         if bundle is None:
-            given = [o in seeds for o in node.outputs]
-            bundle = graph.bundle = bundle_of(graph, node.program, given)
+            seeded = [o in seeds for o in node.outputs]
+            bundle = graph.bundle = bundle_of(graph, node.program, seeded)
         expander = self.expander
         shapes, inner, args = expander.shapes, expander.inner, node.args
-        found: dict[int, int] = {}
+        gradients: dict[int, int] = {}
         known: Known = {}
         for local in bundle.outputs:
             inner += 1
             shapes[-inner] = (graph, local, names, args, known)
-            found[local] = -inner
+            gradients[local] = -inner
         expander.inner = inner
         exprs = bundle.exprs
         if exprs:
             exprs = place_all(exprs, names, args, shapes, known)
         operands = tuple([names[i] for i in bundle.inputs])
-        outputs = tuple(found.values())
+        outputs = tuple(gradients.values())
         expander.nodes.append(Node(bundle.prim, bundle.program, operands, outputs, exprs, False))
         n = graph.n_inputs
-        return [None if i is None else names[i] if i < n else found[i] for i in graph.outputs]
+        return [None if i is None else names[i] if i < n else gradients[i] for i in graph.outputs]
 
     def _made(self, i: int) -> int:
         """A value that is at hand, or computed again."""
@@ -463,14 +463,14 @@ class Differentiator:
         return names
 
 
-def bundle_of(graph: Graph, program: Any, given: list[bool]) -> Bundle:
-    """The gradient rule of a pattern as an op.  given: which results have a gradient"""
+def bundle_of(graph: Graph, program: Any, seeded: list[bool]) -> Bundle:
+    """The gradient rule of a pattern as an op.  seeded: which results have a gradient"""
     results = [row[1] for row in program.outs]
     dtypes = [t.dtype for t in program.sample_types] + results
-    dtypes += [dtype for dtype, on in zip(results, given, strict=True) if on]
+    dtypes += [dtype for dtype, on in zip(results, seeded, strict=True) if on]
     inputs = sorted({i for node in graph.nodes for i in node.inputs if i < graph.n_inputs})
-    made = {o for node in graph.nodes for o in node.outputs}
-    outputs = list(dict.fromkeys([i for i in graph.outputs if i in made]))
+    node_outputs = {o for node in graph.nodes for o in node.outputs}
+    outputs = list(dict.fromkeys([i for i in graph.outputs if i in node_outputs]))
     rows = tuple([graph.shapes[o] for o in outputs])
     used = [dtypes[i] for i in inputs]
     return Bundle(f"{program.prim.name}_backward", graph.nodes, inputs, outputs, used, rows)
@@ -481,14 +481,14 @@ _ADD: dict[Any, Any] = {}
 
 def add_program(dtype: Any, rank: int) -> Any:
     """(primitive, program) of the sum of two tensors of the same shape, for all sizes."""
-    found = _ADD.get((dtype, rank))
-    if found is None:
+    entry = _ADD.get((dtype, rank))
+    if entry is None:
         from wend._engine.base.devices import CPU
 
         prim = ops.add.primitive.of(("T", "T"))
         type_ = _types.intern_type((2,) * rank, dtype, CPU)
-        found = _ADD[(dtype, rank)] = (prim, prim.typed([type_, type_], [])[0])
-    return found
+        entry = _ADD[(dtype, rank)] = (prim, prim.typed([type_, type_], [])[0])
+    return entry
 
 
 def finish(
@@ -498,10 +498,10 @@ def finish(
     expander = differ.expander
     names: dict[int, int] = {}
     copies: list[tuple[int, int]] = []
-    made = {o for node in expander.nodes for o in node.outputs}
+    node_outputs = {o for node in expander.nodes for o in node.outputs}
     for k, target in enumerate(targets):
         g = differ.gradient(target)
-        if g in made and g not in names:
+        if g in node_outputs and g not in names:
             names[g] = first + k
         else:
             copies.append((g, first + k))
@@ -595,12 +595,12 @@ def _relocate(
 ) -> tuple[Graph, list[int], list[Expr]]:
     """Turn nodes with a segment's ids into a graph whose inputs are seeds and saved values."""
     nodes = live_nodes(expander.nodes, set(outputs))
-    made = {o for node in nodes for o in node.outputs}
+    node_outputs = {o for node in nodes for o in node.outputs}
     names: dict[int, int] = {base + k: k for k in range(n_seeds)}
     saved: list[int] = []
     for ids in [node.inputs for node in nodes] + [tuple(outputs)]:
         for i in ids:
-            if i not in made and i not in names:
+            if i not in node_outputs and i not in names:
                 names[i] = n_seeds + len(saved)
                 saved.append(i)
     counter = n_seeds + len(saved)

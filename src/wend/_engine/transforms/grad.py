@@ -243,9 +243,9 @@ class BackwardPass:
             self.found[k] = plain(g)
 
 
-def _retain(handle: Any, given: Given) -> Sink:
+def _retain(handle: Any, prior: Given) -> Sink:
     def sink(g: Any) -> None:
-        given.note(handle)
+        prior.note(handle)
         add_to_grad(handle, g, True)
 
     return sink
@@ -409,26 +409,26 @@ def _seeds(
         pending = value.buffer is None and value.error is None and value.trace is trace
         if pending and value.leaf is None:
             return {value.index: None}, value
-    given: dict[int, tuple[Value, Any]] = {}
+    pairs: dict[int, tuple[Value, Any]] = {}
     for root, g in zip(roots, gradients, strict=True):
         value = _hot.value_of(root)
         if value.buffer is None and value.trace is not None and value.trace is not trace:
             _hot.flush(value.trace)
         if value.buffer is None and value.error is not None:
             raise value.error
-        have = given.get(id(value))
+        have = pairs.get(id(value))
         if have is not None:
             g = (ones_like(value) if g is None else g) + have[1]
         elif g is None and (value.buffer is not None or len(roots) > 1):
             g = ones_like(value)
-        given[id(value)] = (value, g)
+        pairs[id(value)] = (value, g)
     seeds: dict[int, Any] = {}
     anchor = None
-    for value, g in given.values():  # nothing is recorded from here on, so nothing is flushed
+    for value, g in pairs.values():  # nothing is recorded from here on, so nothing is flushed
         if value.buffer is None and value.trace is trace and value.leaf is None:
             seeds[value.index] = g
             anchor = value
-    for value, g in given.values():
+    for value, g in pairs.values():
         if value.leaf is not None or value.segment is not None:
             owner.contribute(value, ones_like(value) if g is None else g)
     return seeds, anchor

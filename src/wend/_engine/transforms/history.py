@@ -37,10 +37,10 @@ def leads_to_spent(value: Value) -> bool:
     if not spent and not path.spent:
         return False
     key = ("leads to spent", value.seg_index, spent)
-    found: bool | None = path.caches.get(key)
-    if found is None:
-        found = path.caches[key] = _search(path, value.seg_index, spent | path.spent)
-    return found
+    answer: bool | None = path.caches.get(key)
+    if answer is None:
+        answer = path.caches[key] = _search(path, value.seg_index, spent | path.spent)
+    return answer
 
 
 def _search(path: PathGraph, i: int, spent: set[int] | frozenset[int]) -> bool:

@@ -80,8 +80,8 @@ def node_hooks_of_leaf(leaf: Leaf) -> NodeHooks:
     """The hooks of the node that accumulates a leaf's gradient."""
     if leaf.node is None:
         leaf.node = NodeHooks()
-    found: NodeHooks = leaf.node
-    return found
+    node: NodeHooks = leaf.node
+    return node
 
 
 # -- calling hooks --------------------------------------------------------------------------
@@ -184,10 +184,10 @@ def accumulate_hooked(leaf: Leaf, g: Any, create_graph: bool) -> None:
         add_to_grad(handle, g, create_graph)
         if leaf.post_hooks:
             for hook in list(leaf.post_hooks.values()):
-                if (found := hook(handle)) is not None:
+                if (answer := hook(handle)) is not None:
                     raise GraphError(
                         "register_post_accumulate_grad_hook: such hooks should return None, "
-                        f"not {type(found).__name__}"
+                        f"not {type(answer).__name__}"
                     )
     if node:
         run_node_hooks(node.after, (), (g,))
@@ -293,8 +293,8 @@ def retain_grad(handle: Any) -> None:
 
 def retains_grad(handle: Any) -> bool:
     """Whether `retain_grad` has been called on the handle."""
-    found = _RETAINED.get(id(handle))
-    return found is not None and found() is handle
+    reference = _RETAINED.get(id(handle))
+    return reference is not None and reference() is handle
 
 
 def retaining() -> bool:
@@ -342,5 +342,5 @@ def forget_rewritten() -> None:
 
 
 def _written(handle: Any, value: Value) -> Value:
-    found = _WRITTEN.get(id(handle))
-    return found[2] if found is not None and found[1] is value else value
+    entry = _WRITTEN.get(id(handle))
+    return entry[2] if entry is not None and entry[1] is value else value

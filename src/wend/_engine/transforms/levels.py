@@ -186,23 +186,23 @@ class Level:
         Positions were reserved for a single example: the batch must not use those of later draws.
         """
         params = [p for p in prim.params if not p.is_attr]
-        given = prim.arrange(tensors, args)
+        values = prim.arrange(tensors, args)
         names = [p.name for p in params]
         at_seed, at_offset = names.index("seed"), names.index("offset")
-        given[at_seed], given[at_offset] = _stream(given[at_seed], given[at_offset]), 0
+        values[at_seed], values[at_offset] = _stream(values[at_seed], values[at_offset]), 0
         if tensors:
             lifted = [with_batch_axis(x, f, self.size) for x, f in zip(tensors, flags, strict=True)]
-            numbers = _flat_numbers(prim, given)
+            numbers = _flat_numbers(prim, values)
             everything = tuple([True] * len(tensors))
             return flatten_outputs(
                 prim.batch(everything, self.size, *prim.arrange(lifted, numbers))
             )
         # A draw without operands begins with a size.
         first = prim.form[0]
-        given[0] = (self.size, *given[0])
+        values[0] = (self.size, *values[0])
         form = (("S", first[1] + 1), *prim.form[1:])
         wider = type(prim).intern(prim.attrs, form)
-        return flatten_outputs(_hot.record_list(wider, [], _flat_numbers(wider, given)))
+        return flatten_outputs(_hot.record_list(wider, [], _flat_numbers(wider, values)))
 
 
 def level_of(x: Tensor) -> Level | None:
@@ -217,10 +217,10 @@ def behind(x: Tensor) -> Tensor:
     return value.extra if isinstance(value.error, ValueNeeded) else x
 
 
-def _flat_numbers(prim: Any, given: list[Any]) -> list[Any]:
+def _flat_numbers(prim: Any, values: list[Any]) -> list[Any]:
     """The run-time args among arranged parameters, in order."""
     out: list[Any] = []
-    for entry, value in zip(prim.form, given, strict=True):
+    for entry, value in zip(prim.form, values, strict=True):
         if entry == "I" or (type(entry) is tuple and entry[0] == "N"):
             out.append(value)
         elif type(entry) is tuple and entry[0] == "S":
@@ -272,8 +272,8 @@ def _note_view(new: Tensor, source: Tensor, prim: Any, args: list[Any]) -> None:
 
 def current_level() -> Level | None:
     """The innermost level of this thread, or None."""
-    found = _hot.current_trace().symbolic
-    return found if isinstance(found, Level) else None
+    level = _hot.current_trace().symbolic
+    return level if isinstance(level, Level) else None
 
 
 def run_mapped(
@@ -293,8 +293,10 @@ def run_mapped(
     start = (trace.serial, trace.n, len(trace.touched))
     with level.entered():
         try:
-            given = [level.wrap(x) if flag else x for x, flag in zip(tensors, flags, strict=True)]
-            results = list(function(*given))
+            arguments = [
+                level.wrap(x) if flag else x for x, flag in zip(tensors, flags, strict=True)
+            ]
+            results = list(function(*arguments))
             inner, on = level.strip(results)
         except ValueNeeded as error:
             error.mine = error.level is level
@@ -314,7 +316,7 @@ def _take_back(level: Level, serial: int, n: int, touched: int) -> Tensor | None
     trace = level.trace
     if trace.serial != serial:
         return None  # there was a flush: the values before the flush are no longer known
-    found = None
+    written = None
     for handle, old, _ in trace.touched[touched:]:
         if handle.value.serial != level.serial:
             continue
@@ -322,5 +324,5 @@ def _take_back(level: Level, serial: int, n: int, touched: int) -> Tensor | None
         if value.serial == level.serial or (isinstance(old, int) and old >= n):
             continue  # made inside of the function
         handle.value = value
-        found = handle
-    return found
+        written = handle
+    return written

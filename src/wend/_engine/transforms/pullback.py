@@ -22,7 +22,7 @@ from wend._engine.transforms.hooks import has_hooks
 from wend._engine.transforms.levels import Level
 from wend._engine.transforms.walk import Walk
 
-Found = list[Tensor | None]
+Gradients = list[Tensor | None]
 OUTSIDE = (
     "vmap: the gradient with respect to a tensor from outside of the mapped function is another "
     "one for each example: differentiate with torch.func.grad inside, which makes variables"
@@ -42,7 +42,7 @@ def gradients(
     seeds: Sequence[Tensor],
     create_graph: bool,
     hooks: bool = True,
-) -> Found:
+) -> Gradients:
     """Per input, the gradient of sum(out * seed) over all outs; None where there is none.
 
     hooks: call users' hooks; those are for gradients, and not for derivatives along directions
@@ -55,27 +55,27 @@ def gradients(
         live = [(x, g) for x, g in zip(outs, seeds, strict=True) if x.requires_grad]
         if not live:
             return [None] * len(inputs)
-        roots, given = [x for x, _ in live], [g for _, g in live]
-        return run_backward(roots, given, list(inputs), True, create_graph, True, hooks)
+        roots, root_seeds = [x for x, _ in live], [g for _, g in live]
+        return run_backward(roots, root_seeds, list(inputs), True, create_graph, True, hooks)
     inner_outs, out_on = level.strip(outs)
     inner_inputs, in_on = level.strip(inputs)
     inner_seeds, seed_on = level.strip(seeds)
     with level.suspended():
         if True in out_on:
             rows = _batched_rows(inner_outs, out_on, inner_seeds, seed_on, level.size)
-            found = gradients(rows[0], inner_inputs, rows[1], create_graph, hooks)
-            _check_inside(found, in_on)
+            grads = gradients(rows[0], inner_inputs, rows[1], create_graph, hooks)
+            _check_inside(grads, in_on)
         elif True in seed_on:
             stacked = [
                 with_batch_axis(g, on, level.size)
                 for g, on in zip(inner_seeds, seed_on, strict=True)
             ]
-            found = many_gradients(
+            grads = many_gradients(
                 level.size, inner_outs, inner_inputs, stacked, create_graph, hooks
             )
         else:
             return gradients(inner_outs, inner_inputs, inner_seeds, create_graph, hooks)
-    return [None if g is None else level.wrap(g) for g in found]
+    return [None if g is None else level.wrap(g) for g in grads]
 
 
 def _batched_rows(
@@ -91,8 +91,8 @@ def _batched_rows(
     return [x for x, _ in kept], [g for _, g in kept]
 
 
-def _check_inside(found: Found, on: Sequence[bool]) -> None:
-    for g, is_batched in zip(found, on, strict=True):
+def _check_inside(grads: Gradients, on: Sequence[bool]) -> None:
+    for g, is_batched in zip(grads, on, strict=True):
         if g is not None and not is_batched:
             raise GraphError(OUTSIDE)
 
@@ -107,7 +107,7 @@ def many_gradients(
     seeds: Sequence[Tensor],
     create_graph: bool,
     hooks: bool = True,
-) -> Found:
+) -> Gradients:
     """`gradients` for `size` seeds stacked at dim 0; so are the results."""
     level = _level()
     if level is None:
@@ -120,21 +120,21 @@ def many_gradients(
         if True in out_on:  # (examples, seeds, ...) -> (seeds, examples, ...)
             rows = _batched_rows(inner_outs, out_on, inner_seeds, seed_on, n)
             turned = [ops.movedim(g, 1, 0) for g in rows[1]]
-            found = many_gradients(size, rows[0], inner_inputs, turned, create_graph, hooks)
-            _check_inside(found, in_on)
-            found = [None if g is None else ops.movedim(g, 0, 1) for g in found]
+            grads = many_gradients(size, rows[0], inner_inputs, turned, create_graph, hooks)
+            _check_inside(grads, in_on)
+            grads = [None if g is None else ops.movedim(g, 0, 1) for g in grads]
         elif True in seed_on:  # both axes as one
             stacked = [
                 with_batch_axis(g, on, n) for g, on in zip(inner_seeds, seed_on, strict=True)
             ]
             merged = [ops.reshape(g, (n * size, *tuple(g.shape)[2:])) for g in stacked]
-            found = many_gradients(n * size, inner_outs, inner_inputs, merged, create_graph, hooks)
-            found = [
-                None if g is None else ops.reshape(g, (n, size, *tuple(g.shape)[1:])) for g in found
+            grads = many_gradients(n * size, inner_outs, inner_inputs, merged, create_graph, hooks)
+            grads = [
+                None if g is None else ops.reshape(g, (n, size, *tuple(g.shape)[1:])) for g in grads
             ]
         else:
             return many_gradients(size, inner_outs, inner_inputs, inner_seeds, create_graph, hooks)
-    return [None if g is None else level.wrap(g) for g in found]
+    return [None if g is None else level.wrap(g) for g in grads]
 
 
 def _pull_stack(
@@ -144,7 +144,7 @@ def _pull_stack(
     seeds: Sequence[Tensor],
     create_graph: bool,
     hooks: bool,
-) -> Found:
+) -> Gradients:
     rows = [(x, g) for x, g in zip(outs, seeds, strict=True) if x.requires_grad]
     if not rows or size == 0:
         return [None] * len(inputs)
@@ -172,13 +172,13 @@ def _one_by_one(
     seeds: Sequence[Tensor],
     create_graph: bool,
     hooks: bool,
-) -> Found:
+) -> Gradients:
     """A backward pass per seed: hooks and users' functions see one gradient at a time."""
     rows = [
         gradients(outs, inputs, [ops.select(g, 0, k) for g in seeds], create_graph, hooks)
         for k in range(size)
     ]
-    out: Found = []
+    out: Gradients = []
     for j, x in enumerate(inputs):
         column = [row[j] for row in rows]
         if all(g is None for g in column):
@@ -242,8 +242,8 @@ class _StackWalk(Walk):
         saved = [_hot.wrap(self.saved(i)) for i in step.inputs]
         for handle in saved:
             handle.leaf = handle.value.leaf
-        given = [seeds[i] for i in order]
-        flags = (True,) * len(given) + (False,) * len(saved)
+        gradients = [seeds[i] for i in order]
+        flags = (True,) * len(gradients) + (False,) * len(saved)
         numbers = [_types.evaluate(e, segment.types, segment.args) for e in step.args]
-        found = record_batched(step.graph, flags, [*given, *saved], numbers)
-        return list(zip(step.targets, found, strict=True))
+        grads = record_batched(step.graph, flags, [*gradients, *saved], numbers)
+        return list(zip(step.targets, grads, strict=True))

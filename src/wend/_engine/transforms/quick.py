@@ -80,7 +80,7 @@ def note_known(
     leaves = tuple([i for i, role in differentiable_leaves(path) if role == 1])
     if len(path.known) >= MOST_KNOWN:
         path.known.pop(0)
-    found = KnownPass(
+    entry = KnownPass(
         owner.retain,
         before,
         order,
@@ -95,7 +95,7 @@ def note_known(
         segment.spent,
         tuple(segment.saved),
     )
-    path.known.append(tuple(found))  # a plain tuple: fields are read without Python
+    path.known.append(tuple(entry))  # a plain tuple: fields are read without Python
 
 
 class WholePass:
@@ -106,8 +106,8 @@ class WholePass:
     def __init__(self, path: PathGraph, order: tuple[int, ...], frozen: tuple[int, ...]) -> None:
         roles = dict(differentiable_leaves(path))
         targets = tuple([i for i in roles if i not in frozen])
-        found = survey(path, order, targets)
-        self.part: Part | None = found.part(path, order, END, 0, NOTHING)
+        flow = survey(path, order, targets)
+        self.part: Part | None = flow.part(path, order, END, 0, NOTHING)
         reached = () if self.part is None else self.part.targets
         self.leaves = tuple([i for i in reached if roles[i] == 1])
         self.steps: dict[Any, SegmentStep] = {}  # by the leaves whose gradients are added to
@@ -150,13 +150,13 @@ def pass_segment(owner: Any, segment: Segment, seeds: dict[int, Any]) -> list[tu
         spent_ids = path.spent | spent
         step = segment_step(path, whole.part, order + carried, owner.create, spent_ids, single)
         whole.steps[carried] = step
-    found = take_step(owner, segment, step, operands)
+    pairs = take_step(owner, segment, step, operands)
     before = segment.spent
     if not owner.retain:
         segment.spent = spent_union(path, spent, step.spent)
         release(segment)
     note_known(owner, segment, whole, order, carried, step, before)
-    return found
+    return pairs
 
 
 def take_step(
@@ -261,19 +261,19 @@ def type_of(segment: Segment, i: int) -> Any:
 
 def differentiable_leaves(path: PathGraph) -> list[tuple[int, int]]:
     """(id, role) of the entries that require grad: role 1 for leaves, 2 for earlier segments."""
-    found: list[tuple[int, int]] | None = path.caches.get("leaves")
-    if found is None:
-        found = path.caches["leaves"] = list(path.roles.items())
-    return found
+    leaves: list[tuple[int, int]] | None = path.caches.get("leaves")
+    if leaves is None:
+        leaves = path.caches["leaves"] = list(path.roles.items())
+    return leaves
 
 
 def spent_union(path: PathGraph, spent: frozenset[int], more: frozenset[int]) -> frozenset[int]:
     """The union, the same object each time, so that it is cheap as a key."""
     key = ("spent", spent, more)
-    found: frozenset[int] | None = path.caches.get(key)
-    if found is None:
-        found = path.caches[key] = spent | more
-    return found
+    union: frozenset[int] | None = path.caches.get(key)
+    if union is None:
+        union = path.caches[key] = spent | more
+    return union
 
 
 def release(segment: Segment) -> None:

@@ -67,8 +67,8 @@ def useful_entries(owner: Any, reach: Reach) -> dict[int, set[int]]:
                     wanted.add(i)
             elif value.seg_index in useful.get(id(value.segment), ()):
                 wanted.add(i)
-        found = [id_in(value, trace, segment) for value in owner.goals]
-        targets = tuple(sorted(wanted | {i for i in found if i is not None}))
+        goals = [id_in(value, trace, segment) for value in owner.goals]
+        targets = tuple(sorted(wanted | {i for i in goals if i is not None}))
         useful[0 if segment is None else id(segment)] = survey(path, ids, targets).active
     return useful
 
@@ -105,13 +105,13 @@ def settle_ready(
 
 def first_uses(path: PathGraph) -> dict[int, int]:
     """Position of the first node through which each value could get a gradient."""
-    found: dict[int, int] | None = path.caches.get("first uses")
-    if found is None:
-        found = {}
+    positions: dict[int, int] | None = path.caches.get("first uses")
+    if positions is None:
+        positions = {}
         for k in range(path.n_nodes - 1, -1, -1):
             node = path.nodes[k]
             if node.grad:
                 for i in node.inputs:
-                    found[i] = k
-        path.caches["first uses"] = found
-    return found
+                    positions[i] = k
+        path.caches["first uses"] = positions
+    return positions

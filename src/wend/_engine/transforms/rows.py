@@ -59,12 +59,12 @@ def holds_for(
     wider = [with_rows(t, n) if on else t for t, on in zip(types, rows, strict=True)]
     program, _ = prim.typed(list(types), args)
     try:
-        general, found = prim.typed(wider, args)
+        general, wider_outs = prim.typed(wider, args)
     except WendError:  # the question is whether the op takes another number of rows
         return False
     return general is program and all(
         len(a.dims) > 0 and a.dims[0] == n and a.dims[1:] == b.dims[1:] and a.dtype is b.dtype
-        for a, b in zip(found, outs, strict=True)
+        for a, b in zip(wider_outs, outs, strict=True)
     )
 
 

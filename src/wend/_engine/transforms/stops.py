@@ -63,71 +63,73 @@ class NodeStop:
 
     def visit(self, walk: Any, seeds: Seeds) -> int:
         """Pass the op; returns the position from which the walk goes on."""
-        given = [walk.explicit(o, seeds.pop(o)) if o in seeds else None for o in self.outputs]
-        if all(g is None for g in given):
+        gradients = [walk.explicit(o, seeds.pop(o)) if o in seeds else None for o in self.outputs]
+        if all(g is None for g in gradients):
             return self.low
         if self.node is not None and self.node.before:
-            given = list(run_node_hooks(self.node.before, tuple(given)))
+            gradients = list(run_node_hooks(self.node.before, tuple(gradients)))
         walk.follow()
-        pairs = self._through(walk, given)
+        pairs = self._through(walk, gradients)
         if self.node is not None and self.node.after:
-            pairs = self._after(walk, pairs, given)
+            pairs = self._after(walk, pairs, gradients)
         if walk.owner.anomaly:
-            check_for_nan(walk, self.low, pairs, given)
+            check_for_nan(walk, self.low, pairs, gradients)
         for t, g in pairs:
             walk.deliver(t, g, seeds, self.low)
         return self.low
 
-    def _through(self, walk: Any, given: list[Any]) -> Pairs:
+    def _through(self, walk: Any, gradients: list[Any]) -> Pairs:
         if self.function is not None:
-            return self._call(walk, given)
-        mine = {o: g for o, g in zip(self.outputs, given) if g is not None}
+            return self._call(walk, gradients)
+        mine = {o: g for o, g in zip(self.outputs, gradients) if g is not None}
         order = tuple(sorted(mine))
         return walk.step(order, mine, self.at, self.low)  # type: ignore[no-any-return]
 
-    def _call(self, walk: Any, given: list[Any]) -> Pairs:
+    def _call(self, walk: Any, gradients: list[Any]) -> Pairs:
         """Let the user's function turn gradients of the results into gradients of the inputs."""
         assert self.function is not None
-        for o, g in zip(self.outputs, given):
+        for o, g in zip(self.outputs, gradients):
             if g is not None:
                 for sink in walk.kept.get(o, ()):
                     sink(g)
         inputs = walk.path.nodes[self.low].inputs[: self.function.n_inputs]
-        grads = self.function.backward(given, lambda k, data: walk.tensor_of(self.outputs[k], data))
+        grads = self.function.backward(
+            gradients, lambda k, data: walk.tensor_of(self.outputs[k], data)
+        )
         if not walk.owner.retain:
             self.function.free()
         walk.follow()
         active = walk.survey.active
         return [(i, g) for i, g in zip(inputs, grads) if g is not None and i in active]
 
-    def _after(self, walk: Any, pairs: Pairs, given: list[Any]) -> Pairs:
+    def _after(self, walk: Any, pairs: Pairs, gradients: list[Any]) -> Pairs:
         """Run hooks that see, and may replace, the gradients that the op hands to inputs."""
         assert self.node is not None
-        found: dict[int, Any] = {}
+        sums: dict[int, Any] = {}
         for t, g in pairs:
-            found[t] = g if t not in found else found[t] + g
+            sums[t] = g if t not in sums else sums[t] + g
         operands = self._operands(walk)
-        grads = tuple(found.pop(i, None) for i in operands)
-        grads = run_node_hooks(self.node.after, grads, tuple(given))
+        grads = tuple(sums.pop(i, None) for i in operands)
+        grads = run_node_hooks(self.node.after, grads, tuple(gradients))
         walk.follow()
-        rest = list(found.items())
+        rest = list(sums.items())
         return [(i, g) for i, g in zip(operands, grads) if g is not None] + rest
 
     def _operands(self, walk: Any) -> list[int]:
         path = walk.path
-        made = {o for node in path.nodes[self.low : self.at] for o in node.outputs}
+        node_outputs = {o for node in path.nodes[self.low : self.at] for o in node.outputs}
         out: list[int] = []
         for node in path.nodes[self.low : self.at]:
             inputs = node.inputs
             if self.function is not None:
                 inputs = inputs[: self.function.n_inputs]
-            out += [i for i in inputs if i not in made and i not in out]
+            out += [i for i in inputs if i not in node_outputs and i not in out]
         return sorted(out, key=lambda i: (i < 0, abs(i)))
 
 
 def stops_of(walk: Any) -> list[Any]:
     """Where the walk must stop, latest first."""
-    found: list[Any] = []
+    stops: list[Any] = []
     path = walk.path
     producer = path.producer
     taken: set[int] = set()
@@ -139,20 +141,20 @@ def stops_of(walk: Any) -> list[Any]:
             continue
         low, at, outputs = walk.state_range(k)
         if extra.hooks and hooked:
-            found.append(TensorStop(at, i, extra))
+            stops.append(TensorStop(at, i, extra))
         node = extra.node if hooked else None
         if (node or extra.function is not None) and low not in taken:
             taken.add(low)
-            found.append(NodeStop(low, at, outputs, node, extra.function))
+            stops.append(NodeStop(low, at, outputs, node, extra.function))
     if walk.owner.anomaly:
         k = len(path.nodes)
         while k > 0:
             low, at, outputs = walk.state_range(k - 1)
             if low not in taken:
-                found.append(NodeStop(low, at, outputs, None, None))
+                stops.append(NodeStop(low, at, outputs, None, None))
             k = low
-    found.sort(key=lambda stop: (-stop.at, stop.rank))
-    return found
+    stops.sort(key=lambda stop: (-stop.at, stop.rank))
+    return stops
 
 
 # -- anomaly mode ---------------------------------------------------------------------------
@@ -162,10 +164,10 @@ def stops_of(walk: Any) -> list[Any]:
 describe: list[Callable[[list[tuple[str, Any]]], str]] = []
 
 
-def check_for_nan(walk: Any, low: int, pairs: Pairs, given: list[Any]) -> None:
+def check_for_nan(walk: Any, low: int, pairs: Pairs, gradients: list[Any]) -> None:
     """Raise GraphError, with the line of the forward op, if a gradient is NaN.
 
-    given: the gradients of the op's results
+    gradients: the gradients of the op's results
     """
     for k, (i, g) in enumerate(reversed(pairs)):
         value = _hot.value_of(ops.any(ops.isnan(g)))
@@ -176,7 +178,7 @@ def check_for_nan(walk: Any, low: int, pairs: Pairs, given: list[Any]) -> None:
         if describe:
             rows = [
                 (f"gradient of result {j}", _hot.ensure(_hot.value_of(g)))
-                for j, g in enumerate(given)
+                for j, g in enumerate(gradients)
                 if g is not None
             ]
             saved = walk.segment.saved or {}

@@ -88,13 +88,13 @@ _TAKES_TURNS = not is_compiled(_hot)
 def step_primitive(key: Any, differentiable: bool) -> StepPrimitive:
     """The interned step with this key."""
     full = (key, differentiable)
-    found = _STEPS.get(full)
-    if found is None:
+    step = _STEPS.get(full)
+    if step is None:
         if len(_STEPS) > 20_000:
             _STEPS.clear()
-        found = _STEPS[full] = StepPrimitive("backward", key)
-        found.is_differentiable = differentiable
-    return found
+        step = _STEPS[full] = StepPrimitive("backward", key)
+        step.is_differentiable = differentiable
+    return step
 
 
 class Walk:
@@ -130,13 +130,13 @@ class Walk:
     def value_at(self, i: int) -> Value:
         """The value behind an entry of the region, with the gradient identity."""
         values = self.trace.values if self.segment is None else self.segment.inputs
-        found: Value = values[i]
-        return found
+        value: Value = values[i]
+        return value
 
     def extras(self) -> dict[int, Extra]:
         """Users' hooks and functions on the region's values."""
-        found = self.trace.extra if self.segment is None else self.segment.hooks
-        return found or {}
+        by_id = self.trace.extra if self.segment is None else self.segment.hooks
+        return by_id or {}
 
     def entries(self, seeds: tuple[int, ...]) -> list[int]:
         """Leaves and values of earlier segments that may get gradients from the seeds'."""
@@ -148,14 +148,14 @@ class Walk:
 
     def sinks(self) -> dict[int, list[Any]]:
         """Who wants the gradients of which values in the middle of the region."""
-        found: dict[int, list[Any]] = {}
+        by_id: dict[int, list[Any]] = {}
         useful = self.owner.useful
         met = None if useful is None else useful.get(id(self.segment) if self.segment else 0, ())
         for value, sink in self.owner.sinks:
             i = id_in(value, self.trace, self.segment)
             if i is not None and (met is None or i in met):
-                found.setdefault(i, []).append(sink)
-        return found
+                by_id.setdefault(i, []).append(sink)
+        return by_id
 
     # -- walking ----------------------------------------------------------------------------
 
@@ -250,8 +250,8 @@ class Walk:
     ) -> list[tuple[int, Any]]:
         """A stretch of the trace's own backward pass."""
         trace, owner = self.trace, self.owner
-        given = tuple([i for i in order if seeds[i] is not None])
-        key = (order, given, part.targets, high, low, owner.retain)
+        explicit = tuple([i for i in order if seeds[i] is not None])
+        key = (order, explicit, part.targets, high, low, owner.retain)
         prim = step_primitive(key, owner.create)
         whole = alone(trace.state) and not owner.create
 
@@ -259,7 +259,7 @@ class Walk:
         stretch = (self.survey_key, order, high, low, kept)
 
         def build(first: int, indices: list[int], arg0: int) -> Step:
-            more = (given, indices, first, create, retain, whole)
+            more = (explicit, indices, first, create, retain, whole)
             path = path_of(trace)
             with CollectionPaused():
                 step = backward_step(path, part, order, *more)
@@ -270,9 +270,9 @@ class Walk:
         values = trace.values
         outs = [values[t].type if t >= 0 else self.type_of(t) for t in part.targets]
         leaves = None
-        if high == END and low == 0 and not given and len(order) == 1 and not self.kept_ids:
+        if high == END and low == 0 and not explicit and len(order) == 1 and not self.kept_ids:
             leaves = self.plain_leaves(order, part.targets)
-        operands = [_hot.value_of(seeds[i]) for i in given]
+        operands = [_hot.value_of(seeds[i]) for i in explicit]
         states = trace.states
         grads = _backward.record_step(trace, prim, list(order), operands, None, outs, build, leaves)
         if leaves is not None and states is trace.states:
@@ -299,15 +299,15 @@ class Walk:
         path: PathGraph = self.path
         spent = segment.spent or NOTHING
         key = ("step", self.survey_key, order, high, low, self.kept_ids, owner.create, spent)
-        made: SegmentStep | None = path.caches.get(key)
-        if made is None:
+        step: SegmentStep | None = path.caches.get(key)
+        if step is None:
             spent_ids = path.spent | spent if spent else path.spent
-            made = segment_step(path, part, order, owner.create, spent_ids)
-            path.caches[key] = made
+            step = segment_step(path, part, order, owner.create, spent_ids)
+            path.caches[key] = step
         operands = [_hot.value_of(self.explicit(i, seeds[i])) for i in order]
-        pairs = take_step(owner, segment, made, operands)
+        pairs = take_step(owner, segment, step, operands)
         if not owner.retain:
-            segment.spent = spent_union(path, spent, made.spent)
+            segment.spent = spent_union(path, spent, step.spent)
         return pairs
 
     def saved(self, i: int) -> Value:
@@ -356,7 +356,7 @@ def backward_step(
     path: PathGraph,
     part: Part,
     order: tuple[int, ...],
-    given: tuple[int, ...],
+    explicit: tuple[int, ...],
     indices: list[int],
     first: int,
     create: bool,
@@ -365,12 +365,12 @@ def backward_step(
 ) -> Step:
     """A stretch of a trace's backward pass as nodes behind the path.
 
-    given: those of the seeds `order` whose gradients are operands, the last of `indices`; all
+    explicit: those of the seeds `order` whose gradients are operands, the last of `indices`; all
     further gradients are ones     first: id of the first result
     """
     expander = Expander(path.inner, Layered(path.shapes))
     differ = Differentiator(path, expander, create, whole)
-    handed = dict(zip(given, indices[len(order) :], strict=True))
+    handed = dict(zip(explicit, indices[len(order) :], strict=True))
     for i in order:
         differ.add(i, handed[i] if i in handed else _ones(expander, path, i))
     differ.run(part.rules, path.spent)
@@ -412,14 +412,14 @@ _FILL: dict[Any, Any] = {}
 
 def fill_program(dtype: Any, rank: int) -> Any:
     """(primitive, program) of a tensor like another, filled with a number."""
-    found = _FILL.get((dtype, rank))
-    if found is None:
+    entry = _FILL.get((dtype, rank))
+    if entry is None:
         from wend._engine.base.devices import CPU
 
         prim = ops.fill_like.primitive.of(("T", ("N", 2)))
         type_ = _types.intern_type((2,) * rank, dtype, CPU)
-        found = _FILL[(dtype, rank)] = (prim, prim.typed([type_], [1.0])[0])
-    return found
+        entry = _FILL[(dtype, rank)] = (prim, prim.typed([type_], [1.0])[0])
+    return entry
 
 
 def usable_entries(path: PathGraph, seeds: tuple[int, ...], value_at: Any) -> list[int]:

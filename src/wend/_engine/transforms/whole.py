@@ -31,22 +31,22 @@ class CompositeGradient(Body, abstract=True):
     path: PathGraph  # the body: ids >= 0 are the operands, ids below 0 all else
     results: tuple[int, ...]  # ids there of the results that this op returns
 
-    def gradient_graph(self, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
+    def gradient_graph(self, needs: tuple[bool, ...], seeded: tuple[bool, ...]) -> Graph:
         """The gradient rule of the body, from the rules of its ops; see `symtrace.template`."""
-        return gradient_graph(self.path, self.results, needs, given)
+        return gradient_graph(self.path, self.results, needs, seeded)
 
 
 def gradient_graph(
-    path: PathGraph, results: tuple[int, ...], needs: tuple[bool, ...], given: tuple[bool, ...]
+    path: PathGraph, results: tuple[int, ...], needs: tuple[bool, ...], seeded: tuple[bool, ...]
 ) -> Graph:
     """The gradient rule of a path whose operands are the first ids, from the rules of the ops.
 
-    needs: which operands want a gradient     given: which of the results have a gradient
+    needs: which operands want a gradient     seeded: which of the results have a gradient
     Inputs of the graph: operands, results, then the gradients given.  Outputs: per operand the
     id of its gradient, or None.
     """
     n = len(needs)
-    order = tuple([o for o, on in zip(results, given, strict=True) if on])
+    order = tuple([o for o, on in zip(results, seeded, strict=True) if on])
     targets = [i for i, need in enumerate(needs) if need]
     part = Survey(path, order, targets).part(path, order, END, 0, frozenset())
     expander = Expander(path.inner, Layered(path.shapes))
@@ -136,12 +136,12 @@ def _make(program: Program, grad: bool) -> Bundle:
     nodes = live_nodes(path.nodes, set(results))
     dtypes = [t.dtype for t in path.types]
     name = program.prim.name
-    made = Bundle(name, nodes, operands, results, dtypes, rows, CompositeGradient, len(args))
-    made.program.differentiable = any(node.grad for node in body.nodes)
-    prim: Any = made.prim
+    bundle = Bundle(name, nodes, operands, results, dtypes, rows, CompositeGradient, len(args))
+    bundle.program.differentiable = any(node.grad for node in body.nodes)
+    prim: Any = bundle.prim
     prim.path = path
     prim.results = tuple(results)
-    return made
+    return bundle
 
 
 def read_later(path: PathGraph, results: list[int], operands: list[int]) -> set[int]:
@@ -149,10 +149,10 @@ def read_later(path: PathGraph, results: list[int], operands: list[int]) -> set[
 
     results: those that may have gradients     operands: those that may want a gradient
     """
-    found = Survey(path, results, operands)
+    flow = Survey(path, results, operands)
     ids: set[int] = set()
-    for k in found.live:
-        ids.update(reads(path, path.nodes[k], found.active, None))
+    for k in flow.live:
+        ids.update(reads(path, path.nodes[k], flow.active, None))
     return {i for i in ids if i < 0 and i not in results}
 
 

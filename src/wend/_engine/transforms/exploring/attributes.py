@@ -29,8 +29,8 @@ def objects_of(function: Any, arguments: list[Any]) -> list[Any]:
     the objects in the attributes of all of these.
     """
     waiting = [*_named_by(function), *arguments]
-    found: dict[int, Any] = {}
-    while waiting and len(found) < MOST_OBJECTS:
+    objects: dict[int, Any] = {}
+    while waiting and len(objects) < MOST_OBJECTS:
         x = waiting.pop()
         if isinstance(x, (list, tuple)):
             waiting.extend(x)
@@ -38,10 +38,10 @@ def objects_of(function: Any, arguments: list[Any]) -> list[Any]:
             waiting.extend(x.values())
         elif isinstance(x, (types.FunctionType, types.MethodType, functools.partial)):
             pass
-        elif _has_state(x) and id(x) not in found:
-            found[id(x)] = x
+        elif _has_state(x) and id(x) not in objects:
+            objects[id(x)] = x
             waiting.extend(vars(x).values())
-    return list(found.values())
+    return list(objects.values())
 
 
 def _named_by(function: Any) -> Iterator[Any]:
@@ -121,17 +121,17 @@ class Attributes:
 
         was_read: whether the call has read a tensor from outside
         """
-        found = []
+        changes = []
         for x, names, contents in self.saved:
             attributes = vars(x)
             for k, old in names.items():
                 new = attributes.get(k)
                 if k in contents and new is old:
                     if _is_state_of(old, contents[k], was_read):
-                        found.append(ChangedAttribute(x, k, None))
+                        changes.append(ChangedAttribute(x, k, None))
                 elif new is not old and _is_state(old, new, was_read):
-                    found.append(ChangedAttribute(x, k, new if isinstance(new, _PLAIN) else None))
-        return found
+                    changes.append(ChangedAttribute(x, k, new if isinstance(new, _PLAIN) else None))
+        return changes
 
 
 def _same_items(a: Any, b: Any) -> bool:

@@ -98,63 +98,63 @@ def _asked(question: tuple[Any, ...] | None) -> Iterator[int]:
         yield from asked(question)
 
 
-def carried(loop: Repeat, made: dict[int, Any]) -> Carried:
+def carried(loop: Repeat, makers: dict[int, Any]) -> Carried:
     """The kinds of the params of a loop that is left by its question alone.
 
-    made: the item that makes an id, of all items of the program
+    makers: the item that makes an id, of all items of the program
     """
     row = tuple([i for i in loop.body.outcome.values[loop.point] if i is not None])
     assert len(row) == len(loop.params)
-    found = Carried(row, made)
+    kinds = Carried(row, makers)
     uses = Counter(_reads(loop.body))
     uses.update(_asked(loop.question))
     inside = {i for x in loop.body.items if isinstance(x, Apply) for i in made_by(x)}
     seen: dict[Any, int] = {}
     for k, (p, first, last) in enumerate(zip(loop.params, loop.start, row, strict=True)):
-        start = made.get(first)
+        start = makers.get(first)
         begins = start.expr if isinstance(start, Compute) else ("id", first)
         twin = seen.setdefault((begins, last), k)
         if twin != k:
-            found.twins[k] = twin
+            kinds.twins[k] = twin
         elif last == p:
-            found.same.add(k)
-        elif _counts(made, p, first, last):
-            found.counts.add(k)
+            kinds.same.add(k)
+        elif _counts(makers, p, first, last):
+            kinds.counts.add(k)
         else:
-            join: Any = made.get(last)
-            item = _item(made, p, join, uses) if last in inside else None
+            join: Any = makers.get(last)
+            item = _item(makers, p, join, uses) if last in inside else None
             if item is not None and item in inside:
-                found.lists[k] = (join, item)
-    found.first = {
-        p: loop.start[k] for k, p in enumerate(loop.params) if found.twins.get(k, k) in found.same
+                kinds.lists[k] = (join, item)
+    kinds.first = {
+        p: loop.start[k] for k, p in enumerate(loop.params) if kinds.twins.get(k, k) in kinds.same
     }
-    found.bound = _bound(loop, found)
-    if found.bound is None:
-        found.counts.clear()
-    return found
+    kinds.bound = _bound(loop, kinds)
+    if kinds.bound is None:
+        kinds.counts.clear()
+    return kinds
 
 
-def _counts(made: dict[int, Any], p: int, first: int, last: int) -> bool:
+def _counts(makers: dict[int, Any], p: int, first: int, last: int) -> bool:
     """Whether a param begins with 0, and is 1 more after each turn."""
-    start, step = made.get(first), made.get(last)
+    start, step = makers.get(first), makers.get(last)
     if not isinstance(start, Compute) or not isinstance(step, Compute):
         return False
     return start.expr == 0 and step.expr in ((ADD, (ARG, p), 1), (ADD, 1, (ARG, p)))
 
 
-def _item(made: dict[int, Any], p: int, join: Any, uses: Counter[int]) -> int | None:
+def _item(makers: dict[int, Any], p: int, join: Any, uses: Counter[int]) -> int | None:
     """The item that a turn appends to the list p; None if p is no list, or read otherwise."""
     if not isinstance(join, Apply) or join.prim.name != "cat" or join.prim.dim != 0:
         return None
     if len(join.inputs) != 2 or join.inputs[0] != p or uses[p] != 1 or uses[join.outputs[0]] != 1:
         return None
-    part = made.get(join.inputs[1])
+    part = makers.get(join.inputs[1])
     if not isinstance(part, Apply) or part.prim.name != "unsqueeze" or part.prim.dim != 0:
         return None
     return part.inputs[0]
 
 
-def _bound(loop: Repeat, found: Carried) -> Expr | None:
+def _bound(loop: Repeat, kinds: Carried) -> Expr | None:
     """The number of turns, where the loop goes on while a count is below a number that stays."""
     question = loop.question
     if question is None or not loop.goes_on or question[:2] != ("compare", LT):
@@ -163,7 +163,7 @@ def _bound(loop: Repeat, found: Carried) -> Expr | None:
     if type(count) is not tuple or count[0] != ARG or count[1] not in loop.params:
         return None
     k = loop.params.index(count[1])
-    moving = {p for p in loop.params if p not in found.first}
-    if found.twins.get(k, k) not in found.counts or not moving.isdisjoint(ids_of(bound)):
+    moving = {p for p in loop.params if p not in kinds.first}
+    if kinds.twins.get(k, k) not in kinds.counts or not moving.isdisjoint(ids_of(bound)):
         return None
-    return found.settled(bound)
+    return kinds.settled(bound)

@@ -34,7 +34,7 @@ def is_counter(frame: Any, name: str, x: Any) -> bool:
 @functools.cache
 def _names_of_loops(code: types.CodeType) -> frozenset[str]:
     """The names that the `for` statements of a function set."""
-    found: set[str] = set()
+    names: set[str] = set()
     wanted = 0
     for step in dis.get_instructions(code):
         if step.opname == "FOR_ITER":
@@ -42,9 +42,9 @@ def _names_of_loops(code: types.CodeType) -> frozenset[str]:
         elif wanted and step.opname.startswith("UNPACK_"):
             wanted += (step.arg or 0) & 0xFF
         elif wanted and step.opname.startswith("STORE_"):
-            found.update([step.argval] if isinstance(step.argval, str) else step.argval or ())
+            names.update([step.argval] if isinstance(step.argval, str) else step.argval or ())
             wanted -= 1
-    return frozenset(found)
+    return frozenset(names)
 
 
 class NumbersInNames:

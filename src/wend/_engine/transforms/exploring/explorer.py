@@ -157,13 +157,13 @@ def explore(
     Raises ExploreError where the function has no static graph, and the errors of the function.
     """
     _hot.synchronize()
-    given = Arguments(args, kwargs or {}, free)
+    arguments = Arguments(args, kwargs or {}, free)
     title = name or getattr(function, "__name__", type(function).__name__)
-    single = free is None and any(BATCH in row for row in given.free)
-    search = Search(function, given, names or {}, title, level)
+    single = free is None and any(BATCH in row for row in arguments.free)
+    search = Search(function, arguments, names or {}, title, level)
     try:
         program = search.compared()
-        if not single or holds(program, [tuple(x.shape) for x in given.tensors]):
+        if not single or holds(program, [tuple(x.shape) for x in arguments.tensors]):
             return program
     except ExploreError:
         raise
@@ -171,7 +171,7 @@ def explore(
         if not single:
             raise
     # The function fails for batches of another size than that of the example, or fixes the size.
-    fixed = [tuple([n if n > 1 else None for n in x.shape]) for x in given.tensors]
+    fixed = [tuple([n if n > 1 else None for n in x.shape]) for x in arguments.tensors]
     search = Search(function, Arguments(args, kwargs or {}, fixed), names or {}, title, level)
     return search.compared()
 
@@ -328,13 +328,13 @@ class Search:
 
 def _sizes_of(shared: Exploration, inputs: list[int]) -> SizesOfInputs:
     """The sizes of inputs that are symbols, while exploring."""
-    found: SizesOfInputs = {}
+    sizes: SizesOfInputs = {}
     for number in inputs:
         info = shared.info[number]
         for e, n in zip(info.extents or (), info.hint, strict=True):
             if type(e) is tuple:
-                found[e] = n
-    return found
+                sizes[e] = n
+    return sizes
 
 
 def _shapes(shared: Exploration, inputs: list[int], sizes: SizesOfInputs) -> list[tuple[int, ...]]:
@@ -354,7 +354,7 @@ def _explore_all(
 ) -> list[ChangedAttribute]:
     """Run the function until all answers of all points have been taken."""
     states: dict[tuple[int, str], ChangedAttribute] = {}
-    given = search.given
+    arguments = search.given
 
     def runs(script: tuple[bool, ...], sizes: SizesOfInputs) -> Run:
         """A run that has ended."""
@@ -362,7 +362,7 @@ def _explore_all(
         if not script:
             run.stretch = shared.points[0].answers[0]
         try:
-            run.goes_on = _run(run, search.function, given.leaves, given.structure, inputs)
+            run.goes_on = _run(run, search.function, arguments.leaves, arguments.structure, inputs)
             read = {id(_hot.refreshed(c.tensor)) for c in shared.captured.values()}
             for state in attributes.changed(lambda x: id(_hot.refreshed(x)) in read):
                 if state.value is None:
@@ -447,7 +447,7 @@ def _run(
     """
     with _entered(run):
         tensors = iter(inputs)
-        given = []
+        arguments = []
         for x in leaves:
             if isinstance(x, Tensor):
                 number = next(tensors)
@@ -460,12 +460,12 @@ def _run(
                 )
                 own = Info(info.extents, info.dtype, hint)
                 run.given.append(run.tensor(own, number, x.device))
-                given.append(run.given[-1])
+                arguments.append(run.given[-1])
                 run.inputs.append((run.live[-1], number))
             else:
-                given.append(x)
-        args, kwargs = tree.unflatten(structure, given)
-        del given
+                arguments.append(x)
+        args, kwargs = tree.unflatten(structure, arguments)
+        del arguments
         run.frames_from = sys._getframe()
         try:
             result = function(*args, **kwargs)
@@ -497,30 +497,30 @@ def _without_frames(error: Exception) -> Exception:
 
 def _end(run: Run, result: Any) -> Give:
     leaves, structure = tree.flatten(result)
-    found: list[tuple[str, Any]] = []
+    entries: list[tuple[str, Any]] = []
     for x in leaves:
         if isinstance(x, Tensor):
-            found.append(("value", run.id_of(_hot.refreshed(x), x)))
+            entries.append(("value", run.id_of(_hot.refreshed(x), x)))
         elif isinstance(x, (SymInt, SymNumber)):
-            found.append(("number", x.expr))
+            entries.append(("number", x.expr))
         else:
-            found.append(("constant", x))
-    return Give(tuple(found), structure, _writes(run))
+            entries.append(("constant", x))
+    return Give(tuple(entries), structure, _writes(run))
 
 
 def _writes(run: Run) -> tuple[tuple[int, int], ...]:
     """The tensors from outside, and the arguments, that hold a new value, and these values."""
-    found: dict[int, tuple[int, Value]] = {}
+    writes: dict[int, tuple[int, Value]] = {}
     for handle, old, _ in run.trace.touched:
         if isinstance(old, int) or isinstance(handle, _hot.Storage):
             continue
         if handle.value.serial == run.serial and old.serial != run.serial:
-            found.setdefault(id(handle), (run.id_of(old, handle), handle.value))
+            writes.setdefault(id(handle), (run.id_of(old, handle), handle.value))
     for captured in run.shared.captured.values():  # written by way of tensors that share the memory
         now = _hot.refreshed(captured.tensor)
         if now.serial == run.serial:
-            found.setdefault(id(captured.tensor), (captured.id, now))
+            writes.setdefault(id(captured.tensor), (captured.id, now))
     for handle, (value, number) in zip(run.given, run.inputs, strict=True):
         if _hot.refreshed(handle) is not value:
-            found[id(handle)] = (number, handle.value)
-    return tuple([(target, int(value.index)) for target, value in found.values()])
+            writes[id(handle)] = (number, handle.value)
+    return tuple([(target, int(value.index)) for target, value in writes.values()])

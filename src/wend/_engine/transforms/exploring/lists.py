@@ -75,10 +75,10 @@ class LongLists:
         """A list as snapshots see the list."""
         if not self.is_long(items):
             return list(items)
-        found: list[Any] = []
+        parts: list[Any] = []
         for kind, x in self.parsed(items):
-            found += [kind, x if kind == "item" else _hot.wrap(x)]
-        return found
+            parts += [kind, x if kind == "item" else _hot.wrap(x)]
+        return parts
 
     def shorten(self, items: list[Any], info: Info) -> None:
         """Let a list stand for all of its items.
@@ -136,10 +136,10 @@ class LongLists:
 
     def twin(self, value: Value) -> Tensor:
         """A handle on the same result that is no view, and no item of a list."""
-        made = _hot.symbolic_value(value.type, self.run.serial, value.index)
-        made.error = self.run.error
-        self.run.live.append(made)
-        handle: Tensor = _hot.wrap(made)
+        duplicate = _hot.symbolic_value(value.type, self.run.serial, value.index)
+        duplicate.error = self.run.error
+        self.run.live.append(duplicate)
+        handle: Tensor = _hot.wrap(duplicate)
         return handle
 
     def length(self, items: list[Any]) -> Any:

@@ -83,9 +83,9 @@ class PartsAlong(tuple[Any, ...]):
         run: Any, tensor: Any, dim: int, keeps_dim: bool, handles: Any, size: Any = 1
     ) -> PartsAlong:
         """The parts; handles stand for those that there are while exploring."""
-        made = PartsAlong(handles)
-        made.__dict__.update(run=run, tensor=tensor, dim=dim, keeps_dim=keeps_dim, size=size)
-        return made
+        parts = PartsAlong(handles)
+        parts.__dict__.update(run=run, tensor=tensor, dim=dim, keeps_dim=keeps_dim, size=size)
+        return parts
 
     def item(self, i: Any) -> Any:
         """Part i, recorded."""

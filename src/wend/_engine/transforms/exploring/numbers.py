@@ -68,12 +68,12 @@ class Extent(SymInt):
         return int
 
     def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
-        found = super()._binary(op, other, swap)
-        if isinstance(found, SymInt) and not isinstance(found, Extent):
-            return noted(Extent(found.expr, found.hint, self.guards))
-        if isinstance(found, SymNumber) and not isinstance(found, AskedNumber):
-            return noted(AskedNumber(found.expr, found.category, found.hint, self.guards))
-        return found
+        number = super()._binary(op, other, swap)
+        if isinstance(number, SymInt) and not isinstance(number, Extent):
+            return noted(Extent(number.expr, number.hint, self.guards))
+        if isinstance(number, SymNumber) and not isinstance(number, AskedNumber):
+            return noted(AskedNumber(number.expr, number.category, number.hint, self.guards))
+        return number
 
     def __neg__(self) -> Any:
         return noted(Extent(make_negative(self.expr), -self.hint, self.guards))
@@ -159,10 +159,10 @@ class AskedNumber(SymNumber):
         self.guards = guards
 
     def _binary(self, op: int, other: Any, swap: bool = False) -> Any:
-        found = super()._binary(op, other, swap)
-        if isinstance(found, SymNumber):
-            return noted(AskedNumber(found.expr, found.category, found.hint, self.guards))
-        return found
+        number = super()._binary(op, other, swap)
+        if isinstance(number, SymNumber):
+            return noted(AskedNumber(number.expr, number.category, number.hint, self.guards))
+        return number
 
     def __neg__(self) -> Any:
         return noted(AskedNumber(make_negative(self.expr), self.category, -self.hint, self.guards))

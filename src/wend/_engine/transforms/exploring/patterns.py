@@ -146,10 +146,10 @@ def is_not_negative(expr: Expr, natural: Collection[int] = ()) -> bool:
 def broadcast(shapes: Sequence[Sequence[Expr]]) -> list[list[Expr]]:
     """Per dim of a result, the extents that decide it; several if none of them is a number."""
     rank = max([len(s) for s in shapes] or [0])
-    found = []
+    extents = []
     for axis in range(-rank, 0):
         known = dict.fromkeys([s[axis] for s in shapes if len(s) >= -axis])
         rest = [e for e in known if type(e) is tuple or e != 1]
         fixed = [e for e in rest if type(e) is not tuple]
-        found.append(fixed[:1] or rest or [1])
-    return found
+        extents.append(fixed[:1] or rest or [1])
+    return extents

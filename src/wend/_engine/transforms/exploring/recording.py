@@ -327,10 +327,10 @@ class Run:
                 raise Unroll
             return int(value.index)
         key = self.outside_key(value, handle)
-        found = self.shared.captured.get(key)
-        if found is None:
-            found = self.shared.captured[key] = self.capture(value, handle)
-        return found.id
+        entry = self.shared.captured.get(key)
+        if entry is None:
+            entry = self.shared.captured[key] = self.capture(value, handle)
+        return entry.id
 
     def outside_key(self, value: Value, handle: Tensor) -> Any:
         """A key for a tensor from outside.
@@ -527,10 +527,10 @@ class Run:
             before, self.trace.symbolic = self.trace.symbolic, None
             try:
                 numbers = [hint_of(a) for a in args]
-                found = comparisons_that_matter(prim, program, types, numbers, symbols)
+                guards = comparisons_that_matter(prim, program, types, numbers, symbols)
             finally:
                 self.trace.symbolic = before
-            known[key] = program, found  # the program too, so that the id stays taken
+            known[key] = program, guards  # the program too, so that the id stays taken
         over = {
             guard: (guard[0], *[over_rule(e, shapes, args) for e in guard[1:3]], guard[3])
             for guard in known[key][1]
@@ -1090,7 +1090,7 @@ class Run:
         lengths = [len(x) for x in shot.lists]
         known = shared.lengths.setdefault(shot.key, lengths)
         growing = shared.growing.setdefault(shot.key, {})
-        found = {}
+        infos = {}
         for k, (items, before) in enumerate(zip(shot.lists, known, strict=True)):
             if k in growing:
                 self.lists.shorten(items, growing[k])
@@ -1098,9 +1098,9 @@ class Run:
                 last = _hot.refreshed(items[-1]) if items else None
                 if last is None or last.index == NOT_RECORDED:
                     raise Unroll
-                found[k] = shared.info[last.index]
-        if found:
-            growing.update(found)
+                infos[k] = shared.info[last.index]
+        if infos:
+            growing.update(infos)
             raise Again
 
     def is_recorded_now(self, value: Value) -> bool:

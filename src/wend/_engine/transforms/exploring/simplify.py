@@ -129,9 +129,9 @@ def _needed(
         need = set(used_by(end))
     kept = []
     for item in reversed(stretch.items):
-        made = made_by(item)
-        if need.intersection(made):
-            need.difference_update(made)
+        outputs = made_by(item)
+        if need.intersection(outputs):
+            need.difference_update(outputs)
             need.update(used_by(item))
             kept.append(item)
     kept.reverse()
@@ -149,9 +149,9 @@ def _drop_constant_params(program: StaticGraph) -> bool:
                 if a != p:
                     sources.setdefault(p, set()).add(a)
     same = {}
-    for p, found in sources.items():
-        if len(found) == 1:
-            (only,) = found
+    for p, arguments in sources.items():
+        if len(arguments) == 1:
+            (only,) = arguments
             if only in everywhere:
                 same[p] = only
     if not same:
@@ -250,11 +250,11 @@ def _merge_points(program: StaticGraph) -> bool:
     classes = [0] * len(points)
     orders = [point.params for point in points]
     for _ in range(MOST_ROUNDS):
-        found: dict[Any, int] = {}
+        looks: dict[Any, int] = {}
         fresh, fresh_orders = [], []
         for number in range(len(points)):
             look, order = _look(program, number, classes, orders)
-            fresh.append(found.setdefault((classes[number], look), len(found)))
+            fresh.append(looks.setdefault((classes[number], look), len(looks)))
             fresh_orders.append(order)
         stable = len(set(fresh)) == len(set(classes)) and fresh_orders == orders
         classes, orders = fresh, fresh_orders
@@ -272,9 +272,9 @@ def _merge_points(program: StaticGraph) -> bool:
         if isinstance(end, Go):
             target = first[classes[end.point]]
             if target != end.point:
-                given = dict(zip(points[end.point].params, end.args, strict=True))
+                arguments = dict(zip(points[end.point].params, end.args, strict=True))
                 pairs = zip(orders[target], orders[end.point], strict=True)
-                theirs = {mine: given[other] for mine, other in pairs}
+                theirs = {mine: arguments[other] for mine, other in pairs}
                 stretch.end = Go(target, tuple([theirs[p] for p in points[target].params]))
     drop_points(program)
     return True
@@ -306,8 +306,8 @@ def _look(
                 look.append(repr(part))
         end = stretch.end
         if isinstance(end, Go):
-            given = dict(zip(program.points[end.point].params, end.args, strict=True))
-            args = [name(given[p]) for p in orders[end.point]]
+            arguments = dict(zip(program.points[end.point].params, end.args, strict=True))
+            args = [name(arguments[p]) for p in orders[end.point]]
             look.append(("go", classes[end.point], tuple(args)))
         elif isinstance(end, Fail):
             look.append(("fail", type(end.error), str(end.error)))
@@ -326,10 +326,10 @@ def _unbound(program: StaticGraph, point: Point) -> set[int]:
     for stretch in point.answers:
         for item in stretch.items:
             own.update(made_by(item))
-    given = {e for p in point.params for e in program.info[p].extents or () if type(e) is tuple}
-    read = [*_expressions(point), *[e for e in given if e[0] not in (ARG, DIM)]]
+    extents = {e for p in point.params for e in program.info[p].extents or () if type(e) is tuple}
+    read = [*_expressions(point), *[e for e in extents if e[0] not in (ARG, DIM)]]
     leaves = {leaf for e in read for leaf in leaves_of(e)}
-    return {leaf[1] for leaf in leaves if leaf[1] not in own and leaf not in given}
+    return {leaf[1] for leaf in leaves if leaf[1] not in own and leaf not in extents}
 
 
 def _expressions(point: Point) -> Iterator[Expr]:
@@ -382,7 +382,7 @@ def bind_extents(program: StaticGraph) -> None:
         if own:
             point.question = _replaced(point.question, own)
             for stretch in point.answers:
-                made = at_hand | {i for item in stretch.items for i in made_by(item)}
+                ids = at_hand | {i for item in stretch.items for i in made_by(item)}
                 stretch.items = [_with_own(item, own) for item in stretch.items]
                 if isinstance(stretch.end, Give):
                     leaves = tuple(
@@ -394,7 +394,7 @@ def bind_extents(program: StaticGraph) -> None:
                     stretch.end = Give(leaves, stretch.end.structure, stretch.end.writes)
                 for item in stretch.items:
                     for i in made_by(item):
-                        _give_own(program, i, made, own)
+                        _give_own(program, i, ids, own)
 
 
 def _known_at(program: StaticGraph) -> list[set[int]]:
@@ -403,16 +403,16 @@ def _known_at(program: StaticGraph) -> list[set[int]]:
     known = [everything for _ in program.points]
     known[0] = set()
     while True:
-        found: list[set[int]] = [everything for _ in program.points]
-        found[0] = set()
+        update: list[set[int]] = [everything for _ in program.points]
+        update[0] = set()
         for number, _, stretch in program.stretches():
             if isinstance(stretch.end, Go):
-                made = {i for item in stretch.items for i in made_by(item)}
-                made |= known[number] | set(program.points[number].params)
-                found[stretch.end.point] = found[stretch.end.point] & made
-        if found == known:
+                ids = {i for item in stretch.items for i in made_by(item)}
+                ids |= known[number] | set(program.points[number].params)
+                update[stretch.end.point] = update[stretch.end.point] & ids
+        if update == known:
             return known
-        known = found
+        known = update
 
 
 def _give_own(program: StaticGraph, i: int, at_hand: set[int], own: dict[Expr, Expr]) -> None:
@@ -436,9 +436,9 @@ def _replaced(expr: Any, own: dict[Expr, Expr]) -> Any:
     """An expression, or a question, with other names for parts."""
     if type(expr) is not tuple:
         return expr
-    found = own.get(expr)
-    if found is not None or expr[0] in (DIM, ARG):
-        return expr if found is None else found
+    name = own.get(expr)
+    if name is not None or expr[0] in (DIM, ARG):
+        return expr if name is None else name
     return (expr[0], *[_replaced(part, own) for part in expr[1:]])
 
 

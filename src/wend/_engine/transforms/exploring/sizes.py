@@ -124,10 +124,10 @@ def allowed(sizes: SizesOfInputs, constraints: Iterable[tuple[int, Expr, Expr, b
     table = _Table(sizes)
     for op, a, b, outcome in constraints:
         try:
-            found = apply_binary(op, evaluate(a, table, ()), evaluate(b, table, ()))
+            answer = apply_binary(op, evaluate(a, table, ()), evaluate(b, table, ()))
         except ArithmeticError:  # these sizes make an expression divide by 0
             return False
-        if bool(found) is not outcome:
+        if bool(answer) is not outcome:
             return False
     return True
 
@@ -154,14 +154,14 @@ def candidates(
     named = {n for c in constraints for e in c[1:3] for n in _numbers_in(e)}
     near = {n + k for n in named for k in (-1, 0, 1, 2)} | {2 * n for n in named}
     tried = {tuple(base.values())}
-    found = 0
+    count = 0
     for row in _changed(base, groups, chosen, {n for n in near if n >= 0}):
         key = tuple(row.values())
         if key not in tried and allowed(row, constraints):
             tried.add(key)
             yield row
-            found += 1
-            if found >= MOST_TRIED:
+            count += 1
+            if count >= MOST_TRIED:
                 return
 
 

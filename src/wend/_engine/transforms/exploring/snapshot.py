@@ -78,11 +78,11 @@ class Snapshot:
     def but_names(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """(the key without the numbers that names hold, these numbers)."""
         tokens = list(self.key)
-        found = []
+        numbers = []
         for _, _, x, place in self.names:
-            found.append(tokens[place])
+            numbers.append(tokens[place])
             tokens[place] = "float" if _is_float(x) else "int"
-        return tuple(tokens), tuple(found)
+        return tuple(tokens), tuple(numbers)
 
 
 def _is_float(x: Any) -> bool:

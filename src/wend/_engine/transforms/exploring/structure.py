@@ -120,11 +120,11 @@ def structured(program: StaticGraph) -> Nested:
 def writes_of(program: StaticGraph) -> list[int]:
     """The ids of the tensors from outside, and arguments, that some way through the program
     writes to."""
-    found: dict[int, None] = {}
+    targets: dict[int, None] = {}
     for _, _, stretch in program.stretches():
         if isinstance(stretch.end, Give):
-            found.update(dict.fromkeys(target for target, _ in stretch.end.writes))
-    return list(found)
+            targets.update(dict.fromkeys(target for target, _ in stretch.end.writes))
+    return list(targets)
 
 
 def results_of(program: StaticGraph) -> list[Any]:
@@ -138,7 +138,7 @@ def results_of(program: StaticGraph) -> list[Any]:
         raise ExploreError(f"{program.name}: the function always ends in an error")
     if any(end.structure != ends[0].structure for end in ends):
         raise ExploreError(f"{program.name}: branches return results of unlike structure")
-    found = []
+    results = []
     for column in zip(*[end.leaves for end in ends], strict=True):
         values = [program.info[x] for kind, x in column if kind == "value"]
         constants = [x for kind, x in column if kind == "constant"]
@@ -149,18 +149,18 @@ def results_of(program: StaticGraph) -> list[Any]:
                     f"{program.name}: a result has another type in another branch, and a static "
                     "graph has a single type"
                 )
-            found.append(Info((), values[0].dtype))
+            results.append(Info((), values[0].dtype))
         elif all(x is constants[0] or x == constants[0] for x in constants) and len(
             constants
         ) == len(column):
-            found.append(constants[0])
+            results.append(constants[0])
         else:
             numbers = [x for x in constants if not isinstance(x, (bool, int, float))]
             if numbers:
                 raise ExploreError(f"{program.name}: branches return unlike constants: {constants}")
             is_float = any(isinstance(x, float) for x in constants)
-            found.append(Info(None, 2 if is_float else 1))
-    return found
+            results.append(Info(None, 2 if is_float else 1))
+    return results
 
 
 class _Builder:
@@ -186,10 +186,10 @@ class _Builder:
 
         An extent that they do not agree on, or that one of them counts itself, is the new id's own.
         """
-        found = [(i, self.program.info[i]) for i in likes if i is not None]
+        facts = [(i, self.program.info[i]) for i in likes if i is not None]
         number = max(self.program.info) + 1
-        info = found[0][1]
-        shapes = [(i, like.extents) for i, like in found if like.extents is not None]
+        info = facts[0][1]
+        shapes = [(i, like.extents) for i, like in facts if like.extents is not None]
         extents = info.extents and tuple(
             (DIM, number, axis)
             if any(shape[axis] != e or e == (DIM, i, axis) for i, shape in shapes)
@@ -217,17 +217,17 @@ class _Builder:
 
     def given(self, region: Nested, end: Give) -> tuple[int, ...]:
         """The results as ids."""
-        found = []
+        ids = []
         for (kind, x), wanted in zip(end.leaves, self.results, strict=True):
             if kind == "value":
-                found.append(x)
+                ids.append(x)
             elif isinstance(wanted, Info):
                 number = max(self.program.info) + 1
                 self.program.info[number] = wanted
                 region.items.append(Compute(number, x))
-                found.append(number)
+                ids.append(number)
         new = dict(end.writes)
-        return (*found, *[new.get(target, target) for target in self.writes])
+        return (*ids, *[new.get(target, target) for target in self.writes])
 
     # -- points -----------------------------------------------------------------------------
 
@@ -304,13 +304,13 @@ class _Builder:
 
     def reached(self, point: int, stops: frozenset[int], without: int | None) -> list[int]:
         """The points that follow, nearest first."""
-        found, seen = [point], {point}
-        for p in found:
+        points, seen = [point], {point}
+        for p in points:
             for target in self.next[p]:
                 if target not in seen and target not in stops and target not in (END, without):
                     seen.add(target)
-                    found.append(target)
-        return found
+                    points.append(target)
+        return points
 
     def is_last(self, point: int, stops: frozenset[int], without: int) -> bool:
         """Whether a way from a point leads to a stop or the end at once."""

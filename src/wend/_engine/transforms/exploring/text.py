@@ -65,8 +65,8 @@ def type_text(program: StaticGraph, i: int) -> str:
 
 def lines(program: StaticGraph) -> Iterator[str]:
     """The program, line by line."""
-    given = [f"%{i}: {type_text(program, i)}" for i in program.inputs]
-    yield f"graph {program.name}({', '.join(given)}):"
+    inputs = [f"%{i}: {type_text(program, i)}" for i in program.inputs]
+    yield f"graph {program.name}({', '.join(inputs)}):"
     for c in program.captured:
         yield f"    %{c.id}: {type_text(program, c.id)} = {c.kind} {c.name}"
     for (op, a, b), (outcome, site) in program.guards.items():
@@ -114,9 +114,9 @@ def _leaf(kind: str, x: Any) -> str:
 
 def _item(program: StaticGraph, item: Any) -> str:
     if isinstance(item, Apply):
-        made = ", ".join(f"%{o}: {type_text(program, o)}" for o in item.outputs)
-        given = [f"%{i}" for i in item.inputs] + [expression(e) for e in item.args]
-        return f"{made} = {item.prim!r}({', '.join(given)}){_place(item.site)}"
+        outputs = ", ".join(f"%{o}: {type_text(program, o)}" for o in item.outputs)
+        operands = [f"%{i}" for i in item.inputs] + [expression(e) for e in item.args]
+        return f"{outputs} = {item.prim!r}({', '.join(operands)}){_place(item.site)}"
     if isinstance(item, Compute):
         return f"%{item.output}: {type_text(program, item.output)} = {expression(item.expr)}"
     if isinstance(item, Draw):
@@ -136,5 +136,5 @@ def place(site: Site | None) -> str:
 
 
 def _place(site: Site | None) -> str:
-    found = place(site)
-    return f"  # {found}" if found else ""
+    text = place(site)
+    return f"  # {text}" if text else ""

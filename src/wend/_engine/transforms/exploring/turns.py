@@ -39,10 +39,10 @@ def rolled(program: StaticGraph) -> StaticGraph:
         Point(p.params, p.question, [Stretch(list(s.items), s.end) for s in p.answers], p.site)
         for p in program.points
     ]
-    found = replace(program, points=points, info={i: replace(x) for i, x in program.info.items()})
-    while any(_roll(found, number) for number in range(1, len(found.points))):
-        drop_points(found)
-    return found
+    copy = replace(program, points=points, info={i: replace(x) for i, x in program.info.items()})
+    while any(_roll(copy, number) for number in range(1, len(copy.points))):
+        drop_points(copy)
+    return copy
 
 
 def _roll(program: StaticGraph, number: int) -> bool:
@@ -73,22 +73,22 @@ def _enter(program: StaticGraph, number: int, target: int, match: _Match) -> Non
         end = stretch.end
         if not isinstance(end, Go) or end.point != number:
             continue
-        given = dict(zip(first.params, end.args, strict=True))
+        arguments = dict(zip(first.params, end.args, strict=True))
         args = []
         for p in loop.params:
             if p in match.empty:
-                item = _no_items(program, match.empty[p], given, loop)
+                item = _no_items(program, match.empty[p], arguments, loop)
                 stretch.items.append(item)
                 args.append(item.outputs[0])
             else:
-                args.append(given.get(match.known[p], match.known[p]))
+                args.append(arguments.get(match.known[p], match.known[p]))
         stretch.end = Go(target, tuple(args))
 
 
-def _no_items(program: StaticGraph, row: Info, given: dict[int, int], loop: Point) -> Apply:
+def _no_items(program: StaticGraph, row: Info, arguments: dict[int, int], loop: Point) -> Apply:
     """A tensor of no rows like `row`, a tensor of a single row."""
     assert row.extents is not None and loop.site is not None
-    sizes = [renamed(e, lambda i: given.get(i, i)) for e in row.extents[1:]]
+    sizes = [renamed(e, lambda i: arguments.get(i, i)) for e in row.extents[1:]]
     hint = (0, *row.hint[1:])
     binder = Binder("full", REGISTRY["full"])
     prim, _, _, _ = binder.bind((hint, 0), {"dtype": row.dtype})
@@ -128,14 +128,14 @@ class _Match:
 
     def successors(self) -> dict[int, int]:
         """Per param before the first turn the param of the loop that begins as that value."""
-        found: dict[int, int] = {}
+        params: dict[int, int] = {}
         for p in self.loop.params:
             first = self.known.get(p)
             if first in self.first.params:
                 mine, other = self.program.info[first], self.program.info[p]
-                if mine.extents == other.extents or first not in found:
-                    found[first] = p
-        return found
+                if mine.extents == other.extents or first not in params:
+                    params[first] = p
+        return params
 
     def question(self) -> bool:
         """Whether both points ask the same."""
@@ -167,8 +167,8 @@ class _Match:
         waiting = iter(mine.items)
         for item in other.items:
             if not self.begins_list(item):
-                found = next(waiting, None)
-                if found is None or not self.item(found, item):
+                own = next(waiting, None)
+                if own is None or not self.item(own, item):
                     return False
         return next(waiting, None) is None and rest() and self.end(mine.end, other.end)
 
