@@ -62,14 +62,14 @@ class Variable(StopGradient):
 
 def assigned(src: Any) -> Any:
     """The assigned tensor, before copies and conversions to dtype and shape of the target."""
-    given, maker = src, src.maker
+    source, maker = src, src.maker
     if maker is not None and maker[0].name in ("clone", "identity"):
         return maker[1][0]
     for name in ("expand", "reshape", "cast"):
-        maker = given.maker
-        if maker is not None and maker[0].name == name and (name != "reshape" or given is not src):
-            given = maker[1][0]
-    return given
+        maker = source.maker
+        if maker is not None and maker[0].name == name and (name != "reshape" or source is not src):
+            source = maker[1][0]
+    return source
 
 
 class Graft(Primitive):

@@ -160,8 +160,10 @@ class Contract(Primitive):
         of_y |= {j: next(letters) for j in fy}
         result = "".join([of_x[i] for i in bx + fx] + [of_y[j] for j in fy])
         operands = ",".join("".join(of[k] for k in sorted(of)) for of in (of_x, of_y))
-        made = g.node("Einsum", g.cast(x, wide), g.cast(y, wide), equation=f"{operands}->{result}")
-        return g.cast(made, x.dtype)
+        einsum = g.node(
+            "Einsum", g.cast(x, wide), g.cast(y, wide), equation=f"{operands}->{result}"
+        )
+        return g.cast(einsum, x.dtype)
 
     def batch(self, batched: Any, size: Any, x: Any, y: Any) -> Any:
         rank_x = len(x.shape) - batched[0]

@@ -181,8 +181,8 @@ class _Arg(Reduction, abstract=True):
         if self.dim is not None:
             return self.onnx_places(g, x, self.keepdim)
         flat = g.reshape(x, (numel(x.shape),))
-        found = g.node(self.onnx_name, flat, dtype=int64, axis=0, keepdims=0)
-        return g.reshape(found, g.out[0].shape)
+        index = g.node(self.onnx_name, flat, dtype=int64, axis=0, keepdims=0)
+        return g.reshape(index, g.out[0].shape)
 
     def onnx_places(self, g: Any, x: Any, keepdim: bool) -> Any:
         """The first places of the extremes along `dim`."""

@@ -50,8 +50,8 @@ class _Selection(Primitive, abstract=True):
 
 def onnx_sorted(g: Any, x: Any, dim: int, k: Any, largest: bool) -> Any:
     """The first k elements in order, and their places; ties keep their order in ONNX too."""
-    made = g.node("TopK", x, g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, outputs=2)
-    return tuple(made)
+    outputs = g.node("TopK", x, g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, outputs=2)
+    return tuple(outputs)
 
 
 class Sort(_Selection):
@@ -175,8 +175,8 @@ class Mode(_Selection):
             return x, np.zeros((), np.int64)
         axis = self.place(x.ndim)
         rows = np.moveaxis(x, axis, -1)
-        found = [_last_mode(row) for row in rows.reshape(-1, rows.shape[-1])] if x.size else []
-        indices = np.array(found, dtype=np.int64).reshape(rows.shape[:-1])
+        places = [_last_mode(row) for row in rows.reshape(-1, rows.shape[-1])] if x.size else []
+        indices = np.array(places, dtype=np.int64).reshape(rows.shape[:-1])
         indices = np.expand_dims(indices, axis)
         values = np.take_along_axis(x, indices, axis)
         return (values, indices) if self.keepdim else (values.squeeze(axis), indices.squeeze(axis))

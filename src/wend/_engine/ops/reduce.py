@@ -278,8 +278,10 @@ class _Logical(Reduction, abstract=True):
         truth = g.cast(x, bool_)
         if self.identity:
             truth = g.shaped(g.node("Not", truth), x.shape)
-        found = g.cast(self.onnx_fold(g, "ReduceSum", g.cast(truth, int64)), bool_)
-        return g.cast(g.node("Not", found) if self.identity else found, self.result_dtype(x.dtype))
+        answer = g.cast(self.onnx_fold(g, "ReduceSum", g.cast(truth, int64)), bool_)
+        return g.cast(
+            g.node("Not", answer) if self.identity else answer, self.result_dtype(x.dtype)
+        )
 
     def over_nothing(self, x: Any) -> Any:
         truth = x if x.dtype.category == BOOL else ops.ne(x, 0)

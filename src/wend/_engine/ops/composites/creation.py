@@ -217,8 +217,8 @@ def tril_indices(
 ) -> Any:
     """(2, count): rows and columns of the elements on and below a diagonal, row by row."""
     place = place_asked(device, "tril_indices")
-    made = ops.cast(_triangle_indices("tril_indices", row, col, offset, True), dtype)
-    return _finished(made, place, requires_grad)
+    indices = ops.cast(_triangle_indices("tril_indices", row, col, offset, True), dtype)
+    return _finished(indices, place, requires_grad)
 
 
 @sugar(functions=("triu_indices",))
@@ -235,13 +235,13 @@ def triu_indices(
 ) -> Any:
     """(2, count): rows and columns of the elements on and above a diagonal, row by row."""
     place = place_asked(device, "triu_indices")
-    made = ops.cast(_triangle_indices("triu_indices", row, col, offset, False), dtype)
-    return _finished(made, place, requires_grad)
+    indices = ops.cast(_triangle_indices("triu_indices", row, col, offset, False), dtype)
+    return _finished(indices, place, requires_grad)
 
 
-def _finished(made: Any, place: Any, requires_grad: bool) -> Any:
-    made = MetaPackage.load().placed(made) if place is META else made
-    return made.requires_grad_() if requires_grad else made
+def _finished(tensor: Any, place: Any, requires_grad: bool) -> Any:
+    tensor = MetaPackage.load().placed(tensor) if place is META else tensor
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 # --- diagonals ------------------------------------------------------------------

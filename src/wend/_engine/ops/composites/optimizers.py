@@ -28,8 +28,8 @@ _FACTS: dict[str, Any] = {"result": tuple, "supports": INEXACT}
 
 def _arrays(rng: Any, signed: int, positive: int) -> list[Any]:
     """Operands of a sample: the last `positive` operands are sums of squares."""
-    made = [rng.normal(size=(2, 3)) for _ in range(signed)]
-    return made + [np.abs(rng.normal(size=(2, 3))) for _ in range(positive)]
+    arrays = [rng.normal(size=(2, 3)) for _ in range(signed)]
+    return arrays + [np.abs(rng.normal(size=(2, 3))) for _ in range(positive)]
 
 
 def _gradient(param: Any, grad: Any, weight_decay: Any, maximize: bool) -> Any:

@@ -75,14 +75,14 @@ def quantiles(
     known = ops.sum(ops.cast(ops.logical_not(ops.isnan(values)), int64), -1, True)
     last = ops.clamp(known - 1, min=0) if skip_nan else ops.full_like(known, n - 1)
     levels = ops.within(q, fault=f"{op}: q values must be in the range [0, 1]")
-    found = _between(values, _ranks(levels, last, values.dtype), interpolation)
+    quantile = _between(values, _ranks(levels, last, values.dtype), interpolation)
     if not skip_nan:
-        found = ops.where(known < n, float("nan"), found)
+        quantile = ops.where(known < n, float("nan"), quantile)
     single = len(q.shape) == 0
     if keepdim:
         count = () if single else (q.shape[0],)
-        return ops.reshape(ops.movedim(found, -1, 0), (*count, *kept))
-    return ops.squeeze(found, -1) if single else ops.movedim(found, -1, 0)
+        return ops.reshape(ops.movedim(quantile, -1, 0), (*count, *kept))
+    return ops.squeeze(quantile, -1) if single else ops.movedim(quantile, -1, 0)
 
 
 def _check(op: str, input: Any, q: Any, interpolation: str) -> None:

@@ -102,8 +102,8 @@ def mean(
 def _without_nan(x: Any) -> Any:
     """x, with 0 for NaN. The gradient is multiplied by 0 there: infinity becomes NaN."""
     missing = ops.isnan(x)
-    given = ops.cast(ops.logical_not(missing), x.dtype)
-    return ops.graft(ops.where(missing, 0, ops.stop_gradient(x)), x * given)
+    present = ops.cast(ops.logical_not(missing), x.dtype)
+    return ops.graft(ops.where(missing, 0, ops.stop_gradient(x)), x * present)
 
 
 @composite(

@@ -123,9 +123,9 @@ def _split(name: str, tensor: Any, size: Any, dim: int) -> Parts:
             f"split: split_size can only be 0 if dimension size is 0, and not negative: it is "
             f"{size} and dim {dim} has size {n}"
         )
-    found = _explored_parts(tensor, dim, True, size)
-    if found is not None:
-        return found
+    parts = _explored_parts(tensor, dim, True, size)
+    if parts is not None:
+        return parts
     starts = range(0, n, size) if n != 0 else (0,)
     if _in_rules(tensor):
         return tuple(ops.slice(tensor, dim, a, a + size) for a in starts)
@@ -168,9 +168,9 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> Parts:
         raise ShapeError(f"chunk: expects `chunks` to be greater than 0, got: {chunks}")
     dim = normalize_dim(dim, len(input.shape), "chunk")
     n = input.shape[dim]
-    found = _explored_parts(input, dim, True, max((n + chunks - 1) // chunks, 1))
-    if found is not None:
-        return found
+    parts = _explored_parts(input, dim, True, max((n + chunks - 1) // chunks, 1))
+    if parts is not None:
+        return parts
     if n % chunks == 0:
         size = n // chunks
         return _cut("SplitBackward0", input, dim, [size] * chunks)
@@ -213,9 +213,9 @@ def unbind(input: Any, dim: int = 0) -> Parts:
     if rank == 0:
         raise DimError(f"unbind: dimension specified as {dim} but tensor has no dimensions")
     dim = normalize_dim(dim, rank, "unbind")
-    found = _explored_parts(input, dim, False)
-    if found is not None:
-        return found
+    parts = _explored_parts(input, dim, False)
+    if parts is not None:
+        return parts
     return tuple(ops.select(input, dim, k) for k in range(input.shape[dim]))
 
 

@@ -161,10 +161,10 @@ def histogramdd(
         )
     points = ops.detach(ops.reshape(input, (-1, nd)))
     edges = []
-    for d, given in enumerate(listed):
+    for d, spec in enumerate(listed):
         ends = None if range is None else range[2 * d : 2 * d + 2]
-        made = _bin_edges(ops.select(points, 1, d), given, ends) if is_number(given) else given
-        edges.append(made)
+        boundaries = _bin_edges(ops.select(points, 1, d), spec, ends) if is_number(spec) else spec
+        edges.append(boundaries)
     place = inside = None
     for d, along in enumerate(edges):
         mine, within = _bins_of(ops.select(points, 1, d), along)

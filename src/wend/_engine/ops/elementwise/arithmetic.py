@@ -58,8 +58,8 @@ class Sub(Elementwise):
 
     def dtypes_of(self, *operands: Any) -> Any:
         for operand in operands:
-            given = getattr(operand, "dtype", None)
-            if given in (dtypes.bool_, np.bool_) or getattr(operand, "category", 1) == dtypes.BOOL:
+            dtype = getattr(operand, "dtype", None)
+            if dtype in (dtypes.bool_, np.bool_) or getattr(operand, "category", 1) == dtypes.BOOL:
                 raise DTypeError(
                     f"{self.name}: subtraction, the `-` operator, with a bool tensor is not "
                     "supported; use `^` or logical_xor() for two masks, `~` to invert one"

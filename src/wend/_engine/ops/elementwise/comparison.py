@@ -52,8 +52,8 @@ def _of_complex(compare: Any, unlike: bool) -> Any:
             return NotImplemented
         if args[0].dtype.is_complex:
             return NotImplemented
-        found = compare(args[0], number.real)
-        return found if number.imag == 0 else ops.fill_like(found, unlike)
+        mask = compare(args[0], number.real)
+        return mask if number.imag == 0 else ops.fill_like(mask, unlike)
 
     return general
 

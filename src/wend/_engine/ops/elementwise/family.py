@@ -377,14 +377,14 @@ def _casts(op: Elementwise, operands: tuple[Any, ...]) -> Any:
     else:
         kinds = [(o.dtype, o.ndim == 0) if type(o) is np.ndarray else type(o) for o in arrays]
         key = (dtypes.get_default_dtype(), *kinds)
-    found = op._known.get(key)
-    if found is None:
-        found = op._known[key] = _plan_casts(op, operands)
-        if len(arrays) == len(operands) and all(t is None for t in found[0]):
+    casts = op._known.get(key)
+    if casts is None:
+        casts = op._known[key] = _plan_casts(op, operands)
+        if len(arrays) == len(operands) and all(t is None for t in casts[0]):
             alike = all(type(o) is np.ndarray and o.dtype == arrays[0].dtype for o in arrays)
             if alike:
-                op._plain[arrays[0].dtype] = found[1]
-    return found
+                op._plain[arrays[0].dtype] = casts[1]
+    return casts
 
 
 def _plan_casts(op: Elementwise, operands: tuple[Any, ...]) -> Any:

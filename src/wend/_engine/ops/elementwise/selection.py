@@ -36,10 +36,10 @@ class Where(Elementwise):
     facts = Facts(supports=ANY_NUMBER)
 
     def dtypes_of(self, *operands: Any) -> Any:
-        given = operands[0].dtype
-        if given not in (dtypes.bool_, dtypes.uint8, np.bool_, np.uint8):
+        dtype = operands[0].dtype
+        if dtype not in (dtypes.bool_, dtypes.uint8, np.bool_, np.uint8):
             raise DTypeError(
-                f"where: expected condition to be a boolean tensor, but got one of {given}"
+                f"where: expected condition to be a boolean tensor, but got one of {dtype}"
             )
         return super().dtypes_of(*operands)
 

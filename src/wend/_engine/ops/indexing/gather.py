@@ -52,8 +52,8 @@ class _Elementwise1d(Primitive, abstract=True):
             if n != m and m > n
         ]
         if (len(ranks) > 1 or wide or narrow) and numel(index.shape) != 0:
-            given = f"index {hints(index.shape)}, input {hints(shape)}"
-            given += "" if src is None else f", src {hints(src)}"
+            sizes = f"index {hints(index.shape)}, input {hints(shape)}"
+            sizes += "" if src is None else f", src {hints(src)}"
             fault = (
                 "the number of dimensions must be the same"
                 if len(ranks) > 1
@@ -61,7 +61,7 @@ class _Elementwise1d(Primitive, abstract=True):
                 + (f"the input in dim {wide[0]}" if wide else f"src in dim {narrow[0]}")
             )
             raise ShapeError(
-                f"{self.name}: size does not match: {given}: {fault}"
+                f"{self.name}: size does not match: {sizes}: {fault}"
                 + (f" (only dim {dim} may be)" if wide else "")
             )
 

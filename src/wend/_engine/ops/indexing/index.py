@@ -87,10 +87,10 @@ class _ByTensors(Primitive, abstract=True):
         try:
             along = broadcast_shapes(self.name, *(index.shape for index in indices))
         except ShapeError:
-            given = ", ".join(str(hints(index.shape)) for index in indices)
+            shapes = ", ".join(str(hints(index.shape)) for index in indices)
             raise IndexShapeError(
                 f"{self.name}: shape mismatch: indexing tensors could not be broadcast together "
-                f"with shapes {given}"
+                f"with shapes {shapes}"
             ) from None
         dims = self.place(len(shape))
         kept = [n for d, n in enumerate(shape) if d not in dims]

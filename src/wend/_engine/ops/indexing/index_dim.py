@@ -123,10 +123,12 @@ class _IntoDim(_AlongDim, abstract=True):
                 f"(self) {x.dtype} and (source) {source.dtype}"
             )
         wanted = replaced(x.shape, dim, count) if x.shape else ()
-        given = source.shape
-        if (not given and len(x.shape) == 1) or (given and not x.shape):
-            given, wanted = given or (1,), wanted or (1,)
-        if len(given) != len(wanted) or not all(n == m for n, m in zip(given, wanted, strict=True)):
+        extents = source.shape
+        if (not extents and len(x.shape) == 1) or (extents and not x.shape):
+            extents, wanted = extents or (1,), wanted or (1,)
+        if len(extents) != len(wanted) or not all(
+            n == m for n, m in zip(extents, wanted, strict=True)
+        ):
             raise ShapeError(
                 f"{self.name}: source/destination must have same slice shapes: expected source of "
                 f"shape {hints(wanted)} for input {hints(x.shape)}, dim {dim} and {count} indices, "

@@ -136,13 +136,13 @@ def _planned(structure: Structure, rank: int) -> Plan:
     return Plan(tuple(steps), tuple(sources))
 
 
-def _bounds(given: int, slot: int) -> tuple[Any, Any, Any]:
+def _bounds(mask: int, slot: int) -> tuple[Any, Any, Any]:
     """Where the start, stop and step of a slice are found."""
-    start = slot if given & 1 else None
-    slot += given & 1
-    end = slot if given & 2 else None
-    slot += (given & 2) >> 1
-    return start, end, slot if given & 4 else None
+    start = slot if mask & 1 else None
+    slot += mask & 1
+    end = slot if mask & 2 else None
+    slot += (mask & 2) >> 1
+    return start, end, slot if mask & 4 else None
 
 
 def _check_rank(structure: Structure, spoken_of: int, rank: int) -> None:

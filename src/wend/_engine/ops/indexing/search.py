@@ -111,17 +111,17 @@ class Searchsorted(Primitive):
     def onnx(self, g: Any, rows: Any, values: Any, sorter: Any) -> Any:
         if sorter is not None:
             rows = g.shaped(g.node("GatherElements", rows, sorter, axis=-1), rows.shape)
-        given = () if is_number(values) else values.shape
+        shape = () if is_number(values) else values.shape
         wide = accumulator(promoted(rows, values))
         if is_number(values):  # which is not rounded before it is compared
             wide = float64 if wide.is_floating_point else int64
-        found = g.number(values, wide) if is_number(values) else g.cast(values, wide)
-        found = g.node("Unsqueeze", found, g.sizes((len(given),)))
+        queries = g.number(values, wide) if is_number(values) else g.cast(values, wide)
+        queries = g.node("Unsqueeze", queries, g.sizes((len(shape),)))
         rows = g.cast(rows, wide)
         if rows.rank > 1:
             rows = g.node("Unsqueeze", rows, g.sizes((rows.rank - 1,)))
         name = "LessOrEqual" if self.after_equals() else "Less"
-        before = g.cast(g.node(name, rows, found, dtype=bool_), int64)
+        before = g.cast(g.node(name, rows, queries, dtype=bool_), int64)
         total = g.node("ReduceSum", before, g.sizes((-1,)), keepdims=0)
         return g.cast(total, g.out[0].dtype)
 
@@ -164,8 +164,8 @@ def _bisected(row: np.ndarray, values: np.ndarray, side: str) -> np.ndarray:
     low, high = np.zeros(values.shape, np.int64), np.full(values.shape, len(row))
     while np.any(low < high):
         middle = (low + high) >> 1
-        found = row[np.minimum(middle, len(row) - 1)]
-        before = found > values if side == "right" else found >= values
+        probes = row[np.minimum(middle, len(row) - 1)]
+        before = probes > values if side == "right" else probes >= values
         high = np.where((low < high) & before, middle, high)
         low = np.where((low < high) & ~before, middle + 1, low)
     return low
@@ -188,20 +188,20 @@ class NonzeroStatic(Primitive):
         return Spec((size, len(x.shape)), int64)
 
     def reference(self, x: np.ndarray, size: int, fill_value: Any) -> np.ndarray:
-        found = np.argwhere(x)[:size]
+        places = np.argwhere(x)[:size]
         y = np.full((size, x.ndim), int(fill_value), dtype=np.int64)
-        y[: len(found)] = found
+        y[: len(places)] = places
         return y
 
     def onnx(self, g: Any, x: Any, size: Any, fill_value: Any) -> Any:
         rank = x.rank
         hit = g.cast(x, bool_)
-        found = g.node("NonZero", hit if rank else g.reshape(hit, (1,)), dtype=int64)
-        found = g.node("Transpose", found, perm=(1, 0))
+        places = g.node("NonZero", hit if rank else g.reshape(hit, (1,)), dtype=int64)
+        places = g.node("Transpose", places, perm=(1, 0))
         if not rank:
-            found = g.slice(found, 1, 0, 0, 1)
+            places = g.slice(places, 1, 0, 0, 1)
         fill = g.expand(g.number(fill_value, int64), (size, rank))
-        return g.slice(g.node("Concat", found, fill, axis=0), 0, 0, size, 1)
+        return g.slice(g.node("Concat", places, fill, axis=0), 0, 0, size, 1)
 
     def batch(self, batched: Any, size: Any, x: Any, count: Any, fill_value: Any) -> Any:
         # Row k of an example is where the running count of elements first reaches k + 1.

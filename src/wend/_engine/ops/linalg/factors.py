@@ -59,10 +59,10 @@ class CholeskyEx(OfMatrices):
             return narrow(np.linalg.cholesky(full), a), info
         except np.linalg.LinAlgError:
             # LAPACK's code per matrix is a result of the op; the caller raises.
-            found = np.empty_like(full)
+            factors = np.empty_like(full)
         for place, one in each(full):
-            found[place], info[place] = lapack("potrf", full.dtype)(one, lower=1, clean=1)
-        return narrow(found, a), info
+            factors[place], info[place] = lapack("potrf", full.dtype)(one, lower=1, clean=1)
+        return narrow(factors, a), info
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         upper = turned(y[0])
@@ -102,25 +102,25 @@ class LuFactorEx(OfMatrices):
 
     def reference(self, a: Array) -> Any:
         full, front = wide(a), a.shape[:-2]
-        found, info = np.empty_like(full), np.zeros(front, np.int32)
+        factors, info = np.empty_like(full), np.zeros(front, np.int32)
         pivots = np.zeros((*front, min(a.shape[-2:])), np.int32)
         if full.size and many_small(full, 8):
-            found = np.ascontiguousarray(full).copy()
+            factors = np.ascontiguousarray(full).copy()
             count = volume(front)
             _eliminate(
-                found.reshape(count, *a.shape[-2:]), pivots.reshape(count, -1), info.reshape(-1)
+                factors.reshape(count, *a.shape[-2:]), pivots.reshape(count, -1), info.reshape(-1)
             )
         elif full.size:
             getrf = lapack("getrf", full.dtype)
             for place, one in each(full):
-                found[place], pivots[place], info[place] = getrf(one)
+                factors[place], pivots[place], info[place] = getrf(one)
             pivots += 1
             if max(a.shape[-2:]) <= _SMALL and info.any():
                 again = info > 0
                 parts = full[again], pivots[again], np.zeros_like(info[again])
                 _eliminate(*parts)
-                found[again], pivots[again], info[again] = parts
-        return narrow(found, a), pivots, info
+                factors[again], pivots[again], info[again] = parts
+        return narrow(factors, a), pivots, info
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         m, n = a.shape[-2:]
@@ -218,13 +218,13 @@ class PivotsOrder(OfMatrices):
 
     def reference(self, pivots: Array, rows: int) -> Array:
         front = pivots.shape[:-1]
-        found = np.broadcast_to(np.arange(rows, dtype=np.int64), (*front, rows)).copy()
+        order = np.broadcast_to(np.arange(rows, dtype=np.int64), (*front, rows)).copy()
         count = volume(front)
-        flat, every = found.reshape(count, rows), np.arange(count)
+        flat, every = order.reshape(count, rows), np.arange(count)
         for i in range(pivots.shape[-1]):
             other = pivots[..., i].reshape(-1) - 1
             flat[every, i], flat[every, other] = flat[every, other], flat[every, i]
-        return found
+        return order
 
     def batch(self, batched: Any, size: Any, pivots: Any, rows: Any) -> Any:
         return ops.pivots_order(pivots, rows)
@@ -255,16 +255,16 @@ class LdlFactorEx(OfMatrices):
 
     def reference(self, a: Array) -> Any:
         full = wide(a)
-        found, info = np.empty_like(full), np.zeros(a.shape[:-2], np.int32)
+        factors, info = np.empty_like(full), np.zeros(a.shape[:-2], np.int32)
         pivots = np.zeros(a.shape[:-1], np.int32)
         if full.size:
             name = "hetrf" if self.hermitian and full.dtype.kind == "c" else "sytrf"
             sytrf = lapack(name, full.dtype)
             size = room(lapack(f"{name}_lwork", full.dtype)(a.shape[-1], lower=1)[0])
             for place, one in each(full):
-                found[place], pivots[place], info[place] = sytrf(one, lower=1, lwork=size)
-            found = np.tril(found)
-        return narrow(found, a), pivots, info
+                factors[place], pivots[place], info[place] = sytrf(one, lower=1, lwork=size)
+            factors = np.tril(factors)
+        return narrow(factors, a), pivots, info
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 4))
@@ -302,16 +302,16 @@ class LdlSolve(OfMatrices):
     def reference(self, ld: Array, pivots: Array, b: Array) -> Array:
         like, ld, b = b, wide(ld), wide(b)
         front = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])
-        found = np.zeros(front + b.shape[-2:], b.dtype)
-        if found.size:
+        solution = np.zeros(front + b.shape[-2:], b.dtype)
+        if solution.size:
             ld = np.broadcast_to(ld, front + ld.shape[-2:])
             rows = np.broadcast_to(pivots, front + pivots.shape[-1:])
-            b = np.broadcast_to(b, found.shape)
+            b = np.broadcast_to(b, solution.shape)
             turns = self.hermitian and ld.dtype.kind == "c"
             sytrs = lapack("hetrs" if turns else "sytrs", ld.dtype)
             for place, one, right in each(ld, b):
-                found[place] = sytrs(one, rows[place], right, lower=1)[0]
-        return narrow(found, like)
+                solution[place] = sytrs(one, rows[place], right, lower=1)[0]
+        return narrow(solution, like)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         from wend._engine.core.primitive import REGISTRY
@@ -342,13 +342,13 @@ class Geqrf(OfMatrices):
 
     def reference(self, a: Array) -> Any:
         full = wide(a)
-        found = np.empty_like(full)
+        factors = np.empty_like(full)
         tau = np.zeros((*a.shape[:-2], min(a.shape[-2:])), full.dtype)
         if full.size:
             size = room(lapack("geqrf_lwork", full.dtype)(*a.shape[-2:])[0])
             for place, one in each(full):
-                found[place], tau[place] = lapack("geqrf", full.dtype)(one, lwork=size)[:2]
-        return narrow(found, a), narrow(tau, a)
+                factors[place], tau[place] = lapack("geqrf", full.dtype)(one, lwork=size)[:2]
+        return narrow(factors, a), narrow(tau, a)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 3))

@@ -136,9 +136,9 @@ def across(x: Array) -> Array:
     return np.swapaxes(x, -1, -2).conj()
 
 
-def room(found: Any) -> int:
+def room(size: Any) -> int:
     """The size of a workspace as LAPACK tells: for complex matrices, a complex number."""
-    return max(1, int(np.real(found)))
+    return max(1, int(np.real(size)))
 
 
 def each(*stacks: Array) -> Iterator[tuple[Any, ...]]:

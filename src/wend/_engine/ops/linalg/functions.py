@@ -69,8 +69,8 @@ class Cofactors(OfMatrices):
 
     def reference(self, a: Array) -> Array:
         u, s, vh, sign = _with_sign(a)
-        found = (u * _products_of_others(s)[..., None, :]) @ vh
-        return narrow(found.conj() * sign[..., None, None], a)
+        product = (u * _products_of_others(s)[..., None, :]) @ vh
+        return narrow(product.conj() * sign[..., None, None], a)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         return (ops.cofactors_along(a, g),)

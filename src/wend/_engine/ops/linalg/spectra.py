@@ -96,8 +96,8 @@ class LinalgEigh(_Symmetric):
         return Spec(a.shape[:-1], a.dtype.to_real()), a
 
     def reference(self, a: Array) -> Any:
-        found = _decomposed("linalg.eigh", _EIGEN, np.linalg.eigh, wide(a), self.UPLO.upper())
-        return narrow_real(found[0], a), narrow(found[1], a)
+        eigenpairs = _decomposed("linalg.eigh", _EIGEN, np.linalg.eigh, wide(a), self.UPLO.upper())
+        return narrow_real(eigenpairs[0], a), narrow(eigenpairs[1], a)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         values, vectors = y
@@ -165,8 +165,8 @@ class LinalgSvd(_Singular):
 
     def reference(self, a: Array) -> Any:
         routine = np.linalg.svd
-        found = _decomposed("linalg.svd", _FINITE, routine, wide(a), self.full_matrices)
-        return narrow(found[0], a), narrow_real(found[1], a), narrow(found[2], a)
+        factors = _decomposed("linalg.svd", _FINITE, routine, wide(a), self.full_matrices)
+        return narrow(factors[0], a), narrow_real(factors[1], a), narrow(factors[2], a)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         m, n = a.shape[-2:]
@@ -244,8 +244,8 @@ class LinalgEig(OfMatrices):
         dtype = np.result_type(full.dtype, np.complex64)
         if not full.size:
             return np.zeros(a.shape[:-1], dtype), np.zeros(a.shape, dtype)
-        found = _decomposed("linalg.eig", _NOT_FINITE, np.linalg.eig, full)
-        return found[0].astype(dtype, copy=False), found[1].astype(dtype, copy=False)
+        eigenpairs = _decomposed("linalg.eig", _NOT_FINITE, np.linalg.eig, full)
+        return eigenpairs[0].astype(dtype, copy=False), eigenpairs[1].astype(dtype, copy=False)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         values, vectors = y
@@ -282,8 +282,8 @@ class LinalgEigvals(OfMatrices):
         dtype = np.result_type(full.dtype, np.complex64)
         if not full.size:
             return np.zeros(a.shape[:-1], dtype)
-        found = _decomposed("linalg.eigvals", _NOT_FINITE, np.linalg.eigvals, full)
-        return found.astype(dtype, copy=False)
+        values = _decomposed("linalg.eigvals", _NOT_FINITE, np.linalg.eigvals, full)
+        return values.astype(dtype, copy=False)
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         back = turned(ops.linalg_eig(a)[1])

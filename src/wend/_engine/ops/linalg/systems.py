@@ -108,27 +108,27 @@ class TriangularSolve(OfMatrices):
         like, (a, b) = a, broadcast_batches(wide(a), wide(b))
         if many_small(a, 24):
             return narrow(self._substituted(a, b), like)
-        found = np.zeros(b.shape, b.dtype)
-        if found.size:
+        solution = np.zeros(b.shape, b.dtype)
+        if solution.size:
             trsm = blas("trsm", a.dtype)
             for place, one, right in each(a, b):
                 # A row after a row is a transpose to Fortran: X^T A^T = B^T, without a copy of A.
-                found[place] = trsm(
+                solution[place] = trsm(
                     1.0, one.T, right.T, side=1, lower=self.upper, diag=self.unitriangular
                 ).T
-        return narrow(found, like)
+        return narrow(solution, like)
 
     def _substituted(self, a: Array, b: Array) -> Array:
         """Row after row, for all matrices at once."""
-        found, n = b.copy(), a.shape[-1]
+        solution, n = b.copy(), a.shape[-1]
         with np.errstate(all="ignore"):
             for i in reversed(range(n)) if self.upper else range(n):
                 known = slice(i + 1, n) if self.upper else slice(0, i)
-                part = a[..., i : i + 1, known] @ found[..., known, :]
-                found[..., i : i + 1, :] -= part
+                part = a[..., i : i + 1, known] @ solution[..., known, :]
+                solution[..., i : i + 1, :] -= part
                 if not self.unitriangular:
-                    found[..., i, :] /= a[..., i, i, None]
-        return found
+                    solution[..., i, :] /= a[..., i, i, None]
+        return solution
 
     def vjp(self, g: Any, y: Any, a: Any, b: Any) -> Any:
         grad_b = ops.triangular_solve_matrix(
@@ -182,12 +182,12 @@ class CholeskySolve(OfMatrices):
 
     def reference(self, b: Array, factor: Array) -> Array:
         like, (b, factor) = b, broadcast_batches(wide(b), wide(factor))
-        found = np.zeros(b.shape, b.dtype)
-        if found.size:
+        solution = np.zeros(b.shape, b.dtype)
+        if solution.size:
             potrs = lapack("potrs", b.dtype)
             for place, right, one in each(b, factor):
-                found[place] = potrs(one, right, lower=not self.upper)[0]
-        return narrow(found, like)
+                solution[place] = potrs(one, right, lower=not self.upper)[0]
+        return narrow(solution, like)
 
     def vjp(self, g: Any, y: Any, b: Any, factor: Any) -> Any:
         grad = ops.cholesky_solve(g, factor, self.upper)
@@ -222,16 +222,16 @@ class CholeskyInverse(OfMatrices):
 
     def reference(self, factor: Array) -> Array:
         full = wide(factor)
-        found = np.empty_like(full)
+        inverse = np.empty_like(full)
         if full.size:
             potri = lapack("potri", full.dtype)
             for place, one in each(full):
                 half = potri(one, lower=not self.upper)[0]
                 if self.upper:
-                    found[place] = np.triu(half) + np.triu(half, 1).T.conj()
+                    inverse[place] = np.triu(half) + np.triu(half, 1).T.conj()
                 else:
-                    found[place] = np.tril(half) + np.tril(half, -1).T.conj()
-        return narrow(found, factor)
+                    inverse[place] = np.tril(half) + np.tril(half, -1).T.conj()
+        return narrow(inverse, factor)
 
     def vjp(self, g: Any, y: Any, factor: Any) -> Any:
         both = ops.matmul(y, ops.matmul(g + turned(g), y))
@@ -267,9 +267,9 @@ class InvEx(OfMatrices):
         except np.linalg.LinAlgError:
             # The pivot that is 0 is a result of the op; the caller raises.
             info = _singular(full)
-        found = np.full_like(full, np.nan)
-        found[info == 0] = np.linalg.inv(full[info == 0])
-        return narrow(found, a), info
+        inverse = np.full_like(full, np.nan)
+        inverse[info == 0] = np.linalg.inv(full[info == 0])
+        return narrow(inverse, a), info
 
     def vjp(self, g: Any, y: Any, a: Any) -> Any:
         inverse = turned(y[0])
@@ -312,8 +312,8 @@ class LinalgPinv(OfMatrices):
         bound = np.maximum(np.asarray(atol), np.asarray(rtol) * largest)[..., None]
         with np.errstate(all="ignore"):
             inverse = np.where(size > bound, 1 / values, 0)[..., None, :]
-        found = (across(right) * inverse) @ across(left)
-        return narrow(found, a)
+        pseudoinverse = (across(right) * inverse) @ across(left)
+        return narrow(pseudoinverse, a)
 
     def decomposed(self, a: Array) -> tuple[Array, Array, Array]:
         """(U, s, V^H) such that A = U diag(s) V^H."""
@@ -437,12 +437,12 @@ class LeastSquares(OfMatrices):
             size = room(lapack("gelsy_lwork", a.dtype)(*a.shape, b.shape[1], rcond)[0])
             _, x, _, rank, info = routine(a, b, pivots, rcond, size)
             return x, rank, None, info
-        found = lapack(f"{self.driver}_lwork", a.dtype)(*a.shape, b.shape[1], rcond)
+        workspace = lapack(f"{self.driver}_lwork", a.dtype)(*a.shape, b.shape[1], rcond)
         if self.driver == "gelsd":
-            sizes = [room(size) for size in found[:-1]]
+            sizes = [room(size) for size in workspace[:-1]]
             x, values, rank, info = routine(a, b, *sizes, rcond)
         else:
-            _, x, values, rank, _, info = routine(a, b, rcond, room(found[0]))
+            _, x, values, rank, _, info = routine(a, b, rcond, room(workspace[0]))
         return x, rank, values, info
 
     def vjp(self, g: Any, y: Any, a: Any, b: Any, rcond: Any) -> Any:
@@ -458,10 +458,10 @@ class LeastSquares(OfMatrices):
 
     def batch(self, batched: Any, size: Any, a: Any, b: Any, rcond: Any) -> Any:
         if self.driver not in _WITH_RANK[1:]:
-            found = super().batch(batched, size, a, b, rcond)
+            results = super().batch(batched, size, a, b, rcond)
             empty = ops.full((size, 0), 0, dtype=a.dtype.to_real())
-            rank = found[1] if self.driver in _WITH_RANK else ops.full((size, 0), 0, dtype=int64)
-            return found[0], rank, empty
+            rank = results[1] if self.driver in _WITH_RANK else ops.full((size, 0), 0, dtype=int64)
+            return results[0], rank, empty
         return super().batch(batched, size, a, b, rcond)
 
     def samples(self, rng: Any) -> Iterator[Sample]:

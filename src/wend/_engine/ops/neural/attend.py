@@ -130,11 +130,11 @@ def _front(x: Any, on: bool, size: Any) -> Any:
 
 def _batched(batched: Any, size: Any, operands: Any, mask: Any) -> tuple[list[Any], Any]:
     """Operands with the batch axis in front, and the mask aligned with the scores behind it."""
-    found = [_front(x, on, size) for x, on in zip(operands, batched, strict=False)]
+    tensors = [_front(x, on, size) for x, on in zip(operands, batched, strict=False)]
     if mask is not None and batched[len(operands)]:
-        missing = len(found[0].shape) - len(mask.shape)
+        missing = len(tensors[0].shape) - len(mask.shape)
         mask = ops.reshape(mask, (size, *(1,) * missing, *mask.shape[1:]))
-    return found, mask
+    return tensors, mask
 
 
 class Dropout(NamedTuple):
@@ -245,8 +245,8 @@ class Attend(Attention):
 
     def batch(self, batched: Any, size: Any, q: Any, k: Any, v: Any, mask: Any, *rest: Any) -> Any:
         # Positions of draws run on from example to example, as in a draw over all examples.
-        found, mask = _batched(batched, size, (q, k, v), mask)
-        return getattr(ops, self.name)(*found, mask, *rest, is_causal=self.is_causal)
+        tensors, mask = _batched(batched, size, (q, k, v), mask)
+        return getattr(ops, self.name)(*tensors, mask, *rest, is_causal=self.is_causal)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         yield from _samples(rng)
@@ -364,16 +364,16 @@ class AttendBackward(Attention):
 
     def batch(self, batched: Any, size: Any, q: Any, k: Any, v: Any, total: Any, delta: Any,
               g: Any, mask: Any, *rest: Any) -> Any:  # fmt: skip
-        found, mask = _batched(batched, size, (q, k, v, total, delta, g), mask)
-        return getattr(ops, self.name)(*found, mask, *rest, is_causal=self.is_causal)
+        tensors, mask = _batched(batched, size, (q, k, v, total, delta, g), mask)
+        return getattr(ops, self.name)(*tensors, mask, *rest, is_causal=self.is_causal)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         for sample in _samples(rng):
             query, key, value, mask, scale = sample.args
             total, delta = (rng.normal(size=query.shape[:-1]) + shift for shift in (3, 0))
             grad = rng.normal(size=(*query.shape[:-1], value.shape[-1]))
-            given = (query, key, value, total, delta, grad, mask, scale)
-            yield Sample(*given, **sample.kwargs)
+            args = (query, key, value, total, delta, grad, mask, scale)
+            yield Sample(*args, **sample.kwargs)
 
 
 class AttendDropoutBackward(AttendBackward):

@@ -77,10 +77,10 @@ def onnx_convolution(
 
 def onnx_groups(g: Any, groups: Any) -> int:
     """The number of groups, which ONNX wants to be part of the model."""
-    found = g.fixed(groups)
-    if found is None:
+    number = g.fixed(groups)
+    if number is None:
         raise g.unsupported("the number of groups depends on sizes")
-    return int(found)
+    return int(number)
 
 
 def onnx_padded(g: Any, x: Any, padding: Any) -> Any:

@@ -105,5 +105,5 @@ class SphericalBesselJ0(Bessel):
         safe = np.where(near | np.isinf(x), x.dtype.type(1), x)
         square = np.where(near, x, x.dtype.type(0)) ** 2
         series = 1 - square / 6 * (1 - square / 20)
-        found = np.where(near, series, np.sin(safe) / safe)
-        return np.where(np.isinf(x), x.dtype.type(0), found)
+        values = np.where(near, series, np.sin(safe) / safe)
+        return np.where(np.isinf(x), x.dtype.type(0), values)

@@ -36,8 +36,8 @@ class OfParameter(HostFunction, abstract=True):
 class _IncompleteGamma(OfParameter, abstract=True):
     torch = TorchCall(inplace=True)
 
-    def cases(self, a: Array, x: Array, found: Array, at_0: float, at_infinity: float) -> Array:
-        """found, and the limits where a number is 0 or infinite; the first case that holds wins."""
+    def cases(self, a: Array, x: Array, values: Array, at_0: float, at_infinity: float) -> Array:
+        """values, and the limits where a number is 0 or infinite; the first case that holds wins."""
         known = [
             ((x < 0) | (a < 0), np.nan),
             ((a == 0) & (x > 0), at_infinity),
@@ -47,8 +47,8 @@ class _IncompleteGamma(OfParameter, abstract=True):
             (np.isinf(a), at_0),
             (np.isinf(x), at_infinity),
         ]
-        limits = np.asarray([limit for _, limit in known], found.dtype)
-        return np.select([case for case, _ in known], list(limits), found)
+        limits = np.asarray([limit for _, limit in known], values.dtype)
+        return np.select([case for case, _ in known], list(limits), values)
 
 
 class Igamma(_IncompleteGamma):

@@ -40,12 +40,12 @@ class OrthogonalPolynomial(HostFunction, abstract=True):
     def of_orders(self, x: Array, order: Array) -> Array:
         """The values for whole orders; -1 for those below 0."""
         one = np.ones_like(x)
-        found = np.where(order == 0, one, x.dtype.type(0))
+        values = np.where(order == 0, one, x.dtype.type(0))
         before, now = one, self.first(x)
         for k in range(1, int(order.max(initial=0)) + 1):
-            found = np.where(order == k, now, found)
+            values = np.where(order == k, now, values)
             before, now = now, self.following(k, x, now, before)
-        return found
+        return values
 
 
 def orders(n: Array) -> Array:
@@ -71,11 +71,11 @@ class Chebyshev(OrthogonalPolynomial, abstract=True):
         if self.shifted:
             x = x + x - 1
         inside = (np.abs(x) < 1) & (order >= _BY_ANGLE)
-        found = super().of_orders(x, np.where(inside, -1, order))
+        values = super().of_orders(x, np.where(inside, -1, order))
         if not inside.any():
-            return found
+            return values
         angle = np.arccos(np.where(inside, x, x.dtype.type(0)))
-        return np.where(inside, self.by_angle(angle, order.astype(x.dtype)), found)
+        return np.where(inside, self.by_angle(angle, order.astype(x.dtype)), values)
 
 
 class _KindT(Chebyshev, abstract=True):

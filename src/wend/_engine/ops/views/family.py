@@ -94,16 +94,16 @@ class Reinterpret(Rescaled):
     dtype: DType
 
     def infer(self, x: Spec) -> Spec:
-        given, wanted = x.dtype.itemsize, self.dtype.itemsize
-        if given == wanted:
+        itemsize, wanted = x.dtype.itemsize, self.dtype.itemsize
+        if itemsize == wanted:
             return Spec(x.shape, self.dtype)
         what = f"to view {x.dtype} as {self.dtype} (different element sizes)"
         if not len(x.shape):
             raise ShapeError(f"view: self.dim() cannot be 0 {what}")
         *rest, n = x.shape
-        if given > wanted:
-            return Spec((*rest, n * (given // wanted)), self.dtype)
-        count = wanted // given
+        if itemsize > wanted:
+            return Spec((*rest, n * (itemsize // wanted)), self.dtype)
+        count = wanted // itemsize
         if n % count != 0:
             raise ShapeError(
                 f"view: self.size(-1) must be divisible by {count} {what}, but got {n}"
@@ -125,11 +125,11 @@ class Reinterpret(Rescaled):
         return ops.reinterpret(v, x.dtype)
 
     def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
-        given, wanted = dtype.itemsize, self.dtype.itemsize
-        if given == wanted:
+        itemsize, wanted = dtype.itemsize, self.dtype.itemsize
+        if itemsize == wanted:
             return tuple(strides), offset
-        rest = tuple([step * given // wanted for step in strides[:-1]])
-        return (*rest, 1), offset * given // wanted
+        rest = tuple([step * itemsize // wanted for step in strides[:-1]])
+        return (*rest, 1), offset * itemsize // wanted
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         for shape in ((2, 3), (1,), (2, 0)):

@@ -44,9 +44,9 @@ def _checked_classes(name: str, input: V, target: V, dim: int) -> V:
         target = ops.reshape(target, ())
     want = input.shape[:dim] + input.shape[dim + 1 :]
     if len(want) and (len(target.shape) == 0 or want[0] != target.shape[0]):
-        given = target.shape[0] if len(target.shape) else 0
+        n_targets = target.shape[0] if len(target.shape) else 0
         raise ArgumentError(
-            f"{name}: expected input batch_size ({want[0]}) to match target batch_size ({given}): "
+            f"{name}: expected input batch_size ({want[0]}) to match target batch_size ({n_targets}): "
             f"input {hints(input.shape)}, target {hints(target.shape)}"
         )
     if len(target.shape) != len(want):

@@ -76,8 +76,8 @@ def loss(
     def declare(body: Callable[..., V]) -> Any:
         name = body.__name__
 
-        def guarded(*given: Any) -> V:
-            call = dict(zip(names, given, strict=True))
+        def guarded(*arguments: Any) -> V:
+            call = dict(zip(names, arguments, strict=True))
             if "reduce" in call:
                 legacy = (call.pop("size_average"), call.pop("reduce"), call["reduction"])
                 call["reduction"] = reduction_of(*legacy)
@@ -93,8 +93,8 @@ def loss(
             real = out.is_complex and not y.dtype.is_complex  # as |z| is
             return y if kept or real else ops.cast(y, out)
 
-        def grad_nodes(n: Any, *given: Any) -> Any:
-            call = dict(zip(names, given, strict=True))
+        def grad_nodes(n: Any, *arguments: Any) -> Any:
+            call = dict(zip(names, arguments, strict=True))
             if "reduce" in call:
                 legacy = (call.pop("size_average"), call.pop("reduce"), call["reduction"])
                 call["reduction"] = reduction_of(*legacy)

@@ -89,8 +89,8 @@ def _onnx(node: str, *names: str, **fixed: float) -> Any:
             return NotImplemented
         if not all(isinstance(n, (int, float)) for n in numbers):
             return NotImplemented
-        given = {name: float(n) for name, n in zip(names, numbers, strict=True)}
-        return g.cast(g.node(node, g.cast(x, wide), **given, **fixed), x.dtype)
+        attributes = {name: float(n) for name, n in zip(names, numbers, strict=True)}
+        return g.cast(g.node(node, g.cast(x, wide), **attributes, **fixed), x.dtype)
 
     return rule
 

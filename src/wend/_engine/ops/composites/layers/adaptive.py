@@ -45,14 +45,14 @@ class Bins:
         return ops.reshape(ops.index_select(x, dim, flat), shape)
 
 
-def output_sizes(op: str, given: Any, size: Any) -> tuple[Any, ...]:
+def output_sizes(op: str, output_size: Any, size: Any) -> tuple[Any, ...]:
     """Number of windows per dim; None keeps the extent. Raises ShapeError."""
     nd = len(size)
-    entries = given if isinstance(given, tuple) else (given,) * nd
+    entries = output_size if isinstance(output_size, tuple) else (output_size,) * nd
     if len(entries) == 1:
         entries = entries * nd
     if len(entries) != nd:
-        raise ShapeError(f"{op}: output_size must be an int or have {nd} entries: {given}")
+        raise ShapeError(f"{op}: output_size must be an int or have {nd} entries: {output_size}")
     if any(entry is not None and entry < 0 for entry in entries):
         raise ShapeError(f"{op}: elements of output_size must be greater than or equal to 0")
     return tuple(n if entry is None else entry for entry, n in zip(entries, size, strict=True))

@@ -12,12 +12,12 @@ from wend._engine.ops.neural.conv import onnx_convolution
 from wend._engine.ops.numeric import NUMERIC, require
 
 
-def per_dim(op: str, name: str, given: Any, nd: int) -> tuple[Any, ...]:
+def per_dim(op: str, name: str, argument: Any, nd: int) -> tuple[Any, ...]:
     """An entry per spatial dim of an argument that may be a single number for all.
 
     Raises ShapeError for any other number of entries.
     """
-    entries = (given,) if isinstance(given, int) else tuple(given)
+    entries = (argument,) if isinstance(argument, int) else tuple(argument)
     if len(entries) == 1:
         return entries * nd
     if len(entries) != nd:

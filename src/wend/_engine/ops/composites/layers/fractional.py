@@ -58,8 +58,8 @@ def _fractional(op: str, nd: int, input: Any, samples: Any, kernel: Any, output_
         flat = flat * size[i] + ops.reshape(places, (*front, *shape))
     flat = ops.reshape(flat, (*front, numel(counts), numel(window)))
     everywhere = ops.reshape(flat, (*front, numel(counts) * numel(window)))
-    found = ops.gather(ops.reshape(x, (*front, numel(size))), 2, everywhere)
-    values, best = ops.max_dim(ops.reshape(found, flat.shape), -1)
+    elements = ops.gather(ops.reshape(x, (*front, numel(size))), 2, everywhere)
+    values, best = ops.max_dim(ops.reshape(elements, flat.shape), -1)
     places = ops.squeeze(ops.gather(flat, -1, ops.unsqueeze(best, -1)), -1)
     results = [ops.reshape(y, (*front, *counts)) for y in (values, places)]
     return tuple(results if batched else [ops.squeeze(y, 0) for y in results])

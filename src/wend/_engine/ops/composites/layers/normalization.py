@@ -100,9 +100,13 @@ def _trailing(
     return tuple(range(rank - count, rank))
 
 
-def _onnx_parameter(g: Any, given: Any, shape: Any, number: float, dtype: Any) -> Any:
+def _onnx_parameter(g: Any, parameter: Any, shape: Any, number: float, dtype: Any) -> Any:
     """A weight or bias in the type of the computation; a tensor of a number where none is given."""
-    return g.expand(g.constant(number, dtype), shape) if given is None else g.cast(given, dtype)
+    return (
+        g.expand(g.constant(number, dtype), shape)
+        if parameter is None
+        else g.cast(parameter, dtype)
+    )
 
 
 def _is_plain(x: Any, eps: Any) -> bool:

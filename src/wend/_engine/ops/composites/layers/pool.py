@@ -185,10 +185,10 @@ def _onnx_average(
     nd, wide = int(self.name[-2]), accumulator(x.dtype)
     if self.ceil_mode or divisor is not None or wide is not float32:
         return NotImplemented
-    given = per_dim(self.name, "kernel_size", kernel, nd)
-    steps = per_dim(self.name, "stride", stride, nd) if stride else given
+    window = per_dim(self.name, "kernel_size", kernel, nd)
+    steps = per_dim(self.name, "stride", stride, nd) if stride else window
     pads = per_dim(self.name, "padding", padding, nd)
-    rows = [[g.fixed(n) for n in sizes] for sizes in (given, steps, pads)]
+    rows = [[g.fixed(n) for n in sizes] for sizes in (window, steps, pads)]
     if any(None in row for row in rows):
         return NotImplemented
     image = (
@@ -286,8 +286,8 @@ _OVER = """
 
 def pool_nodes(n: Any, nd: int, name: str, x: Any) -> Any:
     """The nodes of a pooling; PyTorch pools a single dim with an extra dim of extent 1."""
-    made = getattr(n, name.format(max(nd, 2)))
-    return n.Squeeze1(made(n.Unsqueeze(x))) if nd == 1 else made(x)
+    pooling = getattr(n, name.format(max(nd, 2)))
+    return n.Squeeze1(pooling(n.Unsqueeze(x))) if nd == 1 else pooling(x)
 
 
 def _lp_nodes(n: Any, nd: int, x: Any) -> Any:
@@ -403,9 +403,9 @@ def im2col(
     return y if batched else ops.squeeze(y, 0)
 
 
-def _blocks(op: str, *given: Any) -> list[tuple[Any, ...]]:
+def _blocks(op: str, *arguments: Any) -> list[tuple[Any, ...]]:
     names = ("kernel_size", "stride", "padding", "dilation")
-    return [per_dim(op, name, value, 2) for name, value in zip(names, given, strict=True)]
+    return [per_dim(op, name, value, 2) for name, value in zip(names, arguments, strict=True)]
 
 
 def _block_counts(op: str, size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:

@@ -193,12 +193,12 @@ def _axes(x: Any, size: Any, scale_factor: Any, align_corners: bool, recompute: 
             )
         outs, factors = per_dim("interpolate", "size", size, nd), (None,) * nd
     else:
-        given = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,) * nd
-        factors = given * nd if len(given) == 1 else given
+        scales = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,) * nd
+        factors = scales * nd if len(scales) == 1 else scales
         if len(factors) != nd:
             raise ArgumentError(
                 f"interpolate: input and scale_factor must have the same number of spatial "
-                f"dimensions, but got input of shape {hints(x.shape)} and scale_factor {given}"
+                f"dimensions, but got input of shape {hints(x.shape)} and scale_factor {scales}"
             )
         outs = tuple(_scaled_extent(n, f) for n, f in zip(extents, factors, strict=True))
     axes = []

@@ -58,9 +58,9 @@ def _pick(x: Any, places: list[Any]) -> Any:
     assert index is not None and inside is not None
     out = index.shape[1:]
     rows = ops.expand(ops.reshape(index, (front[0], 1, numel(out))), (*front, numel(out)))
-    found = ops.gather(ops.reshape(x, (*front, numel(size))), 2, rows)
-    found = ops.reshape(found, (*front, *out))
-    return ops.where(ops.unsqueeze(inside, 1), found, 0)
+    elements = ops.gather(ops.reshape(x, (*front, numel(size))), 2, rows)
+    elements = ops.reshape(elements, (*front, *out))
+    return ops.where(ops.unsqueeze(inside, 1), elements, 0)
 
 
 def _linear(x: Any, places: list[Any]) -> Any:
@@ -105,7 +105,7 @@ def _cubic(x: Any, places: list[Any], padding: str, align_corners: bool) -> Any:
 
 def _check(x: Any, grid: Any, mode: str) -> None:
     op, nd = "grid_sampler()", len(x.shape) - 2
-    given = f"but got input with sizes {hints(x.shape)} and grid with sizes {hints(grid.shape)}"
+    sizes = f"but got input with sizes {hints(x.shape)} and grid with sizes {hints(grid.shape)}"
     if x.dtype is not grid.dtype:
         raise DTypeError(
             f"{op}: expected input and grid to have the same dtype, but input has {x.dtype} "
@@ -113,14 +113,14 @@ def _check(x: Any, grid: Any, mode: str) -> None:
         )
     if nd not in (2, 3) or len(grid.shape) != len(x.shape):
         raise ShapeError(
-            f"{op}: expected 4D or 5D input and grid with same number of dims, {given}"
+            f"{op}: expected 4D or 5D input and grid with same number of dims, {sizes}"
         )
     if x.shape[0] != grid.shape[0]:
-        raise ShapeError(f"{op}: expected grid and input to have same batch size, {given}")
+        raise ShapeError(f"{op}: expected grid and input to have same batch size, {sizes}")
     if grid.shape[-1] != nd:
-        raise ShapeError(f"{op}: expected grid to have size {nd} in last dimension, {given}")
+        raise ShapeError(f"{op}: expected grid to have size {nd} in last dimension, {sizes}")
     if any(n == 0 for n in x.shape[2:]):
-        raise ShapeError(f"{op}: expected input to have non-empty spatial dimensions, {given}")
+        raise ShapeError(f"{op}: expected input to have non-empty spatial dimensions, {sizes}")
     if mode == "bicubic" and nd == 3:
         raise ShapeError(f"{op}: bicubic interpolation only supports 4D input")
     if x.dtype.category < FLOAT:
@@ -160,16 +160,16 @@ def grid_sampled(
     _check(input, grid, mode)
     x, places = widened(input), widened(grid)
     size = x.shape[2:]
-    found = [
+    pixels = [
         _pixels(ops.select(places, -1, len(size) - 1 - i), n, len(size), align_corners)
         for i, n in enumerate(size)
     ]
     if mode == "bicubic":
-        return ops.cast(_cubic(x, found, padding, align_corners), input.dtype)
-    found = [_padded(p, n, padding, align_corners) for p, n in zip(found, size, strict=True)]
+        return ops.cast(_cubic(x, pixels, padding, align_corners), input.dtype)
+    pixels = [_padded(p, n, padding, align_corners) for p, n in zip(pixels, size, strict=True)]
     if mode == "bilinear":
-        return ops.cast(_linear(x, found), input.dtype)
-    rounded = [ops.round(p) for p in found]
+        return ops.cast(_linear(x, pixels), input.dtype)
+    rounded = [ops.round(p) for p in pixels]
     picked = _pick(x, [ops.detach(p) for p in rounded])
     flat = sum(ops.unsqueeze(p, 1) for p in rounded)  # whose gradient is zeros, as PyTorch's
     return ops.cast(ops.graft(picked, picked + flat), input.dtype)
@@ -235,5 +235,5 @@ def affine_grid_generator(theta: Tensor, size: Sizes, align_corners: bool) -> An
         columns.append(ops.reshape(ops.expand(row, spatial), (numel(spatial),)))
     columns.append(ops.full((numel(spatial),), 1, dtype=theta.dtype))
     base = ops.stack(columns, -1)
-    found = ops.matmul(ops.unsqueeze(base, 0), ops.transpose(theta, 1, 2))
-    return ops.reshape(found, (theta.shape[0], *spatial, nd))
+    grid = ops.matmul(ops.unsqueeze(base, 0), ops.transpose(theta, 1, 2))
+    return ops.reshape(grid, (theta.shape[0], *spatial, nd))

@@ -54,11 +54,11 @@ def _scaled_samples(*shapes: tuple[int, ...]) -> Any:
 
 def _onnx_addmm(self: Any, g: Any, x: Any, left: Any, right: Any, beta: Any, alpha: Any) -> Any:
     numbers = {"beta": beta, "alpha": alpha}
-    given = {name: float(n) for name, n in numbers.items() if isinstance(n, (int, float))}
-    plain = all(n is None or name in given for name, n in numbers.items()) and beta != 0
+    attributes = {name: float(n) for name, n in numbers.items() if isinstance(n, (int, float))}
+    plain = all(n is None or name in attributes for name, n in numbers.items()) and beta != 0
     if not plain or not g.runs("Gemm", left.dtype):
         return NotImplemented
-    return g.node("Gemm", left, right, x, **given)
+    return g.node("Gemm", left, right, x, **attributes)
 
 
 @composite(

@@ -334,8 +334,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
 
 
 def _bilinear_nodes(n: Any, x: Any, y: Any, weight: Any, bias: Any) -> Any:
-    found = n.View(n.Trilinear(n.View(x), weight, n.View(y)))
-    return found if bias is None else n.Add(found, bias)
+    product = n.View(n.Trilinear(n.View(x), weight, n.View(y)))
+    return product if bias is None else n.Add(product, bias)
 
 
 @composite(
@@ -404,13 +404,13 @@ def tensordot(a: Tensor, b: Tensor, dims: Attr = 2) -> Any:
         of_a = tuple(range(len(a.shape) - dims, len(a.shape)))
         of_b = tuple(range(dims))
     else:
-        given = [(d,) if isinstance(d, int) else tuple(d) for d in dims]
-        if len(given) != 2 or len(given[0]) != len(given[1]):
+        dim_lists = [(d,) if isinstance(d, int) else tuple(d) for d in dims]
+        if len(dim_lists) != 2 or len(dim_lists[0]) != len(dim_lists[1]):
             raise ShapeError(
                 f"tensordot: both dimension lists should have the same length, but dims are {dims}"
             )
-        of_a = normalize_dims(given[0], len(a.shape), "tensordot")
-        of_b = normalize_dims(given[1], len(b.shape), "tensordot")
+        of_a = normalize_dims(dim_lists[0], len(a.shape), "tensordot")
+        of_b = normalize_dims(dim_lists[1], len(b.shape), "tensordot")
     same_dtype("tensordot", a, b)
     a, b, of_a, of_b = _sum_singles(a, b, of_a, of_b)
     for i, j in zip(of_a, of_b, strict=True):
@@ -436,16 +436,16 @@ def _sum_singles(a: Any, b: Any, of_a: Any, of_b: Any) -> Any:
 
 def _with_lists(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Calls whose dims are lists or tensors (attributes must be hashable), or with `out` behind."""
-    found = with_out(tensordot, 3, positional, keywords)
-    if found is not NotImplemented:
-        return found
+    result = with_out(tensordot, 3, positional, keywords)
+    if result is not NotImplemented:
+        return result
     dims = positional[2] if len(positional) > 2 else keywords.get("dims", 2)
     if isinstance(dims, int):
         return NotImplemented
-    given = dims.tolist() if hasattr(dims, "tolist") else dims
-    if isinstance(given, (int, float)):
-        return tensordot(*positional[:2], int(given))
-    fixed = tuple(row if isinstance(row, int) else tuple(row) for row in given)
+    plain_dims = dims.tolist() if hasattr(dims, "tolist") else dims
+    if isinstance(plain_dims, (int, float)):
+        return tensordot(*positional[:2], int(plain_dims))
+    fixed = tuple(row if isinstance(row, int) else tuple(row) for row in plain_dims)
     if fixed == dims:
         return NotImplemented
     a = positional[0] if positional else keywords["a"]

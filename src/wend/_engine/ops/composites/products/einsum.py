@@ -88,13 +88,13 @@ def _implied_output(operands: list[Labels]) -> Labels:
     return (*covered, *sorted(once, key=name_of))
 
 
-def _output(equation: str, given: Labels | None, operands: list[Labels]) -> Labels:
-    if given is None:
+def _output(equation: str, output: Labels | None, operands: list[Labels]) -> Labels:
+    if output is None:
         return _implied_output(operands)
     everything = {label for labels in operands for label in labels}
     covered = tuple(sorted(label for label in everything if label < 0))
     out: list[int] = []
-    for label in given:
+    for label in output:
         if label == _ELLIPSIS:
             out += covered
             continue
@@ -217,9 +217,9 @@ def _nodes(n: Any, equation: str, operands: list[Any]) -> Any:
     """The nodes of at most two operands; for more, PyTorch's order depends on the installation."""
     if len(operands) > 2:
         return None
-    terms, given = parse_equation(equation)
+    terms, output = parse_equation(equation)
     labels = [_spelled(own, x.rank, 0) for own, x in zip(terms, operands, strict=True)]
-    out = _output(equation, given, labels)
+    out = _output(equation, output, labels)
     rest = sorted({label for own in labels for label in own} - set(out), key=name_of)
     return einsum_nodes(n, operands, labels, out, rest)
 
@@ -260,7 +260,7 @@ def einsum(equation: str, operands: Sequence[Tensor]) -> Any:
     Raises ShapeError for a malformed equation or operands that do not fit the equation.
     """
     operands = list(operands)
-    terms, given = parse_equation(equation)
+    terms, output = parse_equation(equation)
     if len(terms) != len(operands):
         raise ShapeError(
             f"einsum: {equation!r} has {len(terms)} operands, but {len(operands)} were provided"
@@ -270,7 +270,7 @@ def einsum(equation: str, operands: Sequence[Tensor]) -> Any:
         _spelled(labels, len(x.shape), k)
         for k, (labels, x) in enumerate(zip(terms, operands, strict=True))
     ]
-    out = _output(equation, given, spelled)
+    out = _output(equation, output, spelled)
     todo = [
         _without_repeats(x, labels, k)
         for k, (x, labels) in enumerate(zip(operands, spelled, strict=True))

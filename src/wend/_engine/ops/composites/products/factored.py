@@ -36,8 +36,8 @@ ZERO_DIAGONAL = (
 @sugar(name="inv")
 def inv(A: Any, op: str = "linalg.inv") -> Any:
     """The inverse of square matrices; LinAlgError (when the value is computed) if singular."""
-    found, info = ops.inv_ex(A)
-    return ops.linalg_completed(found, info, op=op, fault=ZERO_DIAGONAL)
+    inverse, info = ops.inv_ex(A)
+    return ops.linalg_completed(inverse, info, op=op, fault=ZERO_DIAGONAL)
 
 
 @sugar(name="solve_triangular")
@@ -50,8 +50,8 @@ def solve_triangular(
     if left:
         return ops.triangular_solve_matrix(A, B, upper=upper, **how)
     right = ops.matrix_transpose(B)
-    found = ops.triangular_solve_matrix(ops.matrix_transpose(A), right, upper=not upper, **how)
-    return ops.matrix_transpose(found)
+    solution = ops.triangular_solve_matrix(ops.matrix_transpose(A), right, upper=not upper, **how)
+    return ops.matrix_transpose(solution)
 
 
 # -- LU --------------------------------------------------------------------------------------------
@@ -118,13 +118,13 @@ def linalg_lu_solve(
     if not adjoint:
         moved = ops.gather(ops.expand(B, (*front, n, k)), -2, places)
         half = ops.triangular_solve_matrix(LU, moved, upper=False, unitriangular=True)
-        found = ops.triangular_solve_matrix(LU, half, upper=True)
+        solution = ops.triangular_solve_matrix(LU, half, upper=True)
     else:
         across = turned(LU)
         half = ops.triangular_solve_matrix(across, B, upper=False)
         half = ops.triangular_solve_matrix(across, half, upper=True, unitriangular=True)
-        found = ops.gather(ops.expand(half, (*front, n, k)), -2, places)
-    return found if left else turned(found)
+        solution = ops.gather(ops.expand(half, (*front, n, k)), -2, places)
+    return solution if left else turned(solution)
 
 
 @sugar(name="permutation_matrix")

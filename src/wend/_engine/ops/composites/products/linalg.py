@@ -70,10 +70,10 @@ def cross_along(input: Tensor, other: Tensor, *, dim: int = -1) -> Any:
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """input x other for vectors of 3 along `dim`, by default the first dim that has 3 entries."""
     if dim is None:
-        found = [d for d, n in enumerate(input.shape) if n == 3]
-        if not found:
+        dims = [d for d, n in enumerate(input.shape) if n == 3]
+        if not dims:
             raise ShapeError(f"cross: no dimension of size 3 in input of shape {input.shape}")
-        dim = found[0]
+        dim = dims[0]
     return ops.cross_along(input, other, dim=dim)
 
 
@@ -156,11 +156,11 @@ def matrix_norm(
         return _norm_by_values(input, ord, (rows, columns), keepdim, dtype)
     inner, outer = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = norm_of("linalg.matrix_norm", input, 1, (inner,), True, dtype)
-    found = _extreme(ord, sums, outer, True)
+    norm = _extreme(ord, sums, outer, True)
     axes = tuple(sorted((rows, columns)))
     if keepdim:
-        return found
-    return ops.squeeze(found, axes)
+        return norm
+    return ops.squeeze(norm, axes)
 
 
 def _extreme(ord: Any, x: Any, dim: int, keepdim: bool) -> Any:
@@ -182,8 +182,8 @@ def _norm_by_values(A: Any, ord: Any, axes: tuple[int, int], keepdim: bool, dtyp
     front = tuple(d for d in range(len(A.shape)) if d not in axes)
     values = ops.linalg_svdvals(ops.permute(x, (*front, *axes)))
     at = len(front)
-    found = ops.sum(values, (at,)) if ord == "nuc" else _extreme(ord, values, at, False)
-    return restore(found, tuple(sorted(axes)), False) if keepdim else found
+    norm = ops.sum(values, (at,)) if ord == "nuc" else _extreme(ord, values, at, False)
+    return restore(norm, tuple(sorted(axes)), False) if keepdim else norm
 
 
 @sugar(name="linalg_norm")
@@ -341,20 +341,20 @@ def _not_negative(name: str, weights: Any) -> Any:
 
 
 def _weights(x: Any, fweights: Any, aweights: Any) -> Any:
-    found = None
-    for name, given in (("fweights", fweights), ("aweights", aweights)):
-        if given is None:
+    product = None
+    for name, weights in (("fweights", fweights), ("aweights", aweights)):
+        if weights is None:
             continue
-        if len(given.shape) != 1 or given.shape[0] != x.shape[1]:
+        if len(weights.shape) != 1 or weights.shape[0] != x.shape[1]:
             raise ShapeError(
                 f"cov: expected {name} of one entry per observation ({hints(x.shape[1:])}), got "
-                f"{hints(given.shape)}"
+                f"{hints(weights.shape)}"
             )
-        if name == "fweights" and given.dtype.category >= FLOAT:
+        if name == "fweights" and weights.dtype.category >= FLOAT:
             raise DTypeError("cov: expected fweights to have integral dtype")
-        given = _not_negative(name, given)
-        found = given if found is None else found * given
-    return found
+        weights = _not_negative(name, weights)
+        product = weights if product is None else product * weights
+    return product
 
 
 @composite(
@@ -370,11 +370,11 @@ def corrcoef(input: Tensor) -> Any:
         raise ShapeError(
             f"corrcoef: expected input to have two or fewer dimensions, got {len(input.shape)}"
         )
-    found = ops.cov(input)
-    if len(found.shape) == 0:
-        return found / found
-    spread = ops.sqrt(ops.diagonal(found))
-    scaled = found / ops.unsqueeze(spread, 1) / spread
+    covariance = ops.cov(input)
+    if len(covariance.shape) == 0:
+        return covariance / covariance
+    spread = ops.sqrt(ops.diagonal(covariance))
+    scaled = covariance / ops.unsqueeze(spread, 1) / spread
     if scaled.dtype.is_complex:
         parts = (ops.clamp(ops.real(scaled), -1, 1), ops.clamp(ops.imag(scaled), -1, 1))
         return ops.complex(*parts)
