@@ -84,33 +84,33 @@ def note(
         return Defect(text, where, place, repaired)
     with _lock:
         _count += 1
-        found = _kinds.get((text, where, place))
-        if found is not None:
-            found.times += 1
-            found.repaired = found.repaired and repaired
+        defect = _kinds.get((text, where, place))
+        if defect is not None:
+            defect.times += 1
+            defect.repaired = defect.repaired and repaired
             if config.settings.strict:
-                UNTOLD.append(found)
-            return found
+                UNTOLD.append(defect)
+            return defect
         # The traceback would keep the frames of this flush, and all arrays of these frames.
-        found = Defect(text, where, place, repaired, fault=_bare(fault))
+        defect = Defect(text, where, place, repaired, fault=_bare(fault))
         if len(_kinds) < MOST_KINDS:
-            _kinds[text, where, place] = found
+            _kinds[text, where, place] = defect
         if len(UNTOLD) < MOST_KINDS:
-            UNTOLD.append(found)
-    _log(found, fault)
-    return found
+            UNTOLD.append(defect)
+    _log(defect, fault)
+    return defect
 
 
 def part_of(fault: BaseException) -> str:
     """The module and function of Wend's that raised an exception."""
-    found, at = "machine code", fault.__traceback__
+    part, at = "machine code", fault.__traceback__
     while at is not None:
         frame = at.tb_frame
         module = str(frame.f_globals.get("__name__", ""))
         if module.partition(".")[0] == "wend":
-            found = f"{module}.{frame.f_code.co_name}"
+            part = f"{module}.{frame.f_code.co_name}"
         at = at.tb_next
-    return found
+    return part
 
 
 #: Packages that Wend calls: errors there are raised for the caller.
@@ -143,13 +143,13 @@ def _bare(fault: BaseException) -> BaseException:
     return fault.with_traceback(None)
 
 
-def _log(found: Defect, fault: BaseException) -> None:
+def _log(defect: Defect, fault: BaseException) -> None:
     import logging  # loaded when there is something to say
 
     logger = logging.getLogger(_LOGGER)
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())
-    logger.error("%s", found, exc_info=(type(fault), fault, fault.__traceback__))
+    logger.error("%s", defect, exc_info=(type(fault), fault, fault.__traceback__))
 
 
 def tell(stacklevel: int = 2) -> None:
@@ -160,11 +160,11 @@ def tell(stacklevel: int = 2) -> None:
     if not UNTOLD:
         return
     with _lock:
-        found = list(UNTOLD)
+        defects = list(UNTOLD)
         UNTOLD.clear()
     if config.settings.strict or config.settings.verify:
-        raise DefectError("\n".join(dict.fromkeys(map(str, found)))) from found[0].fault
-    for defect in found:
+        raise DefectError("\n".join(dict.fromkeys(map(str, defects)))) from defects[0].fault
+    for defect in defects:
         warnings.warn(
             f"wend: {defect}. WEND_STRICT=1 raises the error",
             RuntimeWarning,

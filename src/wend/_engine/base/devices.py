@@ -164,33 +164,33 @@ def default_place() -> device:
     return _DEFAULTS.stack[-1]
 
 
-def set_default_place(given: object) -> None:
+def set_default_place(request: object) -> None:
     """Set this thread's default device outside of all blocks; None means the CPU."""
-    _DEFAULTS.set(placement(given, "set_default_device"))
+    _DEFAULTS.set(placement(request, "set_default_device"))
 
 
-def placement(given: object, op: str) -> device:
+def placement(request: object, op: str) -> device:
     """CPU or META, as asked for. None means the CPU.
 
     Raises as `usable`.
     """
-    if given is META:
+    if request is META:
         return META
-    if isinstance(given, str) and given.startswith("meta"):
-        given = device(given)
-    if isinstance(given, device) and given.type == "meta":
+    if isinstance(request, str) and request.startswith("meta"):
+        request = device(request)
+    if isinstance(request, device) and request.type == "meta":
         return META
-    usable(given, op)
+    usable(request, op)
     return CPU
 
 
-def place_asked(given: object, op: str) -> device:
+def place_asked(request: object, op: str) -> device:
     """CPU or META: where a creation function puts a tensor, by its argument `device`.
 
     None means the default device of the thread. Raises as `usable`.
     """
-    if given is not None:
-        return placement(given, op)
+    if request is not None:
+        return placement(request, op)
     return default_place() if AWAY else CPU
 
 
@@ -200,27 +200,27 @@ class MetaPackage:
     load: Callable[[], Any]  # set by the package as a whole
 
 
-def usable(given: object, op: str) -> device:
+def usable(request: object, op: str) -> device:
     """The device that an op is asked for, checked. None means the CPU.
 
-    given: device, str or None     op: public name, for the message
-    Raises DeviceError if Wend cannot compute there, ArgumentTypeError if `given` is no device.
+    request: device, str or None     op: public name, for the message
+    Raises DeviceError if Wend cannot compute there, ArgumentTypeError if `request` is no device.
     """
-    if given is None:
+    if request is None:
         return CPU
-    if not isinstance(given, device):
-        if not isinstance(given, str | int):
-            raise ArgumentTypeError(f"{op}: {type(given).__name__} is no device; give 'cpu'")
-        given = device(given)
-    if given.type == "meta":
+    if not isinstance(request, device):
+        if not isinstance(request, str | int):
+            raise ArgumentTypeError(f"{op}: {type(request).__name__} is no device; give 'cpu'")
+        request = device(request)
+    if request.type == "meta":
         raise DeviceError(
             f"{op}: the device 'meta' has no data, and cannot be used here; use device='cpu'"
         )
-    if given.type != "cpu":
+    if request.type != "cpu":
         raise DeviceError(
-            f"{op}: device '{given}' is not available: Wend computes on 'cpu' only so far; "
+            f"{op}: device '{request}' is not available: Wend computes on 'cpu' only so far; "
             "ask torch.cuda.is_available() first, or use device='cpu'"
         )
-    if given.index not in (None, 0):
-        raise DeviceError(f"{op}: device '{given}' is not available: there is one CPU device")
-    return given
+    if request.index not in (None, 0):
+        raise DeviceError(f"{op}: device '{request}' is not available: there is one CPU device")
+    return request

@@ -154,8 +154,8 @@ class AbsentDType:
         scalar = getattr(ml_dtypes, name, None) or getattr(np, name, None)
         if scalar is None:
             raise DTypeError(f"{self}: NumPy has no such type")
-        found: np.dtype[Any] = np.dtype(scalar)
-        return found
+        array_type: np.dtype[Any] = np.dtype(scalar)
+        return array_type
 
     def to_real(self) -> DType | AbsentDType:
         """The type of the real part; a real type gives itself."""
@@ -219,9 +219,9 @@ def named(name: str) -> DType:
     return dtype
 
 
-def from_numpy(given: Any) -> DType:
+def from_numpy(numpy_type: Any) -> DType:
     """The type of a NumPy dtype (or of anything np.dtype() takes). Raises ArgumentTypeError."""
-    array_type = np.dtype(given)
+    array_type = np.dtype(numpy_type)
     dtype = _FROM_NUMPY.get(array_type)
     if dtype is None and array_type.isnative:
         # NumPy has several integer types of equal size (long, longlong).
@@ -301,18 +301,18 @@ def promote_types(a: DType, b: DType) -> DType:
     Raises DTypeError for uint64 beside a signed integer type.
     """
     try:
-        found = _PROMOTED[a.id][b.id]
+        promoted = _PROMOTED[a.id][b.id]
     except AttributeError:
         wrong = b if isinstance(a, DType) else a
         raise ArgumentTypeError(
             f"promote_types: takes two dtypes, not {type(wrong).__name__}"
         ) from None
-    if found is None:
+    if promoted is None:
         raise DTypeError(
             f"promote_types: no integer type holds both {a} and {b}; convert an operand, for "
             "example by .to(torch.int64)"
         )
-    return found
+    return promoted
 
 
 def can_cast(source: DType, target: DType) -> bool:
@@ -424,10 +424,10 @@ class finfo:
     __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
 
     def __init__(self, type: DType | AbsentDType | None = None) -> None:
-        given = get_default_dtype() if type is None else _checked("finfo", type)
-        if given.category <= INT:
-            raise ArgumentTypeError(f"finfo: {given} is not a floating-point type; use iinfo")
-        real = given.to_real()
+        dtype = get_default_dtype() if type is None else _checked("finfo", type)
+        if dtype.category <= INT:
+            raise ArgumentTypeError(f"finfo: {dtype} is not a floating-point type; use iinfo")
+        real = dtype.to_real()
         self.bits: int = real.itemsize * 8
         self.dtype: str = real.name
         self.eps, self.max, self.min, self.resolution, self.smallest_normal = _limits(real)
@@ -456,14 +456,14 @@ class iinfo:
     __slots__ = ("bits", "dtype", "max", "min")
 
     def __init__(self, type: DType | AbsentDType) -> None:
-        given = _checked("iinfo", type)
-        if given.category == BOOL:
+        dtype = _checked("iinfo", type)
+        if dtype.category == BOOL:
             raise ArgumentTypeError("iinfo: torch.bool is not an integer type")
-        if given.category != INT:
-            raise ArgumentTypeError(f"iinfo: {given} is not an integer type; use finfo")
-        info = np.iinfo(given.numpy)
+        if dtype.category != INT:
+            raise ArgumentTypeError(f"iinfo: {dtype} is not an integer type; use finfo")
+        info = np.iinfo(dtype.numpy)
         self.bits: int = info.bits
-        self.dtype: str = given.name
+        self.dtype: str = dtype.name
         self.max: int = int(info.max)
         self.min: int = int(info.min)
 

@@ -42,7 +42,11 @@ def _is_handler(frame: FrameType) -> bool:
     """Whether a function was given the number of a signal and the frame that was interrupted."""
     code = frame.f_code
     names = code.co_varnames
-    given = [frame.f_locals.get(name) for name in names[: code.co_argcount]]
+    arguments = [frame.f_locals.get(name) for name in names[: code.co_argcount]]
     if code.co_flags & 0x04:  # *args
-        given += frame.f_locals.get(names[code.co_argcount + code.co_kwonlyargcount]) or ()
-    return len(given) > 1 and isinstance(given[-1], FrameType) and isinstance(given[-2], int)
+        arguments += frame.f_locals.get(names[code.co_argcount + code.co_kwonlyargcount]) or ()
+    return (
+        len(arguments) > 1
+        and isinstance(arguments[-1], FrameType)
+        and isinstance(arguments[-2], int)
+    )

@@ -18,10 +18,10 @@ class Record:
     def __init_subclass__(cls) -> None:
         cls._names = (*cls._names, *inspect.get_annotations(cls))
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *positional: Any, **named: Any) -> None:
         names = self._names
-        values = dict(zip(names, given))
-        if len(given) > len(names) or not values.keys().isdisjoint(named):
+        values = dict(zip(names, positional))
+        if len(positional) > len(names) or not values.keys().isdisjoint(named):
             raise TypeError(f"{type(self).__name__} takes {', '.join(names)}, each once")
         values |= named
         if named or len(values) < len(names):

@@ -189,6 +189,6 @@ def _broadcast_extent(op: str, shapes: Sequence[Sequence[int]], a: int, b: int, 
         return b
     if b == 1:
         return a
-    given = [str(tuple(shape)) for shape in shapes]
-    listed = ", ".join(given[:-1]) + f" and {given[-1]}"
+    texts = [str(tuple(shape)) for shape in shapes]
+    listed = ", ".join(texts[:-1]) + f" and {texts[-1]}"
     raise ShapeError(f"{op}: shapes {listed} do not broadcast: dim {dim} has sizes {a} and {b}")

@@ -124,7 +124,7 @@ register(
 register(
     defaultdict,
     lambda node: (list(node.values()), (node.default_factory, tuple(node))),
-    lambda children, made: defaultdict(made[0], zip(made[1], children, strict=True)),
+    lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
 )
 register(
     deque,
@@ -155,13 +155,13 @@ def leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]
 
 def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
     """The tree of this structure with these leaves. Raises ArgumentError unless all are used."""
-    given = list(leaves)
-    if len(given) != structure.leaves:
+    leaf_list = list(leaves)
+    if len(leaf_list) != structure.leaves:
         raise ArgumentError(
             f"tree.unflatten: the structure {structure} has {structure.leaves} leaves, "
-            f"and {len(given)} are given"
+            f"and {len(leaf_list)} are given"
         )
-    return _unflatten(structure, iter(given))
+    return _unflatten(structure, iter(leaf_list))
 
 
 def _unflatten(structure: Structure, leaves: Any) -> Any:
@@ -180,10 +180,10 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     first, structure = flatten(tree)
     others = []
     for position, other in enumerate(rest, 1):
-        found, other_structure = flatten(other)
+        other_leaves, other_structure = flatten(other)
         if other_structure != structure:
             raise ArgumentError(
                 f"tree.map: tree 0 is {structure} and tree {position} is {other_structure}"
             )
-        others.append(found)
+        others.append(other_leaves)
     return unflatten(structure, [function(*row) for row in zip(first, *others, strict=True)])

@@ -100,7 +100,7 @@ def weighing_of(fn: Any) -> Weighing:
     while hasattr(fn, "func"):
         fn = fn.func
     key = getattr(fn, "__code__", None) or type(fn)
-    found = _KNOWN.get(key)
-    if found is None:
-        found = _KNOWN[key] = Weighing()
-    return found
+    weighing = _KNOWN.get(key)
+    if weighing is None:
+        weighing = _KNOWN[key] = Weighing()
+    return weighing

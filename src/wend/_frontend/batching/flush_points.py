@@ -31,11 +31,11 @@ def on_beat(trace: Any, code: Any, lasti: int) -> bool:
             break
     else:
         return True
-    found = _ENDINGS.get(trace.serial)
-    if found is None:
+    ends = _ENDINGS.get(trace.serial)
+    if ends is None:
         _ENDINGS.clear()
-        found = _ENDINGS[trace.serial] = endings(trace, (id(state.code), state.lasti))
-    return (id(code), lasti) in found
+        ends = _ENDINGS[trace.serial] = endings(trace, (id(state.code), state.lasti))
+    return (id(code), lasti) in ends
 
 
 def comes_again(trace: Any, first: Any, code: Any, lasti: int) -> bool:
@@ -45,7 +45,7 @@ def comes_again(trace: Any, first: Any, code: Any, lasti: int) -> bool:
     """
     if not _hot.is_internal(code):
         place = (id(code), lasti)
-        return any(found == place for found in places(trace, 0))
+        return any(line == place for line in places(trace, 0))
     if trace.site_code is not None:
         code, lasti = trace.site_code, trace.site_lasti
     else:
@@ -76,12 +76,12 @@ def recent_places(trace: Any) -> list[Place]:
 def places(trace: Any, start: int) -> list[Place]:
     """The lines behind a trace from a step on, where the user called ops, and no package did."""
     sites = trace.sites or {}
-    found = []
+    lines = []
     for k, state in enumerate(trace.states[start:], start):
         if state.code is not None and not state.within:
             code, lasti = sites.get(k, (state.code, state.lasti))
-            found.append((id(code), lasti))
-    return found
+            lines.append((id(code), lasti))
+    return lines
 
 
 _hot.set_slot("on_beat", on_beat)

@@ -132,16 +132,16 @@ class MetaTensor:
 
     def as_subclass(self, cls: type[Tensor]) -> Any:
         """This tensor as an instance of a subclass of Tensor, without data as well."""
-        made = face(cls, self.value, self._layout)
-        made.leaf = self.leaf
-        return made
+        tensor = face(cls, self.value, self._layout)
+        tensor.leaf = self.leaf
+        return tensor
 
     def __copy__(self) -> Any:
-        made = face(type(self), meta_value(self.value.type), self._layout)
+        tensor = face(type(self), meta_value(self.value.type), self._layout)
         if self.requires_grad:  # type: ignore[attr-defined]
-            made.requires_grad_()
-        made.__dict__.update(user_attributes(self))  # type: ignore[arg-type]
-        return made
+            tensor.requires_grad_()
+        tensor.__dict__.update(user_attributes(self))  # type: ignore[arg-type]
+        return tensor
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
@@ -151,8 +151,8 @@ class MetaTensor:
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
                 "protocol at the moment"
             )
-        memo[id(self)] = made = self.__copy__()
-        return made
+        memo[id(self)] = tensor = self.__copy__()
+        return tensor
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         facts = (tuple(self.value.type.shape), self.value.type.dtype, self._layout)
@@ -229,8 +229,8 @@ _CLASSES: dict[type, type] = {}
 def meta_class(cls: type) -> type:
     """The class beside `cls` whose instances have no data."""
     plain = getattr(cls, "plain_class", cls)
-    found = _CLASSES.get(plain)
-    if found is None:
+    twin = _CLASSES.get(plain)
+    if twin is None:
         kind = type(plain)
         asked = {"__instancecheck__": lambda cls, x: isinstance(x, cls.plain_class)}
         metaclass = type(kind.__name__, (kind,), asked)
@@ -240,8 +240,8 @@ def meta_class(cls: type) -> type:
             "__qualname__": plain.__qualname__,
             "plain_class": plain,
         }
-        found = _CLASSES[plain] = metaclass(plain.__name__, (MetaTensor, plain), names)
-    return found
+        twin = _CLASSES[plain] = metaclass(plain.__name__, (MetaTensor, plain), names)
+    return twin
 
 
 def face(cls: type, value: Value, layout: Layout | None = None) -> Any:
@@ -249,21 +249,21 @@ def face(cls: type, value: Value, layout: Layout | None = None) -> Any:
 
     layout: (strides, offset), None for elements in row-major order
     """
-    made = _hot.native_new(meta_class(cls))
-    made.value = value
-    made._layout = layout
-    return made
+    tensor = _hot.native_new(meta_class(cls))
+    tensor.value = value
+    tensor._layout = layout
+    return tensor
 
 
 def rebuild(
     cls: type, shape: Any, dtype: Any, layout: Any, requires_grad: bool, state: dict[str, Any]
 ) -> Any:
     """The tensor of a pickle."""
-    made = face(cls, meta_value(_types.intern_type(tuple(shape), dtype, CPU)), layout)
+    tensor = face(cls, meta_value(_types.intern_type(tuple(shape), dtype, CPU)), layout)
     if requires_grad:
-        made.requires_grad_()
-    made.__dict__.update(state)
-    return made
+        tensor.requires_grad_()
+    tensor.__dict__.update(state)
+    return tensor
 
 
 def run_backward(

@@ -30,8 +30,8 @@ class GradientOf:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """(node, 0) per operand that gradients flow to; of a leaf, the leaf."""
-        found = self.value.extra.sources or ()
-        return tuple([(GradientOf(s) if isinstance(s, Value) else s, 0) for s in found])
+        sources = self.value.extra.sources or ()
+        return tuple([(GradientOf(s) if isinstance(s, Value) else s, 0) for s in sources])
 
     def __repr__(self) -> str:
         return f"<{self.name()}>"

@@ -18,13 +18,13 @@ from wend._frontend.strides import layout_of
 __all__ = ["moved", "placed"]
 
 
-def placed(made: Tensor) -> Tensor:
+def placed(tensor: Tensor) -> Tensor:
     """A tensor that a creation function has just made, without its data."""
-    if not has_data(made):
-        return made
-    value = _hot.refreshed(made)
+    if not has_data(tensor):
+        return tensor
+    value = _hot.refreshed(tensor)
     give_back(_hot.current_trace(), value)
-    return face(Tensor, meta_value(value.type), _strides(made))  # type: ignore[no-any-return]
+    return face(Tensor, meta_value(value.type), _strides(tensor))  # type: ignore[no-any-return]
 
 
 def _strides(x: Tensor) -> Any:
@@ -50,6 +50,6 @@ def moved(source: Tensor, dtype: DType | None, place: device, copy: bool = False
     facts = None
     if grad:
         facts = Facts("ToCopyBackward0", (source.leaf,) if source.leaf is not None else ())
-    made: Tensor = face(Tensor, meta_value(type_, facts), _strides(source))
-    made.value.requires_grad = grad
-    return made if dtype is None or dtype is source.dtype else ops.cast(made, dtype)
+    tensor: Tensor = face(Tensor, meta_value(type_, facts), _strides(source))
+    tensor.value.requires_grad = grad
+    return tensor if dtype is None or dtype is source.dtype else ops.cast(tensor, dtype)

@@ -64,12 +64,12 @@ def _node_name(prim: Any) -> str:
 def _layouts(prim: Any, tensors: list[Any], args: list[Any], outs: Any) -> list[Any]:
     """`_layout` of each result."""
     if prim.piece is not None:  # an op that cuts a dim into parts
-        found, start = [], 0
+        layouts, start = [], 0
         for type_ in outs:
             length = type_.shape[prim.piece_dim]
-            found.append(_layout(prim.piece, tensors, [start, length]))
+            layouts.append(_layout(prim.piece, tensors, [start, length]))
             start += length
-        return found
+        return layouts
     if prim.is_view and len(outs) == 1:
         return [_layout(prim, tensors, args)]
     return [None] * len(outs)
@@ -83,8 +83,8 @@ def _layout(prim: Any, tensors: list[Any], args: list[Any]) -> Any:
     type_ = source.value.type
     if isinstance(prim, Rescaled):
         return prim.rescaled(type_.dtype, strides, offset)
-    found = prim.strides(tuple(type_.shape), strides, *prim.arrange([None], args)[1:])
-    return None if found is None else (tuple(found[0]), offset + found[1])
+    layout = prim.strides(tuple(type_.shape), strides, *prim.arrange([None], args)[1:])
+    return None if layout is None else (tuple(layout[0]), offset + layout[1])
 
 
 RECORDER = MetaRecorder()

@@ -30,12 +30,12 @@ class Facts:
     @staticmethod
     def relabelled(value: Value, leaf: Leaf | None) -> Value:
         """The same value with the gradient identity of a leaf, or with none."""
-        made = meta_value(value.type)
-        made.inference = value.inference
+        new_value = meta_value(value.type)
+        new_value.inference = value.inference
         if leaf is not None:
-            made.leaf = leaf
-            made.requires_grad = True
-        return made
+            new_value.leaf = leaf
+            new_value.requires_grad = True
+        return new_value
 
     @staticmethod
     def rebound(handle: Any, value: Value, type_: Any = None) -> Value:
@@ -47,11 +47,11 @@ class Facts:
             raise NoDataError("Cannot copy out of meta tensor; no data!")
         old = handle.value
         flows = value.requires_grad and type(value.extra) is Facts
-        made = meta_value(type_ or old.type, value.extra if flows else old.extra)
-        made.requires_grad = flows or old.requires_grad
-        made.inference = old.inference
-        made.leaf = handle.leaf
-        return made
+        new_value = meta_value(type_ or old.type, value.extra if flows else old.extra)
+        new_value.requires_grad = flows or old.requires_grad
+        new_value.inference = old.inference
+        new_value.leaf = handle.leaf
+        return new_value
 
 
 class _NoData(NoDataError):

@@ -35,9 +35,9 @@ class Asking:
         """The call; ops in the rules of others are not asked about."""
         if _hot.current_trace().symbolic is None:
             for way in self.ways:
-                made = way(self, positional, keywords)
-                if made is not NotImplemented:
-                    return made
+                answer = way(self, positional, keywords)
+                if answer is not NotImplemented:
+                    return answer
         return self.twin(*positional, **keywords)
 
     def set_ways(self, ways: tuple[Way, ...]) -> None:

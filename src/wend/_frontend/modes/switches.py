@@ -175,8 +175,8 @@ def _by_code(name: str, member: Any) -> bool:
 
 
 def _members() -> Iterator[AttributeSwitch]:
-    for name, found in vars(Tensor).items():
-        member = plain_member(found)
+    for name, attribute in vars(Tensor).items():
+        member = plain_member(attribute)
         if name in _SILENT or name in _OPERATORS or isinstance(member, OpFunction):
             continue
         if not hasattr(type(member), "__get__") or _by_code(name, member):
@@ -205,39 +205,39 @@ _METHODS = {"__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itrue
 
 def public_ops() -> list[OpFunction]:
     """Every op that users can call, by whatever name."""
-    found: list[OpFunction] = [op.function for op in REGISTRY.values() if op.torch.operators]
+    functions: list[OpFunction] = [op.function for op in REGISTRY.values() if op.torch.operators]
     for place in (PUBLIC, vars(Tensor), *map(vars, namespaces())):
-        found += [f for f in place.values() if isinstance(f, OpFunction)]
-    return found
+        functions += [f for f in place.values() if isinstance(f, OpFunction)]
+    return functions
 
 
 def _functions(module: ModuleType) -> Iterator[FunctionType]:
-    made = {*creation.__all__, *random.__all__, "tril_indices", "triu_indices"}
+    creators = {*creation.__all__, *random.__all__, "tril_indices", "triu_indices"}
     for name in {*getattr(module, "__all__", ()), *vars(module)}:
         function = getattr(module, name)
         if not isinstance(function, FunctionType) or name.startswith("_") or name in _QUIET:
             continue
-        wholly = module.__name__ in _WHOLLY or (module is wend and name in made)
+        wholly = module.__name__ in _WHOLLY or (module is wend and name in creators)
         if wholly or takes_tensors(function):
             yield function
 
 
 def switches() -> list[Switch]:
     """Everything but ops that asks: each once."""
-    found: dict[int, Switch] = {}
+    code_switches: dict[int, Switch] = {}
     functions = [m for n, m in vars(Tensor).items() if n not in _SILENT and _by_code(n, m)]
     for module in namespaces():
         functions += _functions(module)
     for function in functions:
-        if isinstance(function, FunctionType) and id(function) not in found:
-            found[id(function)] = CodeSwitch(function)
+        if isinstance(function, FunctionType) and id(function) not in code_switches:
+            code_switches[id(function)] = CodeSwitch(function)
     parts = [
         AttributeSwitch(module, name, _asking_part(part))
         for module in namespaces()
         for name, part in vars(module).items()
         if isinstance(part, PartsFunction)
     ]
-    return [*found.values(), *_members(), *parts]
+    return [*code_switches.values(), *_members(), *parts]
 
 
 def _asking_part(part: PartsFunction) -> Callable[..., Any]:

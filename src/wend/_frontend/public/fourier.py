@@ -167,8 +167,8 @@ def _forward(op: str, x: Tensor, dims: Any, sizes: Any, norm: Any, inverse: bool
     _some(op, dims)
     for dim, size in zip(dims, sizes, strict=True):
         x = _resized(op, x, dim, size)
-    found = ops.fft_r2c(x, dims, scale)
-    return ops.conj(found) if inverse else found  # type: ignore[no-any-return]
+    spectrum = ops.fft_r2c(x, dims, scale)
+    return ops.conj(spectrum) if inverse else spectrum  # type: ignore[no-any-return]
 
 
 def _back(op: str, x: Tensor, dims: Any, sizes: Any, norm: Any, inverse: bool) -> Tensor:

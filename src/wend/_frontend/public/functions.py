@@ -105,8 +105,8 @@ ops.where.general = _where
 
 def _narrow(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """narrow(input, dim, start, length) from a tensor `start`: a single integer."""
-    given = dict(zip(("input", "dim", "start"), args[:3], strict=False), **kwargs)
-    start = given.get("start")
+    arguments = dict(zip(("input", "dim", "start"), args[:3], strict=False), **kwargs)
+    start = arguments.get("start")
     if not isinstance(start, Tensor):
         return NotImplemented
     if start.dim() or start.dtype.category != dtypes.INT:
@@ -158,8 +158,8 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable[..., Any]) -> T
     """Overwrite each element by callable(element, of x, of y): Python speed."""
     wide = [ops.expand(t, tuple(self.shape)) for t in (x, y)]
     rows = [ops.reshape(t, (-1,)).tolist() for t in (self, *wide)]
-    made = creation.tensor([callable(*row) for row in zip(*rows, strict=True)], dtype=self.dtype)
-    return self.copy_(ops.reshape(made, tuple(self.shape)))
+    results = creation.tensor([callable(*row) for row in zip(*rows, strict=True)], dtype=self.dtype)
+    return self.copy_(ops.reshape(results, tuple(self.shape)))
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:

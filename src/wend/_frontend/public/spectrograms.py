@@ -103,8 +103,8 @@ def stft(
         raise DTypeError("stft: expected a tensor of floating point or complex values")
     if input.dim() not in (1, 2):
         raise ShapeError(f"stft: expected a 1D or 2D tensor, got {input.dim()} dims")
-    found = _transforms(frames, input, center, pad_mode, align_to_window, normalized, onesided)
-    return found if return_complex else ops.view_as_real(found)  # type: ignore[no-any-return]
+    spectrum = _transforms(frames, input, center, pad_mode, align_to_window, normalized, onesided)
+    return spectrum if return_complex else ops.view_as_real(spectrum)  # type: ignore[no-any-return]
 
 
 def _transforms(
@@ -131,9 +131,9 @@ def _transforms(
     if taper is not None:
         cut = ops.mul(cut, taper)
     scale = "ortho" if normalized else "none"
-    found = ops.fft_r2c(cut, (2,), scale) if onesided else ops.fft_c2c(cut, (2,), False, scale)
-    found = ops.transpose(found, 1, 2)
-    return ops.squeeze(found, 0) if single else found  # type: ignore[no-any-return]
+    spectrum = ops.fft_r2c(cut, (2,), scale) if onesided else ops.fft_c2c(cut, (2,), False, scale)
+    spectrum = ops.transpose(spectrum, 1, 2)
+    return ops.squeeze(spectrum, 0) if single else spectrum  # type: ignore[no-any-return]
 
 
 @entry("input", functions=("istft",), methods=("istft",))
@@ -193,8 +193,8 @@ def istft(
     else:
         half = z if onesided else ops.slice(z, 2, 0, n_fft // 2 + 1)
         y = ops.fft_c2r(half, (2,), n_fft, scale)
-    found = _joined(frames, y, center, length)
-    return ops.squeeze(found, 0) if single else found  # type: ignore[no-any-return]
+    signal = _joined(frames, y, center, length)
+    return ops.squeeze(signal, 0) if single else signal  # type: ignore[no-any-return]
 
 
 def _joined(frames: _Frames, y: Tensor, center: bool, length: int | None) -> Tensor:
@@ -207,14 +207,14 @@ def _joined(frames: _Frames, y: Tensor, center: bool, length: int | None) -> Ten
     total = size + frames.hop * (count - 1)
     starts = ops.unsqueeze(arange(count) * frames.hop, 1)
     places = ops.reshape(ops.expand(starts, (count, size)) + arange(size), (-1,))
-    found = _added(y, places, total)
+    signal = _added(y, places, total)
     squares = ops.expand(ops.pow(taper, 2), (1, count, size))
     weights = _added(squares, places, total)
     start = size // 2 if center else 0
     end = start + length if length is not None else total - start
-    found, weights = (ops.slice(x, 1, start, min(end, total)) for x in (found, weights))
+    signal, weights = (ops.slice(x, 1, start, min(end, total)) for x in (signal, weights))
     absent = ops.cast(ops.any(ops.le(ops.abs(weights), 1e-11)), int32)
-    found = completed("istft", ops.div(found, weights), absent, "window overlap add min: {0}")
+    signal = completed("istft", ops.div(signal, weights), absent, "window overlap add min: {0}")
     if end > total:
         warnings.warn(
             "istft: The length of signal is shorter than the length parameter. Result is being "
@@ -222,8 +222,8 @@ def _joined(frames: _Frames, y: Tensor, center: bool, length: int | None) -> Ten
             UserWarning,
             stacklevel=3,
         )
-        found = ops.pad(found, (0, end - total), 0)
-    return found
+        signal = ops.pad(signal, (0, end - total), 0)
+    return signal
 
 
 def _added(frames: Any, places: Any, total: Any) -> Any:

@@ -50,7 +50,7 @@ def from_file(
             return empty.requires_grad_(bool(requires_grad))
         access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
         memory = mmap.mmap(file, length, access=access)
-        made = frombuffer(memory, dtype=wanted, count=count)
-        return made.requires_grad_(bool(requires_grad))
+        tensor = frombuffer(memory, dtype=wanted, count=count)
+        return tensor.requires_grad_(bool(requires_grad))
     finally:
         os.close(file)

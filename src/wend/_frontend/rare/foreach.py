@@ -46,52 +46,52 @@ _SCALED = ("add", "sub")
 _OTHER = ("other", "scalar", "scalars", "exponent", "weight", "weights", "value")
 
 
-def _tensors(name: str, argument: str, given: Any, length: int | None = None) -> list[Tensor]:
+def _tensors(name: str, argument: str, tensors: Any, length: int | None = None) -> list[Tensor]:
     """A list of tensors, as long as it has to be."""
-    listed = isinstance(given, (list, tuple))
-    odd = next((x for x in given if not isinstance(x, Tensor)), None) if listed else given
+    listed = isinstance(tensors, (list, tuple))
+    odd = next((x for x in tensors if not isinstance(x, Tensor)), None) if listed else tensors
     if odd is not None or not listed:
         raise ArgumentTypeError(
             f"{name}(): argument '{argument}' must be tuple of Tensors, "
             f"not {'one with ' if listed else ''}{type(odd).__name__}"
         )
-    if not given:
+    if not tensors:
         raise ValueRefused(f"{name}: Tensor list must have at least one tensor.")
-    if length is not None and len(given) != length:
+    if length is not None and len(tensors) != length:
         raise ValueRefused(
             f"{name}: Tensor lists must have the same number of tensors, got {length} and "
-            f"{len(given)}"
+            f"{len(tensors)}"
         )
-    return list(given)
+    return list(tensors)
 
 
-def _column(name: str, given: Any, length: int, packed: bool = False) -> list[Any]:
+def _column(name: str, values: Any, length: int, packed: bool = False) -> list[Any]:
     """Per tensor of the first list a number or tensor; packed: a tensor holds a number for each."""
-    if isinstance(given, Tensor):
-        if given.dim() != packed:
+    if isinstance(values, Tensor):
+        if values.dim() != packed:
             wanted = "packed scalar Tensor to be of dimension 1" if packed else "0-d scalar tensor"
-            raise ValueRefused(f"{name}: Expected {wanted}. Got {given.dim()} dims instead.")
-        given = list(given.unbind(0)) if packed else [given] * length
-    if not isinstance(given, (list, tuple)):
-        return [given] * length
-    if len(given) != length:
+            raise ValueRefused(f"{name}: Expected {wanted}. Got {values.dim()} dims instead.")
+        values = list(values.unbind(0)) if packed else [values] * length
+    if not isinstance(values, (list, tuple)):
+        return [values] * length
+    if len(values) != length:
         raise ValueRefused(
             f"{name}: Tensor list must have same number of elements as scalar list; Tensor lists "
-            f"must have the same number of tensors, got {length} and {len(given)}"
+            f"must have the same number of tensors, got {length} and {len(values)}"
         )
-    return list(given)
+    return list(values)
 
 
-def _last(name: str, given: Any, named: dict[str, Any]) -> Any:
+def _last(name: str, operand: Any, named: dict[str, Any]) -> Any:
     """The last operand, which has a name per kind: `other`, `scalar`, `scalars` and more."""
     for word in _OTHER:
-        if word in named and given is None:
-            given = named.pop(word)
+        if word in named and operand is None:
+            operand = named.pop(word)
     if named:
         raise ArgumentTypeError(f"{name}() got an unexpected keyword argument '{min(named)}'")
-    if given is None:
+    if operand is None:
         raise ArgumentTypeError(f"{name}() misses a number, a tensor, or a list of either")
-    return given
+    return operand
 
 
 def _publish(base: str, method: str, read: Callable[..., Rows], text: str) -> None:
@@ -134,17 +134,17 @@ def _add(name: str, function: Any, text: str) -> None:
     __all__.append(name)
 
 
-def _of_one(name: str, given: Any) -> Rows:
-    return [((x,), {}) for x in _tensors(name, "self", given)]
+def _of_one(name: str, inputs: Any) -> Rows:
+    return [((x,), {}) for x in _tensors(name, "self", inputs)]
 
 
 def _of_two(base: str) -> Callable[..., Rows]:
-    def read(name: str, given: Any, other: Any = None, **named: Any) -> Rows:
+    def read(name: str, inputs: Any, other: Any = None, **named: Any) -> Rows:
         options = {"alpha": named.pop("alpha")} if base in _SCALED and "alpha" in named else {}
         other = _last(name, other, named)
-        if name == "_foreach_pow" and not isinstance(given, (list, tuple)):
-            return [((given, x), {}) for x in _tensors(name, "exponent", other)]
-        tensors = _tensors(name, "self", given)
+        if name == "_foreach_pow" and not isinstance(inputs, (list, tuple)):
+            return [((inputs, x), {}) for x in _tensors(name, "exponent", other)]
+        tensors = _tensors(name, "self", inputs)
         column = _column(name, other, len(tensors))
         if options and not isinstance(column[0], Tensor):
             raise ArgumentTypeError(f"{name}(): alpha goes with tensors, and other is a number")
@@ -154,9 +154,9 @@ def _of_two(base: str) -> Callable[..., Rows]:
 
 
 def _of_three(
-    name: str, given: Any, tensor1: Any, tensor2: Any, value: Any = None, **named: Any
+    name: str, inputs: Any, tensor1: Any, tensor2: Any, value: Any = None, **named: Any
 ) -> Rows:
-    tensors = _tensors(name, "self", given)
+    tensors = _tensors(name, "self", inputs)
     first = _tensors(name, "tensor1", tensor1, len(tensors))
     second = _tensors(name, "tensor2", tensor2, len(tensors))
     value = 1 if value is None and not named else _last(name, value, named)
@@ -167,15 +167,15 @@ def _of_three(
     ]
 
 
-def _of_lerp(name: str, given: Any, tensors1: Any, weight: Any = None, **named: Any) -> Rows:
-    tensors = _tensors(name, "self", given)
+def _of_lerp(name: str, inputs: Any, tensors1: Any, weight: Any = None, **named: Any) -> Rows:
+    tensors = _tensors(name, "self", inputs)
     ends = _tensors(name, "tensors1", tensors1, len(tensors))
     weights = _column(name, _last(name, weight, named), len(tensors))
     return [(row, {}) for row in zip(tensors, ends, weights, strict=True)]
 
 
-def _of_products(name: str, given: Any, mat2: Any) -> Rows:
-    tensors = _tensors(name, "self", given)
+def _of_products(name: str, inputs: Any, mat2: Any) -> Rows:
+    tensors = _tensors(name, "self", inputs)
     others = _tensors(name, "mat2", mat2, len(tensors))
     return [(row, {}) for row in zip(tensors, others, strict=True)]
 

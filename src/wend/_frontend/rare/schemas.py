@@ -86,8 +86,8 @@ def infer_schema(
             word = f"Tensor(a{k}!){word.removeprefix('Tensor')}"
         tail = "" if p.default is p.empty else f"={_default(p, fault)}"
         words.append(f"{word} {p.name}{tail}")
-    found = _evaluated(signature.return_annotation, prototype_function, fault)
-    return f"{op_name or ''}({', '.join(words)}) -> {_result(found, fault)}"
+    annotation = _evaluated(signature.return_annotation, prototype_function, fault)
+    return f"{op_name or ''}({', '.join(words)}) -> {_result(annotation, fault)}"
 
 
 def _evaluated(annotation: Any, function: Any, fault: Callable[[str], NoReturn]) -> Any:

@@ -10,12 +10,12 @@ from wend._engine.base.errors import DeviceError
 __all__ = ["Event", "Stream"]
 
 
-def _of_cpu(name: str, given: Any) -> Any:
+def _of_cpu(name: str, request: Any) -> Any:
     """The device of a stream or an event.  Raises DeviceError for any but the CPU."""
-    found = device_of("cpu" if given is None else given)
-    if found.type != "cpu":
-        raise DeviceError(f"{name}: there is no device {found}; Wend computes on 'cpu' so far")
-    return found
+    device = device_of("cpu" if request is None else request)
+    if device.type != "cpu":
+        raise DeviceError(f"{name}: there is no device {device}; Wend computes on 'cpu' so far")
+    return device
 
 
 class Stream:

@@ -16,13 +16,13 @@ __all__ = ["explored", "names_of"]
 def names_of(function: Any) -> dict[int, tuple[str, str]]:
     """By id(), the name and kind of the tensors of a module; of a method, those of the object."""
     module = getattr(function, "__self__", function)
-    found: dict[int, tuple[str, str]] = {}
+    names: dict[int, tuple[str, str]] = {}
     if hasattr(module, "named_parameters"):
         for name, tensor in module.named_parameters():
-            found[id(tensor)] = (name, "parameter")
+            names[id(tensor)] = (name, "parameter")
         for name, tensor in module.named_buffers():
-            found[id(tensor)] = (name, "buffer")
-    return found
+            names[id(tensor)] = (name, "buffer")
+    return names
 
 
 def explored(

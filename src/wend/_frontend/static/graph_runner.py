@@ -184,9 +184,9 @@ class GraphRunner:
             env.update(zip(way.params, [env[i] for i in way.args], strict=True))
             point = graph.points[way.point]
             assert point.question is not None
-            given = [x.type if type(x) is Value else x for x in map(env.get, point.params)]
+            types = [x.type if type(x) is Value else x for x in map(env.get, point.params)]
             for k in (0, 1) if point.question[0] == "value" else (int(way.question(env)),):
-                key = way.point, k, repr(given)
+                key = way.point, k, repr(types)
                 if key not in seen:
                     seen.add(key)
                     left.append((self.ways[way.point][k], env.copy()))
@@ -222,10 +222,10 @@ class GraphRunner:
             return self.recorded(values, targets, fault)
         if isinstance(end, Fail):
             raise end.error
-        found = self.give(end, env)
+        leaves = self.give(end, env)
         if end.writes:
             self.write(end, env, targets)
-        return found, end.structure
+        return leaves, end.structure
 
     def check(self, values: Sequence[Value]) -> None:
         """Raise SizesDiffer where a guard does not hold."""
@@ -255,15 +255,15 @@ class GraphRunner:
     def give(self, end: Give, env: dict[int, Any]) -> list[Any]:
         """Return the leaves of the result: tensors whose memory nothing else has."""
         kept: dict[int, Tensor] = {}
-        found: list[Any] = []
+        leaves: list[Any] = []
         for kind, x in end.leaves:
             if kind == "value":
                 if x not in kept:
                     kept[x] = _hot.wrap(self.parted(env[x], env))
-                found.append(kept[x])
+                leaves.append(kept[x])
             else:
-                found.append(evaluate(x, _Shapes(env), env) if kind == "number" else x)
-        return found
+                leaves.append(evaluate(x, _Shapes(env), env) if kind == "number" else x)
+        return leaves
 
     def parted(self, value: Value, env: dict[int, Any]) -> Value:
         """Return a value, or a copy where an input or the state has the memory."""
@@ -274,7 +274,7 @@ class GraphRunner:
 
     def write(self, end: Give, env: dict[int, Any], targets: Sequence[Any]) -> None:
         """Put the new values into the state, and into tensors among the inputs."""
-        given = dict(zip(self.graph.inputs, targets, strict=True))
+        destinations = dict(zip(self.graph.inputs, targets, strict=True))
         new = {target: self.parted(env[i], env) for target, i in end.writes}
         for target, value in new.items():
             if value.type != env[target].type and repr(value.type) != repr(env[target].type):
@@ -287,11 +287,11 @@ class GraphRunner:
         for target, value in new.items():
             if target in kept:
                 continue
-            if isinstance(given[target], Tensor):
+            if isinstance(destinations[target], Tensor):
                 with no_grad():
-                    given[target].copy_(_hot.wrap(value))
+                    destinations[target].copy_(_hot.wrap(value))
             else:
-                np.copyto(given[target], value.buffer)
+                np.copyto(destinations[target], value.buffer)
 
     def recorded(
         self, values: Sequence[Value], targets: Sequence[Any], fault: Exception
@@ -302,12 +302,12 @@ class GraphRunner:
         a defect of the plans.
         """
         captured = {i: _hot.wrap(v) for i, v in self.state.items()}
-        given = [
+        inputs = [
             t if isinstance(t, Tensor) else _hot.wrap(v)
             for t, v in zip(targets, values, strict=True)
         ]
         with no_grad():
-            leaves, structure = tree.flatten(running.run(self.graph, given, captured))
+            leaves, structure = tree.flatten(running.run(self.graph, inputs, captured))
             for x in leaves:
                 if isinstance(x, Tensor):
                     _hot.ensure(_hot.refreshed(x))

@@ -36,8 +36,8 @@ def disagreement(
     captured = {c.id: c.tensor for c in program.captured}
     attributes = Attributes(objects_of(function, leaves))
 
-    def compared(given: list[Any]) -> str | None:
-        return _compare(program, function, structure, given, captured)
+    def compared(example: list[Any]) -> str | None:
+        return _compare(program, function, structure, example, captured)
 
     try:
         return compared(leaves) or first_difference(program, leaves, FURTHER, compared)
@@ -59,13 +59,13 @@ def first_difference(
     compared: a difference at the sizes of the leaves, or None; raises Refused
     """
     for more in further:
-        for k, given in enumerate(resizings(program, leaves, more)):
+        for k, example in enumerate(resizings(program, leaves, more)):
             try:
-                found = compared(given)
+                difference = compared(example)
             except Refused:  # the function or a guard excludes these sizes; further sizes are tried
                 continue
-            if found is not None:
-                return found
+            if difference is not None:
+                return difference
             if k == 0:
                 break  # all dims at once
     return None
@@ -131,13 +131,13 @@ def _compare(
     program: StaticGraph,
     function: Callable[..., Any],
     structure: Any,
-    given: list[Any],
+    example: list[Any],
     captured: dict[int, Tensor],
 ) -> str | None:
     state = random_state.current().get_state()
     buffers = [(t, t.value) for t in captured.values()]
     try:
-        args, kwargs = tree.unflatten(structure, [_copy(x) for x in given])
+        args, kwargs = tree.unflatten(structure, [_copy(x) for x in example])
         try:
             wanted = function(*args, **kwargs)
             expected = [_array(x) for x in tree.leaves(wanted)]
@@ -148,9 +148,9 @@ def _compare(
         after = random_state.current().get_state()
         random_state.current().set_state(state)
     try:
-        tensors = [_copy(x) for x in given if isinstance(x, Tensor)]
+        tensors = [_copy(x) for x in example if isinstance(x, Tensor)]
         result = run(program, tensors, captured)
-        found = [_array(x) for x in tree.leaves(result)]
+        actual = [_array(x) for x in tree.leaves(result)]
     except SizesDiffer as error:
         raise Refused from error
     except Exception as error:
@@ -160,8 +160,8 @@ def _compare(
     finally:
         _restore(buffers)
         random_state.current().set_state(after)
-    sizes = [tuple(x.shape) for x in given if isinstance(x, Tensor)]
-    for k, (a, b) in enumerate(zip(found, expected, strict=True)):
+    sizes = [tuple(x.shape) for x in example if isinstance(x, Tensor)]
+    for k, (a, b) in enumerate(zip(actual, expected, strict=True)):
         if isinstance(b, np.ndarray) != isinstance(a, np.ndarray):
             return f"result {k} is a {type(a).__name__}, and not a {type(b).__name__}"
         if not isinstance(b, np.ndarray):

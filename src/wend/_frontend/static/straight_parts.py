@@ -60,8 +60,8 @@ class PartFunction(TemplateFunction):
         if self.plan is not None:
             outs = [_hot.held(t, None) for t in self.made_types(types, numbers)]
             self.plan.run(FlushJob([], operands + outs, numbers, None, None, 0, [], None))
-            given = {id(value.buffer): value for value in operands}
-            table += [given.get(id(value.buffer), value.buffer) for value in outs]
+            owners = {id(value.buffer): value for value in operands}
+            table += [owners.get(id(value.buffer), value.buffer) for value in outs]
         return [table[k] for k in self.picks]
 
 
@@ -110,11 +110,11 @@ class SizedPart:
         else:
             kernel = self.kernel()
             if kernel is not None:
-                found = kernel.run(operands)
+                results = kernel.run(operands)
                 if len(self.kernels) < MOST_KERNELS:
                     self.kernels.append(kernel)
-                if found is not None:
-                    return found  # type: ignore[no-any-return]
+                if results is not None:
+                    return results  # type: ignore[no-any-return]
         return function.compute(operands, self.types, numbers)
 
     def kernel(self) -> Any:
@@ -130,9 +130,9 @@ class SizedPart:
         plan = self.function.plan
         if self.tried or getattr(plan, "compiled", None) is None:
             return None
-        found = kernel_if_ready(self.function, self.types, self.numbers)
-        self.tried = found is None
-        return found
+        code = kernel_if_ready(self.function, self.types, self.numbers)
+        self.tried = code is None
+        return code
 
 
 class StraightPart:
@@ -157,15 +157,15 @@ class StraightPart:
         """
         self.items, self.reads = items, reads
         wanted = after | {value for _, value in reads}
-        made: set[int] = set()
+        outputs: set[int] = set()
         used: dict[int, None] = {}
         numbers: dict[int, None] = {}
         results: dict[int, None] = {}
         for item in items:
-            tensors, given = _uses(item)
-            used.update(dict.fromkeys([i for i in tensors if i not in made]))
-            numbers.update(dict.fromkeys([i for i in given if i not in made]))
-            made.update(_made(item))
+            tensors, scalars = _uses(item)
+            used.update(dict.fromkeys([i for i in tensors if i not in outputs]))
+            numbers.update(dict.fromkeys([i for i in scalars if i not in outputs]))
+            outputs.update(_made(item))
             if isinstance(item, Apply):
                 results.update(dict.fromkeys([i for i in item.outputs if i in wanted]))
         self.operands, self.numbers, self.results = tuple(used), tuple(numbers), tuple(results)
@@ -212,14 +212,14 @@ class StraightPart:
             hint = info[number].hint
             env[number] = hint[0] if hint else 2
 
-    def for_sizes(self, key: Any, given: list[Any], numbers: list[Any]) -> SizedPart:
+    def for_sizes(self, key: Any, operand_types: list[Any], numbers: list[Any]) -> SizedPart:
         """Return the part for operands of these types, made if need be.
 
-        given: types of the operands     numbers: values of the numbers from before
+        operand_types: types of the operands     numbers: values of the numbers from before
         """
         if len(self.sized) >= MOST_SIZES:
             self.sized.clear()
-        types: dict[int, Any] = dict(zip(self.operands, given, strict=True))
+        types: dict[int, Any] = dict(zip(self.operands, operand_types, strict=True))
         known: dict[int, Any] = dict(zip(self.numbers, numbers, strict=True))
         refs = {i: -1 - k for k, i in enumerate(self.operands)}
         shapes, ops = TypeShapes(types), []
@@ -227,13 +227,13 @@ class StraightPart:
         flat: list[Any] = []
         drawn: list[tuple[int, int]] = []
         draws: list[tuple[int, int, int]] = []
-        made: list[tuple[int, Any]] = []
+        computed_numbers: list[tuple[int, Any]] = []
         hidden: set[int] = set()  # numbers that draws make
         n = 0
         for item in self.items:
             if isinstance(item, Compute):
                 known[item.output] = evaluate(item.expr, shapes, known)
-                made.append((item.output, known[item.output]))
+                computed_numbers.append((item.output, known[item.output]))
             elif isinstance(item, Draw):
                 draws.append((item.seed, item.offset, evaluate(item.count, shapes, known)))
                 hidden |= {item.seed, item.offset}
@@ -256,16 +256,16 @@ class StraightPart:
         if function is None:
             if len(self.functions) >= MOST_PATTERNS:
                 self.functions.clear()
-            path, values = region_path(ops, given)
+            path, values = region_path(ops, operand_types)
             outputs = [values[refs[i]] for i in self.results]
-            function = PartFunction(path, outputs, given, flat)
+            function = PartFunction(path, outputs, operand_types, flat)
             function.programs = tuple(programs)
             if hasattr(function.plan, "offer"):
                 function.plan.offer = self.offer
             self.functions[pattern] = function
-        found = SizedPart(function, given, flat, drawn, made, draws, results)
-        self.sized[key] = found
-        return found
+        part = SizedPart(function, operand_types, flat, drawn, computed_numbers, draws, results)
+        self.sized[key] = part
+        return part
 
 
 def _with_numbers(key: Any, numbers: list[Any]) -> Any:
@@ -280,8 +280,8 @@ def _drawn(args: Sequence[Expr], hidden: set[int]) -> list[tuple[int, int]]:
     """Return place and id of the args that are numbers of draws."""
     if not hidden:
         return []
-    found = [(k, e[1]) for k, e in enumerate(args) if type(e) is tuple and e[0] == ARG]
-    return [(k, i) for k, i in found if i in hidden]
+    pairs = [(k, e[1]) for k, e in enumerate(args) if type(e) is tuple and e[0] == ARG]
+    return [(k, i) for k, i in pairs if i in hidden]
 
 
 def _dims_in(expr: Expr) -> set[int]:
@@ -338,19 +338,19 @@ def _read_at_end(stretch: Stretch, entering: list[set[int]], graph: StaticGraph)
         return {*end.args, *(entering[end.point] - set(graph.points[end.point].params))}
     if not isinstance(end, Give):
         return set()
-    found = {x for kind, x in end.leaves if kind == "value"} | {value for _, value in end.writes}
+    ids = {x for kind, x in end.leaves if kind == "value"} | {value for _, value in end.writes}
     dims, numbers = _all_in([x for kind, x in end.leaves if kind == "number"])
-    return found | dims | numbers
+    return ids | dims | numbers
 
 
 def _read_before(items: Iterable[Any], after: set[int]) -> set[int]:
     """Return the ids that items, and all behind these, read from before."""
-    found = set(after)
+    ids = set(after)
     for item in reversed(list(items)):
-        found.difference_update(_made(item))
+        ids.difference_update(_made(item))
         tensors, numbers = _uses(item)
-        found.update(tensors, numbers)
-    return found
+        ids.update(tensors, numbers)
+    return ids
 
 
 def parts_of(graph: StaticGraph) -> list[list[list[StraightPart]]]:
@@ -361,11 +361,11 @@ def parts_of(graph: StaticGraph) -> list[list[list[StraightPart]]]:
     while changed:
         changed = False
         for number, point in enumerate(graph.points):
-            found = _asked(point)
+            ids = _asked(point)
             for stretch in point.answers:
-                found |= _read_before(stretch.items, _read_at_end(stretch, entering, graph))
-            if found != entering[number]:
-                entering[number], changed = found, True
+                ids |= _read_before(stretch.items, _read_at_end(stretch, entering, graph))
+            if ids != entering[number]:
+                entering[number], changed = ids, True
     return [
         [_cut(s, _read_at_end(s, entering, graph), captured) for s in point.answers]
         for point in graph.points

@@ -37,7 +37,7 @@ class _IncompleteGamma(OfParameter, abstract=True):
     torch = TorchCall(inplace=True)
 
     def cases(self, a: Array, x: Array, values: Array, at_0: float, at_infinity: float) -> Array:
-        """values, and the limits where a number is 0 or infinite; the first case that holds wins."""
+        """values, and the limits where a number is 0 or infinite; the first case to hold wins."""
         known = [
             ((x < 0) | (a < 0), np.nan),
             ((a == 0) & (x > 0), at_infinity),

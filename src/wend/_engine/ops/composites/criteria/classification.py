@@ -46,8 +46,8 @@ def _checked_classes(name: str, input: V, target: V, dim: int) -> V:
     if len(want) and (len(target.shape) == 0 or want[0] != target.shape[0]):
         n_targets = target.shape[0] if len(target.shape) else 0
         raise ArgumentError(
-            f"{name}: expected input batch_size ({want[0]}) to match target batch_size ({n_targets}): "
-            f"input {hints(input.shape)}, target {hints(target.shape)}"
+            f"{name}: expected input batch_size ({want[0]}) to match target batch_size "
+            f"({n_targets}): input {hints(input.shape)}, target {hints(target.shape)}"
         )
     if len(target.shape) != len(want):
         refusal = ShapeError if len(want) else ValueRefused
