@@ -23,8 +23,8 @@ def _for_input(
 ) -> Tensor:
     with enable_grad():
         input = ops.full(tuple(size), 0, dtype=weight.dtype).requires_grad_()
-        made = getattr(F, f"conv{dims}d")(input, weight, None, *settings)
-        return grad(made, input, grad_output)[0]  # type: ignore[no-any-return]
+        output = getattr(F, f"conv{dims}d")(input, weight, None, *settings)
+        return grad(output, input, grad_output)[0]  # type: ignore[no-any-return]
 
 
 def _for_weight(
@@ -32,8 +32,8 @@ def _for_weight(
 ) -> Tensor:
     with enable_grad():
         weight = ops.full(tuple(size), 0, dtype=input.dtype).requires_grad_()
-        made = getattr(F, f"conv{dims}d")(input, weight, None, *settings)
-        return grad(made, weight, grad_output)[0]  # type: ignore[no-any-return]
+        output = getattr(F, f"conv{dims}d")(input, weight, None, *settings)
+        return grad(output, weight, grad_output)[0]  # type: ignore[no-any-return]
 
 
 def conv1d_input(

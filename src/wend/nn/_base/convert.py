@@ -165,14 +165,14 @@ def _applied(parameter: Parameter, fn: Convert) -> Parameter:
         parameter.data = applied.data
         return parameter
     if applied.is_meta is parameter.is_meta:
-        made = parameter
+        successor = parameter
         parameter.data = applied
     else:
-        made = Parameter(applied, parameter.requires_grad)
+        successor = Parameter(applied, parameter.requires_grad)
     grad = parameter.grad
     if grad is not None:
         with no_grad():
             applied_grad = fn(grad)
         applied_grad.requires_grad_(grad.requires_grad)
-        made.grad = applied_grad
-    return made
+        successor.grad = applied_grad
+    return successor

@@ -49,16 +49,16 @@ def _bound(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, 
         ) from None
 
 
-def _weights(op: str, given: dict[str, Any], projected: bool) -> list[list[Weights]]:
+def _weights(op: str, arguments: dict[str, Any], projected: bool) -> list[list[Weights]]:
     """The weights of each layer and direction: a list of 5, None for those that are left out."""
-    params, biased = list(given["params"]), bool(given["has_biases"])
-    directions = 2 if given["bidirectional"] else 1
+    params, biased = list(arguments["params"]), bool(arguments["has_biases"])
+    directions = 2 if arguments["bidirectional"] else 1
     each = 2 + 2 * biased + projected
-    needed = each * directions * given["num_layers"]
+    needed = each * directions * arguments["num_layers"]
     if len(params) != needed:
         raise ValueRefused(
-            f"{op}: {len(params)} params are given; {given['num_layers']} layers of {directions} "
-            f"direction(s) with {each} weights each take {needed}"
+            f"{op}: {len(params)} params are given; {arguments['num_layers']} layers of "
+            f"{directions} direction(s) with {each} weights each take {needed}"
         )
     rows = [params[i : i + each] for i in range(0, needed, each)]
     full = [
@@ -68,12 +68,12 @@ def _weights(op: str, given: dict[str, Any], projected: bool) -> list[list[Weigh
     return [full[i : i + directions] for i in range(0, len(full), directions)]
 
 
-def _check(op: str, given: dict[str, Any], data: Tensor, state: State, batch: int) -> None:
+def _check(op: str, arguments: dict[str, Any], data: Tensor, state: State, batch: int) -> None:
     """Raises ShapeError, DTypeError and ValueRefused for what does not fit."""
-    dropout, layers_ = given["dropout"], given["num_layers"]
+    dropout, layers_ = arguments["dropout"], arguments["num_layers"]
     if not 0 <= dropout <= 1:
         raise ValueRefused(f"{op}: dropout is a probability, from 0 to 1, not {dropout}")
-    count = layers_ * (2 if given["bidirectional"] else 1)
+    count = layers_ * (2 if arguments["bidirectional"] else 1)
     for part in state:
         if part.dim() != 3 or part.shape[0] != count or part.shape[1] != batch:
             raise ShapeError(
@@ -86,29 +86,29 @@ def _check(op: str, given: dict[str, Any], data: Tensor, state: State, batch: in
 
 def _run(op: str, mode: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, State]:
     """(outputs, last state) of a call of either form."""
-    given = _bound(op, args, kwargs)
-    state = tuple(given["hx"]) if mode == "LSTM" else (given["hx"],)
+    arguments = _bound(op, args, kwargs)
+    state = tuple(arguments["hx"]) if mode == "LSTM" else (arguments["hx"],)
     if mode == "LSTM" and len(state) != 2:
         raise ValueRefused(f"{op}: expects two hidden states, not {len(state)}")
     projected = mode == "LSTM" and state[0].shape[-1] != state[1].shape[-1]
-    dropout = given["dropout"] if given["train"] else 0.0
-    if "data" in given:
-        data, sizes = given["data"], given["batch_sizes"].tolist()
+    dropout = arguments["dropout"] if arguments["train"] else 0.0
+    if "data" in arguments:
+        data, sizes = arguments["data"], arguments["batch_sizes"].tolist()
         if data.dim() != 2:
             raise ShapeError(f"{op}: data must have 2 dims, the steps of all sequences and I")
-        _check(op, given, data, state, sizes[0])
-        return layers(mode, data, state, sizes, _weights(op, given, projected), dropout)
-    input = given["input"]
+        _check(op, arguments, data, state, sizes[0])
+        return layers(mode, data, state, sizes, _weights(op, arguments, projected), dropout)
+    input = arguments["input"]
     if input.dim() != 3:
         raise ShapeError(f"{op}: input must have 3 dims, (T, N, I), not {input.dim()}")
-    sequence = input.transpose(0, 1) if given["batch_first"] else input
+    sequence = input.transpose(0, 1) if arguments["batch_first"] else input
     steps, batch = sequence.shape[0], sequence.shape[1]
     if steps == 0:
         raise ShapeError(f"{op}: Expected sequence length to be larger than 0 in RNN")
-    _check(op, given, input, state, batch)
-    weights = _weights(op, given, projected)
+    _check(op, arguments, input, state, batch)
+    weights = _weights(op, arguments, projected)
     output, last = layers(mode, sequence, state, None, weights, dropout)
-    return output.transpose(0, 1) if given["batch_first"] else output, last
+    return output.transpose(0, 1) if arguments["batch_first"] else output, last
 
 
 def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:

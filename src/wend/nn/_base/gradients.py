@@ -12,10 +12,10 @@ __all__ = ["clear_gradients"]
 
 def clear_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
     """Forget gradients, or fill them with zeros: all, or none if the call is cut short."""
-    given = [(p, g) for p in parameters if (g := p.grad) is not None]
+    gradients = [(p, g) for p in parameters if (g := p.grad) is not None]
     if not set_to_none:
         with Whole():
-            for _, g in given:
+            for _, g in gradients:
                 if not g.is_leaf:
                     g.detach_()
                 else:
@@ -23,11 +23,11 @@ def clear_gradients(parameters: Iterable[Tensor], set_to_none: bool) -> None:
                 g.zero_()
         return
     try:
-        for p, _ in given:
+        for p, _ in gradients:
             p.grad = None
     except BaseException as error:
         if cuts_short(error):
             with Headroom():
-                for p, g in given:
+                for p, g in gradients:
                     p.grad = g
         raise

@@ -86,17 +86,17 @@ def _apply_pre_hook(
     module: Any, hook: Any, with_kwargs: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if not with_kwargs:
-        given = hook(module, args)
-        if given is None:
+        new_args = hook(module, args)
+        if new_args is None:
             return args, kwargs
-        return (given if isinstance(given, tuple) else (given,)), kwargs
-    given = hook(module, args, kwargs)
-    if given is None:
+        return (new_args if isinstance(new_args, tuple) else (new_args,)), kwargs
+    answer = hook(module, args, kwargs)
+    if answer is None:
         return args, kwargs
-    if isinstance(given, tuple) and len(given) == 2:
-        return given[0], given[1]
+    if isinstance(answer, tuple) and len(answer) == 2:
+        return answer[0], answer[1]
     raise RuntimeError(
-        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {given}."
+        f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {answer}."
     )
 
 
@@ -116,11 +116,11 @@ class HooksMixin:
 
     def _call_hooks(self, table: str) -> CallHooks:
         """A table of hooks; a plain dict in its place becomes a counted table again."""
-        found = self.__dict__[table]
-        if type(found) is not CallHooks:
-            found = self.__dict__[table] = CallHooks(self, found)
+        hooks = self.__dict__[table]
+        if type(hooks) is not CallHooks:
+            hooks = self.__dict__[table] = CallHooks(self, hooks)
             self.n_hooks = sum(len(self.__dict__[name]) for name in CALL_HOOKS)
-        return found
+        return hooks
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -218,8 +218,8 @@ class HooksMixin:
 
     def _hooks(self, table: str, shared: HookTable) -> list[tuple[Any, bool]]:
         with_kwargs = getattr(self, table + "_with_kwargs")
-        found = [(hook, False) for hook in shared.values()]
-        return found + [(hook, key in with_kwargs) for key, hook in getattr(self, table).items()]
+        pairs = [(hook, False) for hook in shared.values()]
+        return pairs + [(hook, key in with_kwargs) for key, hook in getattr(self, table).items()]
 
     def _run_always_called(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]
@@ -246,11 +246,11 @@ def measure_modules(recorder: Any, taps: Taps) -> None:
     known: dict[Any, tuple[Any, str]] = {}  # by path of the module around and id: module, path
 
     def path_of(module: Any, outer: str) -> str:
-        found = known.get((outer, id(module)))
-        if found is None or found[0] is not module:
+        entry = known.get((outer, id(module)))
+        if entry is None or entry[0] is not module:
             path = module_path(_hot.current_trace().modules) or type(module).__name__
-            found = known[outer, id(module)] = module, path
-        return found[1]
+            entry = known[outer, id(module)] = module, path
+        return entry[1]
 
     def call(original: Any) -> Any:
         def measured(module: Any, args: Any, kwargs: Any) -> Any:

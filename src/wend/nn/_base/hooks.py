@@ -91,8 +91,8 @@ class BackwardHooks:
             full = self._run_pre_hooks(_scatter(count, places, grads))
             self.grad_output = full
             if not self.inputs_need_gradients:
-                given = self._run_hooks((None,) * self.input_count)
-                if any(grad is not None for grad in given):
+                input_grads = self._run_hooks((None,) * self.input_count)
+                if any(grad is not None for grad in input_grads):
                     raise RuntimeError(
                         "Backward hook for Modules where no input requires gradient should "
                         "always return None or None for all gradients."
@@ -107,23 +107,23 @@ class BackwardHooks:
 
     def _run_pre_hooks(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in self.pre_hooks:
-            given = hook(self.module, grads)
-            if given is not None:
-                grads = _checked(_as_tuple(given), grads, "Backward pre hook")
+            new_grads = hook(self.module, grads)
+            if new_grads is not None:
+                grads = _checked(_as_tuple(new_grads), grads, "Backward pre hook")
         return grads
 
     def _run_hooks(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         for hook in self.hooks:
-            given = hook(self.module, grads, self.grad_output)
-            if given is not None:
-                grads = _checked(_as_tuple(given), grads, "Backward hook")
+            new_grads = hook(self.module, grads, self.grad_output)
+            if new_grads is not None:
+                grads = _checked(_as_tuple(new_grads), grads, "Backward hook")
         return grads
 
 
-def _checked(given: tuple[Any, ...], grads: tuple[Any, ...], who: str) -> tuple[Any, ...]:
-    if len(given) != len(grads):
+def _checked(new_grads: tuple[Any, ...], grads: tuple[Any, ...], who: str) -> tuple[Any, ...]:
+    if len(new_grads) != len(grads):
         raise RuntimeError(
-            f"{who} returned an invalid number of grad_input, got {len(given)}, "
+            f"{who} returned an invalid number of grad_input, got {len(new_grads)}, "
             f"but expected {len(grads)}"
         )
-    return given
+    return new_grads

@@ -110,12 +110,12 @@ def layers(
     lasts: list[State] = []
     for layer, directions in enumerate(weights):
         outputs = []
-        for direction, found in enumerate(directions):
+        for direction, own_weights in enumerate(directions):
             state = tuple(part[len(lasts)] for part in start)
             if sizes is None:
-                output, last = walk_steps(mode, data, state, found, direction == 1)
+                output, last = walk_steps(mode, data, state, own_weights, direction == 1)
             else:
-                output, last = walk(mode, data, sizes, state, found, direction == 1)
+                output, last = walk(mode, data, sizes, state, own_weights, direction == 1)
             outputs.append(output)
             lasts.append(last)
         data = outputs[0] if len(outputs) == 1 else ops.cat(outputs, -1)

@@ -105,27 +105,27 @@ def registry(module: Any, key: str, admits: Callable[[Any], bool]) -> Registry:
     Raises AttributeError if the module's ``__init__`` has not run.
     """
     attributes = module.__dict__
-    found = attributes.get(key, _MISSING)
-    if found is _MISSING:
+    members = attributes.get(key, _MISSING)
+    if members is _MISSING:
         raise AttributeError(
             f"'{type(module).__name__}' object has no attribute '{key}': "
             "call super().__init__() first"
         )
-    if type(found) is not Registry or not found.owned_by(module):
+    if type(members) is not Registry or not members.owned_by(module):
         # A plain dict from a pickle or a copy, or the registry of the module copied from.
-        attributes[key] = fresh = Registry(module, found)
+        attributes[key] = fresh = Registry(module, members)
         return fresh
-    if mirrored(attributes, found):
-        return found
-    for name, value in list(found.items()):
+    if mirrored(attributes, members):
+        return members
+    for name, value in list(members.items()):
         current = attributes.get(name, _MISSING)
         if current is value:
             continue
         if current is not _MISSING and (current is None or admits(current)):
-            found.adopt(name, current)
+            members.adopt(name, current)
         else:
-            found.drop(name)
-    return found
+            members.drop(name)
+    return members
 
 
 def replace_registry(module: Any, key: str, members: Mapping[str, Any]) -> None:

@@ -174,22 +174,22 @@ class StateMixin:
             self._find_unexpected(state_dict, prefix, unexpected_keys)
 
     def _load_tensor(
-        self, name: str, key: str, own: Tensor, given: Any, assign: bool, error_msgs: list[str]
+        self, name: str, key: str, own: Tensor, source: Any, assign: bool, error_msgs: list[str]
     ) -> None:
-        if not isinstance(given, Tensor):
+        if not isinstance(source, Tensor):
             error_msgs.append(
                 f'While copying the parameter named "{key}", expected torch.Tensor or '
-                f"Tensor-like object from checkpoint but received {type(given)}"
+                f"Tensor-like object from checkpoint but received {type(source)}"
             )
             return
         lazy = is_lazy(own)
-        if lazy and is_lazy(given):
+        if lazy and is_lazy(source):
             return  # neither has values yet
-        if not lazy and own.dim() == 0 and given.dim() == 1 and given.numel() == 1:
-            given = given[0]  # scalars were stored with a dim before PyTorch 0.4
-        if not lazy and given.shape != own.shape:
+        if not lazy and own.dim() == 0 and source.dim() == 1 and source.numel() == 1:
+            source = source[0]  # scalars were stored with a dim before PyTorch 0.4
+        if not lazy and source.shape != own.shape:
             error_msgs.append(
-                f"size mismatch for {key}: copying a param with shape {given.shape} from "
+                f"size mismatch for {key}: copying a param with shape {source.shape} from "
                 f"checkpoint, the shape in current model is {own.shape}."
             )
             return
@@ -197,20 +197,20 @@ class StateMixin:
             with no_grad():
                 if assign:
                     if isinstance(own, Parameter):
-                        if not isinstance(given, Parameter):
-                            given = Parameter(given, requires_grad=own.requires_grad)
+                        if not isinstance(source, Parameter):
+                            source = Parameter(source, requires_grad=own.requires_grad)
                         else:
-                            given.requires_grad_(own.requires_grad)
-                    setattr(self, name, given)
+                            source.requires_grad_(own.requires_grad)
+                    setattr(self, name, source)
                 else:
-                    if own.is_meta and not given.is_meta:
+                    if own.is_meta and not source.is_meta:
                         _warn_of_nothing_copied(key)
-                    own.copy_(given)
+                    own.copy_(source)
         except Exception as error:
             # As in PyTorch: errors of all tensors are collected and raised as one.
             error_msgs.append(
                 f'While copying the parameter named "{key}", whose dimensions in the model are '
-                f"{own.size()} and whose dimensions in the checkpoint are {given.size()}, an "
+                f"{own.size()} and whose dimensions in the checkpoint are {source.size()}, an "
                 f"exception occurred : {error.args}."
             )
 
@@ -320,9 +320,9 @@ class _Faults:
                 below = prefix + name + "."
                 part = OrderedDict((k, v) for k, v in state.items() if k.startswith(below))
                 self.load(child, part, below)
-        found = _IncompatibleKeys(self.missing_keys, self.unexpected_keys)
+        incompatible_keys = _IncompatibleKeys(self.missing_keys, self.unexpected_keys)
         for hook in module._load_state_dict_post_hooks.values():
-            if hook(module, found) is not None:
+            if hook(module, incompatible_keys) is not None:
                 raise RuntimeError(
                     "Hooks registered with ``register_load_state_dict_post_hook`` are not "
                     "expected to return new values, if incompatible_keys need to be modified, "

@@ -55,8 +55,8 @@ def _with_any_dim(op: Any) -> Any:
         return op(input, dim, dtype)
 
     def general(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        given = (len(args) == 2 and args[1] is not None) or kwargs.get("dim") is not None
-        if given and len(args) < 3 and "_stacklevel" not in kwargs:
+        has_dim = (len(args) == 2 and args[1] is not None) or kwargs.get("dim") is not None
+        if has_dim and len(args) < 3 and "_stacklevel" not in kwargs:
             return NotImplemented
         return of_some_dim(*args, **kwargs)
 

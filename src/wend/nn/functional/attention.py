@@ -147,25 +147,25 @@ class _Heads:
         self.head = width // heads
         self.rows = batch * heads
 
-    def split(self, x: Tensor, given: Tensor | None, name: str) -> Tensor:
-        """(L, N, E) -> (N heads, L, E / heads); or the given, already split tensor."""
-        if given is None:
+    def split(self, x: Tensor, static: Tensor | None, name: str) -> Tensor:
+        """(L, N, E) -> (N heads, L, E / heads); or `static`, a tensor already split."""
+        if static is None:
             return x.reshape(x.shape[0], self.rows, self.head).transpose(0, 1)
-        self._check_given(given, name)
-        return given
+        self._check_static(static, name)
+        return static
 
-    def split_apart(self, x: Tensor, given: Tensor | None, name: str) -> Tensor:
-        """(L, N, E) -> (N, heads, L, E / heads); or the given, already split tensor so."""
-        if given is None:
+    def split_apart(self, x: Tensor, static: Tensor | None, name: str) -> Tensor:
+        """(L, N, E) -> (N, heads, L, E / heads); or `static`, a tensor already split so."""
+        if static is None:
             return x.reshape(x.shape[0], self.batch, self.heads, self.head).permute(1, 2, 0, 3)
-        self._check_given(given, name)
-        return self._unrolled(given)
+        self._check_static(static, name)
+        return self._unrolled(static)
 
-    def _check_given(self, given: Tensor, name: str) -> None:
-        if given.size(0) != self.rows or given.size(2) != self.head:
+    def _check_static(self, static: Tensor, name: str) -> None:
+        if static.size(0) != self.rows or static.size(2) != self.head:
             raise AssertionError(
                 f"expecting {name}.size(0) of {self.rows} and {name}.size(2) of {self.head}, "
-                f"but got {given.size(0)} and {given.size(2)}"
+                f"but got {static.size(0)} and {static.size(2)}"
             )
 
     def merge_masks(
@@ -201,8 +201,8 @@ class _Heads:
         """Output (L, N, E), without the weights, of operands that `split_apart` returned."""
         if mask is not None:
             mask = mask.unsqueeze(0) if mask.size(0) == 1 else self._unrolled(mask)
-        found = ops.scaled_dot_product_attention(q, k, v, mask, p, causal)
-        return found.permute(2, 0, 1, 3).reshape(q.shape[2], self.batch, self.width)
+        context = ops.scaled_dot_product_attention(q, k, v, mask, p, causal)
+        return context.permute(2, 0, 1, 3).reshape(q.shape[2], self.batch, self.width)
 
     def _unrolled(self, x: Tensor) -> Tensor:
         return x.reshape(self.batch, self.heads, x.shape[1], x.shape[2])
@@ -281,13 +281,13 @@ def multi_head_attention_forward(
     p = dropout_p if training else 0.0
     if not need_weights:
         fast = causal and not added
-        found = heads.attend_fused(q, k, v, None if fast else mask, p, fast)
+        context = heads.attend_fused(q, k, v, None if fast else mask, p, fast)
         weights = None
     else:
-        found, weights = heads.attend(q, k, v, mask, p)
+        context, weights = heads.attend(q, k, v, mask, p)
         weights = weights.reshape(batch, num_heads, target, k.shape[1])
         weights = weights.mean(1) if average_attn_weights else weights
-    output = _linear(found, out_proj_weight, out_proj_bias)
+    output = _linear(context, out_proj_weight, out_proj_bias)
     if batched:
         return output, weights
     return output.squeeze(1), None if weights is None else weights.squeeze(0)

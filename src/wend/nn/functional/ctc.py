@@ -65,15 +65,17 @@ def _lengths(name: str, lengths: Any, batch: int, bound: int) -> list[int]:
     """A length per example, from 0 to bound. Raises ValueRefused."""
     if isinstance(lengths, Tensor):
         lengths = lengths.tolist()
-    found = list(lengths) if isinstance(lengths, (list, tuple)) else [lengths]
-    if len(found) != batch:
-        raise ValueRefused(f"ctc_loss: {name} has {len(found)} lengths for {batch} examples")
-    for length in found:
+    example_lengths = list(lengths) if isinstance(lengths, (list, tuple)) else [lengths]
+    if len(example_lengths) != batch:
+        raise ValueRefused(
+            f"ctc_loss: {name} has {len(example_lengths)} lengths for {batch} examples"
+        )
+    for length in example_lengths:
         if not isinstance(length, int):
             raise ValueRefused(f"ctc_loss: {name} must be ints, and one is {length}")
         if not 0 <= length <= bound:
             raise ValueRefused(f"ctc_loss: {name} must lie from 0 to {bound}, and one is {length}")
-    return found
+    return example_lengths
 
 
 def _target_rows(targets: Tensor, sizes: list[int]) -> list[list[int]]:

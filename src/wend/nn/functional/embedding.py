@@ -27,10 +27,10 @@ def renormalize(weight: Tensor, indices: Tensor, max_norm: float, norm_type: flo
         rows = indices.reshape(-1).unique()
         if rows.numel() == 0:
             return
-        found = weight[rows]
-        norms = ops.norm(found, norm_type, -1, True)
+        vectors = weight[rows]
+        norms = ops.norm(vectors, norm_type, -1, True)
         scale = ops.where(norms > max_norm, max_norm / (norms + 1e-7), ones_like(norms))
-        weight[rows] = found * scale
+        weight[rows] = vectors * scale
 
 
 def embedding(
@@ -165,8 +165,8 @@ def _bag(rows: Tensor, counted: Tensor | None, start: int, end: int, mode: str) 
         return part.sum(0) if mode == "sum" else part.mean(0)
     mask = counted[start:end].unsqueeze(-1)
     if mode == "max":
-        found = ops.where(mask, part, part.new_full((), float("-inf"))).amax(0)
-        return ops.where(mask.any(), found, zeros_like(found))
+        maxima = ops.where(mask, part, part.new_full((), float("-inf"))).amax(0)
+        return ops.where(mask.any(), maxima, zeros_like(maxima))
     total = ops.where(mask, part, zeros_like(part)).sum(0)
     if mode == "sum":
         return total

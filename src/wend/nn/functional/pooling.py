@@ -48,8 +48,8 @@ def _adaptive_max_pool(dims: int, always: bool = False) -> Callable[..., Any]:
     with_indices = getattr(ops, f"adaptive_max_pool{dims}d")
 
     def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-        found = with_indices(input, output_size)
-        return found if return_indices or always else found[0]
+        pair = with_indices(input, output_size)
+        return pair if return_indices or always else pair[0]
 
     adaptive_max_pool.__name__ = f"adaptive_max_pool{dims}d"
     adaptive_max_pool.__doc__ = with_indices.__doc__
@@ -91,8 +91,8 @@ def _fractional_max_pool(dims: int, always: bool) -> Callable[..., Any]:
         if _random_samples is None:
             front = input.shape[:-dims] if input.dim() == dims + 2 else (1, *input.shape[:-dims])
             _random_samples = rand(*front, dims, dtype=input.dtype)
-        found = with_samples(input, _random_samples, kernel_size, output_size)
-        return found if always or return_indices else found[0]
+        pair = with_samples(input, _random_samples, kernel_size, output_size)
+        return pair if always or return_indices else pair[0]
 
     fractional_max_pool.__name__ = f"{op}_with_indices" if always else op
     fractional_max_pool.__doc__ = (

@@ -25,8 +25,8 @@ __all__ = [
 
 def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
     """A convolution over time. input: (T, N, C)   weight: (K, C, D)   bias: (D,)."""
-    made = ops.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
-    return made.permute(2, 0, 1)  # type: ignore[no-any-return]
+    output = ops.conv1d(input.permute(1, 2, 0), weight.permute(2, 1, 0), bias, padding=pad)
+    return output.permute(2, 0, 1)  # type: ignore[no-any-return]
 
 
 class _NoPair(ArgumentError, AssertionError):

@@ -214,8 +214,8 @@ class Hardtanh(_InplaceActivation):
         max_value: float | None = None,
     ) -> None:
         super().__init__(inplace)
-        for former, given in (("min_val", min_value), ("max_val", max_value)):
-            if given is not None:
+        for former, value in (("min_val", min_value), ("max_val", max_value)):
+            if value is not None:
                 warnings.warn(
                     f"keyword argument `{former}ue` is deprecated and rename to `{former}`",
                     FutureWarning,

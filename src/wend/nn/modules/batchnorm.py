@@ -154,12 +154,12 @@ class BatchNorm3d(_BatchNorm):
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
 
 
-def _group_of(given: Any) -> Any:
+def _group_of(process_group: Any) -> Any:
     """The group of several processes that an argument means, or None."""
     distributed = sys.modules.get("wend.distributed")
-    if distributed is None or not (given or distributed.is_initialized()):
+    if distributed is None or not (process_group or distributed.is_initialized()):
         return None
-    group = given or distributed.group.WORLD
+    group = process_group or distributed.group.WORLD
     return group if group.size() > 1 else None
 
 
@@ -200,8 +200,10 @@ class SyncBatchNorm(_BatchNorm):
             return super()._by(input, mean, var, by_batch, factor)
         from wend.distributed._replicas.sync_norm import normalize
 
-        made: Tensor = normalize(group, input, mean, var, self.weight, self.bias, factor, self.eps)
-        return made
+        output: Tensor = normalize(
+            group, input, mean, var, self.weight, self.bias, factor, self.eps
+        )
+        return output
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

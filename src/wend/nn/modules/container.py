@@ -141,9 +141,9 @@ class Sequential(_Numbered):
 
     def pop(self, key: int | slice) -> Any:
         """Remove and return the module at an index."""
-        found = self[key]
+        module = self[key]
         del self[key]
-        return found
+        return module
 
 
 def _put_before(holder: Any, index: int, module: Module) -> None:
@@ -206,9 +206,9 @@ class ModuleList(_Numbered):
 
     def pop(self, key: int | slice) -> Any:
         """Remove and return the module at an index."""
-        found = self[key]
+        module = self[key]
         del self[key]
-        return found
+        return module
 
     def extend(self, modules: Iterable[Module]) -> Any:
         """Add modules at the end."""
@@ -291,16 +291,16 @@ class ModuleDict(Module):
             self[key] = module
 
 
-def _pairs(given: Any, who: str) -> list[tuple[str, Any]]:
-    if not isinstance(given, Iterable):
+def _pairs(entries: Any, who: str) -> list[tuple[str, Any]]:
+    if not isinstance(entries, Iterable):
         raise TypeError(
             f"{who}.update should be called with an iterable of key/value pairs, "
-            f"but got {type(given).__name__}"
+            f"but got {type(entries).__name__}"
         )
-    if hasattr(given, "items"):
-        return list(given.items())
+    if hasattr(entries, "items"):
+        return list(entries.items())
     pairs = []
-    for i, pair in enumerate(given):
+    for i, pair in enumerate(entries):
         if not isinstance(pair, Iterable):
             raise TypeError(
                 f"{who} update sequence element #{i} should be Iterable; is {type(pair).__name__}"

@@ -61,9 +61,9 @@ class LazyModuleMixin:
         """Give waiting parameters the shapes of the tensors about to be loaded."""
         for members in (self._parameters, self._buffers):
             for name, tensor in members.items():
-                given = state_dict.get(prefix + name)
-                if is_lazy(tensor) and given is not None and not is_lazy(given):
-                    tensor.materialize(given.shape)
+                source = state_dict.get(prefix + name)
+                if is_lazy(tensor) and source is not None and not is_lazy(source):
+                    tensor.materialize(source.shape)
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
         self.initialize_parameters(*args, **(kwargs or {}))

@@ -228,8 +228,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 output = ops.gather(head, 1, within)[:, 0]
                 continue
             tail = F.log_softmax(self.tail[i - 1](x), dim=1)
-            found = head[:, self.shortlist_size + i - 1] + ops.gather(tail, 1, within)[:, 0]
-            output = ops.where(inside, found, output)
+            log_prob = head[:, self.shortlist_size + i - 1] + ops.gather(tail, 1, within)[:, 0]
+            output = ops.where(inside, log_prob, output)
         loss = -output.mean()
         return _ASMoutput(output if batched else output[0], loss)
 

@@ -155,9 +155,9 @@ class Module(MembersMixin, HooksMixin, StateMixin, ConversionMixin, ModuleBase):
         # A pickle of PyTorch's brings plain OrderedDicts, an old pickle not all of them.
         taken = {}
         for table in (*CALL_HOOKS, *_HOOK_TABLES):
-            given = state.pop(table, {})
-            self.__dict__[table].update(given)
-            taken[id(given)] = self.__dict__[table]
+            hooks = state.pop(table, {})
+            self.__dict__[table].update(hooks)
+            taken[id(hooks)] = self.__dict__[table]
         for name, value in state.items():
             if isinstance(value, RemovableHandle):
                 value.follow(taken)

@@ -289,8 +289,8 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Any]:
-        given = self._given_weights or {}
-        return [given.get(n, getattr(self, n, None)) for n in self._flat_weights_names]
+        replacements = self._given_weights or {}
+        return [replacements.get(n, getattr(self, n, None)) for n in self._flat_weights_names]
 
     @_flat_weights.setter
     def _flat_weights(self, weights: Sequence[Any]) -> None:
@@ -488,10 +488,10 @@ class RNNBase(Module):
 
     def _weights(self, index: int) -> list[Any]:
         """Weights of a layer and direction, None for weights that the layer lacks."""
-        names, given = self._all_weights[index], self._given_weights
+        names, replacements = self._all_weights[index], self._given_weights
         weights: list[Any] = [getattr(self, name) for name in names]
-        if given:
-            weights = [given.get(name, w) for name, w in zip(names, weights, strict=True)]
+        if replacements:
+            weights = [replacements.get(name, w) for name, w in zip(names, weights, strict=True)]
         if not self.bias:
             weights[2:2] = [None, None]
         return weights if self.proj_size > 0 else [*weights, None]

@@ -62,11 +62,11 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
     unknown = kwargs.keys() - names - {"factory_kwargs"}
     if unknown:
         raise TypeError(f"unexpected kwargs {unknown}")
-    made = dict(kwargs.get("factory_kwargs", {}))
-    if made.keys() - names:
-        raise TypeError(f"unexpected factory_kwargs {made.keys() - names}")
+    settings = dict(kwargs.get("factory_kwargs", {}))
+    if settings.keys() - names:
+        raise TypeError(f"unexpected factory_kwargs {settings.keys() - names}")
     for name in names & kwargs.keys():
-        if name in made:
+        if name in settings:
             raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
-        made[name] = kwargs[name]
-    return made
+        settings[name] = kwargs[name]
+    return settings

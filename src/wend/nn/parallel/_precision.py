@@ -34,17 +34,17 @@ class MixedTypes:
         return self.param_dtype if self.reduce_dtype is None else self.reduce_dtype
 
 
-def check_types(given: Any) -> MixedTypes | None:
+def check_types(types: Any) -> MixedTypes | None:
     """The types of an argument. Raises ArgumentTypeError (a TypeError) for other objects."""
     names = ("param_dtype", "reduce_dtype", "buffer_dtype")
-    if given is None or isinstance(given, MixedTypes):
-        return given
-    if not all(hasattr(given, name) for name in names):
+    if types is None or isinstance(types, MixedTypes):
+        return types
+    if not all(hasattr(types, name) for name in names):
         raise ArgumentTypeError(
             "DistributedDataParallel: mixed_precision must be a _MixedPrecision of "
-            f"torch.nn.parallel.distributed, got {type(given).__name__}"
+            f"torch.nn.parallel.distributed, got {type(types).__name__}"
         )
-    return MixedTypes(*(getattr(given, name) for name in names))
+    return MixedTypes(*(getattr(types, name) for name in names))
 
 
 def cast_buffers(module: Module, dtype: Any, left_out: Any) -> None:
@@ -68,18 +68,18 @@ def cast_parameters(module: Module, dtype: Any, left_out: Any) -> Iterator[None]
             "autocast"
         )
     before: list[tuple[dict[str, Any], str, Any]] = []
-    made: dict[int, Any] = {}
+    casts: dict[int, Any] = {}
     try:
         for path, inner in module.named_modules():
             for name, p in inner._parameters.items():
                 full = f"{path}.{name}" if path else name
                 if p is None or not p.is_floating_point() or full in left_out:
                     continue
-                if id(p) not in made:
-                    made[id(p)] = p.to(dtype)
+                if id(p) not in casts:
+                    casts[id(p)] = p.to(dtype)
                 before.append((inner._parameters, name, p))
         for table, name, p in before:
-            table[name] = made[id(p)]
+            table[name] = casts[id(p)]
         yield
     finally:
         for table, name, p in before:

@@ -92,11 +92,11 @@ class DistributedDataParallel(Module):
                 "DistributedDataParallel: cannot specify both process_group and device_mesh "
                 "arguments"
             )
-        for given, name in (
+        for argument, name in (
             (delay_all_reduce_named_params, "delay_all_reduce_named_params"),
             (param_to_hook_all_reduce, "param_to_hook_all_reduce"),
         ):
-            if given is not None:
+            if argument is not None:
                 raise ArgumentError(
                     f"DistributedDataParallel: {name} is not available; leave it out, and give "
                     "`register_comm_hook` a function of whole buckets"

@@ -32,6 +32,6 @@ def parallel_apply(
     for place in places:
         usable(place, "parallel_apply")
     return [
-        module(*(given if isinstance(given, (list, tuple)) else (given,)), **kwargs)
-        for module, given, kwargs in zip(modules, inputs, rows, strict=True)
+        module(*(args if isinstance(args, (list, tuple)) else (args,)), **kwargs)
+        for module, args, kwargs in zip(modules, inputs, rows, strict=True)
     ]

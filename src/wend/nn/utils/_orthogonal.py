@@ -98,8 +98,8 @@ class Orthogonal(Module):
             packed, tau = ops.geqrf(tall)
             signs = ops.sign(ops.diagonal(packed, 0, -2, -1))
             signs = ops.where(ops.eq(tau, 0), -signs, signs)  # a reflection that was left out
-            found = ops.diagonal_scatter(packed, signs, 0, -2, -1)
-            return found.mT if wide else found
+            reflections = ops.diagonal_scatter(packed, signs, 0, -2, -1)
+            return reflections.mT if wide else reflections
         if n != k:
             beside = randn(*tall.shape[:-2], n, n - k, dtype=tall.dtype)
             self.base = orthogonalised(ops.cat([tall, beside], -1))

@@ -106,10 +106,10 @@ def weight_norm(module: Module, name: str = "weight", dim: int = 0) -> Module:
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
     """Undo `weight_norm`."""
-    found = _hook_of(module, WeightNorm, name)
-    if found is None:
+    entry = _hook_of(module, WeightNorm, name)
+    if entry is None:
         raise ValueError(f"weight_norm of '{name}' not found in {module}")
-    key, hook = found
+    key, hook = entry
     hook.remove(module)
     del module._forward_pre_hooks[key]
     return module
@@ -194,10 +194,10 @@ def spectral_norm(
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
     """Undo `spectral_norm`."""
-    found = _hook_of(module, SpectralNorm, name)
-    if found is None:
+    entry = _hook_of(module, SpectralNorm, name)
+    if entry is None:
         raise ValueError(f"spectral_norm of '{name}' not found in {module}")
-    key, hook = found
+    key, hook = entry
     hook.remove(module)
     del module._forward_pre_hooks[key]
     return module

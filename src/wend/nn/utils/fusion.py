@@ -32,11 +32,11 @@ def _folded(
     factor = scale * (variance + eps).rsqrt()
     shape = [1] * weight.dim()
     shape[channel] = -1
-    made = (weight * factor.reshape(shape)).to(dtype=weight.dtype)
-    moved = ((bias - mean) * factor + shift).to(dtype=bias.dtype)
+    folded_weight = (weight * factor.reshape(shape)).to(dtype=weight.dtype)
+    folded_bias = ((bias - mean) * factor + shift).to(dtype=bias.dtype)
     return (
-        Parameter(made.detach(), weight.requires_grad),
-        Parameter(moved.detach(), bias.requires_grad),
+        Parameter(folded_weight.detach(), weight.requires_grad),
+        Parameter(folded_bias.detach(), bias.requires_grad),
     )
 
 

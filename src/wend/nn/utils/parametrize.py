@@ -255,10 +255,10 @@ def transfer_parametrizations_and_params(
             setattr(to_module, name, Parameter(getattr(from_module, name).detach().clone()))
         for function in chain:
             register_parametrization(to_module, name, function)
-        made = to_module.parametrizations[name]
+        target_chain = to_module.parametrizations[name]
         if chain.is_tensor:
-            made.original = chain.original
+            target_chain.original = chain.original
         else:
             for i in range(chain.ntensors):
-                setattr(made, f"original{i}", getattr(chain, f"original{i}"))
+                setattr(target_chain, f"original{i}", getattr(chain, f"original{i}"))
     return to_module

@@ -427,11 +427,11 @@ def global_unstructured(
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
     pairs = list(parameters)
-    given = {} if importance_scores is None else importance_scores
-    if not isinstance(given, dict):
+    scores_by_pair = {} if importance_scores is None else importance_scores
+    if not isinstance(scores_by_pair, dict):
         raise TypeError("global_unstructured(): importance_scores must be of type dict")
     tensors = [getattr(module, name) for module, name in pairs]
-    scores = [given.get(pair, t) for pair, t in zip(pairs, tensors, strict=True)]
+    scores = [scores_by_pair.get(pair, t) for pair, t in zip(pairs, tensors, strict=True)]
     masks = [
         getattr(module, name + "_mask", ones_like(t))
         for (module, name), t in zip(pairs, tensors, strict=True)

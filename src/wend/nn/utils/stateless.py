@@ -29,25 +29,25 @@ def functional_call(
     tie_weights: a name that shares a parameter with a replaced name is replaced too
     strict: every parameter and buffer must be given. Raises RuntimeError.
     """
-    given = parameters_and_buffers
-    if isinstance(given, (list, tuple)):
+    replacements = parameters_and_buffers
+    if isinstance(replacements, (list, tuple)):
         merged: dict[str, Tensor] = {}
-        for part in given:
+        for part in replacements:
             for name, value in part.items():
                 if name in merged:
                     raise ValueError(f"{name} appears in multiple dictionaries")
                 merged[name] = value
-        given = merged
-    if not isinstance(given, Mapping):
+        replacements = merged
+    if not isinstance(replacements, Mapping):
         raise ValueError(
             "Expected parameters_and_buffers to be a dict, or a list/tuple of dicts, "
-            f"but got {type(given)}"
+            f"but got {type(replacements)}"
         )
     if args is None:
         args = ()
     elif not isinstance(args, tuple):
         args = (args,)
-    with _replaced(module, dict(given), tie_weights, strict):
+    with _replaced(module, dict(replacements), tie_weights, strict):
         return module(*args, **(kwargs or {}))
 
 
@@ -57,28 +57,31 @@ def _own(module: Module) -> dict[str, Tensor]:
     return named
 
 
-def _with_ties(module: Module, given: dict[str, Tensor]) -> dict[str, Tensor]:
+def _with_ties(module: Module, replacements: dict[str, Tensor]) -> dict[str, Tensor]:
     """The given tensors, under all names of the replaced tensors."""
     own = _own(module)
-    by_identity = {id(own[name]): value for name, value in given.items() if name in own}
+    by_identity = {id(own[name]): value for name, value in replacements.items() if name in own}
     tied = {name: by_identity[id(value)] for name, value in own.items() if id(value) in by_identity}
-    return {**tied, **given}
+    return {**tied, **replacements}
 
 
 @contextmanager
 def _replaced(
-    module: Module, given: dict[str, Tensor], tie_weights: bool, strict: bool
+    module: Module, replacements: dict[str, Tensor], tie_weights: bool, strict: bool
 ) -> Iterator[None]:
     if strict:
         own = _own(module)
-        unknown, missing = sorted(set(given) - set(own)), sorted(set(own) - set(given))
+        unknown, missing = (
+            sorted(set(replacements) - set(own)),
+            sorted(set(own) - set(replacements)),
+        )
         if unknown or missing:
             raise RuntimeError(f"Unexpected key(s): {unknown}. Missing key(s): {missing}.")
     if tie_weights:
-        given = _with_ties(module, given)
+        replacements = _with_ties(module, replacements)
     restore: list[tuple[Any, str, Any]] = []
     try:
-        for path, value in given.items():
+        for path, value in replacements.items():
             parent, _, name = path.rpartition(".")
             holder = module.get_submodule(parent)
             members = _members_with(holder, name)
