@@ -48,19 +48,19 @@ __all__ = [
 
 def _values(op: str, values: Any, dtype: Any, requires_grad: bool) -> Tensor:
     """The values: a new handle, with the history of the given tensor."""
-    given = as_tensor(values, dtype=dtype)
-    if isinstance(given, SparseTensor):
-        raise GraphError(f"{op}: expected values to be a strided tensor, but got {given.layout}")
-    return given.detach().requires_grad_() if requires_grad else ops.alias(given)  # type: ignore[no-any-return]
+    elements = as_tensor(values, dtype=dtype)
+    if isinstance(elements, SparseTensor):
+        raise GraphError(f"{op}: expected values to be a strided tensor, but got {elements.layout}")
+    return elements.detach().requires_grad_() if requires_grad else ops.alias(elements)  # type: ignore[no-any-return]
 
 
 def _indices(values: Any) -> Tensor:
-    given = as_tensor(values)
-    if given.numel() == 0 and given.dtype.category > 1:
-        return given.to(int64)
-    if given.dtype.category == 0 or given.dtype.category > 2:
-        raise ArgumentTypeError(f"sparse: indices must be integers, not {given.dtype}")
-    return given.detach() if given.dtype is int64 else given.detach().to(int64)
+    indices = as_tensor(values)
+    if indices.numel() == 0 and indices.dtype.category > 1:
+        return indices.to(int64)
+    if indices.dtype.category == 0 or indices.dtype.category > 2:
+        raise ArgumentTypeError(f"sparse: indices must be integers, not {indices.dtype}")
+    return indices.detach() if indices.dtype is int64 else indices.detach().to(int64)
 
 
 def sparse_coo_tensor(
@@ -89,25 +89,29 @@ def sparse_coo_tensor(
             raise ArgumentTypeError(f"{op}: give indices and values, or a size")
         extents = sizes_of(op, (indices,), None) if size is None else sizes_of(op, (size,), None)
         like = ops.full((0,), 0, dtype=options.dtype or get_default_dtype())
-        made = empty(extents, len(extents), like)
-        return made.requires_grad_() if requires_grad else made
-    found = _indices(indices)
-    if found.dim() != 2:
-        if found.numel():
-            raise GraphError(f"{op}: indices must be sparse_dim x nnz, but got: {found.shape}")
-        found = found.reshape(max(len(sizes_of(op, (size,))), 1) if size is not None else 1, 0)
-    given = _values(op, values, options.dtype, requires_grad)
-    if given.dim() == 0:
-        given = given.expand(1)
-    count = int(found.shape[1])
-    if int(given.shape[0]) != count:
+        zeros = empty(extents, len(extents), like)
+        return zeros.requires_grad_() if requires_grad else zeros
+    coordinates = _indices(indices)
+    if coordinates.dim() != 2:
+        if coordinates.numel():
+            raise GraphError(
+                f"{op}: indices must be sparse_dim x nnz, but got: {coordinates.shape}"
+            )
+        coordinates = coordinates.reshape(
+            max(len(sizes_of(op, (size,))), 1) if size is not None else 1, 0
+        )
+    elements = _values(op, values, options.dtype, requires_grad)
+    if elements.dim() == 0:
+        elements = elements.expand(1)
+    count = int(coordinates.shape[1])
+    if int(elements.shape[0]) != count:
         raise GraphError(
             f"{op}: indices and values must have same nnz, but got nnz from indices: {count}, nnz "
-            f"from values: {int(given.shape[0])}"
+            f"from values: {int(elements.shape[0])}"
         )
-    sparse, dense = int(found.shape[0]), tuple(given.shape)[1:]
+    sparse, dense = int(coordinates.shape[0]), tuple(elements.shape)[1:]
     if size is None:
-        array = arrays.integers(array_of(found))
+        array = arrays.integers(array_of(coordinates))
         extents = (*[int(row.max()) + 1 if count else 0 for row in array], *dense)
     else:
         extents = sizes_of(op, (size,))
@@ -118,9 +122,9 @@ def sparse_coo_tensor(
         )
     if extents[sparse:] != dense:
         raise GraphError(f"{op}: values have size {dense} in dense dims, size is {extents}")
-    places = Coordinates(tuple(extents[:sparse]), tensor=found, ordered=bool(is_coalesced))
+    places = Coordinates(tuple(extents[:sparse]), tensor=coordinates, ordered=bool(is_coalesced))
     places.check(op)
-    return wrap(places, given)
+    return wrap(places, elements)
 
 
 def sparse_compressed_tensor(
@@ -147,16 +151,16 @@ def sparse_compressed_tensor(
     op = f"{str(layout).removeprefix('torch.')}_tensor"
     options = Options(op, dtype, device, None, requires_grad, pin_memory)
     begins, plain = as_tensor(compressed_indices).detach(), as_tensor(plain_indices).detach()
-    given = _values(op, values, options.dtype, requires_grad)
+    elements = _values(op, values, options.dtype, requires_grad)
     blocked = layout in BLOCKED
-    if begins.dim() != 1 or plain.dim() != 1 or given.dim() != (3 if blocked else 1):
+    if begins.dim() != 1 or plain.dim() != 1 or elements.dim() != (3 if blocked else 1):
         raise GraphError(
-            f"{op}: indices of {begins.dim()} and {plain.dim()} dims and values of {given.dim()}: "
-            "Wend has single matrices of numbers in compressed layouts, no batches"
+            f"{op}: indices of {begins.dim()} and {plain.dim()} dims and values of "
+            f"{elements.dim()}: Wend has single matrices of numbers in compressed layouts, no batches"
         )
-    if int(given.shape[0]) != int(plain.shape[0]) or int(begins.shape[0]) < 1:
-        raise GraphError(f"{op}: {int(plain.shape[0])} indices for {int(given.shape[0])} values")
-    block = (int(given.shape[1]), int(given.shape[2])) if blocked else (1, 1)
+    if int(elements.shape[0]) != int(plain.shape[0]) or int(begins.shape[0]) < 1:
+        raise GraphError(f"{op}: {int(plain.shape[0])} indices for {int(elements.shape[0])} values")
+    block = (int(elements.shape[1]), int(elements.shape[2])) if blocked else (1, 1)
     by_columns = layout in (sparse_csc, sparse_bsc)
     if size is None:
         columns = arrays.integers(array_of(plain))
@@ -169,7 +173,7 @@ def sparse_compressed_tensor(
         raise GraphError(f"{op}: a size of two extents is needed, not {extents}")
     places = Compressed(layout, (extents[0], extents[1]), begins, plain, block)
     _check_compressed(op, places)
-    return wrap(places, given)
+    return wrap(places, elements)
 
 
 def _check_compressed(op: str, places: Compressed) -> None:
@@ -192,8 +196,8 @@ def _check_compressed(op: str, places: Compressed) -> None:
 def _of_layout(name: str, layout: Any, compressed: str, plain: str) -> Any:
     def make(*args: Any, **kwargs: Any) -> SparseTensor:
         named = {compressed: "compressed_indices", plain: "plain_indices"}
-        given = {named.get(key, key): value for key, value in kwargs.items()}
-        return sparse_compressed_tensor(*args, **{**given, "layout": layout})
+        arguments = {named.get(key, key): value for key, value in kwargs.items()}
+        return sparse_compressed_tensor(*args, **{**arguments, "layout": layout})
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = f"""A matrix in the layout {layout}.
@@ -279,5 +283,5 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) 
         columns = list(range(first, max(last, first)))
         parts.append(arrays.stacked([[j - shift for j in columns], columns], len(columns)))
         values.append(rows[number, first : max(last, first)])
-    made = coo(arrays.joined(parts), ops.cat(values), (n, m))
-    return made if layout in (None, sparse_coo) else convert(merged(made), layout)
+    matrix = coo(arrays.joined(parts), ops.cat(values), (n, m))
+    return matrix if layout in (None, sparse_coo) else convert(merged(matrix), layout)

@@ -70,8 +70,8 @@ def added(x: SparseTensor, y: SparseTensor, alpha: Any = 1) -> SparseTensor:
     right = y.elements if alpha == 1 else ops.mul(y.elements, alpha)
     elements = ops.cat([x.elements.to(dtype), right.to(dtype)])
     array = arrays.joined([x.places.array, y.places.array])
-    made = coo(array, elements, x.places.size)
-    return merged(made) if x.places.ordered and y.places.ordered else made
+    total = coo(array, elements, x.places.size)
+    return merged(total) if x.places.ordered and y.places.ordered else total
 
 
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
@@ -83,8 +83,8 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
             raise GraphError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
         if input._places is other._places or (input.is_sparse and other.is_sparse):
             return added(input, other, alpha)
-        made = added(merged(input), merged(other), alpha)
-        return made if input.is_sparse else made.to_sparse(layout=input.layout)
+        total = added(merged(input), merged(other), alpha)
+        return total if input.is_sparse else total.to_sparse(layout=input.layout)
     if not isinstance(input, Tensor):
         raise GraphError("add: a number and a sparse tensor would make a dense tensor")
     if tuple(input.shape) != tuple(other.shape):
@@ -134,9 +134,9 @@ def mul(input: Any, other: Any) -> Any:
     if _is_number(other):
         return _numbered(ops.mul, input, other)
     if isinstance(other, SparseTensor):
-        made = multiplied(merged(input), merged(other))
+        product = multiplied(merged(input), merged(other))
         layout = input.layout
-        return made if input.is_sparse else made.to_sparse(layout=layout)
+        return product if input.is_sparse else product.to_sparse(layout=layout)
     if tuple(other.shape) != tuple(input.shape):
         other = other.expand(input.shape)
     return input.with_values(ops.mul(input._values_, at_places(other, input)))
@@ -200,10 +200,10 @@ def zeros_like(
     memory_format: Any = None,
 ) -> Any:
     """A tensor without elements, of the shape of `input`."""
-    made = empty_of_layout(
+    zeros = empty_of_layout(
         "zeros_like", tuple(input.shape), layout or input.layout, dtype or input.dtype
     )
-    return made.requires_grad_() if requires_grad else made
+    return zeros.requires_grad_() if requires_grad else zeros
 
 
 def new_zeros(
@@ -217,8 +217,8 @@ def new_zeros(
 ) -> Any:
     """A tensor without elements, in the layout of `input`."""
     extents = sizes_of("new_zeros", size)
-    made = empty_of_layout("new_zeros", extents, layout or input.layout, dtype or input.dtype)
-    return made.requires_grad_() if requires_grad else made
+    zeros = empty_of_layout("new_zeros", extents, layout or input.layout, dtype or input.dtype)
+    return zeros.requires_grad_() if requires_grad else zeros
 
 
 def sparse_resize_(input: SparseTensor, size: Any, sparse_dim: int, dense_dim: int) -> SparseTensor:

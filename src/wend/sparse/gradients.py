@@ -56,17 +56,17 @@ def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
 
     def sparse_gradcheck(func: Callable[..., Any], inputs: Any, **kwargs: Any) -> bool:
         kwargs.pop("masked", None)
-        given = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
-        flat = [x._values_ if isinstance(x, SparseTensor) else x for x in given]
+        arguments = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        flat = [x._values_ if isinstance(x, SparseTensor) else x for x in arguments]
 
         def of_values(*values: Any) -> Any:
-            pairs = zip(given, values, strict=True)
+            pairs = zip(arguments, values, strict=True)
             args = [x.with_values(v) if isinstance(x, SparseTensor) else v for x, v in pairs]
-            found = func(*args)
-            many = isinstance(found, (list, tuple))
+            outputs = func(*args)
+            many = isinstance(outputs, (list, tuple))
             dense = [
                 y.to_dense() if isinstance(y, SparseTensor) else y
-                for y in (found if many else [found])
+                for y in (outputs if many else [outputs])
             ]
             return tuple(dense) if many else dense[0]
 

@@ -61,11 +61,11 @@ class Coordinates:
 
     def row(self, dim: int) -> Tensor:
         """The indices along a dim: (elements,)."""
-        found = self._rows.get(dim)
-        if found is None:
+        row = self._rows.get(dim)
+        if row is None:
             row = self.tensor[dim] if self._array is None else held(self._array[dim])
-            found = self._rows[dim] = row
-        return found
+            self._rows[dim] = row
+        return row
 
     def rows(self) -> list[Tensor]:
         """The indices along each dim."""
@@ -77,8 +77,8 @@ class Coordinates:
             return self, None, False
         if self._merged is None:
             array, inverse, repeated = arrays.merged(self.array, self.size)
-            made = Coordinates(self.size, array, ordered=True)
-            self._merged = made, inverse, repeated
+            places = Coordinates(self.size, array, ordered=True)
+            self._merged = places, inverse, repeated
         return self._merged
 
     def check(self, name: str) -> None:

@@ -38,8 +38,8 @@ class SparseConstructor(type):
                 raise ArgumentTypeError(
                     f"{name}: expected values of {cls.dtype} and got {args[1].dtype}"
                 )
-            made = sparse_coo_tensor(*args, device=device)
-            return made.detach()
+            tensor = sparse_coo_tensor(*args, device=device)
+            return tensor.detach()
         extents = sizes_of(name, args) if args else (0,)
         return empty(extents, len(extents), ops.full((0,), 0, dtype=cls.dtype))
 

@@ -62,8 +62,8 @@ class Lookups:
                 _nothing.clear()
             array = _nothing[type_] = arrays.negative_zeros(type_.dims, type_.dtype.numpy)
         at = 2 * len(self.indices)
-        found: Tensor = _hot.wrap(_hot.held_in_segment(type_, array, segment, at))
-        return found
+        nothing: Tensor = _hot.wrap(_hot.held_in_segment(type_, array, segment, at))
+        return nothing
 
     def content(self) -> tuple[list[Any], list[Any], list[Any]]:
         """The look-ups as steps, the types of all values, and the sizes that the steps read."""
@@ -101,15 +101,15 @@ class Lookups:
         """
         count, width = self.table.type.dims
         order = sorted(seeds, reverse=True)
-        found = [seeds[k] for k in order]
+        grads = [seeds[k] for k in order]
         indices = [self.indices[k // 2 - 1] for k in order]
         padding = [self.padding[k // 2 - 1] for k in order]
-        if create or any(_hot.value_of(g).buffer is None for g in found):
+        if create or any(_hot.value_of(g).buffer is None for g in grads):
             sizes = [math.prod(value.type.dims) for value in indices]
-            flat = [ops.reshape(g, (n, width)) for g, n in zip(found, sizes, strict=True)]
+            flat = [ops.reshape(g, (n, width)) for g, n in zip(grads, sizes, strict=True)]
             values = ops.cat(flat, 0) if len(flat) > 1 else flat[0]
         else:
-            values = held(arrays.end_to_end([array_of(g) for g in found], (width,)))
+            values = held(arrays.end_to_end([array_of(g) for g in grads], (width,)))
         if max(padding) < 0 and any(value.buffer is None for value in indices):
             flat = [ops.reshape(_hot.wrap(value), (-1,)) for value in indices]
             joined = ops.cat(flat, 0) if len(flat) > 1 else flat[0]

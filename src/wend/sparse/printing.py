@@ -46,13 +46,13 @@ class Printed(Protocol):
 
 def text(x: Printed) -> str:
     """`repr(x)`: places, values, size and further facts."""
-    found = x._places
-    if isinstance(found, Coordinates):
-        parts = [("indices", found.tensor)]
+    places = x._places
+    if isinstance(places, Coordinates):
+        parts = [("indices", places.tensor)]
     else:
-        names = ("ccol_indices", "row_indices") if found.by_columns else ("crow_indices",)
-        names = names if found.by_columns else (*names, "col_indices")
-        parts = list(zip(names, (found.begins, found.plain), strict=True))
+        names = ("ccol_indices", "row_indices") if places.by_columns else ("crow_indices",)
+        names = names if places.by_columns else (*names, "col_indices")
+        parts = list(zip(names, (places.begins, places.plain), strict=True))
     parts.append(("values", x._values_.detach()))
     separator = ",\n" + " " * INDENT
     shown = "tensor(" + separator.join([_part(name, part) for name, part in parts])
@@ -66,7 +66,7 @@ def text(x: Printed) -> str:
         facts.append(f"grad_fn=<{node.name()}>")
     elif x.requires_grad:
         facts.append("requires_grad=True")
-    if isinstance(found, Coordinates):
+    if isinstance(places, Coordinates):
         shown += separator + facts.pop(0)
     return append_facts(shown, facts, INDENT) + ")"
 

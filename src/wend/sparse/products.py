@@ -33,17 +33,19 @@ def _check(name: str, x: Any, y: Any, ranks: tuple[int, int]) -> None:
 def _by_dense(x: SparseTensor, y: Tensor) -> Tensor:
     """sparse (n, m) times dense (m, k)."""
     places = x.places
-    made: Tensor = ops.sparse_product(places.row(0), places.row(1), x.elements, y, int(x.shape[0]))
-    return made
+    product: Tensor = ops.sparse_product(
+        places.row(0), places.row(1), x.elements, y, int(x.shape[0])
+    )
+    return product
 
 
 def _of_dense(x: Tensor, y: SparseTensor) -> Tensor:
     """dense (n, m) times sparse (m, k): the transposed product of transposed factors."""
     places = y.places
-    made: Tensor = ops.sparse_product(
+    product: Tensor = ops.sparse_product(
         places.row(1), places.row(0), y.elements, x.t(), int(y.shape[1])
     )
-    return made.t()
+    return product.t()
 
 
 def _both_sparse(x: SparseTensor, y: SparseTensor) -> SparseTensor:
@@ -62,8 +64,8 @@ def mm(input: Any, mat2: Any) -> Any:
         return _by_dense(input, mat2)
     if not isinstance(input, SparseTensor):
         return _of_dense(input, mat2)
-    made = _both_sparse(input, mat2)
-    return made if input.is_sparse else made.to_sparse(layout=input.layout)
+    product = _both_sparse(input, mat2)
+    return product if input.is_sparse else product.to_sparse(layout=input.layout)
 
 
 def reduced(input: Any, mat2: Any, how: str) -> Tensor:
@@ -76,8 +78,8 @@ def reduced(input: Any, mat2: Any, how: str) -> Tensor:
     places = input.places
     products = ops.mul(input.elements.unsqueeze(1), ops.embedding(mat2, places.row(1)))
     zeros = ops.full((int(input.shape[0]), int(mat2.shape[1])), 0, dtype=products.dtype)
-    made: Tensor = zeros.index_reduce(0, places.row(0), products, how, include_self=False)
-    return made
+    reduction: Tensor = zeros.index_reduce(0, places.row(0), products, how, include_self=False)
+    return reduction
 
 
 def mv(input: Any, vec: Any) -> Tensor:
@@ -97,14 +99,14 @@ def bmm(input: Any, mat2: Any) -> Tensor:
     if int(mat2.shape[0]) != batch:
         raise ShapeError(f"bmm: batches of {batch} and {int(mat2.shape[0])} do not fit")
     number, rows, columns = input.places.array
-    made = ops.sparse_product(
+    product = ops.sparse_product(
         held(number * n + rows),
         held(number * m + columns),
         input.elements,
         mat2.reshape(batch * m, int(mat2.shape[2])),
         batch * n,
     )
-    return made.reshape(batch, n, int(mat2.shape[2]))
+    return product.reshape(batch, n, int(mat2.shape[2]))
 
 
 def matmul(input: Any, other: Any) -> Any:
@@ -133,8 +135,8 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) ->
     if isinstance(product, SparseTensor):
         scaled = product.with_values(product._values_ * alpha)
         if isinstance(input, SparseTensor):
-            made = added(merged(input.with_values(input._values_ * beta)), merged(scaled))
-            return made if input.is_sparse else made.to_sparse(layout=input.layout)
+            total = added(merged(input.with_values(input._values_ * beta)), merged(scaled))
+            return total if input.is_sparse else total.to_sparse(layout=input.layout)
         product = product.to_dense()
     if isinstance(input, SparseTensor):
         input = input.to_dense()
@@ -156,9 +158,9 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     return product if bias is None else product + bias
 
 
-def _given(name: str, made: SparseTensor, out: SparseTensor | None) -> SparseTensor:
+def _written(name: str, result: SparseTensor, out: SparseTensor | None) -> SparseTensor:
     """A result, written to `out=` where the call gives a tensor for the result."""
-    return made if out is None else out.become(name, made)
+    return result if out is None else out.become(name, result)
 
 
 def _rows(x: SparseTensor, dense: Tensor) -> tuple[Any, Tensor]:
@@ -171,7 +173,7 @@ def hspmm(mat1: SparseTensor, mat2: Tensor, *, out: SparseTensor | None = None) 
     """mat1 @ mat2 of a sparse and a dense matrix, with the rows that have elements."""
     _check("hspmm", mat1, mat2, (2, 2))
     array, values = _rows(mat1, mat2)
-    return _given("hspmm", coo(array, values, (int(mat1.shape[0]),), True), out)
+    return _written("hspmm", coo(array, values, (int(mat1.shape[0]),), True), out)
 
 
 def smm(input: SparseTensor, mat2: Tensor) -> SparseTensor:
@@ -196,8 +198,8 @@ def sspaddmm(
     product = smm(mat1, mat2)
     places = Coordinates(product.places.size, product.places.array)  # behind the input's elements
     scaled = wrap(places, product._values_ * alpha)
-    made = added(input if beta == 1 else input.with_values(input._values_ * beta), scaled)
-    return _given("sspaddmm", made, out)
+    total = added(input if beta == 1 else input.with_values(input._values_ * beta), scaled)
+    return _written("sspaddmm", total, out)
 
 
 saddmm = sspaddmm
@@ -218,12 +220,14 @@ def sampled_addmm(
     left = ops.embedding(mat1, places.row(0))
     right = ops.embedding(mat2.t(), places.row(1))
     product = (left * right).sum(-1).reshape(input._values_.shape) * alpha
-    made = input.with_values(product if beta == 0 else product + input._values_ * beta)
-    return _given("sampled_addmm", made, out)
+    total = input.with_values(product if beta == 0 else product + input._values_ * beta)
+    return _written("sampled_addmm", total, out)
 
 
 def spsolve(input: SparseTensor, other: Tensor, *, left: bool = True) -> Tensor:
     """x with input @ x == other, by a dense factorisation."""
     matrix = input.to_dense() if left else input.to_dense().t()
-    made: Tensor = ops.solve(matrix, other) if hasattr(ops, "solve") else matrix.inverse() @ other
-    return made
+    solution: Tensor = (
+        ops.solve(matrix, other) if hasattr(ops, "solve") else matrix.inverse() @ other
+    )
+    return solution

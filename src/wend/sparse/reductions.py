@@ -17,8 +17,8 @@ __all__ = ["log_softmax", "softmax", "sum"]
 
 
 def _dims(x: Tensor, dim: Any) -> list[int]:
-    given = list(dim) if isinstance(dim, (list, tuple)) else [dim]
-    return sorted({normalize_dim(d, x.dim(), "sum") for d in given})
+    dims = list(dim) if isinstance(dim, (list, tuple)) else [dim]
+    return sorted({normalize_dim(d, x.dim(), "sum") for d in dims})
 
 
 def sum_rule(
@@ -34,8 +34,8 @@ def sum_rule(
         elements = elements.sum(dense, keepdim=keepdim)
     kept = [d for d in range(sparse) if d not in dims]
     if dim is None or not kept:
-        made = elements.sum(0)
-        return made.reshape(*[1] * sparse, *made.shape) if keepdim and sparse else made
+        total = elements.sum(0)
+        return total.reshape(*[1] * sparse, *total.shape) if keepdim and sparse else total
     if len(kept) == sparse:
         return coo(places.array, elements, places.size, places.ordered)
     rows = [places.array[d] if d in kept else 0 for d in range(sparse) if keepdim or d in kept]
@@ -61,8 +61,8 @@ def norm(
         raise GraphError("norm: of a sparse tensor, over all dims only")
     values = merged(input).elements.reshape(-1)
     order = 2 if p in (None, "fro") else p
-    made: Tensor = ops.norm(values if dtype is None else values.to(dtype), order)
-    return made.reshape((1,) * input.dim()) if keepdim else made
+    magnitude: Tensor = ops.norm(values if dtype is None else values.to(dtype), order)
+    return magnitude.reshape((1,) * input.dim()) if keepdim else magnitude
 
 
 def any_rule(input: SparseTensor) -> Tensor:

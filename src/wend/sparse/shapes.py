@@ -27,17 +27,17 @@ def _picked(
 
 def permute(input: SparseTensor, *dims: Any) -> SparseTensor:
     """The tensor with its dims in another order; sparse dims stay in front."""
-    given = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
-    order = [normalize_dim(d, input.dim(), "permute") for d in given]
+    axes = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
+    order = [normalize_dim(d, input.dim(), "permute") for d in axes]
     if sorted(order) != list(range(input.dim())):
         raise ShapeError(f"permute: {order} is no order of {input.dim()} dims")
-    found = input._places
-    if isinstance(found, Compressed):
+    places = input._places
+    if isinstance(places, Compressed):
         if order == [0, 1]:
             return input
-        values = input._values_.transpose(1, 2) if found.layout in BLOCKED else input._values_
-        return wrap(found.turned(), values)
-    sparse = len(found.size)
+        values = input._values_.transpose(1, 2) if places.layout in BLOCKED else input._values_
+        return wrap(places.turned(), values)
+    sparse = len(places.size)
     if any(d >= sparse for d in order[:sparse]):
         raise GraphError("permute: a sparse dim and a dense dim cannot change places")
     values = input._values_
@@ -45,7 +45,9 @@ def permute(input: SparseTensor, *dims: Any) -> SparseTensor:
         values = values.permute(0, *[d - sparse + 1 for d in order[sparse:]])
     if order[:sparse] == list(range(sparse)):
         return input.with_values(values)
-    return coo(found.array[order[:sparse]], values, tuple([found.size[d] for d in order[:sparse]]))
+    return coo(
+        places.array[order[:sparse]], values, tuple([places.size[d] for d in order[:sparse]])
+    )
 
 
 def transpose(input: SparseTensor, dim0: int, dim1: int) -> SparseTensor:
@@ -83,8 +85,8 @@ def unsqueeze(input: SparseTensor, dim: int) -> SparseTensor:
 
 def squeeze(input: SparseTensor, dim: Any = None) -> Any:
     """The tensor without dims of size 1, or without `dim` if that is of size 1."""
-    given = range(input.dim()) if dim is None else dim if isinstance(dim, (list, tuple)) else [dim]
-    for d in sorted((normalize_dim(d, input.dim(), "squeeze") for d in given), reverse=True):
+    axes = range(input.dim()) if dim is None else dim if isinstance(dim, (list, tuple)) else [dim]
+    for d in sorted((normalize_dim(d, input.dim(), "squeeze") for d in axes), reverse=True):
         if int(input.shape[d]) == 1:
             input = select(input, d, 0)
     return input
@@ -172,8 +174,8 @@ def index_select(input: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     numbers, new = arrays.matches(places.array[at], named)
     rows = [new if d == at else places.array[d][numbers] for d in range(sparse)]
     size = (*places.size[:at], named.size, *places.size[at + 1 :])
-    made = _picked(input, numbers, rows, size, False)
-    return merged(made) if places.ordered else made
+    selection = _picked(input, numbers, rows, size, False)
+    return merged(selection) if places.ordered else selection
 
 
 def cat(tensors: Any, dim: int = 0) -> SparseTensor:
@@ -208,8 +210,8 @@ def cat(tensors: Any, dim: int = 0) -> SparseTensor:
     size = list(first.places.size)
     if at < sparse:
         size[at] = total
-    made = coo(arrays.joined(columns), ops.cat(elements), tuple(size))
-    return merged(made) if all(x.places.ordered for x in parts) else made
+    whole = coo(arrays.joined(columns), ops.cat(elements), tuple(size))
+    return merged(whole) if all(x.places.ordered for x in parts) else whole
 
 
 def stack(tensors: Any, dim: int = 0) -> SparseTensor:

@@ -49,8 +49,8 @@ class SparseTensor(Tensor):
     @property
     def places(self) -> Coordinates:
         """Where the elements lie, in the order of `elements`."""
-        found = self._places
-        return found if isinstance(found, Coordinates) else found.coordinates
+        places = self._places
+        return places if isinstance(places, Coordinates) else places.coordinates
 
     @property
     def elements(self) -> Tensor:
@@ -60,22 +60,22 @@ class SparseTensor(Tensor):
 
     def compressed(self, name: str, by_columns: bool) -> Compressed:
         """The compressed places.  Raises RuntimeError for another layout."""
-        found = self._places
-        if not isinstance(found, Compressed) or found.by_columns is not by_columns:
+        places = self._places
+        if not isinstance(places, Compressed) or places.by_columns is not by_columns:
             kind = "column" if by_columns else "row"
             raise GraphError(
                 f"{name} expected sparse {kind} compressed tensor layout but got {self.layout}"
             )
-        return found
+        return places
 
     def coordinates(self, name: str) -> Coordinates:
         """The coordinates.  Raises RuntimeError for a compressed layout."""
-        found = self._places
-        if not isinstance(found, Coordinates):
+        places = self._places
+        if not isinstance(places, Coordinates):
             raise GraphError(
                 f"{name} expected sparse coordinate tensor layout but got {self.layout}"
             )
-        return found
+        return places
 
     def _merged_places(self, name: str) -> Coordinates:
         places = self.coordinates(name)
@@ -150,10 +150,10 @@ class SparseTensor(Tensor):
 
     def parts(self) -> tuple[Tensor, ...]:
         """The dense tensors that this tensor is made of, without history: places, then values."""
-        found, values = self._places, self._values_.detach()
-        if isinstance(found, Coordinates):
-            return found.tensor, values
-        return found.begins, found.plain, values
+        places, values = self._places, self._values_.detach()
+        if isinstance(places, Coordinates):
+            return places.tensor, values
+        return places.begins, places.plain, values
 
     # -- facts about a tensor ---------------------------------------------------------------
 
@@ -321,21 +321,21 @@ class SparseTensor(Tensor):
         return index_put(zeros, tuple(places.rows()), elements, True)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SparseTensor:
-        made = self.with_values(self._values_.detach().clone())
-        memo[id(self)] = made
-        return made.requires_grad_(self.requires_grad) if self.requires_grad else made
+        copy = self.with_values(self._values_.detach().clone())
+        memo[id(self)] = copy
+        return copy.requires_grad_(self.requires_grad) if self.requires_grad else copy
 
     def __copy__(self) -> SparseTensor:
         return self.with_values(self._values_)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         values = self._values_.detach()
-        found = self._places
-        if isinstance(found, Coordinates):
-            parts: tuple[Any, ...] = (found.tensor, found.ordered)
+        places = self._places
+        if isinstance(places, Coordinates):
+            parts: tuple[Any, ...] = (places.tensor, places.ordered)
         else:
-            parts = (found.begins, found.plain, found.block)
-        return _restored, (self.layout, found.size, parts, values, self.requires_grad)
+            parts = (places.begins, places.plain, places.block)
+        return _restored, (self.layout, places.size, parts, values, self.requires_grad)
 
     # -- gradients --------------------------------------------------------------------------
 
@@ -408,8 +408,8 @@ class SparseTensor(Tensor):
         """Call hook(gradient) with the sparse gradient; a sparse result replaces the gradient."""
 
         def on_values(g: Tensor) -> Any:
-            found = hook(self.gradient_of(g))
-            return None if found is None else at_places(found, self)
+            replacement = hook(self.gradient_of(g))
+            return None if replacement is None else at_places(replacement, self)
 
         return self._values_.register_hook(on_values)
 
@@ -457,10 +457,10 @@ def _restored(
     layout: Any, size: Any, parts: tuple[Any, ...], values: Tensor, requires_grad: bool
 ) -> SparseTensor:
     if layout is sparse_coo:
-        made = wrap(Coordinates(tuple(size), tensor=parts[0], ordered=parts[1]), values)
+        tensor = wrap(Coordinates(tuple(size), tensor=parts[0], ordered=parts[1]), values)
     else:
-        made = wrap(Compressed(layout, tuple(size), *parts), values)
-    return made.requires_grad_() if requires_grad else made
+        tensor = wrap(Compressed(layout, tuple(size), *parts), values)
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def merged(x: SparseTensor) -> SparseTensor:
@@ -475,10 +475,10 @@ def merged(x: SparseTensor) -> SparseTensor:
     elif inverse is not None:
         zeros = ops.full((ordered.count, *elements.shape[1:]), 0, dtype=elements.dtype)
         if elements.dtype.category == 0:
-            found = ops.index_add(
+            counts = ops.index_add(
                 ops.cast(zeros, int64), 0, held(inverse), ops.cast(elements, int64)
             )
-            elements = ops.ne(found, 0)
+            elements = ops.ne(counts, 0)
         else:
             elements = ops.index_add(zeros, 0, held(inverse), elements)
     return wrap(ordered, elements)
@@ -493,9 +493,9 @@ def at_places(dense: Tensor, like: SparseTensor) -> Tensor:
     if isinstance(dense, SparseTensor):
         if dense._places is like._places:
             return dense._values_
-        found = merged(dense)
-        hits, there = arrays.lookup(like.places.array, found.places.array, like.places.size)
-        picked = ops.index_select(found.elements, 0, held(there))
+        source = merged(dense)
+        hits, there = arrays.lookup(like.places.array, source.places.array, like.places.size)
+        picked = ops.index_select(source.elements, 0, held(there))
         zeros = ops.full((like.places.count, *picked.shape[1:]), 0, dtype=picked.dtype)
         elements = ops.index_copy(zeros, 0, held(hits), picked)
     elif not like.places.size:
