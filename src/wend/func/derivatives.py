@@ -95,22 +95,22 @@ class Variables:
         if create is None:
             create = self.depends_on_others([*outs, *seeds])
         with GradMode(create):
-            found = gradients(outs, self.targets, seeds, create, hooks)
-            return self._filled(found)
+            grads = gradients(outs, self.targets, seeds, create, hooks)
+            return self._filled(grads)
 
     def pull_many(self, outs: Sequence[Tensor], seeds: Sequence[Tensor], size: int) -> list[Tensor]:
         """`pull` for `size` seeds at once, stacked at dim 0 of seeds and results."""
         create = self.depends_on_others(outs)
         with GradMode(create):
-            found = many_gradients(size, outs, self.targets, seeds, create)
+            grads = many_gradients(size, outs, self.targets, seeds, create)
             return [
                 ops.full((size, *x.shape), 0, dtype=x.dtype) if g is None else g
-                for g, x in zip(found, self.targets, strict=True)
+                for g, x in zip(grads, self.targets, strict=True)
             ]
 
-    def _filled(self, found: Sequence[Tensor | None]) -> Any:
+    def _filled(self, grads: Sequence[Tensor | None]) -> Any:
         filled = [
-            ops.zeros_like(x) if g is None else g for g, x in zip(found, self.targets, strict=True)
+            ops.zeros_like(x) if g is None else g for g, x in zip(grads, self.targets, strict=True)
         ]
         return tree.unflatten(self.structure, filled)
 
@@ -207,10 +207,10 @@ def grad_and_value(
                 "grad: grad can be implicitly created only for real scalar outputs but got "
                 f"{out.dtype}: take the real part, or use torch.func.vjp"
             )
-        found = variables.pull([out], [_ones(out)])
-        found = found if isinstance(argnums, tuple) else found[0]
+        grads = variables.pull([out], [_ones(out)])
+        grads = grads if isinstance(argnums, tuple) else grads[0]
         value = variables.released(out)
-        return (found, (value, variables.released(aux))) if has_aux else (found, value)
+        return (grads, (value, variables.released(aux))) if has_aux else (grads, value)
 
     return wrapper
 
@@ -224,8 +224,8 @@ def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = Fal
 
     @functools.wraps(func, updated=())
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        found, value = both(*args, **kwargs)
-        return (found, value[1]) if has_aux else found
+        grads, value = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
 
     return wrapper
 
@@ -246,12 +246,12 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     outs, structure = _tensors("vjp", out)
 
     def pull(seeds: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        given, found = _tensors("vjp", seeds)
-        if found != structure:
+        tensors, seed_structure = _tensors("vjp", seeds)
+        if seed_structure != structure:
             raise ArgumentError(
-                f"vjp: seeds {found} do not have the structure {structure} of the output"
+                f"vjp: seeds {seed_structure} do not have the structure {structure} of the output"
             )
-        return variables.pull(outs, _checked_seeds(outs, given))
+        return variables.pull(outs, _checked_seeds(outs, tensors))
 
     released = variables.released(out)
     return (released, pull, variables.released(aux)) if has_aux else (released, pull)
@@ -295,17 +295,17 @@ def jacrev(
                 ops.reshape(g, (*y.shape, *x.shape))
                 for g, x in zip(rows, variables.targets, strict=True)
             ]
-            found = tree.unflatten(variables.structure, shaped)
-            blocks.append(found if isinstance(argnums, tuple) else found[0])
+            block = tree.unflatten(variables.structure, shaped)
+            blocks.append(block if isinstance(argnums, tuple) else block[0])
         jacobian = tree.unflatten(structure, blocks)
         return (jacobian, variables.released(aux)) if has_aux else jacobian
 
     return wrapper
 
 
-def _check_real(name: str, what: str, given: Any) -> None:
+def _check_real(name: str, what: str, tensors: Any) -> None:
     """Raises GraphError for complex tensors: units alone do not span their directions."""
-    for i, x in enumerate(tree.leaves(given)):
+    for i, x in enumerate(tree.leaves(tensors)):
         if isinstance(x, Tensor) and x.dtype.is_complex:
             raise GraphError(
                 f"{name}: Expected all {what} to be real but received complex tensor at flattened "
@@ -339,19 +339,19 @@ class _Tangents:
         """The derivative of each output along a direction per argument."""
         create = self.variables.depends_on_others([*self.outs, *directions])
         with GradMode(create):
-            found = gradients(self.rows, self.seeds.targets, directions, create, hooks=False)
-            return list(self.seeds._filled(found))
+            derivatives = gradients(self.rows, self.seeds.targets, directions, create, hooks=False)
+            return list(self.seeds._filled(derivatives))
 
     def along_many(self, directions: Sequence[Tensor], size: int) -> list[Tensor]:
         """`along` for `size` directions, stacked at dim 0."""
         create = self.variables.depends_on_others(self.outs)
         with GradMode(create):
-            found = many_gradients(
+            derivatives = many_gradients(
                 size, self.rows, self.seeds.targets, directions, create, hooks=False
             )
             return [
                 ops.full((size, *y.shape), 0, dtype=y.dtype) if g is None else g
-                for g, y in zip(found, self.outs, strict=True)
+                for g, y in zip(derivatives, self.outs, strict=True)
             ]
 
 
@@ -378,9 +378,9 @@ def jvp(
     outs, out_structure = _tensors("jvp", out)
     if strict and not all(y.requires_grad for y in outs):
         raise GraphError("jvp: an output does not depend on the primals, and strict=True was given")
-    found = tree.unflatten(out_structure, _Tangents("jvp", variables, outs).along(directions))
+    derivative = tree.unflatten(out_structure, _Tangents("jvp", variables, outs).along(directions))
     released = variables.released(out)
-    return (released, found, variables.released(aux)) if has_aux else (released, found)
+    return (released, derivative, variables.released(aux)) if has_aux else (released, derivative)
 
 
 def linearize(func: Function, *primals: Any) -> Any:
@@ -390,8 +390,8 @@ def linearize(func: Function, *primals: Any) -> Any:
     lines = _Tangents("linearize", variables, outs)
 
     def push(*tangents: Any) -> Any:
-        directions, found = _tensors("linearize", tangents)
-        if found != variables.structure:
+        directions, tangent_structure = _tensors("linearize", tangents)
+        if tangent_structure != variables.structure:
             raise ArgumentError("linearize: tangents do not have the structure of the primals")
         directions = _checked_seeds(variables.targets, directions)
         return tree.unflatten(structure, lines.along(directions))
@@ -422,8 +422,8 @@ def jacfwd(
         columns = [_columns(lines, k) for k in range(len(variables.targets))]
         blocks = []
         for at in range(len(outs)):
-            found = tree.unflatten(variables.structure, [column[at] for column in columns])
-            blocks.append(found if isinstance(argnums, tuple) else found[0])
+            block = tree.unflatten(variables.structure, [column[at] for column in columns])
+            blocks.append(block if isinstance(argnums, tuple) else block[0])
         jacobian = tree.unflatten(structure, blocks)
         return (jacobian, variables.released(aux)) if has_aux else jacobian
 
@@ -438,10 +438,10 @@ def _columns(lines: _Tangents, k: int) -> list[Tensor]:
         _basis(x) if j == k else ops.full((size, *x.shape), 0, dtype=x.dtype)
         for j, x in enumerate(targets)
     ]
-    found = lines.along_many(directions, size)
+    derivatives = lines.along_many(directions, size)
     return [
         ops.reshape(ops.movedim(g, 0, -1), (*y.shape, *targets[k].shape))
-        for g, y in zip(found, lines.outs, strict=True)
+        for g, y in zip(derivatives, lines.outs, strict=True)
     ]
 
 

@@ -163,16 +163,16 @@ class _Call:
         positions = [k for k, flag in enumerate(flags) if flag]
 
         def once(*tensors: Tensor) -> list[Tensor]:
-            given = list(leaves)
+            arguments = list(leaves)
             for k, x in zip(positions, tensors, strict=True):
-                given[k] = x
-            return self.outputs(given)
+                arguments[k] = x
+            return self.outputs(arguments)
 
         tensors = [leaves[k] for k in positions]
-        found = run_mapped(once, tensors, [True] * len(tensors), stop - start, self.randomness)
+        results = run_mapped(once, tensors, [True] * len(tensors), stop - start, self.randomness)
         placed = [
             self._placed(x, is_batched, dim, stop - start)
-            for (x, is_batched), dim in zip(found, self.result_dims, strict=True)
+            for (x, is_batched), dim in zip(results, self.result_dims, strict=True)
         ]
         return tree.unflatten(self.result, placed)
 
@@ -206,12 +206,12 @@ class _Call:
         rows: list[list[Tensor]] = []
         structure: Any = None
         for start, stop in self.chunks(chunk_size):
-            for outs, found in run_calls(self.func, calls[start:stop], own[start:stop]):
-                structure = structure or found
-                if found != structure:
+            for outs, own_structure in run_calls(self.func, calls[start:stop], own[start:stop]):
+                structure = structure or own_structure
+                if own_structure != structure:
                     raise ArgumentError(
                         f"vmap({self.name}): the function returned {structure} for one example "
-                        f"and {found} for another: they must be alike to be stacked"
+                        f"and {own_structure} for another: they must be alike to be stacked"
                     )
                 rows.append(outs)
         pairs = zip(zip(*rows, strict=True), self.result_dims, strict=True)
@@ -274,14 +274,14 @@ def spread(dims: Any, node: Any, what: str) -> list[int | None]:
     if dims is None or type(dims) is int:
         return [dims] * len(tree.leaves(node))
     children, structure = tree.flatten(node, is_leaf=lambda part: part is not node)
-    given, _ = tree.flatten(dims, is_leaf=lambda part: part is not dims)
+    branch_dims, _ = tree.flatten(dims, is_leaf=lambda part: part is not dims)
     if structure.kind is None and not isinstance(dims, (list, tuple, dict)):
         raise ArgumentTypeError(f"{what}: a dim is an int or None, not {type(dims).__name__}")
     if isinstance(node, dict) and isinstance(dims, dict) and set(node) == set(dims):
-        given = [dims[key] for key in node]
-    elif structure.kind is None or not _alike(node, dims) or len(children) != len(given):
+        branch_dims = [dims[key] for key in node]
+    elif structure.kind is None or not _alike(node, dims) or len(children) != len(branch_dims):
         raise ArgumentError(f"{what} {dims!r} do not fit the structure {tree.flatten(node)[1]}")
-    return [dim for part, child in zip(given, children) for dim in spread(part, child, what)]
+    return [dim for part, child in zip(branch_dims, children) for dim in spread(part, child, what)]
 
 
 def _alike(node: Any, dims: Any) -> bool:

@@ -81,10 +81,10 @@ def _parsed(pattern: str, text: str) -> Dims:
     inside = False
     at, text = 0, text.rstrip()
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        token = _TOKEN.match(text, at)
+        if token is None:
             raise _fault(pattern, f"{text[at:].strip()!r} is neither a name nor '...'")
-        at, word = found.end(), found[1]
+        at, word = token.end(), token[1]
         if word in "()":
             if inside == (word == "("):
                 raise _fault(pattern, "parentheses must match, and contain no others")
@@ -128,7 +128,7 @@ def _spread(pattern: str, left: Dims, rank: int) -> tuple[Dims, list[str]]:
     if rank < known or (rank > known and [_REST] not in left):
         raise _fault(pattern, f"has {known} dims, and the tensor {rank}")
     rest = [f"{_REST}{k}" for k in range(rank - known)]
-    return [dim for given in left for dim in _opened([given], rest)], rest
+    return _opened(left, rest), rest
 
 
 def _opened(dims: Dims, rest: list[str]) -> Dims:

@@ -30,7 +30,7 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
     A tensor that is not mapped is returned as it is. This is for a look at values: a function
     that computes with the result mixes examples.
     """
-    found = behind(tensor)
-    while recurse and found is not tensor:
-        tensor, found = found, behind(found)
-    return found
+    inner = behind(tensor)
+    while recurse and inner is not tensor:
+        tensor, inner = inner, behind(inner)
+    return inner
