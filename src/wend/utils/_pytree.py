@@ -201,7 +201,7 @@ _node(
 _node(
     defaultdict,
     _of_defaults,
-    lambda children, made: defaultdict(made[0], zip(made[1], children, strict=True)),
+    lambda children, context: defaultdict(context[0], zip(context[1], children, strict=True)),
     _keyed(_of_defaults),
 )
 _node(
@@ -471,13 +471,13 @@ class TreeSpec:
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The tree of this structure with these leaves.  Raises ValueError for a wrong number."""
-        given = list(leaves)
-        if len(given) != self.num_leaves:
+        values = list(leaves)
+        if len(values) != self.num_leaves:
             raise ValueError(
-                f"treespec.unflatten(leaves): `leaves` has length {len(given)} but the spec "
+                f"treespec.unflatten(leaves): `leaves` has length {len(values)} but the spec "
                 f"refers to a pytree that holds {self.num_leaves} items ({self})."
             )
-        return self._put_together(iter(given))
+        return self._put_together(iter(values))
 
     def _put_together(self, leaves: Iterator[Any]) -> Any:
         if self.type is None:
@@ -649,13 +649,13 @@ def _broadcast_to_and_flatten(
     children, context = SUPPORTED_NODES[treespec.type].flatten_fn(tree)
     if len(children) != treespec.num_children or context != treespec.context:
         return None
-    found: list[Any] = []
+    leaves: list[Any] = []
     for child, spec in zip(children, treespec.children_specs, strict=True):
         part = _broadcast_to_and_flatten(child, spec, is_leaf)
         if part is None:
             return None
-        found += part
-    return found
+        leaves += part
+    return leaves
 
 
 # -- paths ----------------------------------------------------------------------------------

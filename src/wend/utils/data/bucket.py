@@ -84,13 +84,13 @@ class BucketBatchSampler(Sampler[list[int]]):
         return bisect.bisect_right(self.boundaries, key)
 
     def _size_for(self, bucket: Any) -> int:
-        given = self.batch_size
-        if isinstance(given, Mapping):
-            if bucket not in given:
+        batch_size = self.batch_size
+        if isinstance(batch_size, Mapping):
+            if bucket not in batch_size:
                 raise ArgumentError(f"{NAME}: batch_size has no entry for bucket {bucket!r}")
-            size = given[bucket]
+            size = batch_size[bucket]
         else:
-            size = given(bucket) if callable(given) else given
+            size = batch_size(bucket) if callable(batch_size) else batch_size
         if isinstance(size, bool) or not hasattr(size, "__index__") or size.__index__() <= 0:
             raise ArgumentError(
                 f"{NAME}: batch_size must be a positive int, not {size!r} for bucket {bucket!r}"
@@ -155,12 +155,12 @@ class BucketBatchSampler(Sampler[list[int]]):
 
         Raises ArgumentError if the state is of a sampler over other buckets.
         """
-        given, own = dict(state["facts"]), self._facts()
-        if given != own:
-            unlike = [name for name in own if given.get(name) != own[name]]
+        facts, own = dict(state["facts"]), self._facts()
+        if facts != own:
+            unlike = [name for name in own if facts.get(name) != own[name]]
             raise ArgumentError(
                 f"{NAME}: the state is of another sampler: "
-                + ", ".join(f"{name} was {given.get(name)}, is {own[name]}" for name in unlike)
+                + ", ".join(f"{name} was {facts.get(name)}, is {own[name]}" for name in unlike)
             )
         self._seed, self._position = state["seed"], int(state["position"])
         if self.generator is not None and "generator" in state:

@@ -112,8 +112,8 @@ class DataLoader(Generic[T_co]):
     ) -> None:
         """Check the options for the order of batches and samples, and keep them."""
         if self._stream:
-            given = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
-            for name, value in given.items():
+            options = {"shuffle": shuffle, "sampler": sampler, "batch_sampler": batch_sampler}
+            for name, value in options.items():
                 if value not in (None, False):
                     raise ArgumentError(
                         f"DataLoader: {name} is for data sets with indices, and "
@@ -155,10 +155,10 @@ class DataLoader(Generic[T_co]):
         return self._context
 
     @multiprocessing_context.setter
-    def multiprocessing_context(self, given: Any) -> None:
-        if given is not None:
-            given = _context(given, self.num_workers)
-        self._context = given
+    def multiprocessing_context(self, context: Any) -> None:
+        if context is not None:
+            context = _context(context, self.num_workers)
+        self._context = context
 
     @property
     def _batched(self) -> bool:
@@ -233,35 +233,35 @@ def _check_workers(
     if timeout < 0:
         raise ArgumentError(f"DataLoader: timeout must not be negative: {timeout}")
     if num_workers == 0:
-        for name, given in (
+        for name, is_set in (
             ("prefetch_factor", prefetch_factor is not None),
             ("persistent_workers", persistent_workers),
         ):
-            if given:
+            if is_set:
                 raise ArgumentError(f"DataLoader: {name} needs num_workers > 0")
     if prefetch_factor is not None and prefetch_factor < 1:
         raise ArgumentError(f"DataLoader: prefetch_factor must be positive: {prefetch_factor}")
 
 
-def _context(given: Any, num_workers: int) -> Any:
+def _context(context: Any, num_workers: int) -> Any:
     import multiprocessing
     from multiprocessing.context import BaseContext
 
     if num_workers == 0:
         raise ArgumentError("DataLoader: multiprocessing_context needs num_workers > 0")
-    if isinstance(given, str):
+    if isinstance(context, str):
         methods = multiprocessing.get_all_start_methods()
-        if given not in methods:
+        if context not in methods:
             raise ArgumentError(
-                f"DataLoader: multiprocessing_context {given!r} is not one of {methods}"
+                f"DataLoader: multiprocessing_context {context!r} is not one of {methods}"
             )
-        return multiprocessing.get_context(given)
-    if not isinstance(given, BaseContext):
+        return multiprocessing.get_context(context)
+    if not isinstance(context, BaseContext):
         raise ArgumentTypeError(
             "DataLoader: multiprocessing_context must be the name of a start method or a context, "
-            f"not {type(given).__name__}"
+            f"not {type(context).__name__}"
         )
-    return given
+    return context
 
 
 def _default_context() -> Any:

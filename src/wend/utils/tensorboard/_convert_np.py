@@ -37,23 +37,23 @@ def _plain(x: Any) -> Any:
     return array
 
 
-def in_order(array: Array, given: str, wanted: str) -> Array:
-    """Return an array with dims named `given` in the order `wanted`, both in capitals.
+def in_order(array: Array, names: str, wanted: str) -> Array:
+    """Return an array with dims named `names` in the order `wanted`, both in capitals.
 
     A missing channel dim is added.  Raises ArgumentError where names and dims do not fit.
     """
-    given = given.upper()
-    if len(set(given)) != len(given) or len(given) != array.ndim:
+    names = names.upper()
+    if len(set(names)) != len(names) or len(names) != array.ndim:
         raise ArgumentError(
-            f"tensorboard: dataformats={given!r} does not name the {array.ndim} dims of shape "
+            f"tensorboard: dataformats={names!r} does not name the {array.ndim} dims of shape "
             f"{tuple(array.shape)} once each"
         )
-    missing = [name for name in wanted if name not in given]
-    if set(given) - set(wanted) or missing not in ([], ["C"]):
-        raise ArgumentError(f"tensorboard: dataformats={given!r}: takes the letters of {wanted}")
+    missing = [name for name in wanted if name not in names]
+    if set(names) - set(wanted) or missing not in ([], ["C"]):
+        raise ArgumentError(f"tensorboard: dataformats={names!r}: takes the letters of {wanted}")
     for name in missing:
-        array, given = array[..., None], given + name
-    return np.transpose(array, [given.index(name) for name in wanted])
+        array, names = array[..., None], names + name
+    return np.transpose(array, [names.index(name) for name in wanted])
 
 
 def as_bytes(image: Array) -> Array:

@@ -53,8 +53,8 @@ def _messages() -> Any:
 
 def _clean(tag: str) -> str:
     """A tag in which characters that TensorBoard does not take are underscores."""
-    found: str = library("summary")._clean_tag(tag)
-    return found
+    clean_tag: str = library("summary")._clean_tag(tag)
+    return clean_tag
 
 
 def _value(**fields: Any) -> Any:
@@ -310,7 +310,7 @@ def graph(ops: Any) -> Any:
         path = op.name.split(".") if op.is_leaf and op.name else [*op.module.split("."), op.op]
         name = re.sub(r"[^A-Za-z0-9_./-]", "_", "/".join(path)).lstrip("/_")
         names[op.id] = f"{name}_{op.id}"
-    found = []
+    entries = []
     for op in ops:
         shape = shapes(dim=[shapes.Dim(size=n) for n in op.shape])
         attributes = {
@@ -319,9 +319,9 @@ def graph(ops: Any) -> Any:
             "line": values(s=op.place.encode()),
         }
         inputs = [names[i] for i in op.inputs]
-        found.append(nodes.NodeDef(name=names[op.id], op=op.op, input=inputs, attr=attributes))
+        entries.append(nodes.NodeDef(name=names[op.id], op=op.op, input=inputs, attr=attributes))
     versions = library("proto.versions_pb2").VersionDef(producer=22)
-    return graphs.GraphDef(node=found, versions=versions)
+    return graphs.GraphDef(node=entries, versions=versions)
 
 
 def hparams(
@@ -341,7 +341,7 @@ def hparams(
     for name in domains:
         if name not in hparam_dict:
             raise ArgumentTypeError(f"add_hparams: hparam_domain_discrete: no parameter {name!r}")
-    plain = {k: _parameter(k, given) for k, given in hparam_dict.items() if given is not None}
+    plain = {k: _parameter(k, value) for k, value in hparam_dict.items() if value is not None}
     experiment, start, end = library("summary").hparams(plain, metric_dict)
     if domains:
         data = experiment.value[0].metadata.plugin_data
@@ -353,14 +353,14 @@ def hparams(
     return experiment, start, end
 
 
-def _parameter(name: str, given: Any) -> bool | str | float:
+def _parameter(name: str, value: Any) -> bool | str | float:
     """A parameter as a plain value; a number as a float."""
-    if isinstance(given, (Tensor, np.ndarray, np.generic)):
-        given = make_np(given).item()
-    if isinstance(given, (bool, str)):
-        return given
-    if isinstance(given, (int, float)):
-        return float(given)
+    if isinstance(value, (Tensor, np.ndarray, np.generic)):
+        value = make_np(value).item()
+    if isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float)):
+        return float(value)
     raise ArgumentError(
-        f"add_hparams: {name} is a {type(given).__name__}, not a number, bool, text or tensor"
+        f"add_hparams: {name} is a {type(value).__name__}, not a number, bool, text or tensor"
     )

@@ -331,10 +331,10 @@ class SummaryWriter:
         if input_to_model is None:
             raise ArgumentError("add_graph: input_to_model: the arguments of the model are missing")
         many = isinstance(input_to_model, (list, tuple))
-        found = debug.graph(model, *(input_to_model if many else (input_to_model,)))
+        op_graph = debug.graph(model, *(input_to_model if many else (input_to_model,)))
         if verbose:
-            print(found)
-        self._get_file_writer().add_graph((summary.graph(found), None))
+            print(op_graph)
+        self._get_file_writer().add_graph((summary.graph(op_graph), None))
 
     def add_embedding(
         self, mat: Any, metadata: Any = None, label_img: Any = None, global_step: Any = None,
@@ -350,9 +350,9 @@ class SummaryWriter:
         images = None if label_img is None else make_np(label_img)
         if rows.ndim != 2:
             raise ArgumentError(f"add_embedding: mat takes (N, D), not shape {tuple(rows.shape)}")
-        for name, given in (("metadata", metadata), ("label_img", images)):
-            if given is not None and len(given) != len(rows):
-                raise ArgumentError(f"add_embedding: {len(given)} {name} for {len(rows)} vectors")
+        for name, entries in (("metadata", metadata), ("label_img", images)):
+            if entries is not None and len(entries) != len(rows):
+                raise ArgumentError(f"add_embedding: {len(entries)} {name} for {len(rows)} vectors")
         step = 0 if global_step is None else _step(global_step)
         below = f"{step:05d}/{quote(tag, safe='')}"
         folder = Path(self._get_file_writer().get_logdir())
