@@ -96,16 +96,16 @@ def eye(
 ) -> Array:
     """Ones on the k-th diagonal, zeros elsewhere."""
     columns = n_rows if n_cols is None else n_cols
-    made = wend.zeros((n_rows, columns), dtype=dtype, device=device)
+    matrix = wend.zeros((n_rows, columns), dtype=dtype, device=device)
     if -n_rows < k < columns:
-        made.diagonal(k).fill_(1)
-    return made
+        matrix.diagonal(k).fill_(1)
+    return matrix
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
     """An array that shares the memory of another library's array, or a copy."""
-    made = wend.from_dlpack(x)
-    return made.clone() if copy else made
+    array = wend.from_dlpack(x)
+    return array.clone() if copy else array
 
 
 def full(shape: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Array:

@@ -64,19 +64,19 @@ def isdtype(dtype: DType, kind: Any) -> bool:
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
     """The type of a result of operands of these types; Python numbers are weak."""
-    found: DType | None = None
+    common_type: DType | None = None
     numbers = []
     for x in arrays_and_dtypes:
         if isinstance(x, (bool, int, float, complex)):
             numbers.append(x)
             continue
         dtype = x.dtype if isinstance(x, wend.Tensor) else x
-        found = dtype if found is None else dtypes.promote_types(found, dtype)
-    if found is None:
+        common_type = dtype if common_type is None else dtypes.promote_types(common_type, dtype)
+    if common_type is None:
         raise ArgumentTypeError("result_type: at least one array or dtype is needed")
     for number in numbers:
-        found = of_number(number, found)
-    return found
+        common_type = of_number(number, common_type)
+    return common_type
 
 
 @dataclass(frozen=True)
@@ -104,15 +104,17 @@ class IntegerLimits:
 def finfo(type: Any, /) -> FloatLimits:
     """The limits of a float or complex type, or of an array's type."""
     dtype = type.dtype if isinstance(type, wend.Tensor) else type
-    found, real = dtypes.finfo(dtype), dtype.to_real()
-    return FloatLimits(found.bits, found.eps, found.max, found.min, found.smallest_normal, real)
+    limits, real = dtypes.finfo(dtype), dtype.to_real()
+    return FloatLimits(
+        limits.bits, limits.eps, limits.max, limits.min, limits.smallest_normal, real
+    )
 
 
 def iinfo(type: Any, /) -> IntegerLimits:
     """The limits of an integer type, or of an array's type."""
     dtype = type.dtype if isinstance(type, wend.Tensor) else type
-    found = dtypes.iinfo(dtype)
-    return IntegerLimits(found.bits, found.max, found.min, dtype)
+    limits = dtypes.iinfo(dtype)
+    return IntegerLimits(limits.bits, limits.max, limits.min, dtype)
 
 
 class _Info:

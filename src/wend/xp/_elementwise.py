@@ -120,8 +120,8 @@ def _clip(x: Array, bound: Any, op: Any) -> Array:
 
 def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     """x, at least min and at most max; each a number, an array that broadcasts, or None."""
-    found = _clip(_clip(x, min, wend.maximum), max, wend.minimum)
-    return found.clone() if found is x else found
+    clipped = _clip(_clip(x, min, wend.maximum), max, wend.minimum)
+    return clipped.clone() if clipped is x else clipped
 
 
 def real(x: Array, /) -> Array:
@@ -159,33 +159,33 @@ def _expm1(x: Array) -> Array:
 
 
 def _tanh(x: Array) -> Array:
-    found = wend.tanh(x)
+    values = wend.tanh(x)
     if not x.dtype.is_complex:
-        return found
+        return values
     real, imag = x.real, x.imag
     far = wend.isinf(real) & wend.isfinite(imag)
     end = wend.complex(wend.copysign(1.0 + 0 * imag, real), wend.copysign(0 * imag, imag))
-    return wend.where(far, end, found)
+    return wend.where(far, end, values)
 
 
 def _sign(x: Array) -> Array:
-    found = wend.sgn(x)
-    return wend.where(wend.isnan(x), x, found) if x.dtype.category == FLOAT else found
+    signs = wend.sgn(x)
+    return wend.where(wend.isnan(x), x, signs) if x.dtype.category == FLOAT else signs
 
 
 def _floor_divide(x: Array, y: Array) -> Array:
-    found = wend.floor_divide(x, y)
+    quotient = wend.floor_divide(x, y)
     if x.dtype.category != FLOAT:
-        return found
+        return quotient
     exact = (wend.isinf(x) & wend.isfinite(y)) | (wend.isfinite(x) & wend.isinf(y))
-    return wend.where(exact, x / y, found)
+    return wend.where(exact, x / y, quotient)
 
 
 def _remainder(x: Array, y: Array) -> Array:
-    found = wend.remainder(x, y)
+    values = wend.remainder(x, y)
     if x.dtype.category != FLOAT:
-        return found
-    return wend.where(found == 0, wend.copysign(found, y), found)
+        return values
+    return wend.where(values == 0, wend.copysign(values, y), values)
 
 
 abs = _one("abs", wend.abs, "The magnitude.")

@@ -46,10 +46,10 @@ def broadcast_to(x: Array, /, shape: Sequence[int]) -> Array:
 
 def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
     """Arrays joined along an axis; flattened first, if axis is None."""
-    given = together("concat", *arrays)
+    parts = together("concat", *arrays)
     if axis is None:
-        return wend.cat([x.reshape(-1) for x in given])
-    return wend.cat(given, axis)
+        return wend.cat([x.reshape(-1) for x in parts])
+    return wend.cat(parts, axis)
 
 
 def expand_dims(x: Array, /, axis: int) -> Array:

@@ -134,14 +134,14 @@ def unique_all(x: Array, /) -> UniqueAll:
 
 def unique_counts(x: Array, /) -> UniqueCounts:
     """The different elements, and how many there are of each."""
-    found = unique_all(x)
-    return UniqueCounts(found.values, found.counts)
+    unique = unique_all(x)
+    return UniqueCounts(unique.values, unique.counts)
 
 
 def unique_inverse(x: Array, /) -> UniqueInverse:
     """The different elements, and which of these each element is."""
-    found = unique_all(x)
-    return UniqueInverse(found.values, found.inverse_indices)
+    unique = unique_all(x)
+    return UniqueInverse(unique.values, unique.inverse_indices)
 
 
 def unique_values(x: Array, /) -> Array:

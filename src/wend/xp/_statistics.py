@@ -79,8 +79,8 @@ def prod(
     def along(x: Array, place: int, keepdims: bool) -> Array:
         return wend.prod(x, place, keepdims, dtype=kind)
 
-    found = _by_axis(along, converted(x, kind), axis, keepdims)
-    return found.clone() if found is x else found
+    product = _by_axis(along, converted(x, kind), axis, keepdims)
+    return product.clone() if product is x else product
 
 
 def var(x: Array, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Array:
@@ -106,12 +106,12 @@ def _running(op: Any, x: Array, axis: int | None, kind: DType, first: int | None
         axis = 0
     if not x.ndim:
         x = x.reshape(1)
-    found = op(x, axis, dtype=kind)
+    totals = op(x, axis, dtype=kind)
     if first is not None:
-        shape = list(found.shape)
+        shape = list(totals.shape)
         shape[axis] = 1
-        found = wend.cat([wend.full(tuple(shape), first, dtype=kind), found], axis)
-    return found
+        totals = wend.cat([wend.full(tuple(shape), first, dtype=kind), totals], axis)
+    return totals
 
 
 def cumulative_sum(
