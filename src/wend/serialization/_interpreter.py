@@ -217,9 +217,9 @@ class Interpreter:
         identity = self.stack.pop()
         self.budget.weigh(identity, ARGUMENT_DEPTH)
         self.fetching = True
-        found = self.persistent(identity)
+        storage = self.persistent(identity)
         self.fetching = False
-        self.push_container(found, 500)
+        self.push_container(storage, 500)
 
 
 def _reason(error: Exception) -> str:

@@ -81,15 +81,15 @@ class _Counting:
 
     def read(self, count: int) -> bytes:
         """At most so many bytes; no more than the file has."""
-        found: bytes = self.file.read(min(count, self.pickles.source.size))
-        self.pickles.at += len(found)
-        return found
+        chunk: bytes = self.file.read(min(count, self.pickles.source.size))
+        self.pickles.at += len(chunk)
+        return chunk
 
     def readline(self) -> bytes:
         """A line."""
-        found: bytes = self.file.readline()
-        self.pickles.at += len(found)
-        return found
+        line: bytes = self.file.readline()
+        self.pickles.at += len(line)
+        return line
 
     def tell(self) -> int:
         """The place."""
@@ -173,11 +173,11 @@ def read_legacy(source: Source, map_location: MapLocation, run: Run) -> Any:
     if magic != MAGIC or version != VERSION:
         raise CheckpointError(f"load: the file has the unknown version {short(version)}")
     storages = _Storages(source, map_location)
-    made = run(pickles.next(), storages)
+    root = run(pickles.next(), storages)
     keys = run(pickles.next(), nothing)
     little = facts.get("little_endian", True) if isinstance(facts, dict) else True
     storages.fill(keys, pickles.at, bool(little) != (sys.byteorder == "little"))
-    return made
+    return root
 
 
 def write_legacy(file: IO[bytes], protocol: int, pickled: bytes, storages: Any) -> None:

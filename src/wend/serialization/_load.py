@@ -81,13 +81,13 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     """Full names in a checkpoint that a default `load` would refuse; nothing is executed."""
     with _opened(f) as file:
         if is_legacy(file):
-            found = named_globals(legacy_pickle(FileSource(file)))
+            names = named_globals(legacy_pickle(FileSource(file)))
         else:
             archive = ArchiveReader(_source(f, file, mmap=False))
             _check_kind(archive)
-            found = named_globals(archive.read("data.pkl"))
+            names = named_globals(archive.read("data.pkl"))
     known = Names(default_meanings())
-    return [name for name in found if name not in known.allowed and name not in known.user]
+    return [name for name in names if name not in known.allowed and name not in known.user]
 
 
 @contextmanager

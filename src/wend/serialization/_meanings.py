@@ -109,8 +109,8 @@ def rebuild_tensor_v2(
     metadata: Any = None,
 ) -> Tensor:
     """`rebuild_tensor` with requires_grad and the flags of lazy conjugation and negation."""
-    made = rebuild_tensor(storage, offset, size, stride)
-    return _finished(made, storage.stored.allowance, requires_grad, metadata)
+    tensor = rebuild_tensor(storage, offset, size, stride)
+    return _finished(tensor, storage.stored.allowance, requires_grad, metadata)
 
 
 def rebuild_tensor_v3(
@@ -126,8 +126,8 @@ def rebuild_tensor_v3(
     """`rebuild_tensor_v2` of an untyped storage, with the element type given beside the storage."""
     if type(storage) is not TypedStorage or type(dtype) is not DType:
         raise CheckpointError("load: the file makes a tensor of something that is no storage")
-    made = _tensor(storage, dtype, offset, size, stride)
-    return _finished(made, storage.stored.allowance, requires_grad, metadata)
+    tensor = _tensor(storage, dtype, offset, size, stride)
+    return _finished(tensor, storage.stored.allowance, requires_grad, metadata)
 
 
 def _finished(tensor: Tensor, allowance: Allowance, requires_grad: Any, metadata: Any) -> Tensor:
@@ -151,8 +151,8 @@ def rebuild_meta(dtype: Any, size: Any, stride: Any, requires_grad: Any) -> Tens
     if type(dtype) is not DType:
         raise CheckpointError("load: the file makes a tensor without data, of no dtype")
     _check_view(MAX_BYTES, dtype.itemsize, 0, size, stride)
-    made = empty_strided(tuple(size), tuple(stride), dtype=dtype, device=META)
-    return made.requires_grad_() if requires_grad is True else made
+    tensor = empty_strided(tuple(size), tuple(stride), dtype=dtype, device=META)
+    return tensor.requires_grad_() if requires_grad is True else tensor
 
 
 def rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Parameter:
@@ -230,10 +230,10 @@ def rebuild_sparse(*arguments: Any) -> Tensor:
 
 
 def _layout(name: Any) -> Any:
-    found = LAYOUTS.get(name) if type(name) is str else None
-    if found is None:
+    layout = LAYOUTS.get(name) if type(name) is str else None
+    if layout is None:
         raise CheckpointError(f"load: {short(name)} is no layout")
-    return found
+    return layout
 
 
 LAYOUTS = {

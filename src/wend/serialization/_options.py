@@ -36,8 +36,8 @@ _SET: dict[str, Any] = {"endianness": None, "crc32": True, "mmap": 2}
 
 def get_default_load_endianness() -> LoadEndianness | None:
     """The byte order of files that do not tell; None as long as nobody has set it."""
-    found: LoadEndianness | None = _SET["endianness"]
-    return found
+    order: LoadEndianness | None = _SET["endianness"]
+    return order
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
@@ -59,8 +59,8 @@ def set_crc32_options(compute_crc32: bool) -> None:
 
 def get_default_mmap_options() -> int | None:
     """The flags of mapped files: MAP_PRIVATE."""
-    found: int | None = _SET["mmap"]
-    return found
+    flags: int | None = _SET["mmap"]
+    return flags
 
 
 class set_default_mmap_options:

@@ -61,10 +61,10 @@ def wend_object(module: str, name: str) -> Any:
     words = ["wend", *module.split(".")[1:]]
     while words:
         try:
-            found: Any = importlib.import_module(".".join(words))
+            target: Any = importlib.import_module(".".join(words))
             for part in name.split("."):
-                found = getattr(found, part)
-            return found
+                target = getattr(target, part)
+            return target
         except (ImportError, AttributeError):
             # A name that is no module is looked up as an attribute of the one before.
             words.pop()

@@ -86,13 +86,13 @@ def view_of(whole: Tensor, size: tuple[int, ...], strides: tuple[int, ...], offs
 def _alias_of(tensor: Tensor) -> Tensor:
     """`tensor.detach()` of a tensor with a buffer; nothing is recorded or copied."""
     value = _hot.refreshed(tensor)
-    made: Tensor = _hot.wrap(_hot.held(value.type, _hot.ensure(value)))
+    view: Tensor = _hot.wrap(_hot.held(value.type, _hot.ensure(value)))
     storage = storage_of(tensor)
     if tensor.requires_grad:
-        storage.data = made.value
+        storage.data = view.value
     alias = Alias()
     alias.storage, alias.storage_version = storage, storage.version
     alias.writes = tensor.alias.writes
-    made.version = alias.writes[0]
-    made.alias = alias
-    return made
+    view.version = alias.writes[0]
+    view.alias = alias
+    return view

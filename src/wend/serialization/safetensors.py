@@ -92,12 +92,12 @@ def load_model(
     A name is not missing if the file has another name of the same tensor. Raises RuntimeError if
     strict and there are such names.
     """
-    found = model.load_state_dict(load_file(filename, device), strict=False)
-    missing = set(found.missing_keys)
+    keys = model.load_state_dict(load_file(filename, device), strict=False)
+    missing = set(keys.missing_keys)
     for names in _shared(model.state_dict()).values():
         if not missing.issuperset(names):
             missing -= set(names)
-    unexpected = list(found.unexpected_keys)
+    unexpected = list(keys.unexpected_keys)
     if strict and (missing or unexpected):
         raise CheckpointError(
             f"safetensors: {type(model).__name__} misses {sorted(missing)} in the file, and has "
@@ -185,8 +185,8 @@ def load_file(filename: str | os.PathLike[str], device: Any = "cpu") -> dict[str
     """The named tensors of a file. Raises CheckpointError for a truncated or inconsistent file."""
     place = placement(device, "safetensors")
     with open(filename, "rb") as file:
-        found = _read(FileSource(file))
-    return {name: tensor.to(place) for name, tensor in found.items()}
+        tensors = _read(FileSource(file))
+    return {name: tensor.to(place) for name, tensor in tensors.items()}
 
 
 def load(data: bytes) -> dict[str, Tensor]:
