@@ -156,7 +156,8 @@ def sparse_compressed_tensor(
     if begins.dim() != 1 or plain.dim() != 1 or elements.dim() != (3 if blocked else 1):
         raise GraphError(
             f"{op}: indices of {begins.dim()} and {plain.dim()} dims and values of "
-            f"{elements.dim()}: Wend has single matrices of numbers in compressed layouts, no batches"
+            f"{elements.dim()}: "
+            "Wend has single matrices of numbers in compressed layouts, no batches"
         )
     if int(elements.shape[0]) != int(plain.shape[0]) or int(begins.shape[0]) < 1:
         raise GraphError(f"{op}: {int(plain.shape[0])} indices for {int(elements.shape[0])} values")
