@@ -84,15 +84,15 @@ def _of_cache(weight: Tensor, dtype: DType) -> Any:
     """
     key = id(weight)
     value = _hot.refreshed(weight)
-    found = STATE.cache.get(key)
-    if found is not None:
-        kept, source, made, to = found
-        usable = made.requires_grad or not wend.is_grad_enabled()
-        if kept is weight and source is value and to is dtype and usable and _pending(made):
-            return made
-    made = ops.cast(weight, dtype)
-    STATE.cache[key] = (weight, value, made, dtype)
-    return made
+    entry = STATE.cache.get(key)
+    if entry is not None:
+        kept, source, conversion, to = entry
+        usable = conversion.requires_grad or not wend.is_grad_enabled()
+        if kept is weight and source is value and to is dtype and usable and _pending(conversion):
+            return conversion
+    conversion = ops.cast(weight, dtype)
+    STATE.cache[key] = (weight, value, conversion, dtype)
+    return conversion
 
 
 def _pending(x: Tensor) -> bool:
@@ -114,18 +114,18 @@ def _single(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _floats(values: Any) -> set[DType]:
-    found: set[DType] = set()
+    types: set[DType] = set()
     for value in values:
         if isinstance(value, Tensor):
-            found.add(value.dtype)
+            types.add(value.dtype)
         elif type(value) is list or type(value) is tuple:
-            found |= _floats(value)
-    return found & {float32, bfloat16, float16}
+            types |= _floats(value)
+    return types & {float32, bfloat16, float16}
 
 
 def _widest(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    found = _floats((*args, *kwargs.values()))
-    return _in(float32, args, kwargs) if len(found) > 1 else (args, kwargs)
+    types = _floats((*args, *kwargs.values()))
+    return _in(float32, args, kwargs) if len(types) > 1 else (args, kwargs)
 
 
 def _einsum(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -191,20 +191,20 @@ def _in_python(function: Callable[..., Any], policy: Policy) -> Callable[..., An
 @functools.cache
 def _asking_ops() -> list[tuple[list[Asking], Any]]:
     """The ops of each list; functions composed in Python are replaced here, once."""
-    made = []
+    lists = []
     for names, policy in _POLICIES:
-        found: list[OpFunction] = []
+        functions: list[OpFunction] = []
         for full in sorted(names):
             family, _, name = full.rpartition(".")
             places = [getattr(wend, family, None)] if family else [wend, Tensor, F, ops]
             for place in filter(None, places):
                 function = getattr(place, name, None)
                 if isinstance(function, OpFunction):
-                    found.append(function)
+                    functions.append(function)
                 elif function is not None:
                     setattr(place, name, _in_python(function, policy))
-        made.append((asking_ops(found), _way(policy)))
-    return made
+        lists.append((asking_ops(functions), _way(policy)))
+    return lists
 
 
 _LOCK = threading.Lock()
@@ -217,5 +217,5 @@ def enter(inside: bool) -> None:
         before = _INSIDE[0]
         _INSIDE[0] += 1 if inside else -1
         if (before == 0) is inside:
-            for found, way in _asking_ops():
-                (ask if inside else leave_alone)(found, way)
+            for asking, way in _asking_ops():
+                (ask if inside else leave_alone)(asking, way)

@@ -104,19 +104,19 @@ class GradScaler:
 
     def _look(self, optimizer: Any, inverse: Tensor | None) -> dict[Any, Tensor]:
         """Whether any gradient is infinite or NaN; multiplies them by `inverse`."""
-        found: Tensor | None = None
+        overflow: Tensor | None = None
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         with no_grad():
             for gradient in [p.grad for p in parameters if p.grad is not None]:
                 bad = gradient.isfinite().all().logical_not()
-                found = bad if found is None else found | bad
+                overflow = bad if overflow is None else overflow | bad
                 if inverse is not None:
                     gradient.mul_(inverse)
         if any(getattr(p, "_shard", None) is not None for p in parameters):
             from wend.distributed._sharding.across import any_rank_found
 
-            found = any_rank_found(parameters, found)
-        return {} if found is None else {device_of("cpu"): found.to(float32)}
+            overflow = any_rank_found(parameters, overflow)
+        return {} if overflow is None else {device_of("cpu"): overflow.to(float32)}
 
     def unscale_(self, optimizer: Any) -> None:
         """Divide the gradients of the optimizer's parameters by the scale, once per step."""
@@ -150,9 +150,9 @@ class GradScaler:
             self.unscale_(optimizer)
         if not progress.found:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        made = None if progress.any_found() else optimizer.step(*args, **kwargs)
+        result = None if progress.any_found() else optimizer.step(*args, **kwargs)
         progress.stage = OptState.STEPPED
-        return made
+        return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Adapt the scale to the steps since the last call, or set it."""
@@ -171,8 +171,8 @@ class GradScaler:
             self._adapt(scale, sum(p.any_found() for p in looked) > 0)
         self._progress.clear()
 
-    def _adapt(self, scale: Tensor, found: bool) -> None:
-        if found:
+    def _adapt(self, scale: Tensor, overflow: bool) -> None:
+        if overflow:
             scale.mul_(self._backoff_factor)
             self._growth_tracker = 0
             return
