@@ -43,8 +43,8 @@ def nested_tensor(
             parts.append(copy if dtype is None else copy.to(dtype))
         else:
             parts.append(creation.tensor(item, dtype=dtype, device=device))
-    made = _laid_out(nest(_alike(parts)), layout)
-    return made.requires_grad_() if requires_grad else made
+    nested = _laid_out(nest(_alike(parts)), layout)
+    return nested.requires_grad_() if requires_grad else nested
 
 
 def as_nested_tensor(
@@ -123,12 +123,12 @@ def narrow(
     return _laid_out(nest_packed(Packed(values, begins, ends, 0)), layout)
 
 
-def _per_component(given: Any, count: int) -> list[int]:
-    if isinstance(given, Tensor) and given.dim() == 1:
-        if int(given.shape[0]) != count:
-            raise ShapeError(f"narrow: {int(given.shape[0])} numbers for {count} components")
-        return [int(n) for n in given.tolist()]
-    return [int(given)] * count
+def _per_component(numbers: Any, count: int) -> list[int]:
+    if isinstance(numbers, Tensor) and numbers.dim() == 1:
+        if int(numbers.shape[0]) != count:
+            raise ShapeError(f"narrow: {int(numbers.shape[0])} numbers for {count} components")
+        return [int(n) for n in numbers.tolist()]
+    return [int(numbers)] * count
 
 
 def to_padded_tensor(input: NestedTensor, padding: float, output_size: Any = None) -> Tensor:
@@ -176,10 +176,10 @@ def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
     return _laid_out(nest([x[m] for x, m in pairs]), jagged)
 
 
-def _listed(name: str, given: Any) -> Sequence[Any]:
-    if isinstance(given, (list, tuple)):
-        return given
-    raise ArgumentTypeError(f"{name}: a list of tensors is needed, not a {type(given).__name__}")
+def _listed(name: str, tensors: Any) -> Sequence[Any]:
+    if isinstance(tensors, (list, tuple)):
+        return tensors
+    raise ArgumentTypeError(f"{name}: a list of tensors is needed, not a {type(tensors).__name__}")
 
 
 def _alike(parts: list[Tensor]) -> list[Tensor]:
@@ -191,12 +191,12 @@ def _alike(parts: list[Tensor]) -> list[Tensor]:
     return [part.to(common) for part in parts]
 
 
-def _laid_out(made: NestedTensor, layout: Any) -> NestedTensor:
+def _laid_out(nested: NestedTensor, layout: Any) -> NestedTensor:
     if layout is not None and layout not in (jagged, strided):
         raise ArgumentError(f"nested_tensor: layout is torch.jagged or torch.strided, not {layout}")
     if layout is jagged:
-        made.__dict__["_layout_name"] = jagged
-    return made
+        nested.__dict__["_layout_name"] = jagged
+    return nested
 
 
 NestedTensor.to_padded_tensor = to_padded_tensor

@@ -123,9 +123,9 @@ class NestedCall(BoundCall):
             and {p.name: v for p, v in self.given}.get("reduction", reduction[0]) != "none"
         ):
             return self._reduced_rows()
-        found = self._at_once()
-        if found is not None:
-            return found
+        result = self._at_once()
+        if result is not None:
+            return result
         calls = [self.component(i) for i in range(self.count)]
         results = [self.func(*args, **kwargs) for args, kwargs in calls]
         if self._is_total(results):
@@ -194,14 +194,14 @@ class NestedCall(BoundCall):
 
     def _sizes(self, sizes: Any, i: int) -> list[int]:
         """Sizes of the whole as those of component i."""
-        given = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
-        first = given[0] if given else None
+        entries = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
+        first = entries[0] if entries else None
         if first not in ((1,) if self.binder.by_name.get("repeats") else (-1, self.count)):
             raise ArgumentError(
-                f"{self.name}: sizes {tuple(given)} for a nested tensor of {self.count} "
+                f"{self.name}: sizes {tuple(entries)} for a nested tensor of {self.count} "
                 "components: the first one must be their number"
             )
-        return [n.lengths[i] if hasattr(n, "lengths") else n for n in given[1:]]
+        return [n.lengths[i] if hasattr(n, "lengths") else n for n in entries[1:]]
 
     # -- all at once ------------------------------------------------------------------------
 

@@ -191,8 +191,8 @@ class NestedTensor(Tensor):
         """The shape, or an extent.  Raises ShapeError for a ragged dim."""
         if dim is None:
             return self.shape
-        found = self.shape[normalize_dim(dim, self.dim(), "size")]
-        return found.__index__() if isinstance(found, RaggedSize) else found
+        extent = self.shape[normalize_dim(dim, self.dim(), "size")]
+        return extent.__index__() if isinstance(extent, RaggedSize) else extent
 
     def numel(self) -> int:
         """Number of elements of all components."""
@@ -300,11 +300,11 @@ class NestedTensor(Tensor):
         if self._packed is not None and self._packed.values.is_leaf:
             g = self._packed.values.grad
             return None if g is None else nest_packed(self._packed.with_values(g), self)
-        found = [part.grad for part in self.parts]
-        if all(g is None for g in found):
+        grads = [part.grad for part in self.parts]
+        if all(g is None for g in grads):
             return None
         filled = [
-            ops.zeros_like(p) if g is None else g for g, p in zip(found, self.parts, strict=True)
+            ops.zeros_like(p) if g is None else g for g, p in zip(grads, self.parts, strict=True)
         ]
         return nest(filled, self)
 
@@ -324,9 +324,9 @@ class NestedTensor(Tensor):
 
 
 def _restored(parts: list[Tensor], ragged: Flags, requires_grad: bool) -> NestedTensor:
-    made = _made(len(parts), ragged, parts[0] if parts else ops.zeros(0))
-    made._parts = tuple(parts)
-    return made.requires_grad_() if requires_grad else made
+    nested = _made(len(parts), ragged, parts[0] if parts else ops.zeros(0))
+    nested._parts = tuple(parts)
+    return nested.requires_grad_() if requires_grad else nested
 
 
 def _made(count: int, ragged: Flags, like: Tensor) -> NestedTensor:
@@ -348,9 +348,9 @@ def nest(parts: Sequence[Tensor], like: NestedTensor | None = None) -> NestedTen
     Dims of unlike sizes are ragged; if there are none, the first dim, or the ragged dims of `like`.
     """
     if not parts:
-        made = _made(0, (True,) if like is None else like._ragged, ops.zeros(0))
-        made._parts = ()
-        return made
+        nested = _made(0, (True,) if like is None else like._ragged, ops.zeros(0))
+        nested._parts = ()
+        return nested
     ranks = {part.dim() for part in parts}
     if len(ranks) > 1:
         raise ShapeError(
@@ -361,11 +361,11 @@ def nest(parts: Sequence[Tensor], like: NestedTensor | None = None) -> NestedTen
     ragged = tuple([any(part.shape[k] != first[k] for part in parts) for k in range(rank)])
     if True not in ragged:
         ragged = _supposed(rank, like)
-    made = _made(len(parts), ragged, parts[0])
-    made._parts = tuple(parts)
+    nested = _made(len(parts), ragged, parts[0])
+    nested._parts = tuple(parts)
     if like is not None and "_layout_name" in like.__dict__:
-        made.__dict__["_layout_name"] = like.__dict__["_layout_name"]
-    return made
+        nested.__dict__["_layout_name"] = like.__dict__["_layout_name"]
+    return nested
 
 
 def _supposed(rank: int, like: NestedTensor | None) -> Flags:
@@ -378,8 +378,8 @@ def _supposed(rank: int, like: NestedTensor | None) -> Flags:
 def nest_packed(packed: Packed, like: NestedTensor | None = None) -> NestedTensor:
     """Components that lie in a row as a nested tensor."""
     rank = packed.values.dim()
-    made = _made(len(packed.begins), tuple([k == packed.dim for k in range(rank)]), packed.values)
-    made._packed = packed
+    nested = _made(len(packed.begins), tuple([k == packed.dim for k in range(rank)]), packed.values)
+    nested._packed = packed
     if like is not None and "_layout_name" in like.__dict__:
-        made.__dict__["_layout_name"] = like.__dict__["_layout_name"]
-    return made
+        nested.__dict__["_layout_name"] = like.__dict__["_layout_name"]
+    return nested
