@@ -191,9 +191,9 @@ class _Run:
         def probe(t: float) -> tuple[float, Tensor]:
             owner._move(t, direction)
             value = float(self.evaluate())
-            found = owner._flat_grad()
+            gradient = owner._flat_grad()
             owner._set(start)
-            return value, found
+            return value, gradient
 
         most = self.settings["max_eval"] - self.evaluations
         line = _Line(probe, loss, grad, slope, direction, self.settings["tolerance_change"], most)

@@ -191,12 +191,12 @@ class Optimizer:
         mode = trace.mode
         trace.mode = off_mode(mode)  # as `no_grad`, which takes much longer
         try:
-            given = [
+            parameters_by_group = [
                 [p for p in group["params"] if p.grad is not None] for group in self.param_groups
             ]
-            whole = self._comes_back(given) or trace.n > 0
+            whole = self._comes_back(parameters_by_group) or trace.n > 0
             with one_at_a_time():
-                for group, parameters in zip(self.param_groups, given, strict=True):
+                for group, parameters in zip(self.param_groups, parameters_by_group, strict=True):
                     if not whole:
                         self._update_each(group)
                     elif parameters:
@@ -205,14 +205,14 @@ class Optimizer:
             trace.mode = mode
         return loss
 
-    def _comes_back(self, given: list[list[Tensor]]) -> bool:
+    def _comes_back(self, parameters_by_group: list[list[Tensor]]) -> bool:
         """Whether a step of these parameters, by group, is a path that is going to be met again.
 
         Where examples decide which parameters are used, a set hardly comes back: each set would be
         planned anew. A whole set is one path, unless there are many sets.
         """
         sets = self._sets
-        key = tuple([id(p) for parameters in given for p in parameters])
+        key = tuple([id(p) for parameters in parameters_by_group for p in parameters])
         n = sets[key] = sets.pop(key, 0) + 1  # behind those met before
         if len(sets) > MOST_SETS:
             del sets[next(iter(sets))]
@@ -555,15 +555,15 @@ def _run_pre_hooks(
         *_global_step_pre_hooks.values(),
         *optimizer._optimizer_step_pre_hooks.values(),
     ):
-        given = hook(optimizer, args, kwargs)
-        if given is None:
+        answer = hook(optimizer, args, kwargs)
+        if answer is None:
             continue
-        if not isinstance(given, tuple) or len(given) != 2:
+        if not isinstance(answer, tuple) or len(answer) != 2:
             raise RuntimeError(
                 "step pre-hook of an optimizer must return None or a tuple of (new_args, "
-                f"new_kwargs), but got {given}."
+                f"new_kwargs), but got {answer}."
             )
-        args, kwargs = given
+        args, kwargs = answer
     return args, kwargs
 
 
@@ -611,7 +611,7 @@ def swap_in_optimizer_params_and_state(
     fresh = iter(swapin_parameters.values())
     before, settings = optimizer.state, [dict(group) for group in own]
     state: defaultdict[Any, Any] = defaultdict(dict)
-    given: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []
     try:
         for group, other in zip(own, groups, strict=True):
             parameters = [next(fresh) for _ in other["params"]]
@@ -623,7 +623,7 @@ def swap_in_optimizer_params_and_state(
                     key: float(value) if key in optimizer._counters else value
                     for key, value in saved.items()
                 }
-                given.append((saved, state[parameter]))
+                pairs.append((saved, state[parameter]))
         optimizer.state = state
         yield
     finally:
@@ -631,7 +631,7 @@ def swap_in_optimizer_params_and_state(
             group.clear()
             group.update(kept)
         optimizer.state = before
-        _hand_back(given)
+        _hand_back(pairs)
 
 
 def _check_swapped(own: list[Any], groups: list[Any], parameters: dict[str, Tensor]) -> None:
@@ -654,14 +654,14 @@ def _check_swapped(own: list[Any], groups: list[Any], parameters: dict[str, Tens
         )
 
 
-def _hand_back(given: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+def _hand_back(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
     """Write the values of states, as steps left them, into the tensors that the user gave."""
     with no_grad():
-        for saved, used in given:
+        for saved, used in pairs:
             for key, value in saved.items():
-                found = used.get(key)
-                if isinstance(value, Tensor) and found is not None and found is not value:
-                    value.copy_(found) if isinstance(found, Tensor) else value.fill_(found)
+                entry = used.get(key)
+                if isinstance(value, Tensor) and entry is not None and entry is not value:
+                    value.copy_(entry) if isinstance(entry, Tensor) else value.fill_(entry)
 
 
 def name_states(optimizer: Optimizer) -> Iterator[tuple[Tensor, str]]:

@@ -78,8 +78,8 @@ class SGD(Optimizer):
                 "SGD: weight_decay would make sparse gradients dense; set weight_decay to 0"
             )
         for p in parameters:
-            given: Any = p.grad
-            grad = -given if group["maximize"] else given
+            gradient: Any = p.grad
+            grad = -gradient if group["maximize"] else gradient
             if momentum != 0:
                 state = self.state[p]
                 buffer = state.get("momentum_buffer")
