@@ -23,8 +23,8 @@ def of_masked(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
         inside = None if type(first) is Tensor else getattr(first, "_masked_mask", None)
         if inside is None:
             return function(*args, **kwargs)
-        given: Any = kwargs.get("mask")
-        mask = inside if given is None else ops.logical_and(inside, given)
+        call_mask: Any = kwargs.get("mask")
+        mask = inside if call_mask is None else ops.logical_and(inside, call_mask)
         data = cast(Any, first).get_data()
         if args:
             return cast(Any, function)(data, *args[1:], **{**kwargs, "mask": mask})
@@ -38,8 +38,8 @@ def dims_of(op: str, x: Tensor, dim: Any) -> tuple[int, ...]:
     rank = x.dim()
     if dim is None:
         return tuple(range(rank))
-    given = (dim,) if isinstance(dim, int) else tuple(dim)
-    axes = normalize_dims(given, rank, op)
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    axes = normalize_dims(dims, rank, op)
     return tuple(sorted(axes)) if rank else ()
 
 

@@ -228,7 +228,7 @@ def std(
 
     correction: the count is lessened by that; 1 by default, 0 for unbiased=False
     """
-    found = var(
+    variance = var(
         input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask
     )
-    return ops.sqrt(found)  # type: ignore[no-any-return]
+    return ops.sqrt(variance)  # type: ignore[no-any-return]

@@ -51,11 +51,11 @@ class MaskedTensor(Tensor):
                 UserWarning,
                 stacklevel=2,
             )
-        made = wrapped(ops.clone(data.detach()), ops.clone(mask))
+        tensor = wrapped(ops.clone(data.detach()), ops.clone(mask))
         with DisableTorchFunctionSubclass():
             if requires_grad:
-                made.requires_grad_()
-        return made
+                tensor.requires_grad_()
+        return tensor
 
     def __init__(self, data: Any, mask: Any, requires_grad: bool = False) -> None:
         """The attributes are set by `__new__`."""
@@ -95,14 +95,14 @@ class MaskedTensor(Tensor):
     def grad(self) -> MaskedTensor | None:
         """The gradient, with this tensor's mask."""
         with DisableTorchFunctionSubclass():
-            found = Tensor.grad.__get__(self)  # type: ignore[attr-defined]
-        return None if found is None else wrapped(found, self._masked_mask)
+            gradient = Tensor.grad.__get__(self)  # type: ignore[attr-defined]
+        return None if gradient is None else wrapped(gradient, self._masked_mask)
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        given = value.get_data() if isinstance(value, MaskedTensor) else value
+        gradient = value.get_data() if isinstance(value, MaskedTensor) else value
         with DisableTorchFunctionSubclass():
-            Tensor.grad.__set__(self, given)  # type: ignore[attr-defined]
+            Tensor.grad.__set__(self, gradient)  # type: ignore[attr-defined]
 
     def is_sparse_coo(self) -> bool:
         """False: data is dense."""
@@ -126,9 +126,9 @@ class MaskedTensor(Tensor):
 
     def __deepcopy__(self, memo: Any) -> MaskedTensor:
         data = self.get_data().detach()
-        made = MaskedTensor(data, self._masked_mask, self.requires_grad)
-        memo[id(self)] = made
-        return made
+        copy = MaskedTensor(data, self._masked_mask, self.requires_grad)
+        memo[id(self)] = copy
+        return copy
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         data = self.get_data().detach()
@@ -145,9 +145,9 @@ class MaskedTensor(Tensor):
 def wrapped(data: Tensor, mask: Tensor) -> MaskedTensor:
     """A masked tensor of the same values and gradients as `data`."""
     with DisableTorchFunctionSubclass():
-        made: MaskedTensor = data.as_subclass(MaskedTensor)
-    made._masked_mask = mask
-    return made
+        tensor: MaskedTensor = data.as_subclass(MaskedTensor)
+    tensor._masked_mask = mask
+    return tensor
 
 
 def _check(data: Any, mask: Any) -> None:
