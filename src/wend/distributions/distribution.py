@@ -249,11 +249,11 @@ class ExponentialFamily(Distribution):
 
     def _cross_entropy(self, q: ExponentialFamily) -> Tensor:
         """The mean under this of minus log of q's density, without carriers."""
-        given = self._natural_params
+        natural_params = self._natural_params
         with enable_grad():
-            own = [p if p.requires_grad else p.detach().requires_grad_() for p in given]
+            own = [p if p.requires_grad else p.detach().requires_grad_() for p in natural_params]
             means = grad(ops.sum(self._log_normalizer(*own)), own, create_graph=True)
-        if not any(p.requires_grad for p in given):
+        if not any(p.requires_grad for p in natural_params):
             means = [m.detach() for m in means]
         params = q._natural_params
         result = q._log_normalizer(*params)

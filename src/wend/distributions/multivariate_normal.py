@@ -190,8 +190,8 @@ class MultivariateNormal(OfShape):
 
     def entropy(self) -> Tensor:
         volume = log_diagonal(self._unbroadcasted_scale_tril)
-        found = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + volume
-        return ops.expand(found, tuple(self._batch_shape))
+        total = 0.5 * self._event_shape[0] * (1 + math.log(2 * math.pi)) + volume
+        return ops.expand(total, tuple(self._batch_shape))
 
 
 class LowRankMultivariateNormal(Distribution):
@@ -297,8 +297,8 @@ class LowRankMultivariateNormal(Distribution):
         return -0.5 * (constant + self.log_volume() + self.distance(value - self.loc))
 
     def entropy(self) -> Tensor:
-        found = 0.5 * (self._event_shape[0] * (1 + math.log(2 * math.pi)) + self.log_volume())
-        return ops.expand(found, tuple(self._batch_shape))
+        total = 0.5 * (self._event_shape[0] * (1 + math.log(2 * math.pi)) + self.log_volume())
+        return ops.expand(total, tuple(self._batch_shape))
 
 
 def _like_batch(matrix: Tensor, like: Tensor) -> Tensor:

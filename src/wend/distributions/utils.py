@@ -38,10 +38,10 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
                 "broadcast_all: Input arguments must all be instances of Number, torch.Tensor or "
                 f"objects implementing __torch_function__, not {type(value).__name__}"
             )
-    given = [v for v in values if not isinstance(v, int | float)]
-    dtype = given[0].dtype if given else None
-    made = [tensor(float(v), dtype=dtype) if isinstance(v, int | float) else v for v in values]
-    return tuple(ops.broadcast_tensors(*made))
+    tensors = [v for v in values if not isinstance(v, int | float)]
+    dtype = tensors[0].dtype if tensors else None
+    operands = [tensor(float(v), dtype=dtype) if isinstance(v, int | float) else v for v in values]
+    return tuple(ops.broadcast_tensors(*operands))
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
@@ -128,8 +128,8 @@ def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
     for k, place in enumerate(places):
         source[place] = k
     square = (*vec.shape[:-1], size, size)
-    made = ops.reshape(ops.index_select(vec, -1, tensor(source, dtype=int64)), square)
-    return ops.tril(made, diag)
+    matrices = ops.reshape(ops.index_select(vec, -1, tensor(source, dtype=int64)), square)
+    return ops.tril(matrices, diag)
 
 
 def _places(n: int, diag: int) -> list[int]:
