@@ -153,8 +153,8 @@ class ScriptModule(_Scripted, Module):
         exec(compile(ast.Module(body, []), "<ScriptModule.define>", "exec"), names)
         function = names[body[0].name]
         if body[0].name == "forward":
-            made = type(type(self).__name__, (type(self),), {"forward": function})
-            self.__class__ = made
+            subclass = type(type(self).__name__, (type(self),), {"forward": function})
+            self.__class__ = subclass
         else:
             self.__dict__[body[0].name] = types.MethodType(function, self)
 
@@ -192,28 +192,28 @@ def _scripted_class(cls: Any) -> Any:
 
 def _scripted(module: Any, example: Any) -> Any:
     """A module that shares all parts, of a class that is scripted."""
-    made = copy.copy(module)
+    twin = copy.copy(module)
     kind: Any = type(module)
-    made.__class__ = _scripted_class(kind)
-    made.__dict__["_example"] = example
+    twin.__class__ = _scripted_class(kind)
+    twin.__dict__["_example"] = example
     for name, value in module.__dict__.items():
         if isinstance(value, Attribute):
-            made.__dict__[name] = value.value
-    return made
+            twin.__dict__[name] = value.value
+    return twin
 
 
 def _types_alone(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The arguments with zeros in place of data: a scripted program keeps nobody's tensors."""
     leaves, structure = tree.flatten((args, kwargs))
-    found: list[Any] = []
+    blanks: list[Any] = []
     for x in leaves:
         if isinstance(x, Tensor):
             type_ = _hot.refreshed(x).type
             if type_.kind is None:
                 return None
             x = _Blank(type_)
-        found.append(x)
-    return _Example(found, structure)
+        blanks.append(x)
+    return _Example(blanks, structure)
 
 
 class _Blank:
@@ -280,8 +280,8 @@ def trace(
     """
     if example_inputs is None and example_kwarg_inputs is None:
         raise ArgumentError("torch.jit.trace: example_inputs is missing")
-    given = () if example_inputs is None else _as_tuple(example_inputs)
-    example = (given, dict(example_kwarg_inputs or {}))
+    inputs = () if example_inputs is None else _as_tuple(example_inputs)
+    example = (inputs, dict(example_kwarg_inputs or {}))
     if isinstance(func, ScriptModule):
         func.__dict__["_example"] = example
         return func
@@ -339,10 +339,10 @@ class CompilationUnit:
         return self._functions.get(name)
 
     def __getattr__(self, name: str) -> ScriptFunction:
-        found = self.__dict__.get("_functions", {}).get(name)
-        if found is None:
+        function = self.__dict__.get("_functions", {}).get(name)
+        if function is None:
             raise AttributeError(f"CompilationUnit has no attribute {name!r}")
-        return found  # type: ignore[no-any-return]
+        return function  # type: ignore[no-any-return]
 
 
 # -- files ----------------------------------------------------------------------------------
@@ -396,11 +396,11 @@ def load(
     if not isinstance(f, (str, os.PathLike)):
         f.seek(0)
     extra: dict[str, str] = {}
-    made = Loaded(load_program(f, extra_files=extra))
+    program = Loaded(load_program(f, extra_files=extra))
     for name in _extra_files or {}:
         if name in extra:
             _extra_files[name] = extra[name].encode("latin-1")  # type: ignore[index]
-    return made
+    return program
 
 
 # -- frozen modules -------------------------------------------------------------------------
