@@ -47,16 +47,16 @@ def static_kinds(function: Callable[..., Any], operands: Sequence[Any]) -> Kinds
         return None
     for _, _, stretch in program.stretches():
         if isinstance(stretch.end, Give):
-            found: list[Any] = []
+            kinds: list[Any] = []
             for kind, x in stretch.end.leaves:
                 if kind == "constant":
-                    found.append(type(x))
+                    kinds.append(type(x))
                 elif kind == "number":
-                    found.append(None)
+                    kinds.append(None)
                 else:
                     info = program.info[x]
-                    found.append((info.dtype, len(info.extents or ())))
-            return stretch.end.structure, tuple(found)
+                    kinds.append((info.dtype, len(info.extents or ())))
+            return stretch.end.structure, tuple(kinds)
     return None
 
 
@@ -76,14 +76,14 @@ def _text(kind: Any) -> str:
     return f"{kind.__name__}" if isinstance(kind, type) else "a number"
 
 
-def check_same(name: str, what: str, found: Kinds, where: str, wanted: Kinds) -> None:
+def check_same(name: str, what: str, kinds: Kinds, where: str, wanted: Kinds) -> None:
     """Raise UncapturedHigherOrderOpError where results are not of the wanted kinds."""
-    if found[0] != wanted[0]:
+    if kinds[0] != wanted[0]:
         raise UncapturedHigherOrderOpError(
-            f"{name}: {what} and {where} must have the same structure: {found[0]} against "
+            f"{name}: {what} and {where} must have the same structure: {kinds[0]} against "
             f"{wanted[0]} (* stands for a leaf)"
         )
-    for k, (a, b) in enumerate(zip(found[1], wanted[1], strict=True)):
+    for k, (a, b) in enumerate(zip(kinds[1], wanted[1], strict=True)):
         if a != b and a is not None and b is not None:
             raise UncapturedHigherOrderOpError(
                 f"{name}: {what} and {where} must have the same types: leaf {k} is {_text(a)} "

@@ -51,22 +51,22 @@ def associative_scan(
         raise ArgumentError("associative_scan: Expected at least 1 xs leaf, and tensors alone")
     slices = slices_of("associative_scan", leaves, dim, reverse)
     if isinstance(slices[0].shape[0], SymInt):
-        found = _in_a_row(combine_fn, structure, slices)
+        prefixes = _in_a_row(combine_fn, structure, slices)
     else:
         mapped = vmap(combine_fn)
 
         def combine(a: list[Tensor], b: list[Tensor]) -> list[Tensor]:
-            made = mapped(tree.unflatten(structure, a), tree.unflatten(structure, b))
+            result = mapped(tree.unflatten(structure, a), tree.unflatten(structure, b))
             wanted = leaf_kinds(tree.unflatten(structure, a))
             check_same(
-                "associative_scan", "the result of combine_fn", leaf_kinds(made), "xs", wanted
+                "associative_scan", "the result of combine_fn", leaf_kinds(result), "xs", wanted
             )
-            return tree.leaves(made)
+            return tree.leaves(result)
 
-        found = _prefixes(combine, slices)
+        prefixes = _prefixes(combine, slices)
     if reverse:
-        found = [ops.flip(y, (0,)) for y in found]
-    return tree.unflatten(structure, [ops.movedim(y, 0, dim) if dim else y for y in found])
+        prefixes = [ops.flip(y, (0,)) for y in prefixes]
+    return tree.unflatten(structure, [ops.movedim(y, 0, dim) if dim else y for y in prefixes])
 
 
 def _in_a_row(combine_fn: Any, structure: tree.Structure, xs: list[Tensor]) -> list[Tensor]:

@@ -82,13 +82,13 @@ def _check_other(
     taken: Callable[..., Any], other: Callable[..., Any], operands: Sequence[Any], result: Any
 ) -> None:
     """Compare a result with the types of the other branch, once per kind of operands."""
-    found = leaf_kinds(result)
-    key = (code_of(taken), code_of(other), leaf_kinds(operands), found)
+    kinds = leaf_kinds(result)
+    key = (code_of(taken), code_of(other), leaf_kinds(operands), kinds)
     if key in _fitting:
         return
     wanted = static_kinds(other, operands)
     if wanted is not None:
-        check_same("cond", "the result of a branch", found, "the result of the other", wanted)
+        check_same("cond", "the result of a branch", kinds, "the result of the other", wanted)
     if len(_fitting) >= MOST_KNOWN:
         _fitting.clear()
     _fitting.add(key)
