@@ -99,21 +99,21 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> Any:
     """(primal, tangent): tangent is None if the tensor does not depend on a dual tensor."""
     if not _LEVELS or not tensor.requires_grad:
         return UnpackedDualTensor(tensor, None)
-    made = _LEVELS[-1]
-    targets = [variables.targets[0] for variables, _ in made]
+    duals = _LEVELS[-1]
+    targets = [variables.targets[0] for variables, _ in duals]
     zeros = ops.full(tuple(tensor.shape), 0, dtype=tensor.dtype)
     seed = Variables("unpack_dual", (zeros,))
     with GradMode(True):
         rows = gradients([tensor], targets, seed.given, True, hooks=False)
-        pairs = [(row, tangent) for row, (_, tangent) in zip(rows, made, strict=True)]
+        pairs = [(row, tangent) for row, (_, tangent) in zip(rows, duals, strict=True)]
         used = [(row, tangent) for row, tangent in pairs if row is not None]
     if not used:
         return UnpackedDualTensor(tensor, None)
-    mine = {id(x.leaf) for variables, _ in made for x in variables.own}
+    mine = {id(x.leaf) for variables, _ in duals for x in variables.own}
     values = [_hot.value_of(x) for x in (tensor, *(tangent for _, tangent in used))]
-    create = made[0][0].outer_grad and depends_on_others(values, mine)
+    create = duals[0][0].outer_grad and depends_on_others(values, mine)
     with GradMode(create):
-        found_rows, tangents = [row for row, _ in used], [tangent for _, tangent in used]
-        (found,) = gradients(found_rows, seed.targets, tangents, create, hooks=False)
+        used_rows, tangents = [row for row, _ in used], [tangent for _, tangent in used]
+        (derivative,) = gradients(used_rows, seed.targets, tangents, create, hooks=False)
     primal = tensor if create else ops.stop_gradient(tensor)
-    return UnpackedDualTensor(primal, zeros if found is None else found)
+    return UnpackedDualTensor(primal, zeros if derivative is None else derivative)

@@ -16,18 +16,18 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 Tensors = tuple[Tensor, ...]
 
 
-def _as_tuple(given: Any, what: str, name: str) -> tuple[bool, Tensors]:
+def _as_tuple(argument: Any, what: str, name: str) -> tuple[bool, Tensors]:
     """(whether the argument was a tuple, the tensors)."""
-    is_tuple = isinstance(given, (tuple, list))
-    found = tuple(given) if is_tuple else (given,)
-    for i, t in enumerate(found):
+    is_tuple = isinstance(argument, (tuple, list))
+    tensors = tuple(argument) if is_tuple else (argument,)
+    for i, t in enumerate(tensors):
         if not isinstance(t, Tensor):
             where = f" {i}" if is_tuple else ""
             raise ArgumentTypeError(
                 f"{name}: the {what}{where} must be a Tensor or a tuple of Tensors, "
                 f"but has type {type(t).__name__}"
             )
-    return is_tuple, found
+    return is_tuple, tensors
 
 
 def _variables(inputs: Tensors, create_graph: bool) -> Tensors:
@@ -45,8 +45,8 @@ def _call(
     name: str, func: Callable[..., Any], inputs: Any, create_graph: bool
 ) -> tuple[bool, Tensors, bool, Tensors]:
     """(inputs were a tuple, fresh inputs, outputs were a tuple, outputs)."""
-    is_tuple, given = _as_tuple(inputs, "inputs given to it", name)
-    variables = _variables(given, create_graph)
+    is_tuple, tensors = _as_tuple(inputs, "inputs given to it", name)
+    variables = _variables(tensors, create_graph)
     outputs = func(*variables)
     outs_tuple, outs = _as_tuple(outputs, "outputs of the function", name)
     return is_tuple, variables, outs_tuple, outs
@@ -108,21 +108,21 @@ def _seeds(name: str, v: Any, like: Tensors, needed: bool) -> Tensors:
                 "multiply it with"
             )
         return tuple(ops.ones_like(x) for x in like)
-    _, given = _as_tuple(v, "vector v", name)
-    if len(given) != len(like):
-        raise GraphError(f"{name}: v has {len(given)} tensors, {len(like)} are needed")
-    for i, (a, b) in enumerate(zip(given, like)):
+    _, seeds = _as_tuple(v, "vector v", name)
+    if len(seeds) != len(like):
+        raise GraphError(f"{name}: v has {len(seeds)} tensors, {len(like)} are needed")
+    for i, (a, b) in enumerate(zip(seeds, like)):
         if tuple(a.shape) != tuple(b.shape):
             raise GraphError(
                 f"{name}: v has the wrong shape in entry {i}: {tuple(a.shape)} in the place of "
                 f"{tuple(b.shape)}"
             )
-    return given
+    return seeds
 
 
 def _finish(is_tuple: bool, tensors: Tensors, create_graph: bool) -> Any:
-    found = tensors if create_graph else tuple(t.detach() for t in tensors)
-    return found if is_tuple else found[0]
+    results = tensors if create_graph else tuple(t.detach() for t in tensors)
+    return results if is_tuple else results[0]
 
 
 def vjp(
@@ -139,8 +139,8 @@ def vjp(
             _strict_outputs("vjp", outs)
         seeds = _seeds("vjp", v, outs, True)
         grads = _gradients(outs, xs, seeds, create_graph)
-        found = _filled("vjp", grads, xs, strict, create_graph)
-    return _finish(outs_tuple, outs, create_graph), _finish(is_tuple, found, create_graph)
+        product = _filled("vjp", grads, xs, strict, create_graph)
+    return _finish(outs_tuple, outs, create_graph), _finish(is_tuple, product, create_graph)
 
 
 def jvp(
@@ -162,8 +162,8 @@ def jvp(
         vs = _seeds("jvp", v, xs, True)
         dummies = tuple(ops.zeros_like(o).requires_grad_() for o in outs)
         firsts = _filled("jvp", _gradients(outs, xs, dummies, True), xs, strict, False)
-        found = _gradients(firsts, dummies, vs, create_graph)
-        products = _filled("jvp", found, outs, strict, create_graph)
+        seconds = _gradients(firsts, dummies, vs, create_graph)
+        products = _filled("jvp", seconds, outs, strict, create_graph)
     return _finish(outs_tuple, outs, create_graph), _finish(outs_tuple, products, create_graph)
 
 
@@ -205,12 +205,12 @@ def _jacobian_of(out: Tensor, xs: Tensors, create_graph: bool, strict: bool) -> 
         filled = _filled("jacobian", grads, xs, strict, create_graph)
         for column, g in zip(columns, filled):
             column.append(g)
-    found = []
+    blocks = []
     for column, x in zip(columns, xs):
         shape = (*out.shape, *x.shape)
         stacked = ops.stack(column, 0) if column else x.new_zeros((0, *x.shape))
-        found.append(stacked.reshape(shape) if create_graph else stacked.reshape(shape).detach())
-    return tuple(found)
+        blocks.append(stacked.reshape(shape) if create_graph else stacked.reshape(shape).detach())
+    return tuple(blocks)
 
 
 def _scalar(name: str, outs_tuple: bool, outs: Tensors) -> None:
@@ -232,7 +232,7 @@ def hessian(
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
     """Hessian of a scalar function: in shape + in shape; nested tuples for several inputs."""
-    is_tuple, given = _as_tuple(inputs, "inputs given to it", "hessian")
+    is_tuple, tensors = _as_tuple(inputs, "inputs given to it", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise ArgumentError(
             "hessian: expected outer_jacobian_strategy 'forward-mode' or 'reverse-mode', "
@@ -248,8 +248,8 @@ def hessian(
         grads = _gradients([outs[0].reshape(())], xs, [None], True)
         return _filled("hessian", grads, xs, strict, False)
 
-    found = jacobian(first, given, create_graph=create_graph, strict=strict)
-    return found if is_tuple else found[0][0]
+    blocks = jacobian(first, tensors, create_graph=create_graph, strict=strict)
+    return blocks if is_tuple else blocks[0][0]
 
 
 def vhp(
@@ -285,6 +285,6 @@ def _hessian_product(
         vs = _seeds(name, v, xs, True)
         firsts = _gradients([outs[0].reshape(())], xs, [None], True)
         filled = _filled(name, firsts, xs, strict, False)
-        found = _gradients(filled, xs, vs, create_graph)
-        products = _filled(name, found, xs, strict, create_graph)
+        seconds = _gradients(filled, xs, vs, create_graph)
+        products = _filled(name, seconds, xs, strict, create_graph)
     return _finish(False, outs, create_graph), _finish(is_tuple, products, create_graph)

@@ -32,9 +32,9 @@ class GradcheckError(RuntimeError):
     """Raised by gradcheck and gradgradcheck: the gradients are not those of the function."""
 
 
-def _outputs(given: Any) -> tuple[Tensor, ...]:
-    found = tuple(given) if isinstance(given, (tuple, list)) else (given,)
-    return tuple(t for t in found if isinstance(t, Tensor) and t.dtype.category >= 2)
+def _outputs(result: Any) -> tuple[Tensor, ...]:
+    results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+    return tuple(t for t in results if isinstance(t, Tensor) and t.dtype.category >= 2)
 
 
 def _differentiable(inputs: Sequence[Any]) -> list[Tensor]:
@@ -44,8 +44,8 @@ def _differentiable(inputs: Sequence[Any]) -> list[Tensor]:
 def _flat(x: Tensor) -> list[float]:
     """All numbers of a tensor; of complex numbers the real and imaginary parts, in turn."""
     x = x.detach()
-    found: list[float] = (ops.view_as_real(x) if x.is_complex() else x).reshape(-1).tolist()
-    return found
+    numbers: list[float] = (ops.view_as_real(x) if x.is_complex() else x).reshape(-1).tolist()
+    return numbers
 
 
 def _count(x: Tensor) -> int:
@@ -89,8 +89,8 @@ def gradcheck(
     gradients of results     nondet_tol: how much two backward passes may differ
     Raises GradcheckError (or returns False if raise_exception is False).
     """
-    given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    checker = _Checker(func, given, eps, atol, rtol, nondet_tol)
+    arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    checker = _Checker(func, arguments, eps, atol, rtol, nondet_tol)
     try:
         checker.check_inputs()
         if check_forward_ad:
@@ -196,11 +196,11 @@ class _Checker:
         if not out.requires_grad:
             return [ops.zeros_like(x) for x in self.variables]
         grads = grad(out, self.variables, seed, retain_graph=True, allow_unused=True)
-        found = [ops.zeros_like(x) if g is None else g for x, g in zip(self.variables, grads)]
-        for x, g in zip(self.variables, found):
+        full_grads = [ops.zeros_like(x) if g is None else g for x, g in zip(self.variables, grads)]
+        for x, g in zip(self.variables, full_grads):
             if g.is_complex() != x.is_complex():
                 raise GradcheckError(f"the gradient is {g.dtype}, and the input {x.dtype}")
-        return found
+        return full_grads
 
     # -- checks -----------------------------------------------------------------------------
 
@@ -217,16 +217,16 @@ class _Checker:
             for j in range(len(self.outs)):
                 self._compare(i, j, analytical[j][i], numerical[j])
 
-    def _compare(self, i: int, j: int, found: Any, wanted: Any) -> None:
-        for found_row, wanted_row in zip(found, wanted):
-            for k, (a, n) in enumerate(zip(found_row, wanted_row)):
+    def _compare(self, i: int, j: int, analytical: Any, numerical: Any) -> None:
+        for analytical_row, numerical_row in zip(analytical, numerical):
+            for k, (a, n) in enumerate(zip(analytical_row, numerical_row)):
                 if not self._close(a, n):
                     part = ("real", "imaginary")[k % 2]
                     which = f"While considering the {part} part of complex outputs only, "
                     raise GradcheckError(
                         f"{which if self.outs[j].is_complex() else ''}"
                         f"Jacobian mismatch for output {j} with respect to input {i},\n"
-                        f"numerical: {wanted}\nanalytical: {found}\n"
+                        f"numerical: {numerical}\nanalytical: {analytical}\n"
                     )
 
     def _close(self, a: Any, n: Any) -> bool:
@@ -256,12 +256,12 @@ class _Checker:
             args = [a.detach() if isinstance(a, Tensor) else a for a in self.inputs]
             place = next(k for k, a in enumerate(self.inputs) if a is x)
 
-            def alone(given: Tensor, args: Any = args, place: int = place) -> tuple[Tensor, ...]:
-                outs = _outputs(self.func(*args[:place], given, *args[place + 1 :]))
+            def alone(value: Tensor, args: Any = args, place: int = place) -> tuple[Tensor, ...]:
+                outs = _outputs(self.func(*args[:place], value, *args[place + 1 :]))
                 return tuple(outs[k] for k in self.places)
 
-            found = jvp(alone, (x.detach(),), (direction,))[1]
-            for j, (a, n) in enumerate(zip(found, self.slopes(x, direction))):
+            derivatives = jvp(alone, (x.detach(),), (direction,))[1]
+            for j, (a, n) in enumerate(zip(derivatives, self.slopes(x, direction))):
                 if not all(map(self._close, _flat(a), _flat(n))):
                     raise GradcheckError(
                         f"Jacobian computed with forward mode mismatch for output {j} with respect "
@@ -320,8 +320,8 @@ class _Checker:
 def _unit(n: int, k: int) -> Tensor:
     row = ops.full((n,), 0.0, dtype=dtypes.float64)
     one = ops.full((1,), 1.0, dtype=dtypes.float64)
-    found: Tensor = ops.slice_scatter(row, one, 0, k, k + 1, 1)
-    return found
+    unit: Tensor = ops.slice_scatter(row, one, 0, k, k + 1, 1)
+    return unit
 
 
 def _spread(x: Tensor, other: int = 0) -> Tensor:
@@ -359,9 +359,9 @@ def gradgradcheck(
     masked: bool = False,
 ) -> bool:
     """`gradcheck` of the gradient of func, with respect to the inputs and to grad_outputs."""
-    given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     with enable_grad():
-        outs = [o for o in _outputs(func(*given)) if o.requires_grad]
+        outs = [o for o in _outputs(func(*arguments)) if o.requires_grad]
     if grad_outputs is None:
         seeds = tuple(_spread(o).requires_grad_() for o in outs)
     else:
@@ -375,16 +375,16 @@ def gradgradcheck(
                 x
                 if not isinstance(x, Tensor) or x.requires_grad or not old.requires_grad
                 else x.detach().requires_grad_()
-                for x, old in zip(xs, given)
+                for x, old in zip(xs, arguments)
             )
             results = [o for o in _outputs(func(*xs)) if o.requires_grad]
             wanted = _differentiable(xs)
-            found = grad(results, wanted, gs, create_graph=True, allow_unused=True)
-        return tuple(g for g in found if g is not None)
+            grads = grad(results, wanted, gs, create_graph=True, allow_unused=True)
+        return tuple(g for g in grads if g is not None)
 
     return gradcheck(
         gradient,
-        given + seeds,
+        arguments + seeds,
         eps=eps,
         atol=atol,
         rtol=rtol,
@@ -410,8 +410,8 @@ def get_numerical_jacobian(
     For a complex input: derivatives by the real parts plus i times those by the imaginary parts.
     Raises ArgumentError for complex results.
     """
-    given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    checker = _Checker(fn, given, eps, 0.0, 0.0, 0.0)
+    arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    checker = _Checker(fn, arguments, eps, 0.0, 0.0, 0.0)
     checker.check_inputs()
     _check_real("get_numerical_jacobian", checker.outs[0])
     return tuple(_matrix(checker.numerical(x)[0], x) for x in checker.variables)
@@ -421,9 +421,9 @@ def get_analytical_jacobian(
     inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> Any:
     """(per input the matrix, reentrant, right sizes, right dtypes)."""
-    given = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    checker = _Checker(None, given, 0.0, 0.0, 0.0, nondet_tol)
-    checker.variables = _differentiable(given)
+    arguments = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+    checker = _Checker(None, arguments, 0.0, 0.0, 0.0, nondet_tol)
+    checker.variables = _differentiable(arguments)
     _check_real("get_analytical_jacobian", output)
     rows = checker.analytical(output)
     jacobians = tuple(_matrix(r, x) for r, x in zip(rows, checker.variables))
@@ -440,8 +440,8 @@ def _check_real(name: str, out: Tensor) -> None:
 
 def _matrix(rows: list[list[float]], x: Tensor) -> Tensor:
     """Rows of a Jacobian as a tensor of the dtype of `x`; pairs of rows are complex rows."""
-    made: Tensor = tensor(rows, dtype=dtypes.float64)
+    parts: Tensor = tensor(rows, dtype=dtypes.float64)
     if not x.is_complex():
-        return ops.cast(made, x.dtype)  # type: ignore[no-any-return]
-    found = ops.complex(made[::2], made[1::2])
-    return ops.cast(found, x.dtype)  # type: ignore[no-any-return]
+        return ops.cast(parts, x.dtype)  # type: ignore[no-any-return]
+    matrix = ops.complex(parts[::2], parts[1::2])
+    return ops.cast(matrix, x.dtype)  # type: ignore[no-any-return]

@@ -87,9 +87,9 @@ class _All:
     def finish(self, row: list[Any]) -> None:
         """Call the hook, unless that has been done."""
         if row:
-            found = row.copy()
+            grads = row.copy()
             row.clear()
-            self.fn(found)
+            self.fn(grads)
 
 
 class _Any:

@@ -35,13 +35,13 @@ class Variable(metaclass=_VariableMeta):
             raise GraphError("Variable: volatile was removed: use torch.no_grad()")
         if data is None:
             return native_empty(requires_grad)
-        found = data.detach()
-        return found.requires_grad_() if requires_grad else found
+        tensor = data.detach()
+        return tensor.requires_grad_() if requires_grad else tensor
 
 
 def native_empty(requires_grad: bool) -> Any:
     """An empty tensor."""
     from wend._frontend.creation import empty
 
-    made = empty(0)
-    return made.requires_grad_() if requires_grad else made
+    tensor = empty(0)
+    return tensor.requires_grad_() if requires_grad else tensor
