@@ -62,8 +62,8 @@ class _WithSafeOpen(Loader):
         self.package = package
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self.real.create_module(spec)
-        return made
+        module: ModuleType | None = self.real.create_module(spec)
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         self.real.exec_module(module)

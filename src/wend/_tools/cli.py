@@ -31,23 +31,23 @@ usage: wend run SCRIPT [ARGS ...]      run an unchanged PyTorch program: `import
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns the exit status. 2 means that the command was called wrongly."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["run"]:
-        return _run(given[1:])
-    if given[:1] == ["launch"]:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["run"]:
+        return _run(words[1:])
+    if words[:1] == ["launch"]:
         from wend.distributed.launcher import main as start_ranks
 
-        return start_ranks(given[1:])
-    if given[:1] == ["verify"]:
+        return start_ranks(words[1:])
+    if words[:1] == ["verify"]:
         from wend._tools.verify import main as verify
 
-        return verify(given[1:])
-    if given[:1] == ["compat"]:
+        return verify(words[1:])
+    if words[:1] == ["compat"]:
         from wend._tools.compat import main as compat
 
-        return compat(given[1:])
+        return compat(words[1:])
     try:
-        status = _answer(given)
+        status = _answer(words)
         sys.stdout.flush()
     except BrokenPipeError:
         # `wend env | head`: the reader has seen enough. Nothing is left to flush at exit.
@@ -56,15 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _answer(given: list[str]) -> int:
-    command = given.pop(0) if given else ""
+def _answer(words: list[str]) -> int:
+    command = words.pop(0) if words else ""
     if command in ("-h", "--help", "help"):
         print(USAGE, end="")
         return 0
     if command in ("-V", "--version", "version"):
         print(f"wend {__version__}")
         return 0
-    if command == "env" and not given:
+    if command == "env" and not words:
         from wend._tools.environment import text
 
         print(text())
@@ -72,20 +72,20 @@ def _answer(given: list[str]) -> int:
     if not command:
         return _misused("a command is needed")
     if command == "env":
-        return _misused(f"env takes no arguments, and was given {given[0]!r}")
+        return _misused(f"env takes no arguments, and was given {words[0]!r}")
     return _misused(f"there is no command {command!r}")
 
 
-def _run(given: list[str]) -> int:
-    if given and given[0] in ("-h", "--help"):
+def _run(words: list[str]) -> int:
+    if words and words[0] in ("-h", "--help"):
         print(USAGE, end="")
         return 0
-    as_module = bool(given) and given[0] == "-m"
+    as_module = bool(words) and words[0] == "-m"
     if as_module:
-        given.pop(0)
-    if not given:
+        words.pop(0)
+    if not words:
         return _misused(f"run needs a {'module' if as_module else 'script'}")
-    target, *arguments = given
+    target, *arguments = words
     if not as_module and target.startswith("-"):
         return _misused(f"run has no option {target!r}; options of the script go behind it")
     # Imported here: `wend --version` needs neither.

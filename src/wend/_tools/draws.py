@@ -104,8 +104,8 @@ def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
 
 def _tensor(torch: Any, array: Any, options: dict[str, Any], dtype: Any) -> Any:
     wanted = options.get("dtype") or dtype
-    made = torch.tensor(np.ascontiguousarray(array)).to(wanted)
-    return made.requires_grad_() if options.get("requires_grad") else made
+    tensor = torch.tensor(np.ascontiguousarray(array)).to(wanted)
+    return tensor.requires_grad_() if options.get("requires_grad") else tensor
 
 
 def _share_functions(journal: Any, torch: Any, draws: Draws) -> None:
@@ -137,10 +137,10 @@ def _share_functions(journal: Any, torch: Any, draws: Draws) -> None:
         return draw
 
     def randint(*args: Any, **options: Any) -> Any:
-        given = list(args)
-        shape = _shape((options["size"] if "size" in options else given.pop(),))
-        high = options["high"] if "high" in options else given.pop()
-        low = options.get("low", given[0] if given else 0)
+        positional = list(args)
+        shape = _shape((options["size"] if "size" in options else positional.pop(),))
+        high = options["high"] if "high" in options else positional.pop()
+        low = options.get("low", positional[0] if positional else 0)
         array = draws.of("randint", shape).integers(int(low), int(high), shape)
         return _tensor(torch, array, options, torch.int64)
 
@@ -148,9 +148,11 @@ def _share_functions(journal: Any, torch: Any, draws: Draws) -> None:
         return _tensor(torch, draws.of("randperm", (n,)).permutation(n), options, torch.int64)
 
     def normal(mean: Any, std: Any = 1.0, size: Any = None, **options: Any) -> Any:
-        given = [x for x in (mean, std) if isinstance(x, torch.Tensor)]
-        shape = np.broadcast_shapes(*(tuple(x.shape) for x in given)) if given else _shape((size,))
-        kind = given[0].dtype if given else torch.get_default_dtype()
+        tensors = [x for x in (mean, std) if isinstance(x, torch.Tensor)]
+        shape = (
+            np.broadcast_shapes(*(tuple(x.shape) for x in tensors)) if tensors else _shape((size,))
+        )
+        kind = tensors[0].dtype if tensors else torch.get_default_dtype()
         noise = _tensor(torch, draws.of("normal", shape).standard_normal(shape), options, kind)
         return noise.detach() * std + mean
 

@@ -125,8 +125,8 @@ class Journal:
     def name_of(self, tensor: Any, other: str) -> str:
         """The name of a parameter: the user's variable with the module, and the name inside."""
         if id(tensor) not in self.names:
-            for name, found in self.named_tensors():
-                self.names.setdefault(id(found), name)
+            for name, parameter in self.named_tensors():
+                self.names.setdefault(id(parameter), name)
             self.names.setdefault(id(tensor), other)
         return self.names[id(tensor)]
 

@@ -53,8 +53,8 @@ def nearest(name: str, candidates: Iterable[str], count: int = 3) -> list[str]:
     by_lower: dict[str, str] = {}
     for candidate in sorted(candidates):
         by_lower.setdefault(candidate.lower(), candidate)
-    found = difflib.get_close_matches(name.lower(), by_lower, count, cutoff=0.7)
-    return [by_lower[lower] for lower in found]
+    matches = difflib.get_close_matches(name.lower(), by_lower, count, cutoff=0.7)
+    return [by_lower[lower] for lower in matches]
 
 
 @functools.lru_cache(maxsize=256)

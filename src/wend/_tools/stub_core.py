@@ -101,16 +101,16 @@ class Core:
     def _read_types(self, text: str) -> None:
         current = ""
         for line in text.splitlines():
-            if found := _CLASS.match(line):
-                current = found[1]
+            if match := _CLASS.match(line):
+                current = match[1]
                 self.fields[current] = []
-            elif (found := _FIELD.match(line)) and current:
-                known = found[1] if found[1] in ALWAYS_SET else "Any"
-                self.fields[current].append((found[2], NUMBERS.get(found[1], known)))
-            elif found := _FUNCTION.match(line):
-                self.returns[found[2]] = found[1] or "object"
-            elif found := _HIDDEN.match(line):
-                self.hidden.update(name.strip() for name in found[1].split(","))
+            elif (match := _FIELD.match(line)) and current:
+                known = match[1] if match[1] in ALWAYS_SET else "Any"
+                self.fields[current].append((match[2], NUMBERS.get(match[1], known)))
+            elif match := _FUNCTION.match(line):
+                self.returns[match[2]] = match[1] or "object"
+            elif match := _HIDDEN.match(line):
+                self.hidden.update(name.strip() for name in match[1].split(","))
 
     def classes(self) -> frozenset[str]:
         """Names of the part's own classes."""
@@ -123,9 +123,9 @@ class Core:
             if isinstance(node, ast.ClassDef):
                 yield from self._class(node, more(node.name))
             elif isinstance(node, ast.FunctionDef) and node.name not in self.hidden:
-                given = RETURNS.get(node.name, self.returns.get(node.name, "object"))
+                c_type = RETURNS.get(node.name, self.returns.get(node.name, "object"))
                 simple = {**NUMBERS, **CONTAINERS}
-                returned = given if given in classes else simple.get(given, "Any")
+                returned = c_type if c_type in classes else simple.get(c_type, "Any")
                 yield f"def {node.name}({_parameters(node, False)}) -> {returned}: ..."
             elif isinstance(node, ast.Assign) and len(node.targets) == 1:
                 target = node.targets[0]
@@ -175,8 +175,8 @@ def _member(owner: str, node: ast.FunctionDef) -> Iterator[str]:
             yield f"    {_document(owner, node)}"
             return
         elif decorators and decorators[0].endswith(".setter"):
-            given = node.args.args[1].arg
-            parameters, returned = f"self, {given}: {TENSOR.get(name, 'Any')}", "None"
+            parameter = node.args.args[1].arg
+            parameters, returned = f"self, {parameter}: {TENSOR.get(name, 'Any')}", "None"
     if name == "__repr__":
         returned = "_str"
     for decorator in decorators:
@@ -215,13 +215,13 @@ def _document(owner: str, node: ast.FunctionDef | ast.ClassDef) -> str:
 
 def _assigned(node: ast.ClassDef) -> list[tuple[str, str]]:
     """Fields that methods set and that the C types do not name."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for part in ast.walk(node):
         if not isinstance(part, ast.Attribute) or not isinstance(part.ctx, ast.Store):
             continue
         if isinstance(part.value, ast.Name) and part.value.id == "self":
-            found.setdefault(part.attr, "Any")
-    return list(found.items())
+            fields.setdefault(part.attr, "Any")
+    return list(fields.items())
 
 
 def _constant_type(value: ast.expr) -> str:

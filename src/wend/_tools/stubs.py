@@ -166,21 +166,25 @@ def _returned(function: Any) -> str:
     return _annotation(getattr(function, "__annotations__", {}).get("return", "Any"))
 
 
-def _annotation(given: Any) -> str:
+def _annotation(annotation: Any) -> str:
     """An annotation in the stub's words; Any for an annotation with a name that the stub lacks."""
-    if not isinstance(given, str):
-        given = "Any" if given is inspect.Parameter.empty else getattr(given, "__name__", "Any")
-    words = set(re.findall(r"[A-Za-z_][\w.]*", given))
+    if not isinstance(annotation, str):
+        annotation = (
+            "Any"
+            if annotation is inspect.Parameter.empty
+            else getattr(annotation, "__name__", "Any")
+        )
+    words = set(re.findall(r"[A-Za-z_][\w.]*", annotation))
     if not words <= KNOWN.keys():
         return "Any"
-    text = re.sub(r"[A-Za-z_][\w.]*", lambda found: KNOWN[found[0]], given)
+    text = re.sub(r"[A-Za-z_][\w.]*", lambda match: KNOWN[match[0]], annotation)
     return re.sub(r"\b(Callable|Sequence|Iterator|list|dict|tuple)(?![\w\[])", _filled, text)
 
 
-def _filled(found: re.Match[str]) -> str:
+def _filled(match: re.Match[str]) -> str:
     """A generic type that was given without type parameters, with general ones."""
     more = {"Callable": "[..., Any]", "dict": "[Any, Any]", "tuple": "[Any, ...]"}
-    return found[0] + more.get(found[0], "[Any]")
+    return match[0] + more.get(match[0], "[Any]")
 
 
 # -- the package ----------------------------------------------------------------------------

@@ -75,13 +75,13 @@ class Parting:
 # -- the command --------------------------------------------------------------------------------
 
 
-def main(given: Sequence[str]) -> int:
+def main(words: Sequence[str]) -> int:
     """Run the command; returns the exit status."""
-    if list(given[:1]) in (["-h"], ["--help"]):
+    if list(words[:1]) in (["-h"], ["--help"]):
         print(USAGE, end="")
         return 0
     try:
-        options = parse(list(given))
+        options = parse(list(words))
     except ValueError as fault:
         # The command line is wrong: said with the usage on standard error, exit status 2.
         print(f"wend verify: {fault}\n{USAGE}", end="", file=sys.stderr)
@@ -97,21 +97,21 @@ def main(given: Sequence[str]) -> int:
         return verify(options, pairs, folder)
 
 
-def parse(given: list[str]) -> Options:
+def parse(words: list[str]) -> Options:
     """The options and the script. Raises ValueError."""
     options = Options([])
-    while given and given[0].startswith("-"):
-        name = given.pop(0)
+    while words and words[0].startswith("-"):
+        name = words.pop(0)
         if name in ("--torch", "--no-torch"):
             options.torch = name == "--torch"
         elif name.partition("=")[0] == "--tolerance":
-            value = name.partition("=")[2] or (given.pop(0) if given else "")
+            value = name.partition("=")[2] or (words.pop(0) if words else "")
             set_tolerance(options.tolerance, value)
         else:
             raise ValueError(f"there is no option {name!r}; options of the script go behind it")
-    if not given:
+    if not words:
         raise ValueError("a script is needed")
-    options.script = given
+    options.script = words
     return options
 
 
@@ -186,11 +186,11 @@ def events(path: str) -> Iterator[dict[str, Any]]:
 
 def apart(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[str]:
     """Draws made in ways that the runs do not have in common, and where first."""
-    found: dict[str, str] = {}
+    messages: dict[str, str] = {}
     for event in (*ours, *theirs):
         if event["what"] == "apart":
-            found.setdefault(event["name"], f"{event['name']} at {event['line']}")
-    return list(found.values())
+            messages.setdefault(event["name"], f"{event['name']} at {event['line']}")
+    return list(messages.values())
 
 
 # -- comparing ----------------------------------------------------------------------------------
@@ -231,11 +231,11 @@ def compare(
 
 def largest_gradients(events: list[dict[str, Any]]) -> dict[int, float]:
     """The largest element of all gradients, by step."""
-    found: dict[int, float] = {}
+    largest: dict[int, float] = {}
     for event in events:
         if event["what"] == "gradient":
-            found[event["step"]] = max(found.get(event["step"], 0.0), event["largest"])
-    return found
+            largest[event["step"]] = max(largest.get(event["step"], 0.0), event["largest"])
+    return largest
 
 
 def rounded(a: dict[str, Any], b: dict[str, Any], largest: dict[int, float]) -> list[int]:
@@ -340,8 +340,8 @@ def near(x: float, y: float, room: float) -> bool:
 
 def place(k: int, shape: list[int]) -> list[int]:
     """The indices of element k."""
-    found: list[int] = []
+    indices: list[int] = []
     for n in reversed(shape):
-        found.append(k % n)
+        indices.append(k % n)
         k //= n
-    return found[::-1]
+    return indices[::-1]

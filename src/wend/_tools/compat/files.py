@@ -34,11 +34,11 @@ def sources(target: str) -> Iterator[Source]:
     elif path.is_file():
         yield from followed(path, path.parent)
     else:
-        found, root = module(target)
-        if "." not in target and found.name == "__init__.py":
-            yield from map(read, sorted(found.parent.rglob("*.py")))
+        file, root = module(target)
+        if "." not in target and file.name == "__init__.py":
+            yield from map(read, sorted(file.parent.rglob("*.py")))
         else:
-            yield from followed(found, root)
+            yield from followed(file, root)
 
 
 def module(name: str) -> tuple[Path, Path]:
@@ -50,10 +50,10 @@ def module(name: str) -> tuple[Path, Path]:
     path = Path(spec.origin)
     folder = path.parent if path.name == "__init__.py" else path.parent.parent
     if rest:
-        found = beside(folder.joinpath(*rest))
-        if found is None:
+        file = beside(folder.joinpath(*rest))
+        if file is None:
             raise UnknownTarget(f"the package {top!r} has no module {name!r}")
-        path = found
+        path = file
     return path, folder.parent
 
 
@@ -81,17 +81,17 @@ def followed(start: Path, root: Path) -> Iterator[Source]:
 
 def imported(tree: ast.Module, path: Path, root: Path) -> list[Path]:
     """Return the files below the folder that a file's imports name, at any place."""
-    found = []
+    files = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [file for alias in node.names for file in chain(root, alias.name)]
+            files += [file for alias in node.names for file in chain(root, alias.name)]
         elif isinstance(node, ast.ImportFrom):
             base = root
             if node.level:
                 base = path.parents[node.level - 1]
             names = [f"{node.module or ''}.{alias.name}".strip(".") for alias in node.names]
-            found += [file for name in names for file in chain(base, name)]
-    return found
+            files += [file for name in names for file in chain(base, name)]
+    return files
 
 
 def chain(base: Path, name: str) -> Iterator[Path]:

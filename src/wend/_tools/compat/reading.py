@@ -40,11 +40,11 @@ def uses(tree: ast.Module) -> list[Use]:
     reader = _Reader()
     reader.block(tree.body)
     asked = tuple(reader.asked)
-    found = [
+    unique_uses = [
         replace(use, guarded=use.guarded or _below(use.name, asked))
         for use in dict.fromkeys(reader.found)
     ]
-    return sorted(found, key=lambda use: (use.line, use.name))
+    return sorted(unique_uses, key=lambda use: (use.line, use.name))
 
 
 def _below(name: str, owners: Iterable[str]) -> bool:

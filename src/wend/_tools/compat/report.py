@@ -78,10 +78,10 @@ def _fault(use: reading.Use) -> str:
 
 def _difference(use: reading.Use) -> str:
     """Return how Wend differs where the use is a call that meets a difference."""
-    found = differences.ON_PURPOSE.get(use.name)
-    if found is None or use.positional is None:
+    difference = differences.ON_PURPOSE.get(use.name)
+    if difference is None or use.positional is None:
         return ""
-    return found.reason if found.concerns(use.positional, use.keywords) else ""
+    return difference.reason if difference.concerns(use.positional, use.keywords) else ""
 
 
 def _short(path: Path) -> str:
@@ -110,12 +110,12 @@ def text(answer: Answer) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command: 1 where something is missing, 2 for a wrong call or an unreadable file."""
-    given = list(arguments)
-    if given and given[0] in ("-h", "--help"):
+    words = list(arguments)
+    if words and words[0] in ("-h", "--help"):
         print(USAGE, end="")
         return 0
-    as_json = "--json" in given
-    targets = [word for word in given if word != "--json"]
+    as_json = "--json" in words
+    targets = [word for word in words if word != "--json"]
     if len(targets) != 1 or targets[0].startswith("-"):
         fault = f"there is no option {targets[0]!r}" if targets[:1] else "a program is needed"
         fault = "one program at a time" if len(targets) > 1 else fault
