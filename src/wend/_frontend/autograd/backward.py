@@ -51,26 +51,26 @@ __all__ = [
 ]
 
 
-def _tensors(name: str, given: Any) -> list[Tensor]:
+def _tensors(name: str, arguments: Any) -> list[Tensor]:
     _refuse_explored(name)
-    if isinstance(given, (Tensor, GradientEdge)):
-        given = [given]
-    found = []
-    for t in given:
+    if isinstance(arguments, (Tensor, GradientEdge)):
+        arguments = [arguments]
+    tensors = []
+    for t in arguments:
         if isinstance(t, GradientEdge):
             t = value_of_edge(t)
         if not isinstance(t, Tensor):
             raise ArgumentTypeError(f"{name}: expected Tensors, got {type(t).__name__}")
-        found.append(t)
-    return found
+        tensors.append(t)
+    return tensors
 
 
-def _gradients(name: str, roots: list[Tensor], given: Any) -> list[Any]:
+def _gradients(name: str, roots: list[Tensor], grad_outputs: Any) -> list[Any]:
     """A gradient (or None for ones) per root, checked."""
-    if given is None:
+    if grad_outputs is None:
         gradients: list[Any] = [None] * len(roots)
     else:
-        gradients = [given] if isinstance(given, Tensor) else list(given)
+        gradients = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs)
     if len(gradients) != len(roots):
         raise GraphError(f"{name}: got {len(roots)} tensors and {len(gradients)} gradients")
     return [_gradient(name, k, root, g) for k, (root, g) in enumerate(zip(roots, gradients))]
@@ -191,30 +191,30 @@ def grad(
             stacklevel=2,
         )
     roots = _tensors("grad", outputs)
-    given: list[Any] = _tensors("grad", inputs)  # of sparse tensors, the values count
-    wanted = [t.source if made_of_parts(t) else t for t in given]
+    targets: list[Any] = _tensors("grad", inputs)  # of sparse tensors, the values count
+    wanted = [t.source if made_of_parts(t) else t for t in targets]
     if not wanted:
         raise GraphError("grad: `inputs` is empty: there is nothing to differentiate by")
     _require_grad("grad", wanted)
     keep = create_graph if retain_graph is None else retain_graph
     if any(t.is_meta for t in roots):
-        gradients = [] if is_grads_batched else _gradients("grad", roots, grad_outputs)
-        found = MetaPackage.load().run_backward(roots, wanted, bool(keep), True)
+        out_grads = [] if is_grads_batched else _gradients("grad", roots, grad_outputs)
+        grads = MetaPackage.load().run_backward(roots, wanted, bool(keep), True)
         rows = _rows(grad_outputs) if is_grads_batched else ()
-        found = [g if g is None else ops.expand(g, (*rows, *g.shape)) for g in found]
+        grads = [g if g is None else ops.expand(g, (*rows, *g.shape)) for g in grads]
     elif is_grads_batched:
-        found = _batched(roots, wanted, grad_outputs, create_graph)
+        grads = _batched(roots, wanted, grad_outputs, create_graph)
     elif current_level() is not None:
-        gradients = _gradients("grad", roots, grad_outputs)
-        seeds = [ops.ones_like(x) if g is None else g for x, g in zip(roots, gradients)]
-        found = pull(roots, wanted, seeds, create_graph)
+        out_grads = _gradients("grad", roots, grad_outputs)
+        seeds = [ops.ones_like(x) if g is None else g for x, g in zip(roots, out_grads)]
+        grads = pull(roots, wanted, seeds, create_graph)
     else:
-        gradients = _gradients("grad", roots, grad_outputs)
-        found = run_backward(roots, gradients, wanted, keep, create_graph, True)
+        out_grads = _gradients("grad", roots, grad_outputs)
+        grads = run_backward(roots, out_grads, wanted, keep, create_graph, True)
         if create_graph:
-            found = with_zero_edges(roots, wanted, found)
+            grads = with_zero_edges(roots, wanted, grads)
     result = []
-    for t, g in zip(given, found):
+    for t, g in zip(targets, grads):
         if g is not None and made_of_parts(t):
             g = t.gradient_of(g)
         if g is None and materialize_grads:
@@ -228,14 +228,16 @@ def grad(
     return tuple(result)
 
 
-def _rows(given: Any) -> tuple[int, ...]:
+def _rows(grad_outputs: Any) -> tuple[int, ...]:
     """How many gradients are given for each output, as a shape."""
-    return tuple((given if isinstance(given, Tensor) else given[0]).shape[:1])
+    return tuple((grad_outputs if isinstance(grad_outputs, Tensor) else grad_outputs[0]).shape[:1])
 
 
-def _batched(roots: list[Tensor], wanted: list[Tensor], given: Any, create: bool) -> list[Any]:
+def _batched(
+    roots: list[Tensor], wanted: list[Tensor], grad_outputs: Any, create: bool
+) -> list[Any]:
     """Gradients for each of several grad_outputs, stacked along a new first dim."""
-    rows = [given] if isinstance(given, Tensor) else list(given or ())
+    rows = [grad_outputs] if isinstance(grad_outputs, Tensor) else list(grad_outputs or ())
     if len(rows) != len(roots) or any(g is None for g in rows):
         raise GraphError("grad: is_grads_batched=True needs one batch of gradients per output")
     size = int(rows[0].shape[0])

@@ -172,15 +172,15 @@ class Record:
     def backward(self, gradients: list[Any], resolve: Callable[..., Any]) -> list[Any]:
         """Call the user's `backward`; returns a gradient, or None, per operand."""
         ctx = self.ctx
-        given: list[Any] = []
+        grad_outputs: list[Any] = []
         for place, type_ in self.outs:
             g = None if place is None else gradients[place]
             if g is None and ctx.materialize_grads and type_ is not None:
                 g = ops.full(tuple(type_.shape), 0.0, dtype=type_.dtype)
-            given.append(g)
+            grad_outputs.append(g)
         ctx._resolve = resolve
         try:
-            result = self.function.backward(ctx, *given)
+            result = self.function.backward(ctx, *grad_outputs)
         finally:
             ctx._resolve = None
         return self._checked(result)
@@ -195,7 +195,7 @@ class Record:
                 f"function {self.name} returned an incorrect number of gradients "
                 f"(expected {n}, got {len(grads)})"
             )
-        found: list[Any] = [None] * self.n_inputs
+        slot_grads: list[Any] = [None] * self.n_inputs
         for k, (g, type_, slot) in enumerate(zip(grads, self.args, self.slots, strict=True)):
             if g is None:
                 continue
@@ -211,8 +211,8 @@ class Record:
                 )
             if slot is not None:
                 g = fitted(self.name, k, g, type_)
-                found[slot] = self.sparse[k].gradient_of_source(g) if k in self.sparse else g
-        return found
+                slot_grads[slot] = self.sparse[k].gradient_of_source(g) if k in self.sparse else g
+        return slot_grads
 
     def free(self) -> None:
         """Drop the saved tensors."""
@@ -444,9 +444,9 @@ def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
             return result
         if not any(isinstance(g, Tensor) and g.requires_grad for g in grads):
             return result
-        given = result if isinstance(result, tuple) else (result,)
+        results = result if isinstance(result, tuple) else (result,)
         trigger = next(g for g in grads if isinstance(g, Tensor) and g.requires_grad)
-        marked = _Refusal.apply(trigger, *given)
+        marked = _Refusal.apply(trigger, *results)
         return marked if isinstance(result, tuple) else marked[0]
 
     return wrapper

@@ -140,18 +140,18 @@ def is_inference(self: Any) -> bool:
 
 def check_saved(prim: Any, program: Any, values: list[Any]) -> None:
     """Raise GraphError if the gradient of an op would need an inference tensor (slot)."""
-    given = [v for v in values if v is not None]
+    operands = [v for v in values if v is not None]
     graph = program.graph
     if graph is not None:
-        found = saved_inputs(graph, [v.requires_grad for v in given])
+        saved = saved_inputs(graph, [v.requires_grad for v in operands])
     elif prim.facts.calls_user:
-        found = set()
+        saved = set()
     else:
-        needs = tuple([v.requires_grad for v in given])
+        needs = tuple([v.requires_grad for v in operands])
         needs += (False,) * (len(program.sample_types) - len(needs))
-        found = set(template(program, needs, (True,) * len(program.outs)).saved)
-    for i, v in enumerate(given):
-        if v.inference and i in found:
+        saved = set(template(program, needs, (True,) * len(program.outs)).saved)
+    for i, v in enumerate(operands):
+        if v.inference and i in saved:
             raise GraphError(
                 f"{prim.name}: Inference tensors cannot be saved for backward. To work around "
                 "you can make a clone to get a normal tensor and use it in autograd."

@@ -43,16 +43,16 @@ def by_rule(level: Level, cls: Any, args: tuple[Any, ...]) -> Any:
             in_dims[k] = 0 if flag else None  # type: ignore[call-overload]
     with level.suspended():
         info = VmapInfo(level.size, level.randomness)
-        given = cls.vmap(info, tuple(in_dims), *inner)
-        if not (isinstance(given, tuple) and len(given) == 2):
+        pair = cls.vmap(info, tuple(in_dims), *inner)
+        if not (isinstance(pair, tuple) and len(pair) == 2):
             raise ArgumentError(f"{cls.__name__}.vmap: expected (results, out_dims)")
-        results, out_dims = given
+        results, out_dims = pair
         many = isinstance(results, tuple)
         outs = results if many else (results,)
         dims = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(outs)
         moved = [ops.movedim(x, d, 0) if d else x for x, d in zip(outs, dims, strict=True)]
-    found = [x if d is None else level.wrap(x) for x, d in zip(moved, dims, strict=True)]
-    return tuple(found) if many else found[0]
+    batched = [x if d is None else level.wrap(x) for x, d in zip(moved, dims, strict=True)]
+    return tuple(batched) if many else batched[0]
 
 
 def put_into_graph(inputs: list[Tensor], raw: list[Tensor], record: Any) -> list[Tensor]:
@@ -62,14 +62,19 @@ def put_into_graph(inputs: list[Tensor], raw: list[Tensor], record: Any) -> list
         results: list[Tensor] = ops.user_function(inputs, raw)
         extra_of(results[0].value).function = record
         return results
-    (given, given_on), (made, made_on) = level.strip(inputs), level.strip(raw)
+    (inner_inputs, input_flags), (inner_raw, raw_flags) = level.strip(inputs), level.strip(raw)
     with level.suspended():
-        if True not in (*given_on, *made_on):
-            return put_into_graph(given, made, record)
-        given = [with_batch_axis(x, on, level.size) for x, on in zip(given, given_on, strict=True)]
-        made = [with_batch_axis(x, on, level.size) for x, on in zip(made, made_on, strict=True)]
-        found = put_into_graph(given, made, MappedRecord(record, level))
-    return [level.wrap(x) for x in found]
+        if True not in (*input_flags, *raw_flags):
+            return put_into_graph(inner_inputs, inner_raw, record)
+        inner_inputs = [
+            with_batch_axis(x, on, level.size)
+            for x, on in zip(inner_inputs, input_flags, strict=True)
+        ]
+        inner_raw = [
+            with_batch_axis(x, on, level.size) for x, on in zip(inner_raw, raw_flags, strict=True)
+        ]
+        outputs = put_into_graph(inner_inputs, inner_raw, MappedRecord(record, level))
+    return [level.wrap(x) for x in outputs]
 
 
 class MappedRecord:
@@ -87,7 +92,7 @@ class MappedRecord:
         level = self.level
         before, level.outer = level.outer, level.trace.symbolic
         try:
-            given = [None if g is None else level.wrap(g) for g in gradients]
+            seeds = [None if g is None else level.wrap(g) for g in gradients]
 
             def one(number: int, value: Value) -> Tensor:
                 with level.suspended():
@@ -95,9 +100,9 @@ class MappedRecord:
                     return level.wrap(resolve(number, _hot.value_of(inner)))
 
             with level.entered():
-                found = self.record.backward(given, one)
-                inner, flags = level.strip([g for g in found if g is not None])
+                grads = self.record.backward(seeds, one)
+                inner, flags = level.strip([g for g in grads if g is not None])
             rows = iter(zip(inner, flags, strict=True))
-            return [None if g is None else with_batch_axis(*next(rows), level.size) for g in found]
+            return [None if g is None else with_batch_axis(*next(rows), level.size) for g in grads]
         finally:
             level.outer = before

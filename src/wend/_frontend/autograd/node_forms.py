@@ -77,8 +77,8 @@ class Result:
 
     __slots__ = ("made", "number")
 
-    def __init__(self, made: Made, number: int = 0) -> None:
-        self.made = made
+    def __init__(self, form: Made, number: int = 0) -> None:
+        self.made = form
         self.number = number
 
     def __getitem__(self, number: int) -> Result:
@@ -103,9 +103,9 @@ class Builder:
         self.count = 0
 
     def __getattr__(self, name: str) -> Callable[..., Result | None]:
-        found = re.fullmatch(r"(.*?)(\d?)", name)
-        assert found is not None
-        return lambda *edges: self.node(f"{found[1]}Backward{found[2] or 0}", *edges)
+        match = re.fullmatch(r"(.*?)(\d?)", name)
+        assert match is not None
+        return lambda *edges: self.node(f"{match[1]}Backward{match[2] or 0}", *edges)
 
     def node(self, name: str, *edges: Any) -> Result | None:
         """A node of that very name."""
@@ -117,9 +117,9 @@ class Builder:
         ]
         if not any(e is not None for e in wanted):
             return None
-        made = Made(name, tuple(wanted), self.count)
+        form = Made(name, tuple(wanted), self.count)
         self.count += 1
-        return Result(made)
+        return Result(form)
 
     def laid(self, x: Any) -> Laid:
         """An operand with strides, to be followed through views."""
@@ -142,16 +142,16 @@ def form_of(
     """The source of each of the op's `count` results; None for an op that is a plain node."""
     # In a backward step sizes and numbers may be expressions; rules ask whether they are numbers.
     numbers = [0 if isinstance(a, tuple) else a for a in args]
-    given = iter(prim.arrange(operands, numbers))
-    params = [prim.attrs[p.name] if p.is_attr else next(given) for p in prim.params]
-    found = type(prim).grad_nodes(Builder(prim), *params)
-    if found is None:
+    tensors = iter(prim.arrange(operands, numbers))
+    params = [prim.attrs[p.name] if p.is_attr else next(tensors) for p in prim.params]
+    sources = type(prim).grad_nodes(Builder(prim), *params)
+    if sources is None:
         return None
-    if isinstance(found, (tuple, list)):
-        return [*found, *[None] * (count - len(found))]
-    if isinstance(found, Result):
-        return [found[k] for k in range(count)]
-    return [found]
+    if isinstance(sources, (tuple, list)):
+        return [*sources, *[None] * (count - len(sources))]
+    if isinstance(sources, Result):
+        return [sources[k] for k in range(count)]
+    return [sources]
 
 
 def strides_of(region: Any, i: int) -> tuple[int, ...]:

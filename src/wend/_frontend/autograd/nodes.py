@@ -124,10 +124,10 @@ class Region:
         """The targets of the edges of the op at `k`, which is one node."""
         _, prim, inputs, _ = self.op_at(k)
         operands = [self.operand(i) for i in _differentiated(self, k, prim, inputs)]
-        found = [x if x.active else None for x in operands]
-        if prim.name in _OF_NUMBERS and len(found) == 1:
-            found.append(None)  # PyTorch makes a tensor of the number
-        return found
+        edges = [x if x.active else None for x in operands]
+        if prim.name in _OF_NUMBERS and len(edges) == 1:
+            edges.append(None)  # PyTorch makes a tensor of the number
+        return edges
 
     def edges_of(self, i: int) -> list[Any]:
         """Where the edges go of the node that a value is the first result of."""
@@ -151,13 +151,13 @@ class Region:
         if self.segment is not None:
             if self.segment.hooks is None and create:
                 self.segment.hooks = {}
-            found = self.segment.hooks
+            table = self.segment.hooks
         else:
             trace = _hot.current_trace()
             if trace.extra is None and create:
                 trace.extra = {}
-            found = trace.extra
-        return {} if found is None else found  # type: ignore[no-any-return]
+            table = trace.extra
+        return {} if table is None else table  # type: ignore[no-any-return]
 
 
 class Node:
@@ -165,10 +165,10 @@ class Node:
 
     _title = "Node"
 
-    def __init__(self, anchor: Value, low: int, made: Made | None = None) -> None:
+    def __init__(self, anchor: Value, low: int, form: Made | None = None) -> None:
         self._anchor = anchor
         self._low = low
-        self._made = made  # the node that PyTorch would make, where an op is not just one node
+        self._made = form  # the node that PyTorch would make, where an op is not just one node
 
     def name(self) -> str:
         """The node's name, such as 'MulBackward0'."""
@@ -189,8 +189,8 @@ class Node:
                 (None, 0) if j is None else _edge(self._anchor, region, inputs[j])
                 for j in record.edges
             )
-        found = region.edges_at(self._low)
-        return tuple([_edge_to(self._anchor, region, self._low, e) for e in found])
+        edges = region.edges_at(self._low)
+        return tuple([_edge_to(self._anchor, region, self._low, e) for e in edges])
 
     @staticmethod
     def _record(region: Region, outputs: tuple[int, ...]) -> Any:
@@ -259,8 +259,8 @@ class AccumulateGrad(Node):
     @property
     def variable(self) -> Tensor:
         """The leaf."""
-        found: Tensor = handle_of(self._leaf, self._value)
-        return found
+        handle: Tensor = handle_of(self._leaf, self._value)
+        return handle
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -283,10 +283,10 @@ class GradientEdge(NamedTuple):
 
 
 def _class_of(name: str) -> type[Node]:
-    found = _CLASSES.get(name)
-    if found is None:
-        found = _CLASSES[name] = type(name, (Node,), {"__module__": "torch.autograd"})
-    return found
+    node_class = _CLASSES.get(name)
+    if node_class is None:
+        node_class = _CLASSES[name] = type(name, (Node,), {"__module__": "torch.autograd"})
+    return node_class
 
 
 #: Operators of which PyTorch has no form for a tensor and a number.
@@ -298,8 +298,8 @@ def _differentiated(region: Region, low: int, prim: Any, inputs: tuple[int, ...]
     if prim.is_composite:
         return [i for i in inputs if region.path.dtype_of(i).category >= 2]
     program = region.path.nodes[low].program
-    given = tuple([row[1].category >= 2 for row in program.outs])
-    rule = template(program, (True,) * len(inputs), given)
+    flags = tuple([row[1].category >= 2 for row in program.outs])
+    rule = template(program, (True,) * len(inputs), flags)
     return [i for i, g in zip(inputs, rule.outputs) if g is not None]
 
 
@@ -313,16 +313,16 @@ def _name_of(region: Region, prim: Any, outputs: tuple[int, ...]) -> str:
     return str(prim.torch.grad_name)
 
 
-def _node_at(anchor: Value, region: Region, k: int, made: Made | None = None) -> Node:
+def _node_at(anchor: Value, region: Region, k: int, form: Made | None = None) -> Node:
     low, prim, _, outputs = region.op_at(k)
-    key = (region.origin, low, 0 if made is None else made.place)
-    found = _NODES.get(key)
-    if found is None:
+    key = (region.origin, low, 0 if form is None else form.place)
+    node = _NODES.get(key)
+    if node is None:
         if region.values is not None and outputs[0] >= 0:
             anchor = region.values[outputs[0]]
-        name = _name_of(region, prim, outputs) if made is None else made.name
-        found = _NODES[key] = _class_of(name)(anchor, low, made)
-    return found
+        name = _name_of(region, prim, outputs) if form is None else form.name
+        node = _NODES[key] = _class_of(name)(anchor, low, form)
+    return node
 
 
 def _edge_to(
@@ -358,11 +358,11 @@ def accumulate_node(leaf: Leaf, value: Value) -> tuple[Node | None, int]:
     if not leaf.requires_grad:
         return None, 0
     hooks = node_hooks_of_leaf(leaf)
-    found = hooks.facade() if hooks.facade is not None else None
-    if found is None:
-        found = AccumulateGrad(leaf, value)
-        hooks.facade = weakref.ref(found)
-    return found, 0
+    node = hooks.facade() if hooks.facade is not None else None
+    if node is None:
+        node = AccumulateGrad(leaf, value)
+        hooks.facade = weakref.ref(node)
+    return node, 0
 
 
 def edge_of(value: Value) -> tuple[Node | None, int]:
@@ -426,8 +426,8 @@ def value_of_edge(edge: GradientEdge) -> Tensor:
         _hot.flush(_hot.current_trace())
         segment = node._anchor.segment
     type_ = segment.types[i] if i >= 0 else node._anchor.type
-    found: Tensor = _hot.wrap(_hot.held_in_segment(type_, b"", segment, i))
-    return found
+    tensor: Tensor = _hot.wrap(_hot.held_in_segment(type_, b"", segment, i))
+    return tensor
 
 
 def _result_of(node: Node, number: int, region: Region) -> int:

@@ -69,7 +69,7 @@ def _forget(reference: weakref.ref[Any]) -> None:
 
 
 def _alive() -> list[Any]:
-    return [found for r in _WATCHERS if (found := r()) is not None]
+    return [watcher for r in _WATCHERS if (watcher := r()) is not None]
 
 
 def _between(run: Callable[[], T], passes: Passes) -> T:
@@ -103,19 +103,19 @@ def _end(watchers: list[Any], kept: bool) -> None:
             watcher.cancel_pass()
 
 
-def watched(run: Callable[..., None], *given: Any, kept: bool = False) -> None:
+def watched(run: Callable[..., None], *args: Any, kept: bool = False) -> None:
     """Run a backward pass, between calls of all watchers. kept: whether the graph is kept"""
     if not _WATCHERS:
-        run(*given)
+        run(*args)
         return
     passes = _inside.get()
     if passes is not None:  # a pass may begin further passes, as checkpoints do
         passes.begin(kept)
-        run(*given)
+        run(*args)
     else:
         passes = Passes()
         passes.begin(kept)
-        _between(lambda: run(*given), passes)
+        _between(lambda: run(*args), passes)
 
 
 def as_one_pass(run: Callable[[], T]) -> T:

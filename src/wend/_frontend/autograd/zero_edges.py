@@ -46,21 +46,21 @@ _READERS: dict[str, int | None] = {
 }
 
 
-def with_zero_edges(roots: list[Tensor], wanted: list[Tensor], found: list[Any]) -> list[Any]:
-    """The gradients `found` of the roots by `wanted`, each requiring grad where PyTorch's does.
+def with_zero_edges(roots: list[Tensor], wanted: list[Tensor], grads: list[Any]) -> list[Any]:
+    """The gradients `grads` of the roots by `wanted`, each requiring grad where PyTorch's does.
 
     Meant for `create_graph=True`.  Gradients that require grad already, and None, stay as given.
     """
-    open_ = [k for k, g in enumerate(found) if g is not None and not g.requires_grad]
+    open_ = [k for k, g in enumerate(grads) if g is not None and not g.requires_grad]
     if not open_:
-        return found
+        return grads
     held, read = _edges_behind_readers(roots)
-    result = list(found)
+    result = list(grads)
     for k in open_:
         x = wanted[k]
         node, number = _edge_to(x)
         if (id(node), number) in read:
-            result[k] = ops.overwrite(found[k], x)
+            result[k] = ops.overwrite(grads[k], x)
     del held  # ids name these nodes: none of them may end before
     return result
 
