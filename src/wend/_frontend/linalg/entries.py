@@ -28,8 +28,10 @@ def entry(
     def make(function: Callable[..., Any]) -> Any:
         shown = inspect.signature(function)
         kinds = {name: p.kind for name, p in shown.parameters.items()}
-        given = [name for name, kind in kinds.items() if kind is not inspect.Parameter.KEYWORD_ONLY]
-        place = given.index("out") if "out" in given else None
+        positional = [
+            name for name, kind in kinds.items() if kind is not inspect.Parameter.KEYWORD_ONLY
+        ]
+        place = positional.index("out") if "out" in positional else None
 
         @functools.wraps(function)
         def public(*args: Any, **kwargs: Any) -> Any:
@@ -46,8 +48,8 @@ def entry(
             if kwargs.get("out") is None:
                 return function(*args, **kwargs)
             out = kwargs.pop("out")
-            made = function(*args, **kwargs)
-            return _hot.slot("call_out")(named(public.__name__, made), (), {"out": out})
+            result = function(*args, **kwargs)
+            return _hot.slot("call_out")(named(public.__name__, result), (), {"out": out})
 
         if "out" not in shown.parameters:
             last = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)

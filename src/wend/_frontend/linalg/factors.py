@@ -45,10 +45,10 @@ def _cholesky(op: str, A: Tensor, upper: bool, check: bool) -> tuple[Tensor, Ten
     floating(op, A.dtype)
     square(op, A)
     # U^H is the lower factor of A^H, whose lower triangle comes from the upper triangle of A.
-    found, info = ops.cholesky_factor(turned(A) if upper else A)
+    factor, info = ops.cholesky_factor(turned(A) if upper else A)
     if check:
-        found = completed(op, found, info, _NOT_POSITIVE)
-    return turned(found) if upper else found, info
+        factor = completed(op, factor, info, _NOT_POSITIVE)
+    return turned(factor) if upper else factor, info
 
 
 @entry("input")
@@ -72,8 +72,8 @@ def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
     """(L, info): info is the order of the leading minor that is not positive, or 0."""
-    found = _cholesky("linalg.cholesky_ex", input, upper, check_errors)
-    return results("linalg_cholesky_ex", "L info")(*found)
+    parts = _cholesky("linalg.cholesky_ex", input, upper, check_errors)
+    return results("linalg_cholesky_ex", "L info")(*parts)
 
 
 # -- LU --------------------------------------------------------------------------------------------
@@ -101,11 +101,11 @@ def lu_factor_ex(
 
     info: the first pivot that is 0 (from 1), or 0
     """
-    found = _lu(A, pivot)
+    parts = _lu(A, pivot)
     if check_errors:
         op = "torch.linalg.lu_factor_ex"
-        return found._make((completed(op, found[0], found[2], _ZERO_PIVOT), *found[1:]))
-    return found
+        return parts._make((completed(op, parts[0], parts[2], _ZERO_PIVOT), *parts[1:]))
+    return parts
 
 
 @entry("A")
@@ -128,8 +128,8 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
 @entry("A", functions=("lu",), methods=("lu",))
 def former_lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """linalg.lu_factor_ex: (LU, pivots), and with `get_infos` info."""
-    found = _lu(A, pivot)
-    return results("_lu_with_info", "LU pivots info")(*found) if get_infos else tuple(found[:2])
+    parts = _lu(A, pivot)
+    return results("_lu_with_info", "LU pivots info")(*parts) if get_infos else tuple(parts[:2])
 
 
 @entry("LU_data", "LU_pivots", functions=("lu_unpack",))
@@ -195,11 +195,11 @@ def ldl_factor_ex(
     input: Tensor, *, hermitian: bool = False, check_errors: bool = False, out: Any = None
 ) -> Any:
     """(LD, pivots, info): a symmetric A = L D L^T in a single matrix, without gradients."""
-    found = ops.ldl_factor_ex(input, hermitian=hermitian)
+    parts = ops.ldl_factor_ex(input, hermitian=hermitian)
     if check_errors:
         op = "torch.linalg.ldl_factor_ex"
-        return found._make((completed(op, found[0], found[2], _ZERO_BLOCK), *found[1:]))
-    return found
+        return parts._make((completed(op, parts[0], parts[2], _ZERO_BLOCK), *parts[1:]))
+    return parts
 
 
 @entry("input")

@@ -17,10 +17,10 @@ __all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
 
 def _range(apply: Any, applied_back: Any, start: Tensor, niter: int) -> Tensor:
     """Orthonormal columns that span most of the range of a matrix (algorithm 4.4)."""
-    found: Tensor = qr(apply(start))[0]
+    columns: Tensor = qr(apply(start))[0]
     for _ in range(niter):
-        found = qr(apply(qr(applied_back(found))[0]))[0]
-    return found
+        columns = qr(apply(qr(applied_back(columns))[0]))[0]
+    return columns
 
 
 @entry("A", functions=("svd_lowrank",))

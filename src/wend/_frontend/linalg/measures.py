@@ -130,9 +130,9 @@ def cond(input: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     if p == "nuc":
         values = at_once(ops.linalg_svdvals(input))
         return ops.sum(values, -1) * ops.sum(ops.reciprocal(values), -1)  # type: ignore[no-any-return]
-    found, info = ops.inv_ex(input)
+    inverse, info = ops.inv_ex(input)
     whole = ops.matrix_norm(input, p)
-    size = ops.where(ops.gt(info, 0), math.inf, ops.matrix_norm(found, p))
+    size = ops.where(ops.gt(info, 0), math.inf, ops.matrix_norm(inverse, p))
     return whole * size
 
 

@@ -49,10 +49,10 @@ def _solved(op: Any, A: Tensor, B: Tensor, left: bool) -> Any:
     return op(A, right), vector
 
 
-def _shaped(found: Tensor, vector: bool, left: bool) -> Tensor:
+def _shaped(solution: Tensor, vector: bool, left: bool) -> Tensor:
     if not left:
-        found = ops.matrix_transpose(found)
-    return ops.squeeze(found, -1) if vector else found  # type: ignore[no-any-return]
+        solution = ops.matrix_transpose(solution)
+    return ops.squeeze(solution, -1) if vector else solution  # type: ignore[no-any-return]
 
 
 @entry("A", "B")
@@ -62,8 +62,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
     A: (..., n, n)   B: (..., n, k), or (..., n): a vector per matrix
     Computed at once. Raises LinAlgError where A is singular.
     """
-    found, vector = _solved(ops.solve_matrix, A, B, left)
-    return _shaped(at_once(found), vector, left)
+    solution, vector = _solved(ops.solve_matrix, A, B, left)
+    return _shaped(at_once(solution), vector, left)
 
 
 @entry("A", "B")
@@ -76,10 +76,10 @@ def solve_ex(
         factors, pivots, info = ops.lu_factor_ex(a)
         return ops.linalg_lu_solve(factors, pivots, b), info
 
-    (found, info), vector = _solved(by_factors, A, B, left)
+    (solution, info), vector = _solved(by_factors, A, B, left)
     if check_errors:
-        found = completed("torch.linalg.solve_ex", found, info, SINGULAR)
-    return results("linalg_solve_ex", "result info")(_shaped(found, vector, left), info)
+        solution = completed("torch.linalg.solve_ex", solution, info, SINGULAR)
+    return results("linalg_solve_ex", "result info")(_shaped(solution, vector, left), info)
 
 
 @entry("input", "B")
@@ -122,15 +122,15 @@ def triangular_solve(
             )
     right, a = batched_like("triangular_solve", input, A)
     lower, moved = (not upper, ops.matrix_transpose(a)) if transpose else (upper, a)
-    found = ops.solve_triangular(moved, right, upper=lower, unitriangular=unitriangular)
-    return results("triangular_solve", "solution cloned_coefficient")(found, ops.clone(a))
+    solution = ops.solve_triangular(moved, right, upper=lower, unitriangular=unitriangular)
+    return results("triangular_solve", "solution cloned_coefficient")(solution, ops.clone(a))
 
 
 def _inverse(op: str, A: Tensor) -> Tensor:
     floating(op, A.dtype)
     square(op, A)
-    found, info = ops.inv_ex(A)
-    return completed(op, found, info, ZERO_DIAGONAL)
+    inverse, info = ops.inv_ex(A)
+    return completed(op, inverse, info, ZERO_DIAGONAL)
 
 
 @entry("A")
@@ -148,11 +148,11 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @entry("A")
 def inv_ex(A: Tensor, *, check_errors: bool = False, out: Any = None) -> Any:
     """(inverse, info): info names the pivot that is 0, from 1, or is 0."""
-    found, info = made = ops.inv_ex(A)
+    inverse, info = parts = ops.inv_ex(A)
     return (
-        made._make((completed("linalg.inv_ex", found, info, ZERO_DIAGONAL), info))
+        parts._make((completed("linalg.inv_ex", inverse, info, ZERO_DIAGONAL), info))
         if check_errors
-        else made
+        else parts
     )
 
 
@@ -240,14 +240,14 @@ def lstsq(
     dtype = a.dtype.to_real()
     bound = finfo(dtype).eps * max(m, n) if rcond is None else float(rcond)
     bound = ops.full((), bound, dtype=dtype)
-    found, rank, values = at_once(ops.least_squares(a, right, bound, driver=driver))
-    residuals = ops.sum(_squares(ops.sub(ops.matmul(a, found), right)), -2)
+    solution, rank, values = at_once(ops.least_squares(a, right, bound, driver=driver))
+    residuals = ops.sum(_squares(ops.sub(ops.matmul(a, solution), right)), -2)
     whole = driver == "gels" or (driver != "gelsy" and bool(ops.all(ops.eq(rank, n))))
     if m <= n or not whole:
         residuals = ops.ravel(residuals)[:0]
     if vector:
-        found = ops.squeeze(found, -1)
-    parts = (found, residuals, rank, values.detach())
+        solution = ops.squeeze(solution, -1)
+    parts = (solution, residuals, rank, values.detach())
     return results("linalg_lstsq", "solution residuals rank singular_values")(*parts)
 
 
@@ -291,5 +291,5 @@ def tensorsolve(
             f"prod(self.shape[:other.ndim]), but got {size} != "
             f"{math.prod(moved.shape[: other.dim()])}"
         )
-    found = solve(ops.reshape(moved, (size, size)), ops.reshape(other, (size,)))
-    return ops.reshape(found, shape)  # type: ignore[no-any-return]
+    solution = solve(ops.reshape(moved, (size, size)), ops.reshape(other, (size,)))
+    return ops.reshape(solution, shape)  # type: ignore[no-any-return]
