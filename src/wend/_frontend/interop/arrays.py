@@ -65,10 +65,10 @@ def array_from_data(data: Any, dtype: DType | None, op: Op) -> Array:
     kinds = set(map(type, leaves))
     if kinds <= PYTHON_NUMBERS.keys():
         category = max(PYTHON_NUMBERS[kind] for kind in kinds)
-        found = dtypes.dtype_of_scalar_category(category)
-        return _python_numbers(leaves, found, dtype, shape, op)
-    values, found = _mixed_numbers(leaves, shape, op)
-    return _python_numbers(values, found, dtype, shape, op)
+        common_type = dtypes.dtype_of_scalar_category(category)
+        return _python_numbers(leaves, common_type, dtype, shape, op)
+    values, common_type = _mixed_numbers(leaves, shape, op)
+    return _python_numbers(values, common_type, dtype, shape, op)
 
 
 def infer_dtype(data: Any, op: Op) -> DType:
@@ -78,10 +78,10 @@ def infer_dtype(data: Any, op: Op) -> DType:
 
 def _from_numpy(array: Any, dtype: DType | None, op: Op) -> Array:
     array = np.asarray(array)
-    found = from_numpy(array.dtype)
+    own_type = from_numpy(array.dtype)
     # PyTorch converts whole arrays without looking for overflow, as NumPy does.
     with np.errstate(all="ignore"):
-        return np.array(array, dtype=(dtype or found).numpy, order="C")
+        return np.array(array, dtype=(dtype or own_type).numpy, order="C")
 
 
 def _unnested(data: Any, op: Op) -> tuple[tuple[int, ...], list[Any] | Array]:
@@ -158,10 +158,10 @@ def _stacked(
                 f"{op.name}: {_place(0, shape)} is an array of shape {inner} "
                 f"and {_place(i, shape)} is one of shape {array.shape}"
             )
-    found = from_numpy(arrays[0].dtype)
+    common_type = from_numpy(arrays[0].dtype)
     for array in arrays:
-        found = promote_types(found, from_numpy(array.dtype))
-    stacked = np.stack([array.astype(found.numpy) for array in arrays])
+        common_type = promote_types(common_type, from_numpy(array.dtype))
+    stacked = np.stack([array.astype(common_type.numpy) for array in arrays])
     return shape + inner, stacked.reshape(shape + inner)
 
 
@@ -170,13 +170,13 @@ def _mixed_numbers(
 ) -> tuple[list[Any], DType]:
     """The leaves as Python numbers, and the type that all of them promote to."""
     values: list[Any] = []
-    found: DType | None = None
+    common_type: DType | None = None
     for i, leaf in enumerate(leaves):
         value, own = _number(leaf, lambda i=i: _place(i, shape), op)
-        found = own if found is None else promote_types(found, own)
+        common_type = own if common_type is None else promote_types(common_type, own)
         values.append(value)
-    assert found is not None
-    return values, found
+    assert common_type is not None
+    return values, common_type
 
 
 def _number(leaf: Any, place: Any, op: Op) -> tuple[Any, DType]:
@@ -203,20 +203,20 @@ def _number(leaf: Any, place: Any, op: Op) -> tuple[Any, DType]:
 
 
 def _python_numbers(
-    values: Any, found: DType, dtype: DType | None, shape: tuple[int, ...], op: Op
+    values: Any, common_type: DType, dtype: DType | None, shape: tuple[int, ...], op: Op
 ) -> Array:
-    """Python numbers, which promote to `found`, as an array of `dtype`, or else of `found`.
+    """Python numbers, which promote to `common_type`, as an array of `dtype`, or else of that.
 
     values: a list of numbers in row-major order; a number where shape is ()
     """
-    target = dtype or found
-    if found.category == COMPLEX and target.category < COMPLEX:
+    target = dtype or common_type
+    if common_type.category == COMPLEX and target.category < COMPLEX:
         values = values if shape else [values]
         i = next(i for i, value in enumerate(values) if isinstance(value, complex))
         raise ArgumentTypeError(
             f"{op.name}: {_place(i, shape)} is complex and {target} is a real type"
         )
-    wide = _WIDEST[max(found.category, target.category, INT)]
+    wide = _WIDEST[max(common_type.category, target.category, INT)]
     if target is uint64 and wide.kind == "i" and _beyond_int64(values):
         wide = target.numpy
     try:

@@ -218,20 +218,20 @@ def restored(
     # Unpickled arrays may lie in a buffer that somebody else owns, or be read-only.
     array = array if array.flags.owndata and array.flags.writeable else array.copy()
     type_ = _types.intern_type(array.shape, from_numpy(array.dtype), CPU)
-    made: Tensor = _hot.wrap(_hot.held(type_, array))
+    tensor: Tensor = _hot.wrap(_hot.held(type_, array))
     if order is not None:
-        made = ops.permute(made, [order.index(dim) for dim in range(len(order))])
-    return _dressed(made, cls, requires_grad, state)
+        tensor = ops.permute(tensor, [order.index(dim) for dim in range(len(order))])
+    return _dressed(tensor, cls, requires_grad, state)
 
 
-def _dressed(made: Tensor, cls: type[Tensor], requires_grad: bool, state: Any) -> Tensor:
-    if type(made) is not cls:
-        made = made.as_subclass(cls)
+def _dressed(tensor: Tensor, cls: type[Tensor], requires_grad: bool, state: Any) -> Tensor:
+    if type(tensor) is not cls:
+        tensor = tensor.as_subclass(cls)
     if requires_grad:
-        made.requires_grad_()
+        tensor.requires_grad_()
     if state:
-        made.__dict__.update(state)
-    return made
+        tensor.__dict__.update(state)
+    return tensor
 
 
 def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
@@ -247,17 +247,17 @@ def deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
             "deepcopy protocol at the moment. Use tensor.detach().clone(), or copy before the "
             "forward pass"
         )
-    made = _copied_memory(self, memo)
-    if made.alias is None:
-        made.version = 1  # in PyTorch a write gives the copy its memory
+    duplicate = _copied_memory(self, memo)
+    if duplicate.alias is None:
+        duplicate.version = 1  # in PyTorch a write gives the copy its memory
     requires_grad = self.requires_grad
-    memo[id(self)] = made = _dressed(made, type(self), requires_grad, None)
+    memo[id(self)] = duplicate = _dressed(duplicate, type(self), requires_grad, None)
     state = user_attributes(self)
     if state:
-        made.__dict__.update(copy.deepcopy(state, memo))
+        duplicate.__dict__.update(copy.deepcopy(state, memo))
     if self.grad is not None:
-        made.grad = copy.deepcopy(self.grad, memo)
-    return made
+        duplicate.grad = copy.deepcopy(self.grad, memo)
+    return duplicate
 
 
 def _copied_memory(source: Tensor, memo: dict[Any, Any]) -> Tensor:
@@ -273,11 +273,11 @@ def _copied_memory(source: Tensor, memo: dict[Any, Any]) -> Tensor:
     first = memo.get(key)
     if first is not None:
         return ops.detach(first)
-    made: Tensor = ops.clone(ops.detach(source))
-    memo[key] = made
+    duplicate: Tensor = ops.clone(ops.detach(source))
+    memo[key] = duplicate
     # The key of memo must outlive memo: ids are reused.
     memo.setdefault(("alive", id(memo)), []).append(source if storage is None else storage)
-    return made
+    return duplicate
 
 
 def shallow_copy(self: Tensor) -> Tensor:

@@ -37,10 +37,10 @@ def integers(data: Any) -> Array:
 
 def keys(places: Array, size: tuple[int, ...]) -> Array:
     """A number for each place, in row-major order."""
-    found = np.zeros(places.shape[1], np.int64)
+    numbers = np.zeros(places.shape[1], np.int64)
     for row, extent in zip(places, size, strict=True):
-        found = found * extent + row
-    return found
+        numbers = numbers * extent + row
+    return numbers
 
 
 def unkeyed(numbers: Array, size: tuple[int, ...]) -> Array:
@@ -68,9 +68,9 @@ def merged(places: Array, size: tuple[int, ...]) -> tuple[Array, Array | None, b
 
 def one_of_each(inverse: Array, count: int) -> Array:
     """For each of `count` places an element that goes there."""
-    found = np.zeros(count, np.int64)
-    found[inverse] = np.arange(inverse.size)
-    return found
+    elements = np.zeros(count, np.int64)
+    elements[inverse] = np.arange(inverse.size)
+    return elements
 
 
 def lookup(wanted: Array, ordered: Array, size: tuple[int, ...]) -> tuple[Array, Array]:

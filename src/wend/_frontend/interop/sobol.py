@@ -33,8 +33,8 @@ def _table() -> tuple[Bits, Bits]:
     for folder in folders:
         path = os.path.join(folder, "stats", "_sobol_direction_numbers.npz")
         if os.path.exists(path):
-            with np.load(path) as found:
-                return found["poly"].astype(np.int64), found["vinit"].astype(np.int64)
+            with np.load(path) as archive:
+                return archive["poly"].astype(np.int64), archive["vinit"].astype(np.int64)
     raise ExecutionError(
         "SobolEngine: this version of SciPy has no table of direction numbers; install another"
     )
@@ -43,20 +43,20 @@ def _table() -> tuple[Bits, Bits]:
 def directions(dims: int) -> Bits:
     """(dims, BITS) direction numbers, each as the integer of its BITS binary digits."""
     polynomials, first = (part[:dims] for part in _table())
-    made = np.zeros((dims, BITS), dtype=np.int64)
-    made[0] = 1  # the first dim has no polynomial
+    numbers = np.zeros((dims, BITS), dtype=np.int64)
+    numbers[0] = 1  # the first dim has no polynomial
     degrees = np.array([int(p).bit_length() - 1 for p in polynomials.tolist()])
     for degree in np.unique(degrees[1:]).tolist():
         rows = np.flatnonzero(degrees == degree)
         rows = rows[rows > 0]
-        made[rows, :degree] = first[rows, :degree]
+        numbers[rows, :degree] = first[rows, :degree]
         for j in range(degree, BITS):
-            value = made[rows, j - degree] ^ (made[rows, j - degree] << degree)
+            value = numbers[rows, j - degree] ^ (numbers[rows, j - degree] << degree)
             for k in range(1, degree):
                 factor = (polynomials[rows] >> (degree - k)) & 1
-                value ^= factor * (made[rows, j - k] << k)
-            made[rows, j] = value
-    return made << np.arange(BITS - 1, -1, -1)
+                value ^= factor * (numbers[rows, j - k] << k)
+            numbers[rows, j] = value
+    return numbers << np.arange(BITS - 1, -1, -1)
 
 
 def scrambled(numbers: Bits, bits: Bits) -> Bits:
@@ -76,7 +76,7 @@ def points(numbers: Bits, shift: Bits, start: int, count: int) -> Bits:
     """
     number = np.arange(start, start + count, dtype=np.int64)
     gray = number ^ (number >> 1)
-    made = np.broadcast_to(shift, (count, numbers.shape[0])).copy()
+    coordinates = np.broadcast_to(shift, (count, numbers.shape[0])).copy()
     for bit in range(max(int(number[-1]).bit_length(), 1) if count else 0):
-        made ^= ((gray >> bit) & 1)[:, None] * numbers[:, bit]
-    return made
+        coordinates ^= ((gray >> bit) & 1)[:, None] * numbers[:, bit]
+    return coordinates
