@@ -243,7 +243,7 @@ def register_pytree_node(
         to_dumpable_context, from_dumpable_context,
     )  # fmt: skip
     _tree.register(
-        cls, _hashable(flatten_fn), lambda children, made: unflatten_fn(children, made.of)
+        cls, _hashable(flatten_fn), lambda children, held: unflatten_fn(children, held.of)
     )
 
 
