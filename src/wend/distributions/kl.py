@@ -53,7 +53,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Any], Any]:
     return put
 
 
-def _found(type_p: type, type_q: type) -> Rule | None:
+def _closest_rule(type_p: type, type_q: type) -> Rule | None:
     """The rule of the most derived pair of classes.
 
     Warns where the most derived class of p and that of q are in different pairs: the pair closest
@@ -85,7 +85,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """
     key = type(p), type(q)
     if key not in _KL_MEMOIZE:
-        _KL_MEMOIZE[key] = _found(*key)
+        _KL_MEMOIZE[key] = _closest_rule(*key)
     rule = _KL_MEMOIZE[key]
     if rule is None:
         raise NotImplementedError(
