@@ -196,7 +196,7 @@ def _explain(module: ModuleType, package: str) -> None:
     own = space.get("__getattr__")
 
     def __getattr__(name: str) -> Any:
-        value = _found(module, name, own, package)
+        value = _attribute(module, name, own, package)
         if isinstance(value, ModuleType) and real_name(value).startswith(f"{package}."):
             _explain(value, package)
         return value
@@ -211,7 +211,7 @@ def _explain(module: ModuleType, package: str) -> None:
         space["__path__"] = []
 
 
-def _found(module: ModuleType, name: str, own: Any, package: str) -> Any:
+def _attribute(module: ModuleType, name: str, own: Any, package: str) -> Any:
     real = f"{real_name(module)}.{name}"
     if own is not None:
         try:

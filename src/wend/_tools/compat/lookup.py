@@ -28,11 +28,11 @@ _CLASSES: Final = frozenset((TENSOR, "torch.nn.Parameter", "torch.nn.parameter.P
 
 def fault(name: str) -> str:
     """Return why `torch.x.y` cannot be used, or an empty text."""
-    return _found(name)[1]
+    return _resolve(name)[1]
 
 
 @functools.cache
-def _found(name: str) -> tuple[Any, str]:
+def _resolve(name: str) -> tuple[Any, str]:
     """Return the object, or as far as attributes are known before the program runs; the fault."""
     value: Any = wend
     for part in name.split(".")[1:]:
@@ -78,7 +78,7 @@ def unknown_keywords(name: str, keywords: tuple[str, ...]) -> str:
 
     Ops check calls by forms of their own, which a signature does not show, and are left out.
     """
-    value = _found(name)[0]
+    value = _resolve(name)[0]
     if not isinstance(value, FunctionType | type) or not keywords:
         return ""
     try:
@@ -96,7 +96,7 @@ def returns_tensor(name: str) -> bool:
     """Whether a call of `torch.x` makes a single tensor, as far as declarations say so."""
     if name in _CLASSES:
         return True
-    value = _found(name)[0]
+    value = _resolve(name)[0]
     if isinstance(value, FunctionType):
         return value.__annotations__.get("return") in ("Tensor", wend.Tensor)
     owner, _, leaf = name.rpartition(".")
