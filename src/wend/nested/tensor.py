@@ -324,12 +324,12 @@ class NestedTensor(Tensor):
 
 
 def _restored(parts: list[Tensor], ragged: Flags, requires_grad: bool) -> NestedTensor:
-    nested = _made(len(parts), ragged, parts[0] if parts else ops.zeros(0))
+    nested = _without_parts(len(parts), ragged, parts[0] if parts else ops.zeros(0))
     nested._parts = tuple(parts)
     return nested.requires_grad_() if requires_grad else nested
 
 
-def _made(count: int, ragged: Flags, like: Tensor) -> NestedTensor:
+def _without_parts(count: int, ragged: Flags, like: Tensor) -> NestedTensor:
     """A nested tensor without components so far."""
     handle: NestedTensor = _hot.native_new(NestedTensor)
     type_ = _types.intern_type((0,), like.dtype, like.device)
@@ -348,7 +348,7 @@ def nest(parts: Sequence[Tensor], like: NestedTensor | None = None) -> NestedTen
     Dims of unlike sizes are ragged; if there are none, the first dim, or the ragged dims of `like`.
     """
     if not parts:
-        nested = _made(0, (True,) if like is None else like._ragged, ops.zeros(0))
+        nested = _without_parts(0, (True,) if like is None else like._ragged, ops.zeros(0))
         nested._parts = ()
         return nested
     ranks = {part.dim() for part in parts}
@@ -361,7 +361,7 @@ def nest(parts: Sequence[Tensor], like: NestedTensor | None = None) -> NestedTen
     ragged = tuple([any(part.shape[k] != first[k] for part in parts) for k in range(rank)])
     if True not in ragged:
         ragged = _supposed(rank, like)
-    nested = _made(len(parts), ragged, parts[0])
+    nested = _without_parts(len(parts), ragged, parts[0])
     nested._parts = tuple(parts)
     if like is not None and "_layout_name" in like.__dict__:
         nested.__dict__["_layout_name"] = like.__dict__["_layout_name"]
@@ -378,7 +378,9 @@ def _supposed(rank: int, like: NestedTensor | None) -> Flags:
 def nest_packed(packed: Packed, like: NestedTensor | None = None) -> NestedTensor:
     """Components that lie in a row as a nested tensor."""
     rank = packed.values.dim()
-    nested = _made(len(packed.begins), tuple([k == packed.dim for k in range(rank)]), packed.values)
+    nested = _without_parts(
+        len(packed.begins), tuple([k == packed.dim for k in range(rank)]), packed.values
+    )
     nested._packed = packed
     if like is not None and "_layout_name" in like.__dict__:
         nested.__dict__["_layout_name"] = like.__dict__["_layout_name"]
