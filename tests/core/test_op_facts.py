@@ -4,9 +4,9 @@ import pytest
 
 from wend._engine.core.op_facts import (
     RECORDS,
-    Batching,
-    Facts,
-    Schedule,
+    OpBatching,
+    OpFacts,
+    OpSchedule,
     TorchCall,
     combine,
     in_records,
@@ -14,20 +14,20 @@ from wend._engine.core.op_facts import (
 
 
 class Base:
-    facts = Facts(smooth=True, supports=frozenset({"float"}))
-    schedule = Schedule(heavy=True)
+    facts = OpFacts(smooth=True, supports=frozenset({"float"}))
+    schedule = OpSchedule(heavy=True)
 
     def __init_subclass__(cls):
         combine(cls)
 
 
 class Other(Base):
-    facts = Facts(random=True)
+    facts = OpFacts(random=True)
 
 
 class Wide(Base):
-    facts = Facts(supports=frozenset({"int"}))
-    schedule = Schedule(heavy=False, turns=True)
+    facts = OpFacts(supports=frozenset({"int"}))
+    schedule = OpSchedule(heavy=False, turns=True)
 
 
 class Both(Other, Wide):
@@ -35,7 +35,7 @@ class Both(Other, Wide):
 
 
 class Own(Both):
-    facts = Facts(smooth=False)
+    facts = OpFacts(smooth=False)
 
 
 def test_a_class_states_what_differs():
@@ -59,10 +59,10 @@ def test_names_are_those_of_a_function_and_a_method():
 
 
 def test_a_field_that_no_record_has_is_an_error():
-    with pytest.raises(TypeError, match="Facts has no smoth"):
-        Facts(smoth=True)
+    with pytest.raises(TypeError, match="OpFacts has no smoth"):
+        OpFacts(smoth=True)
     with pytest.raises(AttributeError, match="is not written to: joins"):
-        Batching().joins = True
+        OpBatching().joins = True
 
 
 def test_fields_by_name_come_into_their_records():

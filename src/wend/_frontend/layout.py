@@ -14,7 +14,7 @@ from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentTypeError, ShapeError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import ops
 from wend._engine.core.symbolic import hint_of
 from wend._engine.ops.views.reshapes import Reshape
@@ -34,7 +34,7 @@ class View(Reshape):
         functions=(), methods=("view",), grad_name="ViewBackward0", spellings={"size": "shape"}
     )
     grad_nodes = None
-    facts = Facts(must_view=True)
+    facts = OpFacts(must_view=True)
 
 
 def viewable(prim: Any, x: Tensor, args: Any) -> bool:

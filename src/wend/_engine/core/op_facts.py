@@ -1,7 +1,7 @@
 """Records of facts about ops, by purpose: a class states what differs from the bases.
 
     torch = TorchCall(names=("tanh",), inplace=True)
-    facts = Facts(supports=FLOAT, smooth=True)
+    facts = OpFacts(supports=FLOAT, smooth=True)
 
 Classes of ops inherit field by field: see `combine`.
 """
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Record:
+class OpRecord:
     """Base: named facts with defaults, which nobody writes to."""
 
     defaults: ClassVar[dict[str, Any]]
@@ -48,7 +48,7 @@ class Record:
         return result
 
 
-class Facts(Record):
+class OpFacts(OpRecord):
     """The mathematics of an op, and the part of the program that an op touches."""
 
     supports: frozenset[str] = frozenset({"bool", "int", "float"})  # categories of dtypes
@@ -67,7 +67,7 @@ class Facts(Record):
     rises: bool = False  # the result never falls where operands rise, as rounded
 
 
-class TorchCall(Record):
+class TorchCall(OpRecord):
     """PyTorch's names and calls of an op, and the names of graph nodes."""
 
     names: tuple[str, ...] = ()  # of a function and a method; or these, where the two differ:
@@ -93,7 +93,7 @@ class TorchCall(Record):
             super().__init__(**stated)
 
 
-class Batching(Record):
+class OpBatching(OpRecord):
     """The rows of an op's operands: for batching by the engine, nested tensors and indices."""
 
     rows_of: str = ""  # the operand of which each row is computed by itself,
@@ -104,7 +104,7 @@ class Batching(Record):
     picks_rows: bool = False  # all that `checked` asks: operand 1 names rows of operand 0
 
 
-class Schedule(Record):
+class OpSchedule(OpRecord):
     """Work and memory of an op: for groups, fusion and the order of kernels."""
 
     heavy: bool = False  # worth a kernel of its own, which light work then joins
@@ -115,11 +115,11 @@ class Schedule(Record):
 
 
 #: The records of an op's class, by attribute.
-RECORDS: dict[str, type[Record]] = {
-    "facts": Facts,
+RECORDS: dict[str, type[OpRecord]] = {
+    "facts": OpFacts,
     "torch": TorchCall,
-    "batching": Batching,
-    "schedule": Schedule,
+    "batching": OpBatching,
+    "schedule": OpSchedule,
 }
 
 
@@ -144,7 +144,7 @@ def combine(cls: type) -> None:
 FIELDS = frozenset(field for record in RECORDS.values() for field in record.defaults)
 
 
-def in_records(facts: dict[str, Any]) -> dict[str, Record]:
+def in_records(facts: dict[str, Any]) -> dict[str, OpRecord]:
     """Return records of facts that are given by field, such as keywords of a decorator."""
     result = {}
     for name, record in RECORDS.items():

@@ -20,9 +20,9 @@ from wend._engine.core._types import PrimitiveBase, Program
 from wend._engine.core.kinds import params_of
 from wend._engine.core.op_facts import (
     FIELDS,
-    Batching,
-    Facts,
-    Schedule,
+    OpBatching,
+    OpFacts,
+    OpSchedule,
     TorchCall,
     combine,
     in_records,
@@ -117,10 +117,10 @@ class Primitive(Rules):
     abstract: ClassVar[bool] = True
     signature: ClassVar[str] = "input"
     params: ClassVar[Any] = _Params()
-    facts: ClassVar[Facts] = Facts()
+    facts: ClassVar[OpFacts] = OpFacts()
     torch: ClassVar[TorchCall] = TorchCall()
-    batching: ClassVar[Batching] = Batching()
-    schedule: ClassVar[Schedule] = Schedule()
+    batching: ClassVar[OpBatching] = OpBatching()
+    schedule: ClassVar[OpSchedule] = OpSchedule()
     result: ClassVar[Any] = None
     n_outputs: ClassVar[int] = 1
     function: ClassVar[Any] = None
@@ -318,7 +318,7 @@ def composite(
     """Make an op of a function over tensors.  Returns the op's public callable.
 
     signature: the parameters as text; if empty, those of the function with their kinds
-    facts: fields of `TorchCall`, `Facts`, `Batching` and `Schedule`, and rules of the op
+    facts: fields of `TorchCall`, `OpFacts`, `OpBatching` and `OpSchedule`, and rules of the op
     """
     call = {"functions": functions, "methods": methods, "inplace": inplace, "grad_name": grad_name}
     records = in_records(call | facts)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.types import Spec
 
@@ -18,7 +18,7 @@ class Identity(Primitive):
     name = "identity"
     torch = TorchCall(grad_name="AliasBackward0")
     signature = "input"
-    facts = Facts(supports=frozenset({"bool", "int", "float", "complex"}))
+    facts = OpFacts(supports=frozenset({"bool", "int", "float", "complex"}))
 
     def infer(self, x: Spec) -> Spec:
         """The operand's type."""
@@ -57,7 +57,7 @@ class Variable(StopGradient):
     """y = x, as the value of a leaf that requires grad and whose data is still pending."""
 
     name = "variable"
-    facts = Facts(labels_leaf=True)
+    facts = OpFacts(labels_leaf=True)
 
 
 def assigned(src: Any) -> Any:
@@ -79,7 +79,7 @@ class Graft(Primitive):
     formal_gradient = True
     torch = TorchCall(grad_name="AliasBackward0")
     signature = "data, history"
-    facts = Facts(supports=frozenset({"bool", "int", "float", "complex"}))
+    facts = OpFacts(supports=frozenset({"bool", "int", "float", "complex"}))
 
     def infer(self, data: Spec, history: Spec) -> Spec:
         """The type of the data."""
@@ -145,7 +145,7 @@ class FillLike(Primitive):
     name = "fill_like"
     signature = "input, value: scalar"
     vjp = NO_GRADIENT
-    facts = Facts(supports=frozenset({"bool", "int", "float", "complex"}))
+    facts = OpFacts(supports=frozenset({"bool", "int", "float", "complex"}))
 
     def infer(self, x: Spec, value: Any) -> Spec:
         """The operand's type."""

@@ -21,7 +21,7 @@ import numpy as np
 from wend._engine.base.dtypes import from_numpy
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
-from wend._engine.core.op_facts import Facts, Schedule
+from wend._engine.core.op_facts import OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
@@ -41,8 +41,8 @@ class Contract(Primitive):
     """
 
     signature = "input, other, sum_x: ints, sum_y: ints, batch_x: ints = (), batch_y: ints = ()"
-    facts = Facts(supports=frozenset({"int", "float", "complex"}), smooth=True)
-    schedule = Schedule(heavy=True, turns=True)
+    facts = OpFacts(supports=frozenset({"int", "float", "complex"}), smooth=True)
+    schedule = OpSchedule(heavy=True, turns=True)
     sum_x: Axes
     sum_y: Axes
     batch_x: Axes

@@ -10,7 +10,7 @@ import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
-from wend._engine.core.op_facts import Facts
+from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample
 from wend._engine.core.symbolic import SymInt, hints
 from wend._engine.core.types import Number, Spec
@@ -27,7 +27,7 @@ class Full(Primitive):
 
     signature = "size: sizes, fill_value: scalar, *, dtype: dtype = None"
     dtype: Any
-    facts = Facts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE)
     vjp = NO_GRADIENT
 
     def infer(self, size: Any, fill_value: Number) -> Spec:
@@ -71,7 +71,7 @@ class Arange(Primitive):
 
     signature = "start: scalar, end: scalar, step: scalar, count: size, *, dtype: dtype = None"
     dtype: Any
-    facts = Facts(supports=frozenset({"int", "float"}))
+    facts = OpFacts(supports=frozenset({"int", "float"}))
     vjp = NO_GRADIENT
 
     def infer(self, start: Number, end: Number, step: Number, count: Any) -> Spec:

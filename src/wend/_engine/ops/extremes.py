@@ -14,7 +14,7 @@ import numpy as np
 from wend._engine.base.dtypes import DType, int64
 from wend._engine.base.errors import DimError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Sample, ops, overload
 from wend._engine.core.symbolic import numel
 from wend._engine.core.types import Spec
@@ -26,7 +26,7 @@ from wend._engine.ops.reduce import REAL, Reduction, repeat_back, restore
 class _Extreme(Reduction, abstract=True):
     """Extreme value over `dim`. Ties share the gradient evenly; NaN wins."""
 
-    facts = Facts(supports=REAL)
+    facts = OpFacts(supports=REAL)
     needs_elements = True
     onnx_name: ClassVar[str]
     fold: ClassVar[Any]
@@ -152,7 +152,7 @@ class _Arg(Reduction, abstract=True):
     """Index of the first extreme element along `dim` (of the flat tensor for None)."""
 
     signature = "input, dim: dim = None, keepdim: bool = False"
-    facts = Facts(supports=frozenset({"int", "float"}))
+    facts = OpFacts(supports=frozenset({"int", "float"}))
     vjp = NO_GRADIENT
     needs_elements = True
     nothing = DimError
@@ -237,7 +237,7 @@ class _ExtremeDim(_Arg, abstract=True):
     """Extreme value along a dim, and its first index; the gradient goes to that element."""
 
     signature = "input, dim: dim, keepdim: bool = False"
-    facts = Facts(supports=REAL)
+    facts = OpFacts(supports=REAL)
     result = ("values", "indices")
 
     def infer(self, x: Spec) -> Any:

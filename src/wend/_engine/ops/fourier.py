@@ -13,7 +13,7 @@ import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import FLOATING, INEXACT, Array, require, widen
@@ -33,7 +33,7 @@ class Transform(Primitive, abstract=True):
     """
 
     signature = "input, dims: ints, scale: str = 'none'"
-    facts = Facts(smooth=True)
+    facts = OpFacts(smooth=True)
     dims: tuple[int, ...]
     scale: str
 
@@ -58,7 +58,7 @@ class FftC2c(Transform):
     """
 
     signature = "input, dims: ints, inverse: bool = False, scale: str = 'none'"
-    facts = Facts(supports=INEXACT)
+    facts = OpFacts(supports=INEXACT)
     torch = TorchCall(grad_name="FftC2CBackward0")
     inverse: bool
 
@@ -98,7 +98,7 @@ class FftR2c(Transform):
     The rest are conjugates of these. Halves are widened.
     """
 
-    facts = Facts(supports=FLOATING)
+    facts = OpFacts(supports=FLOATING)
     torch = TorchCall(grad_name="FftR2CBackward0")
 
     def infer(self, x: Spec) -> Spec:
@@ -139,7 +139,7 @@ class FftC2r(Transform):
     """
 
     signature = "input, dims: ints, last: size, scale: str = 'none'"
-    facts = Facts(supports=frozenset({"complex"}))
+    facts = OpFacts(supports=frozenset({"complex"}))
     torch = TorchCall(grad_name="FftC2RBackward0")
 
     def infer(self, x: Spec, last: Any) -> Spec:

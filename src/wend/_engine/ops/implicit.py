@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes
 from wend._engine.core.types import Spec
@@ -48,7 +48,7 @@ class Slope(Primitive, abstract=True):
     the random number alone, as in PyTorch; asked for by a parameter, the op raises.
     """
 
-    facts = Facts(supports=FLOATING)
+    facts = OpFacts(supports=FLOATING)
     drawn: ClassVar[int]
 
     def infer(self, *operands: Spec) -> Spec:

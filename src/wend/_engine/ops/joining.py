@@ -13,7 +13,7 @@ from wend._engine.base.dtypes import DType, bool_, from_numpy, int64, promote_ty
 from wend._engine.base.errors import ArgumentError, DimError, ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
 from wend._engine.core._types import Program
-from wend._engine.core.op_facts import Batching, Facts, TorchCall
+from wend._engine.core.op_facts import OpBatching, OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import ADD, DIM, EQ, hints, make, numel, sym_max
 from wend._engine.core.types import Spec
@@ -29,10 +29,10 @@ class Cat(Primitive):
     the common promoted dtype. Raises ShapeError, ArgumentError for no tensors.
     """
 
-    facts = Facts(smooth=True, supports=ANY_DTYPE)
+    facts = OpFacts(smooth=True, supports=ANY_DTYPE)
 
     signature = "tensors: tensors, dim: int = 0"
-    batching = Batching(joins=True)
+    batching = OpBatching(joins=True)
     dim: int
     torch = TorchCall(functions=("cat", "concat", "concatenate"))
 
@@ -199,7 +199,7 @@ class Pad(Primitive):
 
     signature = "input, pad: sizes, value: scalar = 0"
     torch = TorchCall(functions=("constant_pad_nd",), grad_name="ConstantPadNdBackward0")
-    facts = Facts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE)
 
     def infer(self, x: Spec, pad: Any, value: Any) -> Spec:
         if len(pad) % 2:
@@ -266,7 +266,7 @@ class Flip(Primitive):
     signature = "input, dims: ints"
     dims: tuple[int, ...]
     torch = TorchCall(names=("flip",))
-    facts = Facts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE)
 
     def infer(self, x: Spec) -> Spec:
         normalize_dims(self.dims, len(x.shape), "flip")
@@ -307,7 +307,7 @@ class Roll(Primitive):
     signature = "input, shifts: sizes, dims: dims = None"
     dims: tuple[int, ...] | None
     torch = TorchCall(names=("roll",))
-    facts = Facts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE)
 
     def infer(self, x: Spec, shifts: Any) -> Spec:
         dims = self.dims or ()
@@ -370,7 +370,7 @@ class SumTo(Primitive):
     signature = "input, size: sizes, axes: ints"
     axes: tuple[int, ...]
     torch = TorchCall(grad_name="SumBackward1")
-    facts = Facts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE)
 
     def infer(self, x: Spec, size: Any) -> Spec:
         lead = len(x.shape) - len(size)
@@ -430,7 +430,7 @@ class Clone(Primitive):
     signature = "input, *, memory_format: attr = None"
     memory_format: Any
     torch = TorchCall(names=("clone",))
-    facts = Facts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE)
 
     def infer(self, x: Spec) -> Spec:
         return Spec(x.shape, x.dtype)

@@ -11,7 +11,7 @@ import numpy as np
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DimError, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -34,7 +34,7 @@ def sorting_order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
 class _Selection(Primitive, abstract=True):
     """Elements picked along a dim: (values, indices). The gradient goes to the picked elements."""
 
-    facts = Facts(supports=REAL)
+    facts = OpFacts(supports=REAL)
     result = ("values", "indices")
     dim: int
 
@@ -112,7 +112,7 @@ class Topk(_Selection):
     signature = "input, k: size, dim: int = -1, largest: bool = True, sorted: bool = True"
     largest: bool
     sorted: bool
-    facts = Facts(supports=frozenset({"int", "float"}))
+    facts = OpFacts(supports=frozenset({"int", "float"}))
     torch = TorchCall(names=("topk",))
 
     def infer(self, x: Spec, k: Any) -> Any:
@@ -221,7 +221,7 @@ class MedianAll(Primitive):
 
     signature = "input"
     torch = TorchCall(grad_name="MedianBackward0")
-    facts = Facts(supports=frozenset({"int", "float"}))
+    facts = OpFacts(supports=frozenset({"int", "float"}))
     skip_nan = False
 
     def infer(self, x: Spec) -> Spec:
@@ -310,7 +310,7 @@ class LexsortRows(Primitive):
     """
 
     signature = "input"
-    facts = Facts(supports=REAL)
+    facts = OpFacts(supports=REAL)
     vjp = NO_GRADIENT
 
     def infer(self, x: Spec) -> Spec:

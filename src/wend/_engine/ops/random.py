@@ -27,7 +27,7 @@ from wend._engine.base.dtypes import (
     int64,
 )
 from wend._engine.base.errors import ExecutionError, ShapeError
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Spec
@@ -43,7 +43,7 @@ class Draw(Primitive, abstract=True):
     """Base: a draw of a given size."""
 
     signature = "size: sizes, seed: scalar, offset: scalar, *, dtype: dtype = None"
-    facts = Facts(supports=frozenset({"float"}), random=True)
+    facts = OpFacts(supports=frozenset({"float"}), random=True)
     vjp = NO_GRADIENT
     dtype: DType | None
 
@@ -113,7 +113,7 @@ class Normal(Draw):
 class RandomBits(Draw):
     """y: uniform over all int64."""
 
-    facts = Facts(supports=frozenset({"int"}))
+    facts = OpFacts(supports=frozenset({"int"}))
 
     def result_dtype(self) -> DType:
         return int64
@@ -138,7 +138,7 @@ class RandomIntegers(Draw):
         "size: sizes, low: scalar, high: scalar, seed: scalar, offset: scalar, "
         "*, dtype: dtype = None"
     )
-    facts = Facts(supports=frozenset({"bool", "int", "float"}), fallible=True)
+    facts = OpFacts(supports=frozenset({"bool", "int", "float"}), fallible=True)
 
     def result_dtype(self) -> DType:
         return self.dtype or int64
@@ -173,7 +173,7 @@ class PerElement(Primitive, abstract=True):
     """Base: a draw whose element i depends on x[i] and on (seed, offset + i)."""
 
     signature = "input, seed: scalar, offset: scalar"
-    facts = Facts(supports=frozenset({"float"}), random=True)
+    facts = OpFacts(supports=frozenset({"float"}), random=True)
     vjp = NO_GRADIENT
     torch = TorchCall(label="")
 
@@ -195,7 +195,7 @@ class PoissonDraw(PerElement):
     """
 
     torch = TorchCall(label="poisson")
-    facts = Facts(fallible=True)
+    facts = OpFacts(fallible=True)
 
     def reference(self, x: Array, seed: int, offset: int) -> Array:
         rate = x.astype(np.float64).reshape(-1)
@@ -505,7 +505,7 @@ class MultinomialDraw(Primitive):
     """
 
     signature = "input, count: size, seed: scalar, offset: scalar, *, replacement: bool = False"
-    facts = Facts(supports=frozenset({"float"}), random=True, fallible=True)
+    facts = OpFacts(supports=frozenset({"float"}), random=True, fallible=True)
     vjp = NO_GRADIENT
     replacement: bool
 

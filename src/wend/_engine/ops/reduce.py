@@ -17,7 +17,7 @@ import numpy as np
 from wend._engine.base.dtypes import BOOL, INT, DType, bool_, float64, from_numpy, int64, uint8
 from wend._engine.base.errors import ArgumentError, DimError, ShapeError
 from wend._engine.base.shapes import normalize_dims
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -167,7 +167,7 @@ class Sum(Reduction):
     """
 
     signature = "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None"
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     torch = TorchCall(names=("sum",), grad_name_along="SumBackward1")
     identity = 0
 
@@ -204,7 +204,7 @@ class Prod(Reduction):
     """y = product of x over `dim`; types as for sum."""
 
     signature = "input, dim: dims = None, keepdim: bool = False, *, dtype: dtype = None"
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     torch = TorchCall(names=("prod",), grad_name_along="ProdBackward1")
     identity = 1
 
@@ -261,7 +261,7 @@ def conj(x: Any) -> Any:
 class _Logical(Reduction, abstract=True):
     """Fold of `x != 0` by and / or; the result is bool, for uint8 input uint8."""
 
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     vjp = NO_GRADIENT
     empty_means_all = False
     fold: ClassVar[Any]
@@ -314,7 +314,7 @@ class All(_Logical):
 class XorSum(Reduction):
     """y = the exclusive or, bit by bit, of the ints over `dim`; the fold of `hash_tensor`."""
 
-    facts = Facts(supports=frozenset({"int"}))
+    facts = OpFacts(supports=frozenset({"int"}))
     vjp = NO_GRADIENT
     torch = TorchCall(label="hash_tensor")
     needs_elements = True
@@ -345,7 +345,7 @@ class SquaredDeviation(Elementwise):
     """
 
     signature = "input, center"
-    facts = Facts(supports=FLOATING)
+    facts = OpFacts(supports=FLOATING)
     formal_gradient = True
 
     def reference(self, x: Array, center: Array) -> Array:

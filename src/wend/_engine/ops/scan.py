@@ -15,7 +15,7 @@ import numpy as np
 from wend._engine.base.dtypes import DType, bool_, finfo, float64, from_numpy, iinfo, int64
 from wend._engine.base.errors import DTypeNotImplemented, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
@@ -82,7 +82,7 @@ def without(shape: Any, axis: int) -> tuple[Any, ...]:
 
 class _Cumulative(Scan, abstract=True):
     signature = "input, dim: dim, *, dtype: dtype = None"
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     torch = TorchCall(inplace=True)
     accumulate: ClassVar[Any]
 
@@ -174,7 +174,7 @@ class LinearScan(Primitive):
     """
 
     signature = "a, b, dim: dim"
-    facts = Facts(supports=frozenset({"int", "float", "complex"}))
+    facts = OpFacts(supports=frozenset({"int", "float", "complex"}))
     dim: Any
 
     def infer(self, a: Spec, b: Spec) -> Spec:
@@ -235,7 +235,7 @@ class LinearScan(Primitive):
 class _RunningExtreme(Scan, abstract=True):
     """(values, indices): the extreme so far and the last index of that value."""
 
-    facts = Facts(supports=REAL)
+    facts = OpFacts(supports=REAL)
     result = ("values", "indices")
     accumulate: ClassVar[Any]
     onnx_name: ClassVar[str]
@@ -307,7 +307,7 @@ class Cummin(_RunningExtreme):
 class Logcumsumexp(Scan):
     """y[i] = log(exp(x[0]) + ... + exp(x[i])) along `dim`, without overflow."""
 
-    facts = Facts(supports=frozenset({"float", "complex"}))
+    facts = OpFacts(supports=frozenset({"float", "complex"}))
     torch = TorchCall(names=("logcumsumexp",))
 
     def reference(self, x: Array) -> Array:

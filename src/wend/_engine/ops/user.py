@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample
 from wend._engine.core.types import Spec
 
@@ -20,7 +20,7 @@ class UserFunction(Primitive):
     signature = "inputs: tensors, results: tensors"
     result = list
     torch = TorchCall(grad_name="BackwardCFunction")
-    facts = Facts(calls_user=True, supports=frozenset({"bool", "int", "float", "complex"}))
+    facts = OpFacts(calls_user=True, supports=frozenset({"bool", "int", "float", "complex"}))
     formal_gradient = True
 
     def infer(self, inputs: list[Spec], results: list[Spec]) -> tuple[Spec, ...]:

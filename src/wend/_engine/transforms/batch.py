@@ -1,4 +1,4 @@
-"""Batching: an op, or a whole graph, over a new leading axis, by the `batch` rules of primitives.
+"""OpBatching: an op, or a whole graph, over a new leading axis, by the `batch` rules of primitives.
 
 `Batched` is an op on many examples: a composite whose body is the op's batching rule (for a
 composite: the rule of every op of the body), traced once per structure.  `batch_graph` does the

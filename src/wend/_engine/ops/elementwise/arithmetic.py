@@ -10,7 +10,7 @@ import numpy as np
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError, DTypeNotImplemented, ExecutionError
-from wend._engine.core.op_facts import Facts, Schedule, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import (
@@ -31,13 +31,13 @@ from wend._engine.ops.elementwise.family import (
 class Add(Elementwise):
     """y = input + other; or, of bools."""
 
-    facts = Facts(smooth=True, rises=True, supports=ANY_NUMBER)
+    facts = OpFacts(smooth=True, rises=True, supports=ANY_NUMBER)
 
     signature = "input: operand, other: operand"
     torch = TorchCall(
         of_number=tensor_of, operators=("__add__",), reflected=True, inplace=("add_",)
     )
-    schedule = Schedule(overwrites=True)
+    schedule = OpSchedule(overwrites=True)
     reference = staticmethod(np.add)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -47,13 +47,13 @@ class Add(Elementwise):
 class Sub(Elementwise):
     """y = input - other. Raises DTypeError for bools."""
 
-    facts = Facts(smooth=True, supports=SIGNED_NUMBER)
+    facts = OpFacts(smooth=True, supports=SIGNED_NUMBER)
 
     signature = "input: operand, other: operand"
     torch = TorchCall(
         of_number=tensor_of, operators=("__sub__",), reflected=True, inplace=("sub_",)
     )
-    schedule = Schedule(overwrites=True)
+    schedule = OpSchedule(overwrites=True)
     reference = staticmethod(np.subtract)
 
     def dtypes_of(self, *operands: Any) -> Any:
@@ -78,7 +78,7 @@ class Sub(Elementwise):
 class Mul(Elementwise):
     """y = input * other; and, of bools."""
 
-    facts = Facts(smooth=True, supports=ANY_NUMBER, holomorphic=True)
+    facts = OpFacts(smooth=True, supports=ANY_NUMBER, holomorphic=True)
 
     signature = "input: operand, other: operand"
     torch = TorchCall(
@@ -88,7 +88,7 @@ class Mul(Elementwise):
         reflected=True,
         inplace=True,
     )
-    schedule = Schedule(overwrites=True)
+    schedule = OpSchedule(overwrites=True)
     reference = staticmethod(np.multiply)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -106,9 +106,9 @@ class Div(Elementwise):
         inplace=("div_",),
     )
     kind = "float"
-    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
+    facts = OpFacts(supports=ANY_NUMBER, holomorphic=True)
     domain = ((-3.0, 3.0), (0.5, 3.0))
-    schedule = Schedule(overwrites=True)
+    schedule = OpSchedule(overwrites=True)
     reference = staticmethod(np.true_divide)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -124,7 +124,7 @@ class IntegerDivision(Elementwise, abstract=True):
     """Common part of floor_divide, div_trunc, fmod and remainder: ints over 0 are an error."""
 
     signature = "input: operand, other: operand"
-    facts = Facts(supports=NUMERIC, fallible=True)
+    facts = OpFacts(supports=NUMERIC, fallible=True)
     domain = ((-9.0, 9.0), (1.0, 4.0))
 
     def refuse_zero(self, x: Array, other: Array) -> None:
@@ -276,14 +276,14 @@ def _signs_differ(b: Builder, rest: Value, other: Value) -> Value:
 class Neg(Elementwise):
     """y = -input. Raises DTypeError for bools."""
 
-    facts = Facts(smooth=True, supports=SIGNED_NUMBER)
+    facts = OpFacts(smooth=True, supports=SIGNED_NUMBER)
 
     torch = TorchCall(
         names=("neg", "negative"),
         operators=("__neg__",),
         inplace=True,
     )
-    schedule = Schedule(overwrites=True)
+    schedule = OpSchedule(overwrites=True)
     reference = staticmethod(np.negative)
 
     def check_dtype(self, common: DType) -> None:
@@ -306,8 +306,8 @@ class Abs(Elementwise):
         operators=("__abs__",),
         inplace=True,
     )
-    facts = Facts(supports=SIGNED_NUMBER)
-    schedule = Schedule(overwrites=True)
+    facts = OpFacts(supports=SIGNED_NUMBER)
+    schedule = OpSchedule(overwrites=True)
     reference = staticmethod(np.abs)
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
@@ -356,7 +356,7 @@ class Sgn(Sign):
     """y = input / |input|, and 0 for 0: the sign of real numbers."""
 
     torch = TorchCall(names=("sgn",))
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
 
     def reference(self, x: Array) -> Array:
         if x.dtype.kind != "c":
@@ -391,7 +391,7 @@ class Pow(Elementwise):
 
     signature = "input: operand, exponent: operand"
     torch = TorchCall(operators=("__pow__",), reflected=True, inplace=("pow_",))
-    facts = Facts(supports=SIGNED_NUMBER, holomorphic=True, fallible=True)
+    facts = OpFacts(supports=SIGNED_NUMBER, holomorphic=True, fallible=True)
     domain = ((0.2, 3.0), (-2.0, 3.0))
 
     def reference(self, x: Array, exponent: Array) -> Array:
@@ -484,7 +484,7 @@ class Square(Elementwise):
     """y = input ** 2; an int64 of bools."""
 
     torch = TorchCall(names=("square",), inplace=True, grad_name="PowBackward0")
-    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
+    facts = OpFacts(supports=ANY_NUMBER, holomorphic=True)
     reference = staticmethod(np.square)
 
     def promote(self, common: DType) -> DType:
@@ -503,7 +503,7 @@ class Reciprocal(Elementwise):
     onnx_name = "Reciprocal"
     torch = TorchCall(names=("reciprocal",), inplace=True)
     kind = "float"
-    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
+    facts = OpFacts(supports=ANY_NUMBER, holomorphic=True)
     domain = (0.3, 3.0)
 
     def reference(self, x: Array) -> Array:
@@ -521,9 +521,9 @@ class Sqrt(Elementwise):
 
     torch = TorchCall(names=("sqrt",), inplace=True)
     kind = "float"
-    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
+    facts = OpFacts(supports=ANY_NUMBER, holomorphic=True)
     domain = (0.1, 4.0)
-    schedule = Schedule(overwrites=True)
+    schedule = OpSchedule(overwrites=True)
     reference = staticmethod(np.sqrt)
 
     def vjp(self, g: V, y: V, x: V) -> Grads:
@@ -535,7 +535,7 @@ class Rsqrt(Elementwise):
 
     torch = TorchCall(names=("rsqrt",), inplace=True)
     kind = "float"
-    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
+    facts = OpFacts(supports=ANY_NUMBER, holomorphic=True)
     domain = (0.1, 4.0)
 
     def reference(self, x: Array) -> Array:
@@ -553,7 +553,7 @@ class Hypot(Elementwise):
 
     signature = "input, other"
     torch = TorchCall(names=("hypot",), inplace=True)
-    facts = Facts(supports=FLOATING)
+    facts = OpFacts(supports=FLOATING)
     reference = staticmethod(np.hypot)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -582,7 +582,7 @@ class Nextafter(Elementwise):
 
     signature = "input, other"
     torch = TorchCall(names=("nextafter",), inplace=True)
-    facts = Facts(supports=FLOATING)
+    facts = OpFacts(supports=FLOATING)
     widens = False  # the neighbours of a bfloat16 are not those of the float32
     reference = staticmethod(np.nextafter)
 

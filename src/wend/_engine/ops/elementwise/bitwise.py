@@ -8,7 +8,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import FLOAT, DType
 from wend._engine.base.errors import DTypeOfOperator
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import INTEGRAL, Array, Elementwise
@@ -18,7 +18,7 @@ class Bitwise(Elementwise, abstract=True):
     """Ops on the bits of bools and ints; no gradient."""
 
     signature = "input: operand, other: operand"
-    facts = Facts(supports=INTEGRAL)
+    facts = OpFacts(supports=INTEGRAL)
     domain: ClassVar[Any] = (-9.0, 9.0)
     vjp = NO_GRADIENT
 
@@ -80,7 +80,7 @@ class BitwiseNot(Bitwise):
 class Shift(Bitwise, abstract=True):
     """Shifts of ints. A count below 0, or not below the number of bits, shifts all bits out."""
 
-    facts = Facts(supports=frozenset({"int"}))
+    facts = OpFacts(supports=frozenset({"int"}))
     domain = ((-9.0, 9.0), (0.0, 9.0))
 
 
@@ -132,7 +132,7 @@ class Gcd(Bitwise):
     """y = the greatest common divisor of input and other, at least 0."""
 
     signature = "input, other"
-    facts = Facts(supports=frozenset({"int"}))
+    facts = OpFacts(supports=frozenset({"int"}))
     torch = TorchCall(names=("gcd",), inplace=True)
     reference = staticmethod(np.gcd)
 

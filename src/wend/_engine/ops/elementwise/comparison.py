@@ -8,7 +8,7 @@ import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.core._hot import Tensor
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, ops
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import ANY_NUMBER, REAL, Array, Elementwise
@@ -30,7 +30,7 @@ class Comparison(Elementwise, abstract=True):
 class Eq(Comparison):
     """y = input == other."""
 
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     torch = TorchCall(names=("eq",), operators=("__eq__",))
     reference = staticmethod(np.equal)
 
@@ -38,7 +38,7 @@ class Eq(Comparison):
 class Ne(Comparison):
     """y = input != other."""
 
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     torch = TorchCall(names=("ne", "not_equal"), operators=("__ne__",))
     reference = staticmethod(np.not_equal)
 
@@ -94,7 +94,7 @@ class LogicalAnd(Comparison):
     """y = input != 0 and other != 0."""
 
     signature = "input, other"
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     torch = TorchCall(names=("logical_and",))
     reference = staticmethod(np.logical_and)
 
@@ -106,7 +106,7 @@ class LogicalOr(Comparison):
     """y = input != 0 or other != 0."""
 
     signature = "input, other"
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     torch = TorchCall(names=("logical_or",))
     reference = staticmethod(np.logical_or)
 
@@ -118,7 +118,7 @@ class LogicalXor(Comparison):
     """y = either input or other, and not both, is not 0."""
 
     signature = "input, other"
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     torch = TorchCall(names=("logical_xor",))
     reference = staticmethod(np.logical_xor)
 
@@ -134,7 +134,7 @@ class Predicate(Elementwise, abstract=True):
     """A test of each element; of a complex number, of its parts."""
 
     kind = "bool"
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     vjp = NO_GRADIENT
 
 
@@ -198,7 +198,7 @@ class Signbit(Predicate):
     """y = input has a minus sign: -0.0 too, unlike input < 0."""
 
     torch = TorchCall(names=("signbit",))
-    facts = Facts(supports=REAL)
+    facts = OpFacts(supports=REAL)
 
     def reference(self, x: Array) -> Array:
         return np.signbit(x) if x.dtype.kind == "f" else x < 0

@@ -9,7 +9,7 @@ import numpy as np
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError
-from wend._engine.core.op_facts import Facts, Schedule, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import ops
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import ANY_NUMBER, FLOATING, Array, Elementwise, Grads, V
@@ -24,8 +24,8 @@ class Conj(Elementwise):
         inplace=True,
         grad_name="ConjBackward0",
     )
-    facts = Facts(supports=ANY_NUMBER)
-    schedule = Schedule(overwrites=True)
+    facts = OpFacts(supports=ANY_NUMBER)
+    schedule = OpSchedule(overwrites=True)
     reference = staticmethod(np.conjugate)
 
     def emit(self, b: Builder, x: Value) -> Value:
@@ -41,7 +41,7 @@ class FromParts(Elementwise, abstract=True):
     Raises DTypeError for operands of other types, or of two types.
     """
 
-    facts = Facts(supports=FLOATING)
+    facts = OpFacts(supports=FLOATING)
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
         """The complex type of the operands' precision."""

@@ -18,7 +18,7 @@ from wend._engine.base import dtypes
 from wend._engine.base.dtypes import CATEGORY_NAMES, DType
 from wend._engine.base.errors import ArgumentTypeError, DTypeNotImplemented
 from wend._engine.core._types import Program
-from wend._engine.core.op_facts import Facts
+from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import DIM, SymInt, SymNumber, broadcast_shapes
 from wend._engine.core.types import Number, Spec
@@ -112,7 +112,7 @@ class Elementwise(Primitive, abstract=True):
     executor's call takes any arrays and numbers and returns the inferred dtype.
     """
 
-    facts = Facts(elementwise=True)
+    facts = OpFacts(elementwise=True)
     signature = "input"
     kind: ClassVar[str] = "same"
     promotes: ClassVar[tuple[bool, ...] | None] = None

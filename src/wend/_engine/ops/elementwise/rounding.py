@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import (
     FLOATING,
@@ -22,7 +22,7 @@ from wend._engine.ops.elementwise.family import (
 class Rounding(Elementwise, abstract=True):
     """y = input rounded to an integer; gradient 0 everywhere."""
 
-    facts = Facts(supports=NUMERIC)
+    facts = OpFacts(supports=NUMERIC)
     rounding: ClassVar[Any]  # the NumPy function
 
     def reference(self, x: Array) -> Array:
@@ -67,7 +67,7 @@ class Frac(Elementwise):
     """y = input - trunc(input)."""
 
     torch = TorchCall(names=("frac",), inplace=True)
-    facts = Facts(supports=FLOATING)
+    facts = OpFacts(supports=FLOATING)
 
     def reference(self, x: Array) -> Array:
         return x - np.trunc(x)

@@ -10,7 +10,7 @@ import numpy as np
 from wend._engine.base import dtypes
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError, ValueRefused
-from wend._engine.core.op_facts import Facts, Schedule, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import (
@@ -33,7 +33,7 @@ class Where(Elementwise):
     signature = "condition, input: operand, other: operand"
     torch = TorchCall(functions=("where",))
     promotes = (False, True, True)
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
 
     def dtypes_of(self, *operands: Any) -> Any:
         dtype = operands[0].dtype
@@ -43,7 +43,7 @@ class Where(Elementwise):
             )
         return super().dtypes_of(*operands)
 
-    schedule = Schedule(overwrites=True)
+    schedule = OpSchedule(overwrites=True)
 
     def reference(self, condition: Array, x: Array, other: Array, out: Array = None) -> Array:
         return choose(condition, x, other, out)
@@ -219,7 +219,7 @@ def _inside(x: V, low: V, high: V) -> V:
 class Relu(Elementwise):
     """y = max(input, 0); gradient 0 at 0."""
 
-    facts = Facts(smooth=True, rises=True, supports=NUMERIC)
+    facts = OpFacts(smooth=True, rises=True, supports=NUMERIC)
 
     onnx_name = "Relu"
     torch = TorchCall(names=("relu",), inplace=True)
@@ -239,7 +239,7 @@ class Cast(Elementwise):
 
     signature = "input, dtype: dtype"
     dtype: DType
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
     widens = False  # a single conversion, a single rounding
     torch = TorchCall(grad_name="ToCopyBackward0")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import DType, finfo
 from wend._engine.base.errors import ExecutionError, ValueRefused, ValuesRefused
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.builder import Builder, Value
@@ -46,7 +46,7 @@ class Angle(Special):
     """
 
     torch = TorchCall(names=("angle",))
-    facts = Facts(supports=ANY_NUMBER)
+    facts = OpFacts(supports=ANY_NUMBER)
 
     def dtypes_of(self, *operands: Any) -> tuple[tuple[DType | None, ...], DType]:
         targets, out = super().dtypes_of(*operands)
@@ -371,7 +371,7 @@ class Within(Special):
     )
     domain = (0.05, 0.95)
     torch = TorchCall(grad_name="AliasBackward0")
-    facts = Facts(fallible=True)
+    facts = OpFacts(fallible=True)
     low: float
     high: float
     nan: bool
@@ -404,7 +404,7 @@ class BinaryCrossEntropyTerm(Special):
     signature = "input, target"
     domain = ((0.05, 0.95), (0.0, 1.0))
     torch = TorchCall(grad_name="BinaryCrossEntropyBackward0")
-    facts = Facts(fallible=True)
+    facts = OpFacts(fallible=True)
     fault = "binary_cross_entropy: all elements of {} should be between 0 and 1"
 
     def reference(self, x: Array, target: Array) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import ops
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import (
@@ -28,7 +28,7 @@ class Transcendental(Elementwise, abstract=True):
 
     kind = "float"
     torch = TorchCall(inplace=True)
-    facts = Facts(supports=ANY_NUMBER, holomorphic=True)
+    facts = OpFacts(supports=ANY_NUMBER, holomorphic=True)
 
 
 class Exp(Transcendental):
@@ -173,7 +173,7 @@ class Atan2(Transcendental):
 
     signature = "input, other"
     torch = TorchCall(names=("atan2", "arctan2"))
-    facts = Facts(supports=REAL)
+    facts = OpFacts(supports=REAL)
     reference = staticmethod(np.arctan2)
 
     def vjp(self, g: V, y: V, x: V, other: V) -> Grads:
@@ -205,7 +205,7 @@ class Cosh(Transcendental):
 class Tanh(Transcendental):
     """y = tanh(input)."""
 
-    facts = Facts(smooth=True)
+    facts = OpFacts(smooth=True)
 
     torch = TorchCall(names=("tanh",))
     reference = staticmethod(np.tanh)
@@ -249,7 +249,7 @@ class Atanh(Transcendental):
 class Sigmoid(Transcendental):
     """y = 1 / (1 + exp(-input))."""
 
-    facts = Facts(smooth=True)
+    facts = OpFacts(smooth=True)
 
     torch = TorchCall(names=("sigmoid",))
 
@@ -268,7 +268,7 @@ class Logaddexp(Elementwise):
 
     signature = "input, other: operand"
     torch = TorchCall(numbers_inside=True, names=("logaddexp",))
-    facts = Facts(supports=FLOATING | {"complex"}, holomorphic=True)
+    facts = OpFacts(supports=FLOATING | {"complex"}, holomorphic=True)
 
     def reference(self, x: Array, other: Array) -> Array:
         if x.dtype.kind != "c":

@@ -10,7 +10,7 @@ import numpy as np
 from wend._engine.base.dtypes import int32, int64
 from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.op_facts import Facts, Schedule, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -24,7 +24,7 @@ from wend._engine.ops.views.slicing import zeros_of
 class _Elementwise1d(Primitive, abstract=True):
     """An index tensor of the input's rank, each element of which indexes dim `dim`."""
 
-    facts = Facts(supports=ANY_DTYPE, fallible=True)
+    facts = OpFacts(supports=ANY_DTYPE, fallible=True)
     dim: int
 
     def place(self, rank: int) -> int:
@@ -143,7 +143,7 @@ class Gather(_Elementwise1d):
 class IntoElements(_Elementwise1d, abstract=True):
     """input, with the elements that index names combined with those of src."""
 
-    schedule = Schedule(donates=True)
+    schedule = OpSchedule(donates=True)
 
     def infer(self, x: Spec, index: Spec, src: Spec) -> Spec:
         self.check_shapes(x.shape, index, src.shape)
@@ -258,7 +258,7 @@ class ScatterValue(_Elementwise1d):
 
     signature = "input, dim: int, index, value: scalar"
     torch = TorchCall(grad_name="ScatterBackward1")
-    schedule = Schedule(donates=True)
+    schedule = OpSchedule(donates=True)
 
     def infer(self, x: Spec, index: Spec, value: Any) -> Spec:
         self.check_shapes(x.shape, index)

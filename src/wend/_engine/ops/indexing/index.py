@@ -11,7 +11,7 @@ import numpy as np
 from wend._engine.base.dtypes import DType, bool_, int8, int16, int32, int64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.op_facts import Facts, Schedule, TorchCall
+from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Spec
@@ -68,7 +68,7 @@ _INDEX_DTYPES = (int64, int32, int16, int8)
 class _ByTensors(Primitive, abstract=True):
     """Common part of index and index_put: tensors that index `dims`, broadcast together."""
 
-    facts = Facts(supports=ANY_DTYPE, fallible=True)
+    facts = OpFacts(supports=ANY_DTYPE, fallible=True)
     dims: tuple[int, ...]
 
     def place(self, rank: int) -> tuple[int, ...]:
@@ -236,7 +236,7 @@ class IndexPut(_ByTensors):
 
     signature = "input, indices: tensors, values, accumulate: bool = False, *, dims: ints = (0,)"
     accumulate: bool
-    schedule = Schedule(donates=True)
+    schedule = OpSchedule(donates=True)
 
     def infer(self, x: Spec, indices: list[Spec], values: Spec) -> Spec:
         if values.dtype is not x.dtype:

@@ -9,7 +9,7 @@ import numpy as np
 
 from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.op_facts import Batching, Facts, Schedule, TorchCall
+from wend._engine.core.op_facts import OpBatching, OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
@@ -24,7 +24,7 @@ from wend._engine.ops.views.strided import arange
 class _AlongDim(Primitive, abstract=True):
     """A 1-d (or 0-d) tensor of indices into a dim; no index is negative."""
 
-    facts = Facts(supports=ANY_DTYPE, fallible=True)
+    facts = OpFacts(supports=ANY_DTYPE, fallible=True)
     dim: int
 
     def place(self, rank: int) -> int:
@@ -112,7 +112,7 @@ class IndexSelect(_AlongDim):
 class _IntoDim(_AlongDim, abstract=True):
     """input with slices along a dim overwritten by, or added to, those of source."""
 
-    schedule = Schedule(donates=True)
+    schedule = OpSchedule(donates=True)
 
     def infer(self, x: Spec, index: Spec, source: Spec) -> Spec:
         count = self.count(index)
@@ -263,9 +263,9 @@ class Embedding(Primitive):
     scale_grad_by_freq: bool
     sparse: bool
     torch = TorchCall(functions=("embedding",))
-    batching = Batching(picks_rows=True, rows_of="indices", row_dims=0)
-    facts = Facts(fallible=True, smooth=True, supports=ANY_DTYPE)
-    schedule = Schedule(heavy=True)
+    batching = OpBatching(picks_rows=True, rows_of="indices", row_dims=0)
+    facts = OpFacts(fallible=True, smooth=True, supports=ANY_DTYPE)
+    schedule = OpSchedule(heavy=True)
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
         """Each index names a row, unless gradients count how often."""
@@ -337,7 +337,7 @@ class EmbeddingAdjoint(Primitive):
     signature = (
         "grad, indices, num_weights: size, padding_idx: size = -1, scale_grad_by_freq: bool = False"
     )
-    facts = Facts(supports=frozenset({"float"}), fallible=True)
+    facts = OpFacts(supports=frozenset({"float"}), fallible=True)
     scale_grad_by_freq: bool
 
     def adds_rows(self) -> bool:

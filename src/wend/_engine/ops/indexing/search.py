@@ -16,7 +16,7 @@ from wend._engine.base.errors import (
     ShapeError,
     ValueRefused,
 )
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Number, Spec
@@ -45,7 +45,7 @@ class Searchsorted(Primitive):
     right: bool
     side: Any
     torch = TorchCall(functions=("searchsorted",))
-    facts = Facts(supports=REAL)
+    facts = OpFacts(supports=REAL)
     vjp = NO_GRADIENT
 
     def infer(self, rows: Spec, values: Any, sorter: Spec | None) -> Spec:
@@ -179,7 +179,7 @@ class NonzeroStatic(Primitive):
 
     signature = "input, *, size: size, fill_value: scalar = -1"
     torch = TorchCall(names=("nonzero_static",))
-    facts = Facts(supports=ANY_DTYPE)
+    facts = OpFacts(supports=ANY_DTYPE)
     vjp = NO_GRADIENT
 
     def infer(self, x: Spec, size: Any, fill_value: Any) -> Spec:
@@ -239,7 +239,7 @@ class Histc(Primitive):
 
     signature = "input, bins: size = 100, min: scalar = 0, max: scalar = 0"
     torch = TorchCall(names=("histc",))
-    facts = Facts(supports=frozenset({"float"}), fallible=True)
+    facts = OpFacts(supports=frozenset({"float"}), fallible=True)
     vjp = NO_GRADIENT
 
     def infer(self, x: Spec, bins: Any, low: Any, high: Any) -> Spec:

@@ -9,7 +9,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import INT, int32, int64
 from wend._engine.base.errors import DTypeError, ShapeError
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, sym_min
 from wend._engine.core.types import Spec
@@ -206,7 +206,7 @@ class PivotsOrder(OfMatrices):
     """
 
     signature = "pivots, rows: size"
-    facts = Facts(supports=frozenset({"int"}))
+    facts = OpFacts(supports=frozenset({"int"}))
     vjp = NO_GRADIENT
 
     def infer(self, pivots: Spec, rows: Any) -> Spec:

@@ -11,7 +11,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import FLOAT, DType, from_numpy
 from wend._engine.base.errors import DTypeError, LinAlgError, ShapeError
-from wend._engine.core.op_facts import Facts
+from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.ops.numeric import INEXACT, Array, array, widen
@@ -91,7 +91,7 @@ class OfMatrices(Primitive, abstract=True):
     Operands beyond the first may have fewer dims: `tails` says how many belong to a single matrix.
     """
 
-    facts = Facts(supports=INEXACT)
+    facts = OpFacts(supports=INEXACT)
     tails: tuple[int, ...] = (2,)
     broadcasts = False  # leading dims of the operands may differ
 

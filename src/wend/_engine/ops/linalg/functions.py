@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.dtypes import float32
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.linalg.family import (
@@ -38,7 +38,7 @@ class Det(OfMatrices):
     """y = the determinant of square matrices; 1 for 0 x 0. Its gradient exists everywhere."""
 
     torch = TorchCall(names=("det",), grad_name="LinalgDetBackward0")
-    facts = Facts(holomorphic=True)
+    facts = OpFacts(holomorphic=True)
 
     def infer(self, a: Spec) -> Spec:
         floating("linalg.det", a.dtype)
@@ -62,7 +62,7 @@ class Det(OfMatrices):
 class Cofactors(OfMatrices):
     """y = the matrix of cofactors, the gradient of the determinant: det(A) A^-T, for any A."""
 
-    facts = Facts(holomorphic=True)
+    facts = OpFacts(holomorphic=True)
 
     def infer(self, a: Spec) -> Spec:
         return a
@@ -88,7 +88,7 @@ class CofactorsAlong(OfMatrices):
 
     signature = "A, G"
     tails = (2, 2)
-    facts = Facts(holomorphic=True)
+    facts = OpFacts(holomorphic=True)
 
     def infer(self, a: Spec, g: Spec) -> Spec:
         return a
@@ -208,7 +208,7 @@ class Completed(Primitive):
 
     signature = "x, info, *, op: str, fault: str"
     name = "linalg_completed"
-    facts = Facts(supports=INEXACT, fallible=True)
+    facts = OpFacts(supports=INEXACT, fallible=True)
     op: str
     fault: str
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import ShapeError
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.linalg.family import (
@@ -44,7 +44,7 @@ _FINITE = "The algorithm failed to converge because the input matrix contained n
 class _Symmetric(OfMatrices, abstract=True):
     signature = "A, UPLO: str = 'L'"
     UPLO: str
-    facts = Facts(fallible=True)
+    facts = OpFacts(fallible=True)
 
     def checked_type(self, a: Spec) -> Any:
         """Raise the user's error for what is no batch of square matrices."""
@@ -129,7 +129,7 @@ class LinalgEigvalsh(_Symmetric):
 
 
 class _Singular(OfMatrices, abstract=True):
-    facts = Facts(fallible=True)
+    facts = OpFacts(fallible=True)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 3))
@@ -230,7 +230,7 @@ class LinalgEig(OfMatrices):
     signature = "A"
     result = ("eigenvalues", "eigenvectors")
     torch = TorchCall(grad_name="LinalgEigBackward0")
-    facts = Facts(fallible=True)
+    facts = OpFacts(fallible=True)
     formal_gradient = True  # of vectors of length 1 with any phase
 
     def infer(self, a: Spec) -> Any:
@@ -270,7 +270,7 @@ class LinalgEigvals(OfMatrices):
 
     signature = "A"
     torch = TorchCall(grad_name="LinalgEigBackward0")
-    facts = Facts(fallible=True)
+    facts = OpFacts(fallible=True)
 
     def infer(self, a: Spec) -> Any:
         floating("linalg.eigvals", a.dtype)

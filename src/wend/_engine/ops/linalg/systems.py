@@ -9,7 +9,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import finfo, int32, int64
 from wend._engine.base.errors import ShapeError
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints, sym_max, sym_min
 from wend._engine.core.types import Spec
@@ -49,7 +49,7 @@ class SolveMatrix(OfMatrices):
     signature = "A, B"
     tails = (2, 2)
     broadcasts = True
-    facts = Facts(fallible=True)
+    facts = OpFacts(fallible=True)
     torch = TorchCall(grad_name="LinalgSolveExBackward0")
 
     def infer(self, a: Spec, b: Spec) -> Spec:
@@ -293,7 +293,7 @@ class LinalgPinv(OfMatrices):
 
     signature = "A, atol, rtol"
     tails = (2, 0, 0)
-    facts = Facts(fallible=True)
+    facts = OpFacts(fallible=True)
 
     def infer(self, a: Spec, atol: Spec, rtol: Spec) -> Spec:
         return Spec((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
@@ -372,7 +372,7 @@ class LeastSquares(OfMatrices):
     signature = "A, B, rcond, *, driver: str = 'gelsy'"
     tails = (2, 2, 0)
     driver: str
-    facts = Facts(fallible=True)
+    facts = OpFacts(fallible=True)
     formal_gradient = True  # the singular values have none
     result = ("solution", "rank", "singular_values")
 

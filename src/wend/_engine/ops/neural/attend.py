@@ -17,7 +17,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import bool_, float32, from_numpy, int64
 from wend._engine.base.errors import DTypeError, ShapeError
-from wend._engine.core.op_facts import Facts, Schedule
+from wend._engine.core.op_facts import OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Spec
@@ -80,8 +80,8 @@ def _parts(shape: tuple[int, ...]) -> Iterator[Part]:
 class Attention(Primitive, abstract=True):
     """Base: the common part of forward and backward, with and without dropout."""
 
-    facts = Facts(supports=FLOATING)
-    schedule = Schedule(ready=True)
+    facts = OpFacts(supports=FLOATING)
+    schedule = OpSchedule(ready=True)
     is_causal: bool
 
     def scores(self, q: Array, k: Array, mask: Array | None, scale: float, part: Part) -> Array:
@@ -259,7 +259,7 @@ class AttendDropout(Attend):
         "query, key, value, mask: tensor?, scale: scalar, p: scalar, factor: scalar, "
         "seed: scalar, offset: scalar, *, is_causal: bool = False"
     )
-    facts = Facts(random=True)
+    facts = OpFacts(random=True)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         for sample in _samples(rng):
@@ -383,7 +383,7 @@ class AttendDropoutBackward(AttendBackward):
         "query, key, value, total, delta, grad, mask: tensor?, scale: scalar, p: scalar, "
         "factor: scalar, seed: scalar, offset: scalar, *, is_causal: bool = False"
     )
-    facts = Facts(random=True)
+    facts = OpFacts(random=True)
 
     def samples(self, rng: Any) -> Iterator[Sample]:
         for sample in super().samples(rng):

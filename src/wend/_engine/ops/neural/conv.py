@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
-from wend._engine.core.op_facts import Facts, Schedule
+from wend._engine.core.op_facts import OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
@@ -39,9 +39,9 @@ _CHUNK = 1 << 20
 class Convolution(Primitive, abstract=True):
     """Base of all three: checks and batching."""
 
-    schedule = Schedule(heavy=True, ready=True)
+    schedule = OpSchedule(heavy=True, ready=True)
 
-    facts = Facts(supports=frozenset({"int", "float", "complex"}))
+    facts = OpFacts(supports=frozenset({"int", "float", "complex"}))
     stride: tuple[int, ...]
     dilation: tuple[int, ...]
 

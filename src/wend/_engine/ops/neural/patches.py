@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import ShapeError
-from wend._engine.core.op_facts import Facts
+from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -94,7 +94,7 @@ class Patches(Primitive):
     """
 
     signature = "input, kernel: sizes, stride: sizes, dilation: sizes"
-    facts = Facts(supports=frozenset({"bool", "int", "float", "complex"}))
+    facts = OpFacts(supports=frozenset({"bool", "int", "float", "complex"}))
 
     def infer(self, x: Spec, kernel: Any, stride: Any, dilation: Any) -> Spec:
         front = x.rank - len(kernel)
@@ -151,7 +151,7 @@ class Unpatches(Primitive):
     """
 
     signature = "input, size: sizes, stride: sizes, dilation: sizes"
-    facts = Facts(supports=frozenset({"int", "float", "complex"}))
+    facts = OpFacts(supports=frozenset({"int", "float", "complex"}))
 
     def infer(self, x: Spec, size: Any, stride: Any, dilation: Any) -> Spec:
         nd = len(size)

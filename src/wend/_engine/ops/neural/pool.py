@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.dtypes import float64, int16, int32, int64
-from wend._engine.core.op_facts import Facts
+from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import numel, sym_min
 from wend._engine.core.types import Spec
@@ -32,7 +32,7 @@ class MaxWindows(Primitive):
     signature = (
         "input, kernel: sizes, stride: sizes, padding: sizes, dilation: sizes, counts: sizes"
     )
-    facts = Facts(supports=frozenset({"int", "float"}))
+    facts = OpFacts(supports=frozenset({"int", "float"}))
     result = ("values", "indices")
 
     def infer(

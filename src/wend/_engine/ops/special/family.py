@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import NotImplementedInWend
-from wend._engine.core.op_facts import Facts
+from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, Sample
 from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.family import Elementwise
@@ -20,7 +20,7 @@ class HostFunction(Elementwise, abstract=True):
 
     kind = "float"
     # no `emit`: loops over elements are not generated
-    facts = Facts(elementwise=False)
+    facts = OpFacts(elementwise=False)
     emit = None  # type: ignore[assignment]
     onnx = None  # type: ignore[assignment]
 
@@ -32,7 +32,7 @@ class NoDerivative(Primitive):
     """
 
     signature = "g, *, fault: str"
-    facts = Facts(supports=FLOATING, fallible=True)
+    facts = OpFacts(supports=FLOATING, fallible=True)
     fault: str
 
     def infer(self, g: Spec) -> Spec:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.dtypes import int32
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import FLOATING, Array, require, widen
@@ -19,7 +19,7 @@ class Frexp(Primitive):
 
     torch = TorchCall(names=("frexp",))
     signature = "input"
-    facts = Facts(supports=FLOATING)
+    facts = OpFacts(supports=FLOATING)
     result = ("mantissa", "exponent")
 
     def infer(self, x: Spec) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError, ShapeError
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.views.family import Rescaled, Strides
@@ -20,7 +20,7 @@ _PARTS = frozenset({"complex"})
 class Part(Rescaled, abstract=True):
     """A part of each element of a complex tensor, as a view of the same memory."""
 
-    facts = Facts(supports=_PARTS)
+    facts = OpFacts(supports=_PARTS)
     place: int  #: 0 the real part, 1 the imaginary part
 
     def infer(self, x: Spec) -> Spec:
@@ -75,7 +75,7 @@ class ViewAsReal(Rescaled):
     Raises DTypeError for real tensors.
     """
 
-    facts = Facts(supports=_PARTS)
+    facts = OpFacts(supports=_PARTS)
     signature = "input"
     torch = TorchCall(functions=("view_as_real",))
 
@@ -113,7 +113,7 @@ class ViewAsComplex(Rescaled):
     Raises ShapeError unless the last dim has 2 elements.
     """
 
-    facts = Facts(supports=frozenset({"float"}))
+    facts = OpFacts(supports=frozenset({"float"}))
     signature = "input"
 
     def infer(self, x: Spec) -> Spec:

@@ -13,7 +13,7 @@ import numpy as np
 from wend._engine.base.dtypes import DType, int8, int64
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.types import Spec
 
@@ -25,7 +25,7 @@ Strides = tuple[tuple[int, ...], int]  # strides and offset from the base's firs
 class View(Primitive, abstract=True):
     """Base of the ops whose result shares the elements of the first operand."""
 
-    facts = Facts(view=True, supports=ANY_DTYPE)
+    facts = OpFacts(view=True, supports=ANY_DTYPE)
 
 
 class Alias(View):
@@ -73,7 +73,7 @@ class Detach(Alias):
 class Rescaled(Primitive, abstract=True):
     """Base of the views whose elements are of another type than the operand's."""
 
-    facts = Facts(view=True, supports=ANY_DTYPE)
+    facts = OpFacts(view=True, supports=ANY_DTYPE)
 
     def strides(self, shape: Any, strides: Any) -> Strides | None:
         """Follow from the operand's dtype too: see `rescaled`."""

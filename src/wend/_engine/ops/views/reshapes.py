@@ -17,7 +17,7 @@ from wend._engine.base.shapes import (
     normalize_dim,
     normalize_dims,
 )
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -27,7 +27,7 @@ from wend._engine.ops.views.family import Shape, Strides, View
 class Reshaping(View, abstract=True):
     """y = the elements of x, in row-major order, in another shape. A subclass says which."""
 
-    facts = Facts(smooth=True, checks_strides=True)
+    facts = OpFacts(smooth=True, checks_strides=True)
 
     def target(self, shape: Shape, *sizes: Any) -> Shape:
         """The shape of the result, for an operand of shape `shape`."""

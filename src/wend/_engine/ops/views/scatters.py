@@ -12,7 +12,7 @@ import numpy as np
 
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import contiguous_strides
-from wend._engine.core.op_facts import Facts, Schedule
+from wend._engine.core.op_facts import OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
@@ -42,8 +42,8 @@ class PartScatter(Primitive, abstract=True):
     views the part. src is cast to the input's dtype.
     """
 
-    facts = Facts(supports=ANY_DTYPE)
-    schedule = Schedule(donates=True)
+    facts = OpFacts(supports=ANY_DTYPE)
+    schedule = OpSchedule(donates=True)
 
     def part_shape(self, shape: Shape, *sizes: Any) -> Shape:
         """The shape of the part of an input of shape `shape`."""

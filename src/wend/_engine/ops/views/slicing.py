@@ -13,7 +13,7 @@ import numpy as np
 from wend._engine.base.dtypes import uint8
 from wend._engine.base.errors import ArgumentError, DimError, IndexOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
-from wend._engine.core.op_facts import Facts, TorchCall
+from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import expr_of, hints, numel, sym_max, sym_min
 from wend._engine.core.types import Spec
@@ -103,7 +103,7 @@ def _bound(bound: Any, n: Any) -> Any:
 class Slicing(View, abstract=True):
     """y = x[..., first:last:step, ...] along a dim. A subclass says which."""
 
-    facts = Facts(smooth=True)
+    facts = OpFacts(smooth=True)
 
     dim: int
 
@@ -222,7 +222,7 @@ class Select(View):
     Raises IndexOutOfRange, DimError for a 0-d tensor.
     """
 
-    facts = Facts(smooth=True)
+    facts = OpFacts(smooth=True)
 
     signature = "input, dim: int, index: size"
     dim: int
