@@ -26,7 +26,10 @@ def _version(text: str) -> tuple[int, ...]:
 ENGINE = Path("src") / "wend" / "_engine"
 CORE = ENGINE / "core"
 # Parts of the core: the hot one first, and those that it reaches, or that reach it, as C functions.
-PARTS = ("_hot", "_types", "_trie_policy", "_siblings", "_indexing", "_backward", "_modules")
+PARTS = (
+    *("_hot", "_types", "_trie_policy", "_siblings", "_calls", "_indexing", "_backward"),
+    "_modules",
+)
 NATIVE = ENGINE / "runtime" / "native"
 BATCHING = ENGINE / "runtime" / "batching"
 FIBERS = ENGINE / "runtime" / "fibers"

@@ -107,7 +107,7 @@ SUM = Op("sum", np.sum, lambda a: (), (lambda g, y, a: record(EXPAND, g, a),),
 # 2. Recording: a program is a path ----------------------------------------------------------------
 # The trie holds the paths that the program has taken. A step is an op with the places of its
 # operands. A step that was last taken here costs one comparison. Sizes and numbers are in no key.
-# Real code: core/_hot.py (`record`, `enter`, `find_child`, `commit`); core/_trie_policy.py.
+# Real code: core/_hot.py (`record`, `enter`, `commit`); core/_trie_policy.py (`find_child`).
 
 
 class State:

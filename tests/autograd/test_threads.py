@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import wend as torch
-from wend._engine.core import _hot, _modules
+from wend._engine.core import _hot, _modules, _siblings
 from wend._engine.core._select import is_compiled
 
 
@@ -90,7 +90,7 @@ def test_what_a_thread_had_pending_is_let_go_with_it():
     torch.ones(2).tolist()
     gc.collect()
     assert not _hot.several()
-    assert len(_hot.traces()) == 1
+    assert len(_siblings.traces()) == 1
 
 
 def test_what_a_thread_had_pending_is_computed_when_it_is_read():

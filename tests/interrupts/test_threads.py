@@ -8,7 +8,7 @@ import pytest
 
 import wend as torch
 from wend import nn
-from wend._engine.core import _hot, _types
+from wend._engine.core import _hot, _siblings, _types
 
 N_THREADS, TURNS = 4, 12
 
@@ -204,10 +204,10 @@ def test_rules_are_traced_while_another_thread_has_the_turn():
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     assert ready.wait(60)
-    _hot.begin_write()
+    _siblings.begin_write()
     try:
         held.set()
         thread.join(20)
         assert found == ["tanh"]
     finally:
-        _hot.end_write()
+        _siblings.end_write()

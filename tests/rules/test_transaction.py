@@ -210,6 +210,6 @@ def test_interrupts_are_honoured_between_flushes(monkeypatch):
     assert weight_after_an_interrupt(monkeypatch) == [4.0] * 3
     if is_compiled(_hot):
         return
-    monkeypatch.setattr(_hot, "put_back", lambda trace, batch, live: None)
+    monkeypatch.setattr(_hot.COLD, "put_back", lambda trace, batch, live: None)
     with own_trie(), pytest.raises(RuntimeError, match="a value was lost"):
         weight_after_an_interrupt(monkeypatch)

@@ -11,7 +11,7 @@ import pytest
 import wend as torch
 from wend import nn
 from wend._engine.base import tree
-from wend._engine.core import _hot
+from wend._engine.core import _siblings
 from wend._engine.core.symbolic import EQ
 from wend._engine.transforms.exploring.program import Apply, Fail, StaticGraph
 from wend._engine.transforms.exploring.recording import ExploreError, Run
@@ -465,11 +465,11 @@ def test_other_threads_do_not_begin_to_record():
         return x * int(x.sum())
 
     gc.collect()
-    before = len(_hot.traces())
+    before = len(_siblings.traces())
     thread = threading.Thread(target=counting, daemon=True)
     thread.start()
     explore(slow, (torch.ones(3),))
-    assert len(_hot.traces()) == before and thread.is_alive()
+    assert len(_siblings.traces()) == before and thread.is_alive()
     stop.set()
     thread.join()
     assert len(lengths) == 2  # the thread has met both, and `found` says that they agree

@@ -10,7 +10,7 @@ from wend._engine.base import config, dtypes, memory
 from wend._engine.base.devices import default_place, device, set_default_place
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import ArgumentTypeError
-from wend._engine.core import _hot, _types
+from wend._engine.core import _hot, _siblings, _types
 from wend._engine.core._hot import Tensor
 from wend._engine.runtime.compiled import threads
 from wend._frontend.interop.memory import is_array
@@ -106,7 +106,7 @@ def set_default_dtype(d: DType) -> None:
 
 def _renew_modes() -> None:
     """Let all traces see the present settings."""
-    for trace in _hot.traces():
+    for trace in _siblings.traces():
         grad, inference, autocast, _, _, *rest = trace.mode.key
         trace.mode = _types.intern_mode(
             grad,

@@ -23,6 +23,7 @@ from wend._engine.base.errors import (
 from wend._engine.base.shapes import Size, contiguous_strides
 from wend._engine.core import _hot, _indexing
 from wend._engine.core._hot import Tensor
+from wend._engine.core._types import CallPlan
 from wend._engine.core.primitive import ops
 from wend._engine.core.signature import parse_signature
 from wend._engine.core.whole import one_at_a_time
@@ -116,9 +117,7 @@ class _Conversion:
         dtype = self.fixed or _dtype_asked(args[1:], kwargs)
         prim = ops.cast.primitive.of(("T",), dtype=dtype)
         constants = [(i + 1, v) for i, v in enumerate((*args[1:], *kwargs.values()))]
-        plan = _hot.CallPlan(
-            prim, len(args), tuple(kwargs) or None, ((0, 0, None),), tuple(constants)
-        )
+        plan = CallPlan(prim, len(args), tuple(kwargs) or None, ((0, 0, None),), tuple(constants))
         plan.same_dtype = dtype
         return prim, [args[0]], [], plan
 

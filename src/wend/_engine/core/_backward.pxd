@@ -2,8 +2,9 @@
 cimport cython
 from wend._engine.core._types cimport COUNTS, Mode, SLOTS, off_mode
 from wend._engine.core._hot cimport (
-    COLD, Leaf, State, Storage, Tensor, Trace, Value, adopt, commit_many, current_trace, enter, refreshed, wrap,
+    COLD, Leaf, State, Storage, Tensor, Trace, Value, commit_many, current_trace, enter, refreshed, wrap,
 )
+from wend._engine.core._trie_policy cimport adopt
 
 @cython.locals(child=State)
 cdef State child_with(State state, tuple key)

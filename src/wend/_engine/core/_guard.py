@@ -71,11 +71,13 @@ def _step(core: Any, function: Callable[..., Any]) -> Callable[..., Any]:
         # that holds the turn may wait for that flush.
         if not core.SEVERAL or core.current_trace().symbolic is not None:
             return whole(*given)
-        core.begin_write()
+        from wend._engine.core._siblings import begin_write, end_write
+
+        begin_write()
         try:
             return whole(*given)
         finally:
-            core.end_write()
+            end_write()
 
     def whole(*given: Any) -> Any:
         trace = core.current_trace()
@@ -207,5 +209,4 @@ def _keep(core: Any, trace: Any, batch: Any) -> None:
             v.trace, v.serial = trace, batch.serial  # let go of, and not computed
         if v.trace is trace and v.serial == batch.serial:
             lost.append(k)
-    if any(not core.is_settled(batch.values[k]) for k in lost):
-        core.put_back(trace, batch, lost)
+    core.COLD.put_back(trace, batch, lost)

@@ -1,7 +1,8 @@
 # C types of `_hot.py` (Cython's pure-Python mode).
 cimport cython
 from wend._engine.core._types cimport (
-    COUNTS, LeafPrimitive, Mode, PrimitiveBase, Program, RankedType, SLOTS, TensorType, count_known_types, dims_of,
+    COUNTS, CallPlan, LeafPrimitive, Mode, PrimitiveBase, Program, R_BOOL, R_DEFAULT, R_FLOAT, R_INT, R_INTS, R_TENSOR,
+    R_TENSORS, RankedType, SLOTS, TensorType, count_known_types, dims_of,
 )
 
 cdef extern from "callables.h":
@@ -32,6 +33,7 @@ cdef extern from "lists.h":
     int track "wend_track" (object o)
     list roomy "wend_roomy" (Py_ssize_t n)
     int push "wend_push" (object items, object item) except -1
+    int push_all "wend_push_all" (list items, list more) except -1
     int drop_last "wend_drop_last" (object items) except -1
     size_t address "wend_address" (object o)
     object slice_start "wend_slice_start" (object key)
@@ -49,14 +51,13 @@ cdef class Cold
 cdef Cold COLD
 cdef list BOUND
 cdef tuple OPERATOR_NAMES
-cdef int R_TENSOR, R_FLOAT, R_INT, R_BOOL, R_TENSORS, R_INTS, R_COMPLEX, R_DEFAULT
 cdef int GRAD_NONE, GRAD_LEAF, GRAD_NODE
 cdef bint AUTOBATCH
 cdef bint SEVERAL
 cdef bint QUICK
 cdef dict PLAIN_TYPES
 cdef list LAST_PLAIN
-cdef Py_ssize_t MAX_STATES, MOST_OFF_TRIE, MOST_LENGTHS, MANY_JOINED, MOST_ROOM
+cdef Py_ssize_t MAX_STATES, MOST_OFF_TRIE, MANY_JOINED, MOST_ROOM
 cdef dict INTERNAL
 cdef dict TRACES
 cdef list SERIAL
@@ -270,7 +271,12 @@ cdef extern from "objects.h":
     int call_aside "wend_call_aside" (object f, object x, long long number)
     void fill_record "WEND_FILL_RECORD" (Record step, Trace trace, PrimitiveBase prim) noexcept
     void fill_result "WEND_FILL_RESULT" (Record step, Tensor handle, Value v, Trace trace, object type) noexcept
+    void fill_operands "WEND_FILL_OPERANDS" (Record step, Trace trace, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
+                                             bint grad) noexcept
     bint is_ready "WEND_IS_READY" (Tensor handle, long long serial) noexcept
+    bint is_at_rest "WEND_IS_AT_REST" (Tensor handle) noexcept
+    bint any_grad "WEND_ANY_GRAD" (Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2) noexcept
+    bint any_inference "WEND_ANY_INFERENCE" (Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2) noexcept
     bint same_line "WEND_SAME_LINE" (Record step, Trace trace, object last, object inner,
                                        size_t thread) noexcept
     int take_step "WEND_TAKE_STEP" (Trace trace, Record step, Value v) except -1
@@ -313,6 +319,8 @@ cdef Py_ssize_t BASELINE, ALONE
 cpdef Trace current_trace()
 @cython.locals(before=Trace)
 cpdef Trace swap_trace(Trace trace)
+cdef bint forget_last(Trace trace) except -1
+cdef count_threads()
 cdef list CODES
 cdef list FLAGS
 @cython.locals(row=tuple, flag=bint, k=Py_ssize_t)
@@ -330,10 +338,6 @@ cpdef Value refreshed(Tensor handle)
 cpdef Py_ssize_t enter(Trace trace, Value v) except -1
 @cython.locals(state=State, step=Record)
 cdef Record new_leaf(State parent, LeafPrimitive prim, int grad, Py_ssize_t index)
-@cython.locals(child=State, children=dict)
-cdef Record leaf_child(Trace trace, State state, LeafPrimitive prim, int grad)
-@cython.locals(other=State)
-cdef adopt(State state, State child)
 @cython.locals(alias=Alias, base=Tensor)
 cdef bint current(Tensor handle) except -1
 @cython.locals(v=Value)
@@ -368,8 +372,10 @@ cdef resized(PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2, 
              list values)
 @cython.locals(start="long long", stop="long long", whole=TensorType, inside=bint)
 cdef cut_type(PrimitiveBase prim, Tensor h0, list values)
-@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor, parts=tuple,
-               places=tuple, known=bint)
+@cython.locals(step=Record, parts=tuple, known=bint)
+cdef record_parts(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
+                  tuple places, list values, tuple outs, bint grad, long long serial)
+@cython.locals(serial="long long", grad=bint, step=Record, v=Value, t=Tensor, places=tuple, known=bint)
 cdef record_off(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values)
 @cython.locals(step=Record)
@@ -390,9 +396,13 @@ cdef record_alone(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tens
                   list rest, list values, OpFunction inplace)
 cdef record_new(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
                 list rest, list values, OpFunction inplace)
+cdef record_in_rule(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1, Tensor h2,
+                    list rest, list values, OpFunction inplace)
+cdef finish_many(Trace trace, PrimitiveBase prim, Record step, Tensor h0, list values,
+                 OpFunction inplace)
 @cython.locals(v=Value)
 cdef tuple indices_of(Trace trace, list others)
-@cython.locals(serial="long long", v=Value, t=Tensor, old=Value, out_type=TensorType, args=list)
+@cython.locals(serial="long long", v=Value, t=Tensor, old=Value, out_type=TensorType)
 cdef commit(Trace trace, PrimitiveBase prim, Record child, Tensor h0, list values,
             OpFunction inplace)
 cdef list operand_list(Py_ssize_t n, h0, h1, h2, list rest)
@@ -402,24 +412,6 @@ cdef bint same_args(list a, list b) except -1
 cdef bint same_types(list types, list values) except -1
 @cython.locals(k=Py_ssize_t, a=TensorType, b=TensorType)
 cdef bint same_kinds(list types, list others) except -1
-@cython.locals(v=Value)
-cdef list types_of(Py_ssize_t n, Value v0, Value v1, Value v2, list others)
-@cython.locals(program=Program, v=Value, t0=TensorType, t1=TensorType, t2=TensorType, more=list,
-               outs=object)
-cdef State retype(State child, Py_ssize_t n, Value v0, Value v1, Value v2, list others,
-                  list values)
-cdef set_types(State child, TensorType t0, TensorType t1, TensorType t2, list more, object outs,
-               list values)
-cdef set_results(Record child, object outs)
-@cython.locals(child=Record, node=State, v=Value, program=Program, outs=object,
-               found=tuple, same=bint, t0=TensorType, t1=TensorType, t2=TensorType, more=list,
-               types=list)
-cdef Record find_child(Trace trace, State state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t i0,
-                      Py_ssize_t i1, Py_ssize_t i2, tuple rest, list values,
-                      Value v0, Value v1, Value v2, list others)
-cdef note_program(PrimitiveBase prim, Py_ssize_t n, Program program, object outs)
-@cython.locals(v=Value)
-cdef bint needs_grad(Py_ssize_t n, Value v0, Value v1, Value v2, list others) except -1
 @cython.locals(v=Value, t=Tensor, serial="long long", fresh=list)
 cdef commit_many(Trace trace, object prim, Record child, list values)
 cdef put_alias(Tensor handle, Alias alias)
@@ -434,17 +426,9 @@ cpdef list wanted(Trace trace)
 cdef Py_ssize_t live_baseline()
 cpdef flush(Trace trace)
 cpdef flush_now(Trace trace)
-@cython.locals(own=Trace)
-cdef tuple leave_own(Trace trace)
 @cython.locals(v=Value, values=list, batch=FlushJob, i=Py_ssize_t, live=list, alone=bint)
 cdef flush_held(Trace trace)
-cdef keep_journal(Trace trace)
-@cython.locals(kept=Trace, values=list, settled=bint, i=Py_ssize_t, v=Value)
-cdef put_back(Trace trace, FlushJob batch, list live)
-cpdef begin_write()
-cpdef end_write()
 cpdef bint several() noexcept
-cdef bint is_settled(Value v) except -1
 cdef compute(Value v)
 @cython.locals(batch=FlushJob, values=list)
 cdef Py_ssize_t alone_baseline()
@@ -452,26 +436,6 @@ cdef Py_ssize_t alone_baseline()
 cdef let_go(list values, Trace trace, long long serial)
 cpdef passed(Trace trace, list states)
 cpdef ensure(Value v)
-@cython.locals(t=type, i=Py_ssize_t)
-cdef bint same_constant(object a, object b) except -1
-
-cdef class CallPlan:
-    cdef readonly PrimitiveBase prim
-    cdef readonly Py_ssize_t nargs
-    cdef public tuple kwnames
-    cdef readonly Py_ssize_t n_slots
-    cdef readonly bytes raws
-    cdef readonly bytes roles
-    cdef readonly tuple extras
-    cdef readonly Py_ssize_t n_const
-    cdef readonly bytes const_at
-    cdef readonly tuple const_values
-    cdef public object same_dtype
-    cdef readonly bint has_args
-    cdef bint is_quick(self) except -1
-    @cython.locals(j=Py_ssize_t)
-    cdef bint fits(self, size_t args, Py_ssize_t nargs, object kwnames) except -1
-
 cdef bint is_number(object a, int role) noexcept
 cdef bint take_ints(object items, Py_ssize_t count, list values) except -1
 
@@ -496,26 +460,23 @@ cdef class OpFunction:
     cdef public object general
     cdef dict __dict__
     cdef object __weakref__
+    @cython.locals(prim=PrimitiveBase, twin=OpFunction)
     cdef call1(self, object x)
-    @cython.locals(prim=PrimitiveBase)
+    @cython.locals(prim=PrimitiveBase, twin=OpFunction)
     cdef quick2(self, object x, object y)
-    cdef remember(self, CallPlan plan)
     @cython.locals(plan=CallPlan, known=CallPlan, k=Py_ssize_t)
     cdef call_planned(self, size_t args, Py_ssize_t nargs, object kwnames)
     @cython.locals(j=Py_ssize_t, n=Py_ssize_t, role=int, h0=Tensor, h1=Tensor, h2=Tensor, rest=list,
                    values=list)
     cdef record_planned(self, CallPlan plan, Py_ssize_t k, size_t args, Py_ssize_t nargs, object kwnames)
-    cdef call_override(self, size_t args, Py_ssize_t nargs, object kwnames)
-    @cython.locals(prim=PrimitiveBase, two=tuple)
+    @cython.locals(two=tuple, x=Tensor, y=Tensor, twin=OpFunction)
     cdef call(self, size_t args, Py_ssize_t nargs, object kwnames)
     cdef promote(self, Py_ssize_t k, CallPlan plan)
-    cdef call_cold(self, size_t args, Py_ssize_t nargs, object kwnames)
 
 @cython.locals(n=Py_ssize_t)
 cpdef record_list(PrimitiveBase prim, list tensors, list values)
 cdef bint overrides(object a) except -1
 cdef bint is_plain(object a) except -1
-cdef tuple unpack(size_t args, Py_ssize_t nargs, object kwnames)
 cdef call_with1(OpFunction function, object x)
 cdef call_with2(OpFunction function, object x, object y)
 @cython.locals(trace=Trace, value=Value, old=Value, out=Tensor)
@@ -529,8 +490,23 @@ cdef object call_op "wend_call_op" (OpFunction function, size_t args, Py_ssize_t
 cdef class Cold:
     cdef object (*getitem)(Tensor x, object key)
     cdef bint (*backward_known)(Tensor handle, bint retain_graph) except -1
+    cdef object (*call_cold)(OpFunction function, size_t args, Py_ssize_t nargs, object kwnames)
+    cdef object (*call_override)(OpFunction function, size_t args, Py_ssize_t nargs, object kwnames)
     cdef bint (*admit)(State state, object prim) except -1
+    cdef Record (*leaf_child)(Trace trace, State state, LeafPrimitive prim, int grad)
+    cdef Record (*find_child)(Trace trace, State state, PrimitiveBase prim, Py_ssize_t n, Py_ssize_t i0,
+                              Py_ssize_t i1, Py_ssize_t i2, tuple rest, list values,
+                              Value v0, Value v1, Value v2, list others)
+    cdef State (*retype)(State child, Py_ssize_t n, Value v0, Value v1, Value v2, list others,
+                         list values)
     cdef object (*count_pass)(State root, list states)
     cdef object (*check_budget)(Trace trace, bint autobatch)
     cdef object (*join_held)(Trace trace, PrimitiveBase prim, Tensor h0, Tensor h1, Tensor h2,
                              list rest)
+    cdef Trace (*begin_trace)(long long thread)
+    cdef object (*share_leaf)(Trace trace, Value v)
+    cdef object (*record_shared)(Trace trace, PrimitiveBase prim, Py_ssize_t n, Tensor h0, Tensor h1,
+                                 Tensor h2, list rest, list values, OpFunction inplace)
+    cdef tuple (*leave_own)(Trace trace)
+    cdef object (*keep_journal)(Trace trace)
+    cdef object (*put_back)(Trace trace, FlushJob batch, list live)

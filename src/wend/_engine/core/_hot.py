@@ -5,31 +5,19 @@
 Compiled with Cython in pure-Python mode (types in `_hot.pxd`) and also run as plain Python: the
 same source, the same tests.  There is no policy here: compare, append, advance.  Decisions (type
 rules, planning, views, errors) are calls through `SLOTS`, which upper layers fill.  The cold parts
-of the core are beside it, and called through `COLD`: `_trie_policy`, `_indexing` and `_backward`.
+of the core are beside it, and called through `COLD`.
 
 Names without an import here are C names.  `_hot.pxd` takes these from `_types` and from headers:
 `current_code`, `arg`, `refcount` and the like.  Uncompiled, `_select.py` supplies both.
 """
 
-import os
 import threading
 import weakref
 
 from wend._engine.base.errors import GraphError
 
-# Roles of raw arguments in a CallPlan (the order is that of signature.py).
-R_TENSOR = 0
-R_FLOAT = 1
-R_INT = 2
-R_BOOL = 3
-R_TENSORS = 4
-R_INTS = 5
-R_COMPLEX = 6
-R_DEFAULT = 7
-
 MAX_STATES = 60_000
 MOST_OFF_TRIE = 1_000_000  # nodes pending at most where structure does not come back
-MOST_LENGTHS = 128  # of lists of tensors whose calls a function knows
 MOST_ROOM = 4096  # entries that a fresh trace has room for at most
 GRAD_NONE = 0
 GRAD_LEAF = 1
@@ -57,10 +45,21 @@ class Cold:
 
     getitem          x[key]: `_indexing.py`
     backward_known   the backward pass of a known path: `_backward.py`
-    admit            whether a divergence may grow the trie: `_trie_policy.py`, as all below
+    call_cold        a call in a form not met lately: `_calls.py`, as the next
+    call_override    a call with a tensor of a class that overrides `__torch_function__`
+    admit            whether a divergence may grow the trie: `_trie_policy.py`, as the next six
+    leaf_child       the step by which a value enters
+    find_child       the step of an op that differs from the last one here
+    retype           a known step with new sizes
     count_pass       counts the states passed, after a flush
     check_budget     flushes if too much is pending
     join_held        an op that joins many held tensors, computed at once
+    begin_trace      the trace of a thread that has none: `_siblings.py`, as all below
+    share_leaf       notes a value that two threads use
+    record_shared    `record_new` where several threads record
+    leave_own        lets others flush the trace of a thread that waits
+    keep_journal     notes the rebindings of a trace before a flush
+    put_back         has all pending again that a flush, cut short, has not computed
     """
 
 
@@ -618,7 +617,6 @@ LAST_THREAD = -1
 LAST_TRACE = None
 # Thread id (of threads that have ended: minus a serial number) -> weak reference to its trace.
 TRACES = {}
-LOCAL = threading.local()  # keeps the trace alive
 
 
 def current_trace():
@@ -630,69 +628,20 @@ def current_trace():
     ref = TRACES.get(t)
     trace = ref() if ref is not None else None
     if trace is None:
-        trace = Trace(ROOT)
-        trace.mode = SLOTS.default_mode()
-        trace.eager = SLOTS.default_eager()
-        install_trace(t, trace)
+        trace = COLD.begin_trace(t)
     LAST_TRACE = trace
     LAST_THREAD = t
     return trace
 
 
-class Owner:
-    """Keeps the trace of a thread until the thread ends."""
-
-    def __init__(self, thread, trace):
-        self.thread = thread
-        self.trace = trace
-
-    def __del__(self):
-        leave_trace(self.thread, self.trace)
-
-
-def install_trace(t, trace):
-    """Make `trace` that of the thread with id `t`, until the thread ends."""
-    note_trace(t, trace)
-    LOCAL.owner = Owner(t, trace)
-
-
-def note_trace(key, trace):
-    """Have a trace among `TRACES` as long as it lives."""
-
-    def forget(ref):
-        if TRACES is not None and TRACES.get(key) is ref:  # None: the interpreter ends
-            del TRACES[key]
-            count_threads()
-
-    TRACES[key] = weakref.ref(trace, forget)
-    count_threads()
-
-
-def leave_trace(thread, trace):
-    """Take the trace of a thread that has ended out of the table of threads.
-
-    A later thread may get the same id.  If values are pending, the trace stays in the table under
-    a key that is no thread's, as other threads may still read the values.
-
-    A value that is pending and its trace keep each other alive. The cyclic collector is told of
-    them only now: while the thread runs, it would look at all that is pending again and again.
-    """
+def forget_last(trace):
+    """Forget who asked for a trace last if that was `trace`, or in any case (None); whether so."""
     global LAST_THREAD, LAST_TRACE
-    if weakref is None or TRACES is None:  # the interpreter ends
-        return
-    if trace is LAST_TRACE:
-        LAST_THREAD = -1
-        LAST_TRACE = None
-    ref = TRACES.get(thread)
-    if ref is not None and ref() is trace:  # not a child process's own, that has taken its place
-        del TRACES[thread]
-    if trace.n > 0:
-        note_trace(-trace.serial, trace)
-        track(trace.values)
-        for v in trace.values:
-            track(v)
-    else:
-        count_threads()
+    if trace is not None and trace is not LAST_TRACE:
+        return False
+    LAST_THREAD = -1
+    LAST_TRACE = None
+    return True
 
 
 def count_threads():
@@ -714,52 +663,6 @@ def swap_trace(trace):
     TRACES[LAST_THREAD] = trace.ref
     LAST_TRACE = trace
     return before
-
-
-def traces():
-    """The traces of all threads."""
-    found = [ref() for ref in list(TRACES.values())]
-    return [trace for trace in found if trace is not None]
-
-
-def before_fork():
-    """Compute this thread's pending work and wait until no thread is in a flush."""
-    try:
-        flush_now(current_trace())
-    except Exception:
-        # Values carry a failure from before the fork; whoever reads a value is told.
-        pass  # the values that failed carry the error; whoever reads a value is told
-    FORK.extend(traces())
-    for trace in FORK:
-        trace.take()
-
-
-def after_fork_in_parent():
-    """Let the threads that wait for a trace go on."""
-    while FORK:
-        trace = FORK.pop()
-        trace.give()
-
-
-def after_fork_in_child():
-    """Fresh locks and empty traces: the threads of the parent do not exist here."""
-    global LAST_THREAD, LAST_TRACE
-    mode = None
-    for trace in FORK:
-        trace.renew_lock()
-        if trace is LAST_TRACE:
-            mode = trace.mode
-    FORK.clear()
-    WRITING[0] = threading.RLock()
-    TRACES.clear()
-    count_threads()
-    LAST_THREAD = -1
-    LAST_TRACE = None
-    if mode is not None:
-        current_trace().mode = mode
-
-
-FORK = []
 
 
 # -- sites ----------------------------------------------------------------------------------
@@ -899,11 +802,11 @@ def enter(trace, v):
             ask_next(child)
             step = child
         else:
-            step = leaf_child(trace, state, prim, grad)
+            step = COLD.leaf_child(trace, state, prim, grad)
     else:
         step = new_leaf(None, prim, grad, index)
     if SEVERAL and v.serial != 0:
-        share_leaf(trace, v)
+        COLD.share_leaf(trace, v)
     if trace.serial != serial or trace.n != index:
         return enter(trace, v)  # a finalizer recorded or flushed while we allocated
     if state is not None:
@@ -916,21 +819,6 @@ def enter(trace, v):
     trace.nbytes += v.type.nbytes
     trace.held_bytes += v.type.nbytes
     return index
-
-
-def share_leaf(trace, v):
-    """Two threads use a value: note the index in the trace that is about to lose the cache."""
-    others = traces()
-    key = id(v)
-    serial = 0
-    while v.serial != serial:  # another thread may come in between wherever something is allocated
-        serial = v.serial
-        known = (v.index, v)
-        if v.serial != serial:
-            continue
-        for other in others:
-            if other.serial == serial and other is not trace:
-                other.foreign[key] = known
 
 
 def new_leaf(parent, prim, grad, index):
@@ -949,32 +837,6 @@ def new_leaf(parent, prim, grad, index):
     step.n_out = 1
     step.requires_grad = grad == GRAD_LEAF or grad == GRAD_NODE
     return step
-
-
-def leaf_child(trace, state, prim, grad):
-    """The child by which a leaf of this kind enters."""
-    children = state.children
-    if children is not None:
-        child = children.get((prim, -1, -1, -1, None, None, None))
-        if child is not None:
-            state.child = child
-            return child
-    if not COLD.admit(state, prim):
-        return new_leaf(None, prim, grad, trace.n)
-    child = new_leaf(state, prim, grad, trace.n)
-    adopt(state, child)
-    return child
-
-
-def adopt(state, child):
-    """Hang a new child into the trie."""
-    other = state.child
-    if state.children is not None:
-        state.children[child.key()] = child
-    elif other is not None:
-        state.children = {other.key(): other, child.key(): child}
-    state.child = child
-    COUNTS.states += 1
 
 
 def current(handle):
@@ -1040,37 +902,19 @@ def record(prim, n, h0, h1, h2, rest, values, inplace):
         and trace.nbytes < trace.hard_bytes
         and QUICK
     ):
-        grad = (
-            prim.flows
-            and trace.mode.grad
-            and (
-                h0.value.requires_grad
-                or (n > 1 and h1.value.requires_grad)
-                or (n > 2 and h2.value.requires_grad)
-            )
-        )
-        if not grad or not (
-            h0.value.inference or (n > 1 and h1.value.inference) or (n > 2 and h2.value.inference)
-        ):
+        grad = prim.flows and trace.mode.grad and any_grad(n, h0, h1, h2)
+        if not grad or not any_inference(n, h0, h1, h2):
             step = fresh_record()
             v = fresh_value()
             t = fresh_tensor()
             if trace.serial == serial:  # no finalizer recorded or flushed while we allocated
                 fill_record(step, trace, prim)
                 fill_result(step, t, v, trace, prim.last_outs)
-                step.n_in = n
-                step.i0 = h0.value.index
-                step.i1 = h1.value.index if n > 1 else -1
-                step.i2 = h2.value.index if n > 2 else -1
-                step.first = trace.n
-                step.arg0 = len(trace.args)
-                step.requires_grad = grad
+                fill_operands(step, trace, n, h0, h1, h2, grad)
                 v.requires_grad = grad
                 v.inference = trace.mode.inference
                 trace.nbytes += v.type.nbytes
-                if values is not None:
-                    for number in values:
-                        push(trace.args, number)
+                push_all(trace.args, values)
                 known = same_line(step, trace, LAST_CODE, LAST_INNER, thread)
                 take_step(trace, step, v)
                 if not known:
@@ -1322,69 +1166,59 @@ def record_off(trace, prim, n, h0, h1, h2, rest, values):
     grad = (
         trace.mode.grad
         and prim.is_differentiable
-        and (
-            h0.value.requires_grad
-            or (n > 1 and h1.value.requires_grad)
-            or (n > 2 and h2.value.requires_grad)
-            or (rest is not None and any_requires_grad(rest))
-        )
+        and (any_grad(n, h0, h1, h2) or (rest is not None and any_requires_grad(rest)))
         and prim.last_program.real
     )
-    if grad and (
-        h0.value.inference
-        or (n > 1 and h1.value.inference)
-        or (n > 2 and h2.value.inference)
-        or not prim.last_program.all_real
-    ):
+    if grad and (any_inference(n, h0, h1, h2) or not prim.last_program.all_real):
         return None
     places = rest_indices(prim, rest) if rest is not None else None
-    step = fresh_record()
     if prim.last_program.many:
-        parts = fresh_parts(out)
-        if trace.serial != serial or (SEVERAL and not all_ready(n, h0, h1, h2, serial)):
-            return None  # a finalizer recorded or flushed while we allocated, or another thread did
-        fill_record(step, trace, prim)
-        step.many = True
-        step.outs = out
-        step.n_out = len(parts)
-    else:
-        parts = None
-        v = fresh_value()
-        t = fresh_tensor()
-        if trace.serial != serial or (SEVERAL and not all_ready(n, h0, h1, h2, serial)):
-            return None
-        fill_record(step, trace, prim)
-        fill_result(step, t, v, trace, out)
-        v.requires_grad = grad
-        v.inference = trace.mode.inference
-    step.n_in = n
-    step.i0 = h0.value.index
-    step.i1 = h1.value.index if n > 1 else -1
-    step.i2 = h2.value.index if n > 2 else -1
+        return record_parts(trace, prim, n, h0, h1, h2, places, values, out, grad, serial)
+    step = fresh_record()
+    v = fresh_value()
+    t = fresh_tensor()
+    if trace.serial != serial or (SEVERAL and not all_ready(n, h0, h1, h2, serial)):
+        return None  # a finalizer recorded or flushed while we allocated, or another thread did
+    fill_record(step, trace, prim)
+    fill_result(step, t, v, trace, out)
+    fill_operands(step, trace, n, h0, h1, h2, grad)
+    v.requires_grad = grad
+    v.inference = trace.mode.inference
     if places is not None:
         step.rest = places
-    step.first = trace.n
-    step.arg0 = len(trace.args)
-    step.requires_grad = grad
-    if values is not None:
-        for number in values:
-            push(trace.args, number)
+    push_all(trace.args, values)
     known = same_line(step, trace, LAST_CODE, LAST_INNER, this_thread())
-    if parts is None:
-        trace.nbytes += v.type.nbytes
-        take_step(trace, step, v)
-        if not known:
-            note_line(trace)
-        if prim.is_view:
-            attach_view(t, h0, prim, values)
-        return t
+    trace.nbytes += v.type.nbytes
+    take_step(trace, step, v)
+    if not known:
+        note_line(trace)
+    if prim.is_view:
+        attach_view(t, h0, prim, values)
+    return t
+
+
+def record_parts(trace, prim, n, h0, h1, h2, places, values, outs, grad, serial):
+    """`record_off` of an op with several results, of the types `outs`, once all is known of it."""
+    step = fresh_record()
+    parts = fresh_parts(outs)
+    if trace.serial != serial or (SEVERAL and not all_ready(n, h0, h1, h2, serial)):
+        return None
+    fill_record(step, trace, prim)
+    fill_operands(step, trace, n, h0, h1, h2, grad)
+    step.many = True
+    step.outs = outs
+    step.n_out = len(parts)
+    if places is not None:
+        step.rest = places
+    push_all(trace.args, values)
+    known = same_line(step, trace, LAST_CODE, LAST_INNER, this_thread())
     push(trace.states, step)
     trace.ops += 1
     take_parts(trace, parts, grad)
     if not known:
         note_line(trace)
     if prim.piece is not None:
-        attach_parts(parts, out, h0, prim)
+        attach_parts(parts, outs, h0, prim)
     wrap = prim.last_program.wrap
     return parts if wrap is tuple else wrap(parts)
 
@@ -1514,41 +1348,20 @@ def same_rest(trace, child, rest):
 
 
 def record_new(trace, prim, n, h0, h1, h2, rest, values, inplace):
-    """A step that is not just the last one again: leaves enter, types and children are found.
-
-    Meanwhile only this thread may flush the trace, unless the thread waits for another trace.
-    """
-    if not SEVERAL:
-        return record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace)
-    if inplace is not None:
-        begin_write()
-    try:
-        trace.take()
-        try:
-            return record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace)
-        finally:
-            trace.give()
-    finally:
-        if inplace is not None:
-            end_write()
+    """A step that is not just the last one again: leaves enter, types and children are found."""
+    if SEVERAL:
+        return COLD.record_shared(trace, prim, n, h0, h1, h2, rest, values, inplace)
+    return record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace)
 
 
 def record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace):
     """`record_new`, with no second thread in the way."""
     if trace.symbolic is not None:
-        t = trace.symbolic.record(prim, operand_list(n, h0, h1, h2, rest), values or [])
-        if inplace is not None:
-            assign(h0, t, inplace)
-            return h0
-        return t
+        return record_in_rule(trace, prim, n, h0, h1, h2, rest, values, inplace)
     if trace.n >= trace.soft_nodes or trace.nbytes >= trace.soft_bytes:
         COLD.check_budget(trace, AUTOBATCH)
-    v0 = None
-    v1 = None
-    v2 = None
-    i0 = -1
-    i1 = -1
-    i2 = -1
+    v0 = v1 = v2 = None
+    i0 = i1 = i2 = -1
     others = None
     indices = None
     if n > 0:
@@ -1560,17 +1373,11 @@ def record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace):
                 ask_type(h2)
             ask_type(h1)
         ask_type(h0)
-        v0 = h0.value
-        if h0.derived is not None or h0.leaf is not v0.leaf:
-            v0 = refreshed(h0)
+        v0 = h0.value if is_at_rest(h0) else refreshed(h0)
         if n > 1:
-            v1 = h1.value
-            if h1.derived is not None or h1.leaf is not v1.leaf:
-                v1 = refreshed(h1)
+            v1 = h1.value if is_at_rest(h1) else refreshed(h1)
             if n > 2:
-                v2 = h2.value
-                if h2.derived is not None or h2.leaf is not v2.leaf:
-                    v2 = refreshed(h2)
+                v2 = h2.value if is_at_rest(h2) else refreshed(h2)
                 if rest is not None:
                     others = [refreshed(h) for h in rest]
     while True:
@@ -1587,47 +1394,62 @@ def record_alone(trace, prim, n, h0, h1, h2, rest, values, inplace):
             break
     state = trace.state
     step = None
-    if state is not None:
-        child = state.child
-        if child is not None:
-            ask_next(child)
-            ask_types(child)
-            if (
-                child.prim is not prim
-                or child.i0 != i0
-                or child.i1 != i1
-                or child.i2 != i2
-                or child.mode is not trace.mode
-                or (others is not None and child.rest != indices)
-            ):
-                pass
-            elif (
-                (n > 0 and child.t0 is not v0.type)
-                or (n > 1 and child.t1 is not v1.type)
-                or (n > 2 and child.t2 is not v2.type)
-                or (prim.sized and not same_args(child.last_args, values))
-                or (others is not None and not same_types(child.trest, others))
-            ):
-                step = retype(child, n, v0, v1, v2, others, values)
-            else:
-                step = child
+    child = state.child if state is not None else None
+    if child is not None:
+        ask_next(child)
+        ask_types(child)
+        if (
+            child.prim is not prim
+            or child.i0 != i0
+            or child.i1 != i1
+            or child.i2 != i2
+            or child.mode is not trace.mode
+            or (others is not None and child.rest != indices)
+        ):
+            pass
+        elif (
+            (n > 0 and child.t0 is not v0.type)
+            or (n > 1 and child.t1 is not v1.type)
+            or (n > 2 and child.t2 is not v2.type)
+            or (prim.sized and not same_args(child.last_args, values))
+            or (others is not None and not same_types(child.trest, others))
+        ):
+            step = COLD.retype(child, n, v0, v1, v2, others, values)
+        else:
+            step = child
     if step is None:
-        step = find_child(trace, state, prim, n, i0, i1, i2, indices, values, v0, v1, v2, others)
+        step = COLD.find_child(
+            trace, state, prim, n, i0, i1, i2, indices, values, v0, v1, v2, others
+        )
         if trace.serial != serial:
             return record(prim, n, h0, h1, h2, rest, values, inplace)
     # -- commit: from here to the end nothing can run foreign Python code in between
     if step.out_type is None:
-        made = commit_many(trace, prim, step, values)
-        if prim.piece is not None:
-            attach_parts(tuple(made), step.outs, h0, prim)
-        if inplace is not None:
-            assign(h0, made, inplace)
-            return h0
-        return made
+        return finish_many(trace, prim, step, h0, values, inplace)
     t = commit(trace, prim, step, h0, values, inplace)
     if t is None:
         return record(prim, n, h0, h1, h2, rest, values, inplace)
     return t
+
+
+def record_in_rule(trace, prim, n, h0, h1, h2, rest, values, inplace):
+    """`record` inside a rule, whose ops a recorder takes."""
+    t = trace.symbolic.record(prim, operand_list(n, h0, h1, h2, rest), values or [])
+    if inplace is None:
+        return t
+    assign(h0, t, inplace)
+    return h0
+
+
+def finish_many(trace, prim, step, h0, values, inplace):
+    """Commit the step of an op with several results, and note how these derive from `h0`."""
+    results = commit_many(trace, prim, step, values)
+    if prim.piece is not None:
+        attach_parts(tuple(results), step.outs, h0, prim)
+    if inplace is None:
+        return results
+    assign(h0, results, inplace)
+    return h0
 
 
 def indices_of(trace, others):
@@ -1673,10 +1495,7 @@ def commit(trace, prim, child, h0, values, inplace):
     trace.n += 1
     trace.ops += 1
     trace.nbytes += out_type.nbytes
-    if values is not None:
-        args = trace.args
-        for number in values:
-            push(args, number)
+    push_all(trace.args, values)
     trace.state = as_state(child) if child.linked else None
     code = current_code()
     if code is not child.code or current_lasti() != child.lasti or child.within:
@@ -1742,171 +1561,6 @@ def same_kinds(types, others):
         if a.kind is not b.kind:
             return False
     return True
-
-
-def types_of(n, v0, v1, v2, others):
-    """The types of the operands as a list."""
-    types = []
-    if n > 0:
-        types.append(v0.type)
-        if n > 1:
-            types.append(v1.type)
-            if n > 2:
-                types.append(v2.type)
-                if others is not None:
-                    for v in others:
-                        types.append(v.type)
-    return types
-
-
-def retype(child, n, v0, v1, v2, others, values):
-    """A known step with new sizes: the same child if the pattern holds, else None."""
-    if child.is_step:
-        return None
-    program = child.program
-    t0 = v0.type if n > 0 else None
-    t1 = v1.type if n > 1 else None
-    t2 = v2.type if n > 2 else None
-    if program.uniform and (n < 2 or t1 is t0) and (n < 3 or t2 is t0) and others is None:
-        child.t0 = t0
-        child.t1 = t1
-        child.t2 = t2
-        child.out_type = t0
-        return child
-    more = [v.type for v in others] if others is not None else None
-    outs = program.resize(t0, t1, t2, more, values)
-    if outs is None:
-        types = types_of(n, v0, v1, v2, others)
-        args = values if values is not None else []
-        if not program.matches(types, args):
-            return None
-        outs = program.out_types(types, args)
-    set_types(child, t0, t1, t2, more, outs, values)
-    return child
-
-
-def set_types(child, t0, t1, t2, more, outs, values):
-    """Set the types that the inline cache of a state compares: those seen last."""
-    child.t0 = t0
-    child.t1 = t1
-    child.t2 = t2
-    child.trest = more
-    child.last_args = values
-    set_results(child, outs)
-
-
-def set_results(child, outs):
-    """Set the types of a step's results: a type, or a tuple of types."""
-    if type(outs) is tuple:
-        child.outs = outs
-        child.out_type = outs[0] if len(outs) == 1 and not child.many else None
-    elif child.many:
-        child.outs = (outs,)
-    else:
-        child.out_type = outs
-
-
-def find_child(trace, state, prim, n, i0, i1, i2, rest, values, v0, v1, v2, others):
-    """The child for a step that the inline cache does not hold; made if it is new."""
-    t0 = v0.type if n > 0 else None
-    t1 = v1.type if n > 1 else None
-    t2 = v2.type if n > 2 else None
-    more = [v.type for v in others] if others is not None else None
-    outs = None
-    program = None
-    same = False
-    if n == prim.last_n and prim.epoch == COUNTS.epoch:
-        program = prim.last_program
-        same = (
-            prim.last_t0 is t0
-            and prim.last_t1 is t1
-            and prim.last_t2 is t2
-            and (others is None or same_types(prim.last_more, others))
-        )
-        if same and not prim.sized:
-            outs = prim.last_outs
-        elif same or (
-            (n < 1 or prim.last_t0.kind is t0.kind)
-            and (n < 2 or prim.last_t1.kind is t1.kind)
-            and (n < 3 or prim.last_t2.kind is t2.kind)
-            and (others is None or same_kinds(prim.last_more, more))
-        ):
-            outs = program.resize(t0, t1, t2, more, values)
-    if outs is None:
-        types = types_of(n, v0, v1, v2, others)
-        program, found = prim.typed(types, values if values is not None else [])
-        outs = found[0] if len(found) == 1 else found
-    if not same or prim.sized:
-        prim.last_n = prim.quick_n = -1  # nothing is known, should this be cut short
-        prim.last_t0, prim.last_t1 = t0, t1
-        prim.last_t2, prim.last_more = t2, more
-        note_program(prim, n, program, outs)
-    if state is not None:
-        if state.children is not None:
-            child = state.children.get((prim, i0, i1, i2, rest, trace.mode, program))
-            if child is not None:
-                set_types(child, t0, t1, t2, more, outs, values)
-                state.child = child
-                return child
-        if not COLD.admit(state, prim):
-            state = None
-    if state is None:
-        child = fresh_record()
-        child.many = program.many
-        set_results(child, outs)
-    else:
-        node = State(state, prim)
-        node.born = COUNTS.flushes
-        node.many = program.many
-        set_types(node, t0, t1, t2, more, outs, values)
-        child = node
-    child.prim = prim
-    child.i0 = i0
-    child.i1 = i1
-    child.i2 = i2
-    child.rest = rest
-    child.n_in = n
-    child.mode = trace.mode
-    child.program = program
-    child.first = trace.n
-    child.n_out = len(outs) if type(outs) is tuple else 1
-    child.arg0 = len(trace.args)
-    child.requires_grad = (
-        trace.mode.grad
-        and prim.is_differentiable
-        and program.real
-        and needs_grad(n, v0, v1, v2, others)
-    )
-    if child.requires_grad and (
-        (n > 0 and v0.inference) or (n > 1 and v1.inference) or (n > 2 and v2.inference)
-    ):
-        SLOTS.check_saved(prim, program, [v0, v1, v2])
-    if state is not None:
-        adopt(state, child)
-    return child
-
-
-def note_program(prim, n, program, outs):
-    """Note the program of an op's call of n operands; `outs` are the types of the results."""
-    if prim.last_program is not program:
-        prim.other_t0 = None
-    prim.last_program = program
-    prim.last_outs = outs
-    prim.last_n = n
-    quick = 0 < n <= 3 and not prim.sized and not prim.is_view and not prim.check_held
-    prim.quick_n = n if quick and type(outs) is not tuple and not program.many else -1
-    prim.flows = prim.is_differentiable and program.real
-
-
-def needs_grad(n, v0, v1, v2, others):
-    """Whether gradients flow to any of n operands."""
-    if (n > 0 and v0.requires_grad) or (n > 1 and v1.requires_grad) or (n > 2 and v2.requires_grad):
-        return True
-    if others is not None:
-        for v in others:
-            if v.requires_grad:
-                return True
-    return False
 
 
 def commit_many(trace, prim, child, values):
@@ -2039,50 +1693,12 @@ def flush_now(trace):
         return
     left = None
     if SEVERAL:
-        left = leave_own(trace)
+        left = COLD.leave_own(trace)
     try:
         flush_held(trace)
     finally:
         if left is not None:
             left[0]._acquire_restore(left[1])
-
-
-def leave_own(trace):
-    """Let any thread flush this thread's trace while it waits for another: else both might wait.
-
-    Returns the lock and the state, to be restored; None if the thread does not hold the lock.
-    """
-    own = current_trace()
-    if own is trace or own.flushing or not own.lock._is_owned():
-        return None
-    return own.lock, own.lock._release_save()
-
-
-WRITING = [threading.RLock()]  # of the thread that reads tensors and then writes to them
-
-
-def begin_write():
-    """Wait until no thread writes in place, and let only this thread do so until `end_write`.
-
-    During the wait, any thread may flush this thread's trace.
-    """
-    lock = WRITING[0]
-    if lock.acquire(False):
-        return
-    own = current_trace()
-    state = None
-    if not own.flushing and own.lock._is_owned():
-        state = own.lock._release_save()
-    try:
-        lock.acquire()
-    finally:
-        if state is not None:
-            own.lock._acquire_restore(state)
-
-
-def end_write():
-    """Let waiting threads write."""
-    WRITING[0].release()
 
 
 def several():
@@ -2109,7 +1725,7 @@ def flush_held(trace):
         batch.fault = None
         live = trace.live
         if trace.journal is not None:  # then all that may be taken back is wanted, too
-            keep_journal(trace)
+            COLD.keep_journal(trace)
             live = None
         if live is None or trace.n_live != trace.n:
             live = wanted(trace)
@@ -2122,7 +1738,7 @@ def flush_held(trace):
                 SLOTS.execute(batch, live)
             alone = refcount(values) == ALONE
         except BaseException:
-            put_back(trace, batch, live)
+            COLD.put_back(trace, batch, live)
             raise
         finally:
             trace.flushing = False
@@ -2140,57 +1756,6 @@ def flush_held(trace):
         trace.give()
     if alone:
         let_go(values, trace, batch.serial)
-
-
-def keep_journal(trace):
-    """Note the rebindings of a trace that is about to be flushed."""
-    for handle, old, _ in trace.touched:
-        trace.journal.append((handle, trace.values[old] if type(old) is int else old))
-
-
-def put_back(trace, batch, live):
-    """After a flush that was cut short: all values that are not computed yet are pending again.
-
-    This is so in a separate trace, with all that the flush was about, until somebody reads a
-    value: steps recorded from now on have a path as if nothing had been.
-    """
-    values = batch.values
-    settled = True
-    for i in live:
-        if not is_settled(values[i]):
-            settled = False
-    if settled:
-        return
-    # Nothing is called that needs room on the stack: there may be none.
-    kept = Trace.__new__(Trace)
-    kept.lock = trace.lock
-    kept.take = trace.take
-    kept.give = trace.give
-    kept.begin(trace.root)
-    kept.mode = trace.mode
-    kept.serial = batch.serial
-    kept.state = batch.state
-    kept.states = batch.states
-    kept.args = batch.args
-    kept.sites = batch.sites
-    kept.touched = batch.touched
-    kept.extra = batch.extra
-    for v in values:
-        if v.trace is trace and not is_settled(v):
-            v.buffer = None
-            v.segment = None
-            v.trace = kept
-    kept.values = values
-    kept.n = len(values)
-
-
-def is_settled(v):
-    """Whether a value that was to be computed is complete, or has an error."""
-    if v.error is not None:
-        return True
-    if v.buffer is None:
-        return False
-    return v.segment is not None or v.leaf is not None or not v.requires_grad
 
 
 def alone_baseline():
@@ -2249,66 +1814,6 @@ def compute(v):
 
 
 # -- calls ----------------------------------------------------------------------------------
-
-
-def same_constant(a, b):
-    """Whether two argument values are the same structure: type and value."""
-    t = type(a)
-    if t is not type(b):
-        return False
-    if t is tuple or t is list:
-        if len(a) != len(b):
-            return False
-        for i in range(len(a)):
-            if a[i] is not b[i] and not same_constant(a[i], b[i]):
-                return False
-        return True
-    if t is float:
-        return a == b and a != 0.0
-    return a == b
-
-
-class CallPlan:
-    """How calls of a form are taken apart: which raw arguments are tensors, numbers, sizes."""
-
-    def __init__(self, prim, nargs, kwnames, slots, constants):
-        self.prim = prim
-        self.nargs = nargs
-        self.kwnames = kwnames
-        self.n_slots = len(slots)
-        self.raws = bytes([255 if raw < 0 else raw for raw, role, more in slots])
-        self.roles = bytes([role for raw, role, more in slots])
-        self.extras = tuple([more for raw, role, more in slots])
-        self.n_const = len(constants)
-        self.const_at = bytes([raw for raw, value in constants])
-        self.const_values = tuple([value for raw, value in constants])
-        self.same_dtype = None  # a tensor of this dtype is returned unchanged
-        self.has_args = len(prim.size_mask) > 0
-
-    def is_quick(self):
-        """Whether a call of this form is its arguments in order, and nothing needs a look."""
-        return (
-            self.kwnames is None
-            and self.n_const == 0
-            and self.same_dtype is None
-            and not self.prim.check_strides
-            and self.n_slots == self.nargs
-            and self.raws == bytes(range(self.nargs))
-        )
-
-    def fits(self, args, nargs, kwnames):
-        """Whether a call has this form, and the same constants."""
-        if self.nargs != nargs or not (
-            self.kwnames is kwnames or (kwnames is not None and self.kwnames == kwnames)
-        ):
-            return False
-        self.kwnames = kwnames  # each line of the user's has a separate tuple
-        for j in range(self.n_const):
-            a = arg(args, self.const_at[j])
-            b = self.const_values[j]
-            if a is not b and not same_constant(a, b):
-                return False
-        return True
 
 
 def is_number(a, role):
@@ -2383,9 +1888,8 @@ class OpFunction:
         """Call with a single positional argument."""
         prim = self.one
         if prim is not None and type(x) is Tensor:
-            return record(
-                prim, 1, as_handle(x), None, None, None, None, self if self.inplace else None
-            )
+            twin = self if self.inplace else None
+            return record(prim, 1, as_handle(x), None, None, None, None, twin)
         return call_with1(self, x)
 
     def quick2(self, x, y):
@@ -2395,16 +1899,8 @@ class OpFunction:
                 prim = self.two
                 if prim is None:
                     return None
-                return record(
-                    prim,
-                    2,
-                    as_handle(x),
-                    as_handle(y),
-                    None,
-                    None,
-                    None,
-                    self if self.inplace else None,
-                )
+                twin = self if self.inplace else None
+                return record(prim, 2, as_handle(x), as_handle(y), None, None, None, twin)
             if type(y) is float:
                 prim = self.with_float
             elif type(y) is int:
@@ -2425,36 +1921,6 @@ class OpFunction:
                 return record(prim, 1, y, None, None, None, [x], None)
         return None
 
-    def remember(self, plan):
-        """Keep the plan of a form of call; the quickest forms have fields beside `plans`."""
-        self.plans.insert(0, plan)
-        if len(self.plans) > 12:
-            self.plans.pop()
-        self.plan0 = plan
-        if not plan.is_quick():
-            return
-        roles = plan.roles
-        if roles == bytes([R_TENSORS]):
-            if len(self.lengths) >= MOST_LENGTHS:
-                self.lengths.clear()
-            self.lengths[plan.extras[0]] = plan
-        if roles == bytes([R_TENSOR]) and not plan.has_args:
-            self.one = plan.prim
-        elif roles == bytes([R_TENSOR, R_TENSOR]) and not plan.has_args:
-            self.two = plan.prim
-        elif roles == bytes([R_TENSOR, R_TENSOR, R_TENSOR]) and not plan.has_args:
-            self.three = plan.prim
-        elif roles == bytes([R_TENSORS]) and plan.extras[0] == 2 and not self.inplace:
-            self.pair = plan.prim
-        elif roles == bytes([R_TENSOR, R_FLOAT]):
-            self.with_float = plan.prim
-        elif roles == bytes([R_TENSOR, R_INT]):
-            self.with_int = plan.prim
-        elif roles == bytes([R_FLOAT, R_TENSOR]) and not self.inplace:
-            self.from_float = plan.prim
-        elif roles == bytes([R_INT, R_TENSOR]) and not self.inplace:
-            self.from_int = plan.prim
-
     def call(self, args, nargs, kwnames):
         """Call with raw arguments: `nargs` positional ones, then those named by `kwnames`."""
         if kwnames is None:
@@ -2462,29 +1928,14 @@ class OpFunction:
                 a = arg(args, 0)
                 if type(a) is Tensor:
                     if self.one is not None:
-                        return record(
-                            self.one,
-                            1,
-                            as_handle(a),
-                            None,
-                            None,
-                            None,
-                            None,
-                            self if self.inplace else None,
-                        )
+                        twin = self if self.inplace else None
+                        return record(self.one, 1, as_handle(a), None, None, None, None, twin)
                 elif self.pair is not None and type(a) is tuple and len(a) == 2:
                     two = a
                     if type(two[0]) is Tensor and type(two[1]) is Tensor:
-                        return record(
-                            self.pair,
-                            2,
-                            as_handle(two[0]),
-                            as_handle(two[1]),
-                            None,
-                            None,
-                            None,
-                            None,
-                        )
+                        x = as_handle(two[0])
+                        y = as_handle(two[1])
+                        return record(self.pair, 2, x, y, None, None, None, None)
             elif nargs == 2:
                 a = self.quick2(arg(args, 0), arg(args, 1))
                 if a is not None:
@@ -2492,16 +1943,10 @@ class OpFunction:
             elif nargs == 3 and self.three is not None:
                 a = arg(args, 0)
                 if type(a) is Tensor and is_plain(arg(args, 1)) and is_plain(arg(args, 2)):
-                    return record(
-                        self.three,
-                        3,
-                        as_handle(a),
-                        as_handle(arg(args, 1)),
-                        as_handle(arg(args, 2)),
-                        None,
-                        None,
-                        self if self.inplace else None,
-                    )
+                    x = as_handle(arg(args, 1))
+                    y = as_handle(arg(args, 2))
+                    twin = self if self.inplace else None
+                    return record(self.three, 3, as_handle(a), x, y, None, None, twin)
         return self.call_planned(args, nargs, kwnames)
 
     def call_planned(self, args, nargs, kwnames):
@@ -2522,7 +1967,7 @@ class OpFunction:
                     return found
             k += 1
             plan = self.plans[k] if k < len(self.plans) else None
-        return self.call_cold(args, nargs, kwnames)
+        return COLD.call_cold(self, args, nargs, kwnames)
 
     def record_planned(self, plan, k, args, nargs, kwnames):
         """Take a call apart as plan k says, and record; NotImplemented if it does not fit."""
@@ -2543,7 +1988,7 @@ class OpFunction:
                     if not isinstance(a, Tensor):
                         return NotImplemented
                     if type(a) not in PLAIN_TYPES and overrides(a):
-                        return self.call_override(args, nargs, kwnames)
+                        return COLD.call_override(self, args, nargs, kwnames)
                 if n == 0:
                     h0 = a
                 elif n == 1:
@@ -2565,7 +2010,7 @@ class OpFunction:
                         if not isinstance(x, Tensor):
                             return NotImplemented
                         if type(x) not in PLAIN_TYPES and overrides(x):
-                            return self.call_override(args, nargs, kwnames)
+                            return COLD.call_override(self, args, nargs, kwnames)
                     if n == 0:
                         h0 = x
                     elif n == 1:
@@ -2592,48 +2037,12 @@ class OpFunction:
             return h0
         return record(plan.prim, n, h0, h1, h2, rest, values, self if self.inplace else None)
 
-    def call_override(self, args, nargs, kwnames):
-        """A call with a tensor of a class that overrides `__torch_function__`."""
-        return SLOTS.torch_function(self, *unpack(args, nargs, kwnames))
-
     def promote(self, k, plan):
         """Move the plan just used to the front."""
         plans = self.plans
         plans[k] = plans[0]
         plans[0] = plan
         self.plan0 = plan
-
-    def call_cold(self, args, nargs, kwnames):
-        """A form of call not met lately: bind the arguments in Python."""
-        positional, keywords = unpack(args, nargs, kwnames)
-        for a in positional:
-            if has_override(a):
-                return SLOTS.torch_function(self, positional, keywords)
-        for a in keywords.values():
-            if has_override(a):
-                return SLOTS.torch_function(self, positional, keywords)
-        if keywords:
-            if "out" in keywords:
-                return SLOTS.call_out(self, positional, keywords)
-            if "device" in keywords and self.general is None:
-                positional, keywords = SLOTS.strip_device(self, positional, keywords)
-        if self.general is not None:
-            found = self.general(positional, keywords)
-            if found is not NotImplemented:
-                return found
-        prim, tensors, values, plan = self.binder.bind(positional, keywords)
-        if plan is not None and plan.prim is prim:
-            self.remember(plan)
-        if prim.check_strides and tensors[0].alias is not None:
-            SLOTS.check_view(prim, tensors[0], values)
-        if plan is not None and plan.same_dtype is not None:
-            if tensors[0].value.type.dtype is plan.same_dtype:
-                return tensors[0]
-        result = record_list(prim, tensors, values)
-        if self.inplace:
-            assign(tensors[0], result, self)
-            return tensors[0]
-        return result
 
 
 def record_list(prim, tensors, values):
@@ -2675,18 +2084,6 @@ def has_override(a):
                     return True
         return False
     return hasattr(cls, "__torch_function__") and overrides(a)
-
-
-def unpack(args, nargs, kwnames):
-    """Raw arguments as (tuple, dict)."""
-    positional = tuple([arg(args, i) for i in range(nargs)])
-    keywords = {}
-    if kwnames is not None:
-        i = nargs
-        for name in kwnames:
-            keywords[name] = arg(args, i)
-            i += 1
-    return positional, keywords
 
 
 def call_op(function, args, nargs, kwnames):
@@ -2788,13 +2185,6 @@ def set_probe(probe):
     """Mark the call slot field so that the shim finds its offset."""
     probe.vectorcall = 0x57454E44
 
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=before_fork,
-        after_in_parent=after_fork_in_parent,
-        after_in_child=after_fork_in_child,
-    )
 
 if COMPILED:
     install()

@@ -3,8 +3,9 @@ cimport cython
 from wend._engine.core._types cimport MAX_ROW, PrimitiveBase, SLOTS, TensorType
 from wend._engine.core._hot cimport (
     COLD, COMPILED, OpFunction, Tensor, arg, bound_method, call_with1, current_trace, install_vectorcall, overrides,
-    parts_address, record, slice_start, slice_step, slice_stop, unlock_type, unpack,
+    parts_address, record, slice_start, slice_step, slice_stop, unlock_type,
 )
+from wend._engine.core._calls cimport unpack
 
 cdef extern from "callables.h":
     int set_parts_target "WEND_SET_PARTS_TARGET" ()

@@ -2,9 +2,10 @@
 cimport cython
 from wend._engine.core._types cimport Mode, SLOTS
 from wend._engine.core._hot cimport (
-    COMPILED, Trace, begin_write, current_code, current_lasti, current_trace, drop_last, end_write, install_lazy_dict,
-    is_internal, push, unlock_type,
+    COMPILED, Trace, current_code, current_lasti, current_trace, drop_last, install_lazy_dict, is_internal, push,
+    unlock_type,
 )
+from wend._engine.core._siblings cimport begin_write, end_write
 
 cdef extern from "members.h":
     object call_forward "wend_call_forward" (object module, object args, object kwargs)

@@ -8,7 +8,8 @@ Compiled with the types in `_modules.pxd`, or run as plain Python: see `_hot.py`
 from importlib import import_module
 from types import ModuleType
 
-from wend._engine.core._hot import begin_write, current_trace, end_write, is_internal
+from wend._engine.core._hot import current_trace, is_internal
+from wend._engine.core._siblings import begin_write, end_write
 
 
 class ModeBlock:

@@ -25,14 +25,20 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(os.path.dirname(_HERE))
 _CORE = "wend._engine.core._hot"
 #: The parts of the core: each may use the parts before.
-PARTS = ("_types", "_hot", "_trie_policy", "_siblings", "_indexing", "_backward", "_modules")
+PARTS = (
+    *("_types", "_hot", "_trie_policy", "_siblings", "_calls", "_indexing", "_backward"),
+    "_modules",
+)
 #: C names that later parts take from a part, by a `.pxd` alone.
 SHARED = {
     "_types": ("COUNTS", "MAX_ROW", "SLOTS", "count_known_types", "dims_of"),
     "_hot": (
-        *("COLD", "MAX_STATES", "MOST_OFF_TRIE", "ROOT", "adopt", "call_with1", "commit_many"),
-        *("enter", "keep_journal", "overrides", "put_back", "record", "unpack"),
+        *("COLD", "MAX_STATES", "MOST_OFF_TRIE", "ROOT", "TRACES", "assign", "call_with1"),
+        *("commit_many", "count_threads", "enter", "forget_last", "new_leaf", "overrides"),
+        *("record", "record_alone", "same_kinds", "same_types"),
     ),
+    "_trie_policy": ("adopt",),
+    "_calls": ("unpack",),
 }
 _Extension = importlib.machinery.ExtensionFileLoader
 # Suffix of installed sources of compiled modules (setup.py): of `.py` files, installers would make
@@ -74,6 +80,12 @@ def no_address() -> int:
 def roomy(n: int) -> list[Any]:
     """An empty list; compiled, a list with room for n items."""
     return []
+
+
+def push_all(items: list[Any], more: list[Any] | None) -> None:
+    """Append the items of another list, or none where that is None."""
+    if more is not None:
+        items.extend(more)
 
 
 def mirrors(attributes: dict[str, Any], members: dict[str, Any]) -> int:
@@ -126,6 +138,31 @@ def fill_result(step: Any, handle: Any, v: Any, trace: Any, type_: Any) -> None:
     """Make a new value the last pending, the only result of a step, and the value of a handle."""
     step.out_type, step.n_out, handle.value = type_, 1, v
     v.type, v.trace, v.serial, v.index = type_, trace, trace.serial, trace.n
+
+
+def fill_operands(
+    step: Any, trace: Any, n: int, h0: Any, h1: Any, h2: Any, requires_grad: bool
+) -> None:
+    """Fill in a new record's first operands, and where the results and run-time args begin."""
+    indices = [h.value.index for h in (h0, h1, h2)[:n]] + [-1] * (3 - n)
+    step.n_in, step.requires_grad = n, requires_grad
+    step.i0, step.i1, step.i2 = indices[:3]
+    step.first, step.arg0 = trace.n, len(trace.args)
+
+
+def any_grad(n: int, *handles: Any) -> bool:
+    """Whether gradients flow to any of an op's first operands."""
+    return any(h.value.requires_grad for h in handles[:n])
+
+
+def any_inference(n: int, *handles: Any) -> bool:
+    """Whether any of an op's first operands was made in inference mode."""
+    return any(h.value.inference for h in handles[:n])
+
+
+def is_at_rest(handle: Any) -> bool:
+    """Whether a handle's own value is the operand, and the handle derives from nothing."""
+    return handle.derived is None and handle.leaf is handle.value.leaf
 
 
 def is_ready(handle: Any, serial: int) -> bool:
@@ -189,9 +226,15 @@ OPCODES = {
     "NEG": symbolic.NEG,
     **{row.name: row.opcode for row in symbolic.OPERATORS},
 }
+#: Roles of raw arguments in a call's plan, in the order of signature.py.
+_ROLES = ("TENSOR", "FLOAT", "INT", "BOOL", "TENSORS", "INTS", "COMPLEX", "DEFAULT")
 _STAND_INS = {
     "fill_record": fill_record,
     "fill_result": fill_result,
+    "fill_operands": fill_operands,
+    "any_grad": any_grad,
+    "any_inference": any_inference,
+    "is_at_rest": is_at_rest,
     "is_ready": is_ready,
     "take_step": take_step,
     "same_line": lambda step, trace, last, inner, thread: False,
@@ -208,6 +251,7 @@ _STAND_INS = {
     "mirrors": mirrors,
     "roomy": roomy,
     "push": list.append,
+    "push_all": push_all,
     **dict.fromkeys(("handle_at", "record_at"), list.__getitem__),
     "new_row": lambda n: [None] * n,
     "part_at": tuple.__getitem__,
@@ -237,6 +281,7 @@ _STAND_INS = {
     **dict.fromkeys(("ask_value", "ask_type", "ask_next", "ask_types"), lambda o: 0),
     "COMPILED": False,
     **OPCODES,
+    **{f"R_{name}": role for role, name in enumerate(_ROLES)},
 }
 
 

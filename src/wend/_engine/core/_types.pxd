@@ -22,6 +22,20 @@ cdef extern from *:
     int GT "24"
     int GE "25"
 
+# Roles of raw arguments in a CallPlan (the order is that of signature.py).
+cdef extern from *:
+    int R_TENSOR "0"
+    int R_FLOAT "1"
+    int R_INT "2"
+    int R_BOOL "3"
+    int R_TENSORS "4"
+    int R_INTS "5"
+    int R_COMPLEX "6"
+    int R_DEFAULT "7"
+
+cdef extern from "callables.h":
+    object arg "wend_arg" (size_t args, Py_ssize_t i)
+
 cdef extern from "type_table.h":
     bint COMPILED "WEND_COMPILED"
     long long type_tag "wend_type_tag" (size_t i)
@@ -249,5 +263,26 @@ cdef class Mode:
     cdef public Mode off
 
 cpdef Mode off_mode(Mode mode)
+
+@cython.locals(t=type, i=Py_ssize_t)
+cdef bint same_constant(object a, object b) except -1
+
+cdef class CallPlan:
+    cdef readonly PrimitiveBase prim
+    cdef readonly Py_ssize_t nargs
+    cdef public tuple kwnames
+    cdef readonly Py_ssize_t n_slots
+    cdef readonly bytes raws
+    cdef readonly bytes roles
+    cdef readonly tuple extras
+    cdef readonly Py_ssize_t n_const
+    cdef readonly bytes const_at
+    cdef readonly tuple const_values
+    cdef public object same_dtype
+    cdef readonly bint has_args
+    cdef bint is_quick(self) except -1
+    @cython.locals(j=Py_ssize_t)
+    cdef bint fits(self, size_t args, Py_ssize_t nargs, object kwnames) except -1
+
 cpdef Py_ssize_t count_known_types()
 cdef mark_type(TensorType probe)

@@ -879,6 +879,73 @@ def off_mode(mode):
     return mode.off
 
 
+# -- forms of calls -------------------------------------------------------------------------
+
+
+def same_constant(a, b):
+    """Whether two argument values are the same structure: type and value."""
+    t = type(a)
+    if t is not type(b):
+        return False
+    if t is tuple or t is list:
+        if len(a) != len(b):
+            return False
+        for i in range(len(a)):
+            if a[i] is not b[i] and not same_constant(a[i], b[i]):
+                return False
+        return True
+    if t is float:
+        return a == b and a != 0.0
+    return a == b
+
+
+class CallPlan:
+    """How calls of a form are taken apart: which raw arguments are tensors, numbers, sizes.
+
+    slots: for each operand and run-time arg the place of the raw argument, the role (R_TENSOR and
+        so on: the order is that of signature.py), and a length or a default
+    """
+
+    def __init__(self, prim, nargs, kwnames, slots, constants):
+        self.prim = prim
+        self.nargs = nargs
+        self.kwnames = kwnames
+        self.n_slots = len(slots)
+        self.raws = bytes([255 if raw < 0 else raw for raw, role, more in slots])
+        self.roles = bytes([role for raw, role, more in slots])
+        self.extras = tuple([more for raw, role, more in slots])
+        self.n_const = len(constants)
+        self.const_at = bytes([raw for raw, value in constants])
+        self.const_values = tuple([value for raw, value in constants])
+        self.same_dtype = None  # a tensor of this dtype is returned unchanged
+        self.has_args = len(prim.size_mask) > 0
+
+    def is_quick(self):
+        """Whether a call of this form is its arguments in order, and nothing needs a look."""
+        return (
+            self.kwnames is None
+            and self.n_const == 0
+            and self.same_dtype is None
+            and not self.prim.check_strides
+            and self.n_slots == self.nargs
+            and self.raws == bytes(range(self.nargs))
+        )
+
+    def fits(self, args, nargs, kwnames):
+        """Whether a call has this form, and the same constants."""
+        if self.nargs != nargs or not (
+            self.kwnames is kwnames or (kwnames is not None and self.kwnames == kwnames)
+        ):
+            return False
+        self.kwnames = kwnames  # each line of the user's has a separate tuple
+        for j in range(self.n_const):
+            a = arg(args, self.const_at[j])
+            b = self.const_values[j]
+            if a is not b and not same_constant(a, b):
+                return False
+        return True
+
+
 # -- set-up ---------------------------------------------------------------------------------
 
 

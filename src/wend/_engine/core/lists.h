@@ -154,6 +154,17 @@ WEND_INLINE int wend_push(PyObject *items, PyObject *item)
     return failed;
 }
 
+/* `wend_push` of all items of a list, or of none where that is None. */
+WEND_INLINE int wend_push_all(PyObject *items, PyObject *more)
+{
+    if (more == Py_None)
+        return 0;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(more); i++)
+        if (wend_push(items, PyList_GET_ITEM(more, i)) < 0)
+            return -1;
+    return 0;
+}
+
 static inline PyObject *wend_part_at(PyObject *parts, Py_ssize_t k)
 {
     return Py_NewRef(PyTuple_GET_ITEM(parts, k));

@@ -187,6 +187,26 @@ static void wend_dealloc_tensor(PyObject *self)
         (v)->index = (t)->n;                                                             \
         WEND_NO_LONGER_NONE(4);                                                          \
     } while (0)
+/* The first operands of a new record, and where its results and its run-time args begin. */
+#define WEND_FILL_OPERANDS(r, t, count, a, b, c, flows)                                  \
+    do {                                                                                 \
+        (r)->n_in = (int)(count);                                                        \
+        (r)->i0 = (int)(a)->value->index;                                                \
+        (r)->i1 = (count) > 1 ? (int)(b)->value->index : -1;                             \
+        (r)->i2 = (count) > 2 ? (int)(c)->value->index : -1;                             \
+        (r)->first = (int)(t)->n;                                                        \
+        (r)->arg0 = (int)PyList_GET_SIZE((t)->args);                                     \
+        (r)->requires_grad = (flows);                                                    \
+    } while (0)
+/* Whether any of an op's first operands has a field that is true. */
+#define WEND_ANY(field, count, a, b, c)                                                  \
+    ((a)->value->field || ((count) > 1 && (b)->value->field) ||                          \
+     ((count) > 2 && (c)->value->field))
+#define WEND_ANY_GRAD(count, a, b, c) WEND_ANY(requires_grad, count, a, b, c)
+#define WEND_ANY_INFERENCE(count, a, b, c) WEND_ANY(inference, count, a, b, c)
+/* Whether a handle's own value is its operand, and the handle derives from nothing. */
+#define WEND_IS_AT_REST(handle)                                                          \
+    ((PyObject *)(handle)->derived == Py_None && (handle)->leaf == (handle)->value->leaf)
 /* Whether a handle's own value is its operand, and is pending: it may be a view that is up to date. */
 #define WEND_IS_READY(handle, number)                                                    \
     ((handle)->leaf == (handle)->value->leaf && (handle)->value->serial == (number) &&   \

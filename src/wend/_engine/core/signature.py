@@ -17,7 +17,8 @@ from typing import Any
 from wend._engine.base.dtypes import DType, bool_, float64, int64
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.base.shapes import int_of
-from wend._engine.core._hot import CallPlan, Tensor
+from wend._engine.core._hot import Tensor
+from wend._engine.core._types import CallPlan
 from wend._engine.core.symbolic import SymInt, SymNumber, category_of
 
 EMPTY = inspect.Parameter.empty
@@ -188,7 +189,7 @@ def _without_tensors(value: Any) -> Any:
 
 
 _PYTHON_DTYPES = {float: float64, int: int64, bool: bool_}
-# How a raw argument is read again by the core (see CallPlan in _hot.py).
+# How a raw argument is read again by the core (see CallPlan in _types.py).
 TENSOR, FLOAT, INT, BOOL, TENSORS, INTS, COMPLEX, DEFAULT = range(8)
 ANEW = -1  # of an argument that each call is to be bound with anew
 #: How numbers are read.
