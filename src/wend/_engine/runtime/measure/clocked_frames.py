@@ -132,12 +132,12 @@ def clocked_steps(steps: Any, skeleton: Any) -> tuple[Any, ...]:
 
 def merged_rounds(rounds: Any, skeleton: Any) -> list[tuple[tuple[int, ...], int]]:
     """Return (steps, calls) of each round; successive rounds of a step are merged."""
-    found: list[tuple[tuple[int, ...], int]] = []
+    groups: list[tuple[tuple[int, ...], int]] = []
     for one in rounds:
         steps = tuple(sorted({k for k, _ in one}))
         count = sum([len(skeleton.schedules[k].stages[s].blocks) for k, s in one])
-        if found and found[-1][0] == steps:
-            found[-1] = steps, found[-1][1] + count
+        if groups and groups[-1][0] == steps:
+            groups[-1] = steps, groups[-1][1] + count
         else:
-            found.append((steps, count))
-    return found
+            groups.append((steps, count))
+    return groups

@@ -114,12 +114,12 @@ class MeasuredFlush:
 
     def scope_at(self, k: int) -> Scope | None:
         """The scope in which step k was recorded."""
-        found = None
+        current = None
         for first, scope in self.scopes:
             if first > k:
                 break
-            found = scope
-        return found
+            current = scope
+        return current
 
 
 class _Running(threading.local):
@@ -190,10 +190,10 @@ class SliceRecorder:
 
     def leave(self, scope: Scope) -> None:
         """Close a scope, and the scopes within that nobody has closed."""
-        found = self.begun.pop(scope.number, None)
-        if found is None:
+        entry = self.begun.pop(scope.number, None)
+        if entry is None:
             return
-        _, begin, track = found
+        _, begin, track = entry
         inner = self.scopes.get(track)
         while inner is not None and inner is not scope and inner.number > scope.number:
             self._close(inner)
@@ -204,9 +204,9 @@ class SliceRecorder:
             self._mark(_hot.current_trace(), scope, scope.outer)
 
     def _close(self, scope: Scope) -> None:
-        found = self.begun.pop(scope.number, None)
-        if found is not None:
-            _, begin, track = found
+        entry = self.begun.pop(scope.number, None)
+        if entry is not None:
+            _, begin, track = entry
             self.slices.append(Slice(scope.kind, scope.name, begin, now(), track, scope))
 
     def _mark(self, trace: Any, before: Scope | None, after: Scope | None) -> None:
@@ -283,14 +283,14 @@ def user_frames(most: int = 12) -> tuple[str, ...]:
     """The user's frames, innermost first, as "file(line): function"."""
     import sys
 
-    found: list[str] = []
+    frames: list[str] = []
     frame: Any = sys._getframe(1)
-    while frame is not None and len(found) < most:
+    while frame is not None and len(frames) < most:
         code = frame.f_code
         if not _hot.is_internal(code) and "importlib" not in code.co_filename:
-            found.append(frame_text(code, frame.f_lineno))
+            frames.append(frame_text(code, frame.f_lineno))
         frame = frame.f_back
-    return tuple(found)
+    return tuple(frames)
 
 
 def frame_text(code: Any, line: int) -> str:

@@ -37,14 +37,14 @@ class OpCost(NamedTuple):
 
 def node_steps(path: Any) -> dict[int, tuple[int, int]]:
     """Return the number of the step that makes each value of a path, and the `OpCost.origin`."""
-    found: dict[int, tuple[int, int]] = {}
+    steps: dict[int, tuple[int, int]] = {}
     if path is None or not path.node_of_state:
-        return found
+        return steps
     for k in range(path.n_states):
         for node in path.nodes_of(k):
             origin = origin_of(node, path)
-            found.update(dict.fromkeys(node.outputs, (k, origin)))
-    return found
+            steps.update(dict.fromkeys(node.outputs, (k, origin)))
+    return steps
 
 
 def origin_of(node: Any, path: Any) -> int:
@@ -69,20 +69,20 @@ def costs_of_part(part: FlushPart, flush: MeasuredFlush, known: dict[int, Any]) 
         row = known[id(part.plan)] = (part.plan, node_steps(part.plan))
     steps = row[1]
     if part.owner is None:
-        found = []
+        costs = []
         for node in part.ops:
             step, origin = steps.get(node.outputs[0], _NOWHERE)
-            found.append(OpCost(node.prim.name, step, 1.0, 0, 0, origin))
-        return found
+            costs.append(OpCost(node.prim.name, step, 1.0, 0, 0, origin))
+        return costs
     code, value = part.owner.plan.code, part.owner.value
-    found = []
+    costs = []
     for k in part.steps:
         step = code.steps[k]
         if isinstance(step, Kernel):
-            found += [op_cost(op, step, code.function, value, steps) for op in step.ops]
+            costs += [op_cost(op, step, code.function, value, steps) for op in step.ops]
         else:
-            found.append(op_cost(step, None, code.function, value, steps))
-    return found
+            costs.append(op_cost(step, None, code.function, value, steps))
+    return costs
 
 
 def op_cost(
@@ -114,14 +114,14 @@ def op_cost(
 
 def costs_of_steps(flush: MeasuredFlush) -> list[OpCost]:
     """Return all steps of a flush with costs, from types alone."""
-    found = []
+    costs = []
     for k, state in enumerate(flush.states):
         if isinstance(state.prim, LeafPrimitive):
             continue
         flops = flops_of(state, flush.types)
         moved = bytes_of(state, flush.types)
-        found.append(OpCost(state.prim.name, k, 1.0 + CHEAP * flops + BYTE * moved, flops, moved))
-    return found
+        costs.append(OpCost(state.prim.name, k, 1.0 + CHEAP * flops + BYTE * moved, flops, moved))
+    return costs
 
 
 def _types_of(state: Any, types: list[Any]) -> tuple[list[Any], list[Any]]:
@@ -199,8 +199,8 @@ def seconds_by_step(
 
 def outermost(parts: list[FlushPart]) -> list[FlushPart]:
     """Return the outermost parts, in order."""
-    found: list[FlushPart] = []
+    outer_parts: list[FlushPart] = []
     for part in sorted(parts, key=lambda p: (p.begin, -p.end)):
-        if not found or part.begin >= found[-1].end:
-            found.append(part)
-    return found
+        if not outer_parts or part.begin >= outer_parts[-1].end:
+            outer_parts.append(part)
+    return outer_parts

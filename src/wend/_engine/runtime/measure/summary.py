@@ -22,14 +22,14 @@ def summary(array: Any) -> dict[str, Any]:
         values = values.astype(np.float32)  # bfloat16, for example
     values = values.astype(np.float64)
     finite = values[np.isfinite(values)]
-    found: dict[str, Any] = {
+    statistics: dict[str, Any] = {
         "nan": int(np.isnan(values).sum()),
         "inf": int(np.isinf(values).sum()),
         "elements": int(values.size),
     }
     if finite.size:
         least, most = float(finite.min()), float(finite.max())
-        found |= {
+        statistics |= {
             "min": least,
             "max": most,
             "mean": float(finite.mean()),
@@ -37,5 +37,5 @@ def summary(array: Any) -> dict[str, Any]:
         }
         if most - least > 0 and np.isfinite(most - least):
             counts, edges = np.histogram(finite, BARS)
-            found["histogram"] = {"counts": counts.tolist(), "edges": edges.tolist()}
-    return found
+            statistics["histogram"] = {"counts": counts.tolist(), "edges": edges.tolist()}
+    return statistics

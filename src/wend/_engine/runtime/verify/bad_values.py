@@ -143,17 +143,17 @@ def _wide(array: Any) -> Any:
 def facts_of(array: Any, label: str) -> Facts:
     """Return the facts to be told of an array."""
     array = np.asarray(array)
-    found = Facts(label, str(array.dtype), tuple(array.shape))
+    facts = Facts(label, str(array.dtype), tuple(array.shape))
     if array.dtype.kind in "SUO" or not array.size:
-        return found
+        return facts
     wide = _wide(array)
     finite = np.isfinite(wide)
-    found.nans = int(np.isnan(wide).sum())
-    found.infinities = int(wide.size - finite.sum()) - found.nans
+    facts.nans = int(np.isnan(wide).sum())
+    facts.infinities = int(wide.size - finite.sum()) - facts.nans
     if finite.any():
         sizes = np.abs(wide[finite]) if wide.dtype.kind == "c" else wide[finite]
-        found.low, found.high = float(sizes.min()), float(sizes.max())
-    return found
+        facts.low, facts.high = float(sizes.min()), float(sizes.max())
+    return facts
 
 
 def lines_of(rows: list[tuple[str, Any]]) -> str:
@@ -199,13 +199,13 @@ _MOVES = {
 }  # fmt: skip
 
 
-def _is_like(made: Any, held: Any) -> bool:
+def _is_like(array: Any, held: Any) -> bool:
     """Whether an array is another one but for rounding."""
-    if made.shape != held.shape:
+    if array.shape != held.shape:
         return False
-    if made.dtype.kind not in "fc":
-        return bool(np.array_equal(made, held))
-    return bool(np.allclose(made, held, rtol=1e-3, atol=1e-5, equal_nan=True))
+    if array.dtype.kind not in "fc":
+        return bool(np.array_equal(array, held))
+    return bool(np.allclose(array, held, rtol=1e-3, atol=1e-5, equal_nan=True))
 
 
 class Replay:
@@ -248,11 +248,11 @@ class Replay:
                     continue
                 arrays = [env[i] for i in node.inputs]
                 try:
-                    found = run_plainly(node.program, arrays, self.numbers(node))
+                    results = run_plainly(node.program, arrays, self.numbers(node))
                 except Exception as error:  # the op's own refusal: the search ends there
                     self.fault = f"{node.prim.name} refuses its operands in the replay: {error}"
                     continue
-                for o, array in zip(node.outputs, found, strict=True):
+                for o, array in zip(node.outputs, results, strict=True):
                     env.setdefault(o, np.asarray(array))
 
     def numbers(self, node: Any) -> list[Any]:
@@ -261,16 +261,16 @@ class Replay:
 
     def bad(self, i: int) -> tuple[Any, Any]:
         """(where NaN, where infinite) of a known value; (None, None) where there is none."""
-        found = self._bad.get(i)
-        if found is None:
-            found = (None, None)
+        masks = self._bad.get(i)
+        if masks is None:
+            masks = (None, None)
             if i in self.env and is_bad(self.env[i]):
                 wide = _wide(np.asarray(self.env[i]))
                 nan = np.isnan(wide)
                 infinite = ~(np.isfinite(wide) | nan)
-                found = (nan if nan.any() else None, infinite if infinite.any() else None)
-            self._bad[i] = found
-        return found
+                masks = (nan if nan.any() else None, infinite if infinite.any() else None)
+            self._bad[i] = masks
+        return masks
 
     def forget(self, i: int) -> None:
         """Forget whether a value is bad: the array has been replaced."""
@@ -306,14 +306,14 @@ class Replay:
         makers, ends = self._back(start, 1) if start else ([], [])
         makers = [m for m in makers if not self._given(m, np.isinf)]
         if makers:
-            found = self._told(makers[0], INFINITY)
+            finding = self._told(makers[0], INFINITY)
         elif ends and outside:
-            found = self._entered(ends, INFINITY)
+            finding = self._entered(ends, INFINITY)
         else:
             return self._told(k, NAN)
         name, _, site, _ = self._name(k)
-        found.later = (name, site)
-        return found
+        finding.later = (name, site)
+        return finding
 
     def _back(self, start: list[int], kind: int) -> tuple[list[int], list[int]]:
         """(positions of the ops that made bad values, ids of bad values from outside), sorted.
@@ -347,7 +347,7 @@ class Replay:
         """
         producer, nodes = self.path.producer, self.path.nodes
         stack = [i for i in nodes[k].inputs if i not in self.env]
-        seen, found, between = set(stack), [], set()
+        seen, values, between = set(stack), [], set()
         while stack:
             at = producer.get(stack.pop())
             if at is None:
@@ -356,18 +356,18 @@ class Replay:
             for i in nodes[at].inputs:
                 if i in self.env:
                     if self.bad(i)[kind] is not None:
-                        found.append(i)
+                        values.append(i)
                 elif i not in seen:
                     seen.add(i)
                     stack.append(i)
-        if found:
+        if values:
             self.passed |= {(at, kind) for at in (k, *between)}
-        return found
+        return values
 
     def _operands(self, k: int, i: int, kind: int) -> list[int]:
         """The bad operands of a node that can have made the result `i` bad."""
         node = self.path.nodes[k]
-        found = []
+        operands = []
         here = self.bad(i)
         result = here[kind] if here[kind] is not None else here[0]
         for j in node.inputs:
@@ -380,8 +380,8 @@ class Replay:
                         continue
                 except ValueError:  # other shapes than the rule's: any element may count
                     pass
-            found.append(j)
-        return found
+            operands.append(j)
+        return operands
 
     def _is_proven(self) -> bool:
         """Whether the ops that were followed without values hand on each bad element."""
@@ -401,10 +401,10 @@ class Replay:
                     continue
                 arrays = [self.env[i] for i in node.inputs]
                 try:
-                    made = run_plainly(node.program, arrays, self.numbers(node))
+                    results = run_plainly(node.program, arrays, self.numbers(node))
                 except Exception:  # the op's own refusal of these operands
                     return False
-                for o, array in zip(node.outputs, made, strict=True):
+                for o, array in zip(node.outputs, results, strict=True):
                     if o in held and not _is_like(np.asarray(array), np.asarray(held[o])):
                         return False
                     agreed = agreed or o in held
@@ -436,22 +436,22 @@ class Replay:
     def _told(self, k: int, kind: str) -> BadValue:
         node = self.path.nodes[k]
         name, inner, site, direction = self._name(k)
-        found = BadValue(kind, name, inner, direction, site)
-        found.exact = all(i in self.env for i in node.inputs) and self._is_proven()
-        found.operands = [
+        finding = BadValue(kind, name, inner, direction, site)
+        finding.exact = all(i in self.env for i in node.inputs) and self._is_proven()
+        finding.operands = [
             facts_of(self.env[i], self._label(j, i))
             for j, i in enumerate(node.inputs)
             if i in self.env
         ]
-        if not found.exact:
-            found.suspects = self._suspects(k)
+        if not finding.exact:
+            finding.suspects = self._suspects(k)
         column = 0 if kind == NAN else 1
         out = next((o for o in node.outputs if self.bad(o)[column] is not None), node.outputs[0])
         if out in self.env:
-            found.result = facts_of(self.env[out], f"of {inner}")
-        found.leaves = self._leaves_near(k)
-        found.note = self.fault
-        return found
+            finding.result = facts_of(self.env[out], f"of {inner}")
+        finding.leaves = self._leaves_near(k)
+        finding.note = self.fault
+        return finding
 
     def _suspects(self, k: int) -> list[tuple[str, Site]]:
         """(name, line) of the ops before a node whose results are not known, nearest first."""
@@ -469,15 +469,15 @@ class Replay:
     def _entered(self, ends: list[int], kind: str) -> BadValue:
         """The finding for a bad value that no op of this path made."""
         i = ends[0]
-        found = BadValue(kind, "", direction="operand")
-        found.operands = [facts_of(self.env[i], self._label(0, i))]
+        finding = BadValue(kind, "", direction="operand")
+        finding.operands = [facts_of(self.env[i], self._label(0, i))]
         readers = [k for k, node in enumerate(self.path.nodes) if i in node.inputs]
         if readers:
             name, _, site, _ = self._name(readers[0])
-            found.site = site
-            found.note = f"first read by {name}"
-        found.leaves = [i]
-        return found
+            finding.site = site
+            finding.note = f"first read by {name}"
+        finding.leaves = [i]
+        return finding
 
     def _label(self, j: int, i: int) -> str:
         """How an operand is called: number, and the op that made it."""

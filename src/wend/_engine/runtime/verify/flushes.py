@@ -83,16 +83,18 @@ class Shadow:
         if done is None or part is None:
             return None if done is None else {}
         env = done[1]
-        given = [np.ones_like(env[i]) if seeds[i] is None else np.array(seeds[i]) for i in order]
+        cotangents = [
+            np.ones_like(env[i]) if seeds[i] is None else np.array(seeds[i]) for i in order
+        ]
         step = segment_step(self.path, part, order, False, NOTHING)
         args = [_types.evaluate(e, self.types, self.args) for e in step.args]
-        operands = given + [env[i] for i in step.inputs]
+        operands = cotangents + [env[i] for i in step.inputs]
         types = [
             _types.intern_type(a.shape, from_numpy(a.dtype), self.types[0].device) for a in operands
         ]
         with np.errstate(all="ignore"):
-            found = graph_runner(step.graph)(operands, types, args)
-        return {i: np.array(g) for i, g in zip(step.targets, found, strict=True) if g is not None}
+            results = graph_runner(step.graph)(operands, types, args)
+        return {i: np.array(g) for i, g in zip(step.targets, results, strict=True) if g is not None}
 
 
 # -- flushes ------------------------------------------------------------------------------------
@@ -150,48 +152,48 @@ def compare(batch: FlushJob, live: list[int], shadow: Shadow, plan: Any, env: li
     """Raise DefectError, with the user's line, for the first value that differs."""
     limits = Limits(plan, env, batch)
     for i in sorted(live):
-        found = batch.values[i].buffer
-        if found is None or limits.allow(i, found):
+        buffer = batch.values[i].buffer
+        if buffer is None or limits.allow(i, buffer):
             continue
         node = next((n for n in shadow.path.nodes if i in n.outputs), None)
         name = "a value from outside" if node is None else node.prim.name
         fault = DefectError(
-            f"{name}: what was computed and the reference differ{apart(found, env[i])}; "
+            f"{name}: what was computed and the reference differ{apart(buffer, env[i])}; "
             "this is a defect of Wend"
         )
         raise locate(fault, name, batch, i, shadow.path)
 
 
-def apart(found: Any, expected: Any) -> str:
+def apart(actual: Any, expected: Any) -> str:
     """Return how far two arrays are apart, for a message."""
-    found, expected = np.asarray(found), np.asarray(expected)
-    if found.shape != expected.shape or found.dtype != expected.dtype:
-        kinds = [f"{a.dtype}{list(a.shape)}" for a in (found, expected)]
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        kinds = [f"{a.dtype}{list(a.shape)}" for a in (actual, expected)]
         return f" ({kinds[0]}, not {kinds[1]})"
-    if found.dtype.kind == "c" or not found.size:
+    if actual.dtype.kind == "c" or not actual.size:
         return ""
-    far = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+    far = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
     at = np.unravel_index(np.argmax(np.nan_to_num(far, nan=np.inf)), far.shape)
-    return f" ({found[at]}, not {expected[at]}, at {[int(k) for k in at]})"
+    return f" ({actual[at]}, not {expected[at]}, at {[int(k) for k in at]})"
 
 
 # -- backward passes ----------------------------------------------------------------------------
 
 
-def check_gradients(batch: FlushJob, seeds: Gradients, found: Iterable[tuple[int, Any]]) -> None:
+def check_gradients(batch: FlushJob, seeds: Gradients, pairs: Iterable[tuple[int, Any]]) -> None:
     """Raise DefectError if a backward pass that ran with its flush gave different gradients."""
     shadow = _shadows.get(id(batch.values))
     expected = None if shadow is None else shadow.gradients(seeds)
     if shadow is None or expected is None:
         return
-    given = dict(found)
+    gradients = dict(pairs)
     scale = scale_of([*seeds.values(), *expected.values()])
-    for i in sorted(expected.keys() | given.keys()):
+    for i in sorted(expected.keys() | gradients.keys()):
         value = batch.values[i]
         if value.leaf is not None and not value.leaf.requires_grad:
             continue
-        if not same_gradient(given.get(i), expected.get(i), shadow.width, scale):
-            raise differing(given.get(i), expected.get(i), last_site(batch.states, batch.sites))
+        if not same_gradient(gradients.get(i), expected.get(i), shadow.width, scale):
+            raise differing(gradients.get(i), expected.get(i), last_site(batch.states, batch.sites))
 
 
 def scale_of(gradients: Iterable[Any]) -> float:
@@ -199,27 +201,27 @@ def scale_of(gradients: Iterable[Any]) -> float:
     return max([magnitude(np.asarray(g)) for g in gradients if g is not None], default=0.0)
 
 
-def same_gradient(found: Any, expected: Any, width: int, scale: float) -> bool:
+def same_gradient(actual: Any, expected: Any, width: int, scale: float) -> bool:
     """Return whether two gradients agree; None stands for a gradient of zeros.
 
     width: see `Shadow`
     scale: the largest element of the gradients that were added up
     """
-    if found is None or expected is None:
-        some = expected if found is None else found
+    if actual is None or expected is None:
+        some = expected if actual is None else actual
         return some is None or not np.any(np.asarray(some))
-    found, expected = np.asarray(found), np.asarray(expected)
-    return found.size == expected.size and agree(
-        found.reshape(expected.shape), expected, max(magnitude(expected), scale), width
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    return actual.size == expected.size and agree(
+        actual.reshape(expected.shape), expected, max(magnitude(expected), scale), width
     )
 
 
-def differing(found: Any, expected: Any, site: Any) -> DefectError:
+def differing(actual: Any, expected: Any, site: Any) -> DefectError:
     """Return the error for a gradient that differs."""
-    if found is None or expected is None:
-        how = " (none was given)" if found is None else " (there should be none)"
+    if actual is None or expected is None:
+        how = " (none was given)" if actual is None else " (there should be none)"
     else:
-        how = apart(found, expected)
+        how = apart(actual, expected)
     fault = DefectError(
         f"backward: a gradient and the reference's differ{how}; this is a defect of Wend"
     )
@@ -283,11 +285,11 @@ class Account:
                 place = (-value.segment.serial, value.seg_index)
                 self.seeds[place] = self.seeds.get(place, 0) + g
 
-    def close(self, found: list[tuple[Any, Any]]) -> None:
-        """Raise DefectError if leaves get different gradients.  found: (leaf, gradient) of each"""
-        given = {id(leaf): g for leaf, g in found}
+    def close(self, pairs: list[tuple[Any, Any]]) -> None:
+        """Raise DefectError if leaves get different gradients.  pairs: (leaf, gradient) of each"""
+        gradients = {id(leaf): g for leaf, g in pairs}
         for key, (leaf, expected, site) in self.leaves.items():
-            g = given.get(key)
+            g = gradients.get(key)
             g = None if g is None else _hot.ensure(_hot.refreshed(g))
             if leaf.requires_grad and not same_gradient(g, expected, self.width, self.scale):
                 raise differing(g, expected, site)

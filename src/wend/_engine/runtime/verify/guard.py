@@ -32,17 +32,17 @@ class Findings:
         self.name_leaf: Callable[[list[Any]], str] = lambda values: ""
         self.found: list[BadValue] = []
 
-    def tell(self, found: BadValue) -> None:
+    def tell(self, finding: BadValue) -> None:
         """Raise, warn, or only note a finding."""
         if len(self.found) >= MOST_FOUND:
             del self.found[0]
-        self.found.append(found)
+        self.found.append(finding)
         if self.action == "raise":
-            error = BadValueError(str(found))
-            error.finding = found
+            error = BadValueError(str(finding))
+            error.finding = finding
             raise error
         if self.action == "warn":
-            warnings.warn(str(found), stacklevel=user_level())
+            warnings.warn(str(finding), stacklevel=user_level())
 
 
 #: By the serial of a trace and the position of a step: the user's lines of the segment whose
@@ -65,13 +65,13 @@ def execute(plain: Any, batch: FlushJob, live: list[int]) -> None:
     held = hold(batch)
     touched = list(batch.touched)  # flushes that have succeeded may empty the list
     plain(batch, live)
-    found = look(batch, live, held)
+    finding = look(batch, live, held)
     held = []
-    if found is not None:
-        told(found, [touched])
+    if finding is not None:
+        told(finding, [touched])
 
 
-def told(found: BadValue, touched: list[list[Any]]) -> None:
+def told(finding: BadValue, touched: list[list[Any]]) -> None:
     """Tell of a finding; if that raises, tensors that were written to return to former values.
 
     touched: the rebindings of each flush, as in `FlushJob.touched`
@@ -79,7 +79,7 @@ def told(found: BadValue, touched: list[list[Any]]) -> None:
     if WATCH.action == "raise":
         for rows in touched:
             put_back(rows)
-    WATCH.tell(found)
+    WATCH.tell(finding)
 
 
 def put_back(rows: list[Any]) -> None:
@@ -108,12 +108,12 @@ def execute_many(plain: Any, batches: list[FlushJob], lives: list[list[int]]) ->
         plain(batches, lives)
     finally:
         _inside.difference_update(mine)
-    found = None
+    finding = None
     for batch, live, row in zip(batches, lives, held, strict=True):
-        found = found or look(batch, live, row)
+        finding = finding or look(batch, live, row)
     held = []
-    if found is not None:
-        told(found, touched)
+    if finding is not None:
+        told(finding, touched)
 
 
 def note_pass(serial: int, position: int, segment: Segment) -> None:
@@ -139,13 +139,13 @@ def look(batch: FlushJob, live: list[int], held: list[tuple[int, Any, Any]]) -> 
     leaves = {i: array for i, _, array in held}
     replay = Replay(path, leaves, [v.type for v in values], list(batch.args), batch.sites)
     replay.passes = passes
-    found = replay.find(bad)
-    if found is None:
+    finding = replay.find(bad)
+    if finding is None:
         return differing(replay, bad, values)
-    if found.kind != "NaN" and not WATCH.infinities:
+    if finding.kind != "NaN" and not WATCH.infinities:
         return None
-    found.module = WATCH.name_leaf([values[i] for i in found.leaves if i >= 0])
-    return found
+    finding.module = WATCH.name_leaf([values[i] for i in finding.leaves if i >= 0])
+    return finding
 
 
 def differing(replay: Replay, bad: list[int], values: list[Any]) -> BadValue | None:
@@ -155,12 +155,12 @@ def differing(replay: Replay, bad: list[int], values: list[Any]) -> BadValue | N
             continue
         replay.env[i] = values[i].buffer
         replay.forget(i)
-        found = replay.find([i])
-        if found is not None:
-            found.exact = False
-            found.note = (
+        finding = replay.find([i])
+        if finding is not None:
+            finding.exact = False
+            finding.note = (
                 "the reference gives finite numbers here: the values are near the end of their "
                 "type's range, or WEND_VERIFY=1 will tell of a defect"
             )
-        return found
+        return finding
     return None

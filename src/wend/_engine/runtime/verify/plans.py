@@ -24,13 +24,13 @@ def verify(compiled: Any, batch: FlushJob) -> None:
     expected = expect(reference, batch)
     if expected is None:
         return
-    found = compiled.execute(batch.values, batch.args)
+    arrays = compiled.execute(batch.values, batch.args)
     limits = Limits(reference, expected, batch)
-    if found is None or all(limits.allow(i, array) for i, array in found.items()):
+    if arrays is None or all(limits.allow(i, array) for i, array in arrays.items()):
         return
     wrong = first_wrong(reference, batch, limits)
     if wrong is None:
-        wrong = next(i for i, array in found.items() if not limits.allow(i, array))
+        wrong = next(i for i, array in arrays.items() if not limits.allow(i, array))
     node = next(n for n in reference.path.nodes if wrong in n.outputs)
     fault = DefectError(
         f"{node.prim.name}: machine code and the reference differ; this is a defect of Wend"
@@ -83,14 +83,14 @@ class Limits:
         self.widths = narrowest(reference, expected)
         self.terms: dict[int, float] | None = None  # found at the first need
 
-    def allow(self, i: int, found: Any) -> bool:
+    def allow(self, i: int, array: Any) -> bool:
         """Return whether an array may be the value i."""
         expected, width = self.expected[i], self.widths.get(i, 8)
-        if agree(found, expected, 0.0, width):
+        if agree(array, expected, 0.0, width):
             return True
         if self.terms is None:
             self.terms = terms_of_sums(self.reference, self.expected, self.batch, self.widths)
-        return agree(found, expected, self.terms.get(i, 0.0), width)
+        return agree(array, expected, self.terms.get(i, 0.0), width)
 
 
 def terms_of_sums(
@@ -147,10 +147,10 @@ def first_wrong(reference: ReferencePlan, batch: FlushJob, limits: Limits) -> in
 
     ids = [o for step in reference.steps for o in step.outputs]
     whole = compile_plan(reference, frozenset(ids))
-    found = whole.execute(batch.values, batch.args)
-    if found is None:
+    arrays = whole.execute(batch.values, batch.args)
+    if arrays is None:
         return None
-    return next((i for i in ids if i in found and not limits.allow(i, found[i])), None)
+    return next((i for i in ids if i in arrays and not limits.allow(i, arrays[i])), None)
 
 
 def narrowest(reference: ReferencePlan, expected: list[Any]) -> dict[int, int]:
