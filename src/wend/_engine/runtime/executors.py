@@ -99,8 +99,8 @@ def compute(executors: Iterable[Executor], run: FlushRun) -> None:
         if plain is None:
             raise last
         run_plainly(lambda: plain(run), job, last)
-    except BaseException as found:
-        error = found
+    except BaseException as exception:
+        error = exception
         raise
     finally:
         if run.faults:

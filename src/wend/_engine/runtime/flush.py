@@ -170,21 +170,21 @@ def take_plan(run: FlushRun) -> None:
             raise run.faults[-1]
         return
     run.noted = True
-    made = COUNTS["plans"]
+    plans_before = COUNTS["plans"]
     plan = run.plan if run.plan is not None else find_plan(run.job, run.live)
     at = next_record()
     records = (at, at + 1) if isinstance(plan, GroupedPlan) else (0, 0)
-    note_flush(plan, run.job, COUNTS["plans"] != made, run.asked, records)
+    note_flush(plan, run.job, COUNTS["plans"] != plans_before, run.asked, records)
     run.plan = plan
 
 
 def known_plan(plans: dict[Any, Any], live: Iterable[int]) -> Plan | None:
     """Return the plan of a path that computes at least the live values, or None."""
     key = tuple(live)
-    found: Plan | None = plans.get(key)
-    if found is not None:
+    exact_plan: Plan | None = plans.get(key)
+    if exact_plan is not None:
         COUNTS["hits"] += 1
-        return found
+        return exact_plan
     wanted = frozenset(key)
     for plan in plans.get("plans", ()):
         if wanted <= plan.wanted:
@@ -208,9 +208,9 @@ def find_plan(batch: FlushJob, live: Iterable[int]) -> Plan:
     plans = state.plans
     if plans is None:
         plans = state.plans = {}
-    found = known_plan(plans, live)
-    if found is not None:
-        return found
+    plan = known_plan(plans, live)
+    if plan is not None:
+        return plan
     wanted = frozenset(live)
     kept: list[Plan] = plans.setdefault("plans", [])
     if len(kept) >= MAX_PLANS:

@@ -95,16 +95,20 @@ def report(flush: Flush) -> FlushReport:
     if plan is None:
         return FlushReport(why_new(flush), "group by group", flush.n_ops, asked=flush.asked)
     lines = Lines(plan.reference.path if isinstance(plan, TieredPlan) else plan.path, flush.sites)
-    found = FlushReport(why_new(flush), tier_of(plan), flush.n_ops, plan=plan, asked=flush.asked)
+    flush_report = FlushReport(
+        why_new(flush), tier_of(plan), flush.n_ops, plan=plan, asked=flush.asked
+    )
     if isinstance(plan, TieredPlan) and plan.compiled is not None:
         compiled = plan.compiled
         frame = compiled.native_plan.frame
         value = None if frame is None else launcher.owner_of(frame).value
-        found.arena = None if frame is None else frame.arena_bytes
-        found.steps = [describe(step, compiled.code, value, lines) for step in compiled.code.steps]
-        for k, step in enumerate(found.steps):
+        flush_report.arena = None if frame is None else frame.arena_bytes
+        flush_report.steps = [
+            describe(step, compiled.code, value, lines) for step in compiled.code.steps
+        ]
+        for k, step in enumerate(flush_report.steps):
             step.number = k
-    return found
+    return flush_report
 
 
 def passes_of(plan: Any) -> list[PassText]:
@@ -161,11 +165,11 @@ def difference(child: Any, other: Any) -> str:
 
 def first_line(state: Any, last: Any) -> Any:
     """Return the first state with a user's line between `state` and `last`: leaves have none."""
-    found = state
+    first = state
     while last is not None and last is not state.parent:
-        found = last if last.code is not None else found
+        first = last if last.code is not None else first
         last = last.parent
-    return found
+    return first
 
 
 def name_of(state: Any) -> str:
@@ -255,21 +259,21 @@ def describe(
     """
     f = code.function
     if not isinstance(step, Kernel):
-        found = StepReport("host", [(step.name, lines.of(step, f))])
-        found.reason = f.reasons.get(step.outputs[0], "")
-        found.recorded = [lines.recorded(step, f)]
+        step_report = StepReport("host", [(step.name, lines.of(step, f))])
+        step_report.reason = f.reasons.get(step.outputs[0], "")
+        step_report.recorded = [lines.recorded(step, f)]
         reads, writes, ops = [f.base(r.value) for r in step.reads], list(step.outputs), [step]
     else:
         kind = "loops" if step.nest is not None else step.ops[0].kind
-        found = StepReport(kind, [(op.name, lines.of(op, f)) for op in step.ops])
-        found.recorded = list(dict.fromkeys(lines.recorded(op, f) for op in step.ops))
+        step_report = StepReport(kind, [(op.name, lines.of(op, f)) for op in step.ops])
+        step_report.recorded = list(dict.fromkeys(lines.recorded(op, f) for op in step.ops))
         reads, writes, ops = step.reads, step.writes, step.ops
     if value is not None:
-        found.read = sum(value(size_of(f, i)) for i in set(reads) - set(writes))
-        found.written = sum(value(size_of(f, i)) for i in set(writes))
+        step_report.read = sum(value(size_of(f, i)) for i in set(reads) - set(writes))
+        step_report.written = sum(value(size_of(f, i)) for i in set(writes))
         if isinstance(step, Kernel):
-            found.flops = sum(value(work_of(f, op)) for op in ops)
-    return found
+            step_report.flops = sum(value(work_of(f, op)) for op in ops)
+    return step_report
 
 
 def size_of(f: Function, i: int) -> Poly:

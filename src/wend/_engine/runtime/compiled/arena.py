@@ -137,8 +137,8 @@ class Placing:
         sizes: bytes of the blocks, rounded up, and not all 0
         """
         rows = [(k, size, *life) for k, (size, life) in enumerate(zip(sizes, self.lives))]
-        found, total = place_all(rows)
-        places = [found[k] for k in range(len(rows))]
+        place_of, total = place_all(rows)
+        places = [place_of[k] for k in range(len(rows))]
         for k, place in enumerate(places):
             _launch.write_word(row + 8 * k, place)
         # The first sizes may be the only ones: an order is made from the second search on.

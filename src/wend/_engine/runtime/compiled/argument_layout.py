@@ -175,11 +175,11 @@ class ArgumentLayout:
     def _number_rounds(self) -> None:
         """Sort calls into rounds, in each stretch of kernels between steps of the interpreter."""
         code, schedules = self.code, self.schedules
-        stages = [stage for found in schedules.values() for stage in found.stages]
+        stages = [stage for tasks in schedules.values() for stage in tasks.stages]
         self.cut = any(len(stage.blocks) > 1 for stage in stages)
         over = {r.base: code.donations.get(r.value) for r in code.results if r.owns}
         taken = {base: leaf for base, leaf in over.items() if leaf is not None}
-        found = accesses(code.steps, code.homes, taken, self.together) if self.cut else None
+        uses = accesses(code.steps, code.homes, taken, self.together) if self.cut else None
         # The rounds of all kernels up to the next host step or donation, by the first kernel.
         self.rounds: dict[int, list[Round]] = {}
         self.n_rounds = 0
@@ -192,10 +192,10 @@ class ArgumentLayout:
                 spans.append((self.n_rounds, self.n_rounds))
                 self.n_rounds += 1
                 continue
-            made, own = rounds(first, end, schedules, found)
-            self.rounds[first] = made
+            stretch, own = rounds(first, end, schedules, uses)
+            self.rounds[first] = stretch
             spans += [(self.n_rounds + begins, self.n_rounds + ends) for begins, ends in own]
-            self.n_rounds += len(made)
+            self.n_rounds += len(stretch)
         # By step: the first round of this and all later steps, the last of this and all earlier.
         self._begins = list(accumulate([begins for begins, _ in reversed(spans)], min))[::-1]
         self._ends = list(accumulate([ends for _, ends in spans], max))
@@ -213,8 +213,8 @@ class ArgumentLayout:
         self.wanted = [self._poly(size) for size, _, _ in code.lifetimes.values()]
         names: list[Any] = list(code.lifetimes)
         last = {steps[0]: steps[-1] for steps in self.together}
-        for k, found in self.schedules.items():
-            for j, size in enumerate(found.private):
+        for k, tasks in self.schedules.items():
+            for j, size in enumerate(tasks.private):
                 names.append((k, j))
                 lives.append(self._span_of(k, last.get(k, k)))
                 self.wanted.append(self._poly(size))

@@ -46,12 +46,12 @@ class Handover:
     def __init__(self, rows: tuple[tuple[int, int], ...]) -> None:
         self.rows = rows
 
-    def run(self, made: list[Any]) -> None:
+    def run(self, arrays: list[Any]) -> None:
         """Hand the arrays to this thread's receiver."""
         receiver = _here.receiver
         if receiver is not None:
             for index, k in self.rows:
-                array = made[k]
+                array = arrays[k]
                 if array is not None:
                     receiver.take(index, array)
 
@@ -181,9 +181,9 @@ def _complete_after(skeleton: Any, rows: Iterable[int]) -> dict[int, list[int]]:
         for one in rounds:
             for k, _ in one:
                 round_of[k] = id(one)
-    found: dict[int, list[int]] = {}
+    values: dict[int, list[int]] = {}
     for i in rows:
         step = last.get(base_of.get(i, i))
         if step is not None and step in round_of:
-            found.setdefault(round_of[step], []).append(i)
-    return found
+            values.setdefault(round_of[step], []).append(i)
+    return values

@@ -64,10 +64,10 @@ class ReadyCode:
             return False
         libraries: dict[str, Any] = {}
         for text, names in kernel_texts(self.code).items():
-            found = jit.find_module(text, names)
-            if found is None:
+            library = jit.find_module(text, names)
+            if library is None:
                 return False
-            libraries[text] = found
+            libraries[text] = library
         self.plan = CompiledPlan(self.reference, self.code, libraries)
         self.code = None
         return True

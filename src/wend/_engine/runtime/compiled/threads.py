@@ -71,8 +71,8 @@ class _Blas:
                 return
             from threadpoolctl import ThreadpoolController
 
-            found = ThreadpoolController().select(user_api="blas").lib_controllers
-            self._usual = [(library, library.num_threads) for library in found]
+            controllers = ThreadpoolController().select(user_api="blas").lib_controllers
+            self._usual = [(library, library.num_threads) for library in controllers]
         for library, usual in self._usual:
             library.set_num_threads(usual if number is None else number)
 

@@ -43,9 +43,9 @@ class NumpyBuilder:
 
     def complex(self, real: Array, imag: Array) -> Array:
         self._same("complex", real, imag)
-        found = np.empty(np.broadcast(real, imag).shape, np.result_type(real, np.complex64))
-        found.real, found.imag = real, imag
-        return found
+        array = np.empty(np.broadcast(real, imag).shape, np.result_type(real, np.complex64))
+        array.real, array.imag = real, imag
+        return array
 
     def real(self, x: Array) -> Array:
         self._check(x.dtype.kind == "c", "real", x)

@@ -30,17 +30,17 @@ def read_turned(path: PathGraph) -> set[int]:
     by element, as an optimizer does to a weight, then takes a tenth of the time.  The result does
     not depend on which other values are wanted.
     """
-    found = set()
+    products = set()
     for node in path.nodes:
         prim = node.prim
         if prim.is_view and node.inputs[0] < 0 and prim.attrs.get("dims") == (1, 0):
-            made = path.nodes[path.producer[node.inputs[0]]]
-            if made.prim.schedule.turns:
-                found.add(node.inputs[0])
-    if found:
-        read = Counter([i for node in path.nodes for i in node.inputs if i in found])
-        found = {i for i in found if read[i] == 1}
-    return found
+            producer = path.nodes[path.producer[node.inputs[0]]]
+            if producer.prim.schedule.turns:
+                products.add(node.inputs[0])
+    if products:
+        read = Counter([i for node in path.nodes for i in node.inputs if i in products])
+        products = {i for i in products if read[i] == 1}
+    return products
 
 
 class ReferencePlan:

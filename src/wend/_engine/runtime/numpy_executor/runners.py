@@ -29,10 +29,10 @@ ENOUGH = 0.4
 
 def runner_of(program: Any) -> Runner:
     """Return the runner of a pattern's primitive; made once."""
-    found: Runner | None = program.runner
-    if found is None:
-        found = program.runner = make_runner(program)
-    return found
+    runner: Runner | None = program.runner
+    if runner is None:
+        runner = program.runner = make_runner(program)
+    return runner
 
 
 def make_runner(program: Any) -> Runner:
@@ -89,9 +89,9 @@ class ReadyRule:
             if self.code is None:
                 assert ReadyRule.maker is not None
                 self.code = ReadyRule.maker(self.program)
-            found = None if self.code is None else self.code(arrays, args)
-            if found is not None:
-                return found
+            result = None if self.code is None else self.code(arrays, args)
+            if result is not None:
+                return result
         start = time.perf_counter()
         result = self.rule(arrays, args)
         ReadyRule.spent += time.perf_counter() - start
@@ -114,18 +114,18 @@ def quick_runner_of(program: Any) -> Runner:
     """Return the fastest runner of a pattern; `runner_of` returns the one that repairs failures."""
     if not program.prim.schedule.ready:
         return runner_of(program)
-    found: Runner | None = program.templates.get("ready")
-    if found is None:
-        found = program.templates["ready"] = ReadyRule(program)
-    return found
+    runner: Runner | None = program.templates.get("ready")
+    if runner is None:
+        runner = program.templates["ready"] = ReadyRule(program)
+    return runner
 
 
 def total(arrays: list[Any]) -> Any:
     """Return the sum of arrays of the same type, added from the first to the last."""
-    found = arrays[0] + arrays[1]
+    accumulator = arrays[0] + arrays[1]
     for array in arrays[2:]:
-        found += array
-    return found
+        accumulator += array
+    return accumulator
 
 
 def run_plainly(program: Any, arrays: list[Any], args: list[Any]) -> list[Any]:
