@@ -78,16 +78,16 @@ class DynamicOffsets:
     def _nested(self, polys: list[Poly]) -> set[int]:
         """Return the args inside of atoms that are no polynomials, such as quotients."""
         atoms = self.extents.atoms
-        found: set[int] = set()
+        args: set[int] = set()
         seen: set[int] = set()
         pending = {a for p in polys for m, _ in p for a in m if type(atoms[a][0]) is int}
         while pending:
             atom = pending.pop()
             seen.add(atom)
             within = {a for part in atoms[atom][1:] for m, _ in part for a in m}
-            found.update(a for a in within if atoms[a][0] == "arg")
+            args.update(a for a in within if atoms[a][0] == "arg")
             pending.update(a for a in within - seen if type(atoms[a][0]) is int)
-        return found
+        return args
 
     def _unfit(self, p: Poly) -> set[int]:
         """Return the moving args in which p is not linear."""
@@ -100,14 +100,14 @@ class DynamicOffsets:
 
     def slopes(self, p: Poly) -> list[tuple[int, Poly]]:
         """Return (arg, how much p grows per unit of the arg) for each moving arg in p."""
-        found = self._slopes.get(p)
-        if found is None:
-            found = self._slopes[p] = []
+        pairs = self._slopes.get(p)
+        if pairs is None:
+            pairs = self._slopes[p] = []
             for k in sorted({self.groups[a] for m, _ in p for a in m if a in self.groups}):
                 slope = _slope(p, {a for a, j in self.groups.items() if j == k})
                 if slope:
-                    found.append((k, slope))
-        return found
+                    pairs.append((k, slope))
+        return pairs
 
 
 def _slope(p: Poly, atoms: set[int]) -> Poly | None:
@@ -125,25 +125,25 @@ def _slope(p: Poly, atoms: set[int]) -> Poly | None:
 def _fixed(code: Any) -> list[Poly]:
     """Return the polynomials that must be the same in all runs of a bound plan."""
     f = code.function
-    found: list[Poly] = [*f.small, *[size for size, _, _ in code.lifetimes.values()]]
+    polynomials: list[Poly] = [*f.small, *[size for size, _, _ in code.lifetimes.values()]]
     for together in code.nonempty:
-        found += together
+        polynomials += together
     for result in code.results:
-        found += [*result.shape, *result.strides, result.offset]
+        polynomials += [*result.shape, *result.strides, result.offset]
     for step in code.steps:
         if not isinstance(step, Kernel):
             for read in step.reads:
                 layout = f.layout(read.value)
-                found += [*f.shape(read.value), *layout.strides, layout.offset]
+                polynomials += [*f.shape(read.value), *layout.strides, layout.offset]
             continue
         for slot in step.slots:
             if slot.kind == "scratch" or (slot.kind == "extent" and step.nest is None):
-                found.append(slot.a)
+                polynomials.append(slot.a)
             elif slot.kind == "last":
-                found.append(slot.b)
+                polynomials.append(slot.b)
         if step.packable:  # kept panels are found by the offset at which the operand begins
-            found.append(step.slots[step.words.index("right")].b)
-    return found
+            polynomials.append(step.slots[step.words.index("right")].b)
+    return polynomials
 
 
 def _words(code: Any) -> list[Poly]:

@@ -41,13 +41,13 @@ class Row:
 
     def place(self, p: Any) -> int:
         """Return the place of a polynomial, a new place for a new polynomial."""
-        found = self.places.get(p)
-        if found is None:
+        index = self.places.get(p)
+        if index is None:
             with self._lock:
-                found = self.places.setdefault(p, len(self.polynomials))
-                if found == len(self.polynomials):
+                index = self.places.setdefault(p, len(self.polynomials))
+                if index == len(self.polynomials):
                     self.polynomials.append(p)
-        return found
+        return index
 
     def program(self) -> tuple[list[int], int]:
         """Return the program for all polynomials that were asked for, and their number."""

@@ -153,8 +153,8 @@ class Slots:
         return self._find(Slot("streamed", value))
 
     def _find(self, slot: Slot) -> int:
-        found = self._index.get(slot)
-        if found is None:
-            found = self._index[slot] = len(self.items)
+        index = self._index.get(slot)
+        if index is None:
+            index = self._index[slot] = len(self.items)
             self.items.append(slot)
-        return found
+        return index

@@ -65,16 +65,16 @@ def view_of(function: Function, view: View, strides: Strides, offset: Poly) -> A
     """
     shape, target = function.shape(view.source), function.shape(view.value)
     if isinstance(view.node.prim, Reshaping):
-        found = reshaped(function.extents, shape, strides, target)
-        return None if found is None else (found, offset)
+        new_strides = reshaped(function.extents, shape, strides, target)
+        return None if new_strides is None else (new_strides, offset)
     if isinstance(view.node.prim, (Expand, ExpandTo)):
         repeats = repeated(view.node.prim, shape, strides, target)
         return None if repeats is None else (repeats, offset)
     result = strided(function.extents, view.node, shape, strides, target)
     if result is None:
         return None
-    found, more = result
-    return found, add(offset, more)
+    new_strides, more = result
+    return new_strides, add(offset, more)
 
 
 def repeated(prim: Any, shape: Any, strides: Strides, target: Any) -> Strides | None:
@@ -83,16 +83,16 @@ def repeated(prim: Any, shape: Any, strides: Strides, target: Any) -> Strides | 
     Returns None if the sizes decide whether a dim is repeated.
     """
     lead = len(target) - len(shape)
-    found = [ZERO] * len(target)
+    new_strides = [ZERO] * len(target)
     for d, (n, stride) in enumerate(zip(shape, strides, strict=True), lead):
         if isinstance(prim, ExpandTo):
             if d not in prim.axes:
-                found[d] = stride
+                new_strides[d] = stride
         elif n == target[d]:
-            found[d] = stride
+            new_strides[d] = stride
         elif n != ONE:
             return None
-    return tuple(found)
+    return tuple(new_strides)
 
 
 def strided(
@@ -113,10 +113,10 @@ def strided(
     result = symbolic_call(extents, node, rule, shape, strides, args)
     if result is None:
         return None
-    (found, offset), poly = result
+    (new_strides, offset), poly = result
     out = tuple(
         ZERO if t == ONE and known(poly(s)) is None else poly(s)
-        for s, t in zip(found, target, strict=True)
+        for s, t in zip(new_strides, target, strict=True)
     )
     return out, poly(offset)
 

@@ -208,10 +208,10 @@ class Function:
 
     def layout(self, i: int) -> Layout:
         """Return the layout of a value; row-major in its own memory if nothing else is noted."""
-        found = self.layouts.get(i)
-        if found is None:
-            found = self.layouts[i] = Layout(i, contiguous(self.shape(i)), ZERO)
-        return found
+        entry = self.layouts.get(i)
+        if entry is None:
+            entry = self.layouts[i] = Layout(i, contiguous(self.shape(i)), ZERO)
+        return entry
 
     def add(self, op: Op) -> None:
         """Append an op."""
@@ -224,16 +224,16 @@ class Function:
 
     def with_ops(self, ops: Sequence[Op]) -> Function:
         """Return the complete function with these ops in place of its own."""
-        found = copy(self)
-        found.ops = tuple(ops)
-        return found
+        function = copy(self)
+        function.ops = tuple(ops)
+        return function
 
     def extended(self, shape: tuple[Poly, ...], dtype: DType) -> tuple[Function, int]:
         """Return this function with a further value, which no op makes, and the value."""
-        found = copy(self)
-        found.extents, found.dtypes = copy(self.extents), dict(self.dtypes)
-        found.extents.shapes = dict(self.extents.shapes)
-        return found, found._new_value(shape, dtype)
+        function = copy(self)
+        function.extents, function.dtypes = copy(self.extents), dict(self.dtypes)
+        function.extents.shapes = dict(self.extents.shapes)
+        return function, function._new_value(shape, dtype)
 
     def fresh(self, shape: tuple[Poly, ...], dtype: DType) -> int:
         """Return a new value of this shape and dtype."""

@@ -127,12 +127,12 @@ class Extents:
 
     def atom(self, key: Any) -> Poly:
         """Return the polynomial of an atom, a new atom for a new key."""
-        found = self._ids.get(key)
-        if found is None:
-            found = self._ids[key] = len(self.atoms)
+        number = self._ids.get(key)
+        if number is None:
+            number = self._ids[key] = len(self.atoms)
             self.atoms.append(key)
             self._parts.append(self._bits_of(key))
-        return (((found,), 1),)
+        return (((number,), 1),)
 
     def _bits_of(self, key: Any) -> int:
         """Return the atoms inside an atom's expression, at any depth, as a set of bits."""
@@ -146,8 +146,8 @@ class Extents:
 
     def quotient(self, whole: Poly, parts: Poly) -> Poly:
         """Return whole / parts, rounded down."""
-        found = self.of((FLOORDIV, (ARG, 0), (ARG, 1)), None, (whole, parts).__getitem__)  # type: ignore[arg-type]
-        return self.canonical(found)
+        floor = self.of((FLOORDIV, (ARG, 0), (ARG, 1)), None, (whole, parts).__getitem__)  # type: ignore[arg-type]
+        return self.canonical(floor)
 
     def of(self, expr: Expr, dim_of: Callable[[int, int], Poly], args: Any) -> Poly:
         """Return the polynomial of an expression.
@@ -201,23 +201,23 @@ class Extents:
 
     def canonical(self, p: Poly) -> Poly:
         """Return p with each atom replaced by the polynomial that the atom is known to equal."""
-        found = self._canonical.get(p)
-        if found is None:
-            found = p
+        form = self._canonical.get(p)
+        if form is None:
+            form = p
             while True:
-                atom = next((a for m, _ in found for a in m if a in self._meaning), None)
+                atom = next((a for m, _ in form for a in m if a in self._meaning), None)
                 if atom is None:
                     break
-                found = self._replace(found, atom, self._meaning[atom])
-            self._canonical[p] = found
-        return found
+                form = self._replace(form, atom, self._meaning[atom])
+            self._canonical[p] = form
+        return form
 
     def times(self, a: Poly, b: Poly) -> Poly:
         """Return the canonical form of a * b."""
-        found = self._products.get((a, b))
-        if found is None:
-            found = self._products[a, b] = self.canonical(mul(a, b))
-        return found
+        product = self._products.get((a, b))
+        if product is None:
+            product = self._products[a, b] = self.canonical(mul(a, b))
+        return product
 
     @staticmethod
     def _replace(p: Poly, atom: int, meaning: Poly) -> Poly:
@@ -460,17 +460,17 @@ class Evaluator:
         return total
 
     def _atom(self, atom: int) -> int:
-        found = self._atoms.get(atom)
-        if found is None:
+        extent = self._atoms.get(atom)
+        if extent is None:
             key = self._meanings[atom]
             if key[0] == "dim":
-                found = int(self._types[key[1]].shape[key[2]])
+                extent = int(self._types[key[1]].shape[key[2]])
             elif key[0] == "arg":
-                found = int(self._args[key[1]])
+                extent = int(self._args[key[1]])
             else:
-                found = int(symbolic.apply_binary(key[0], self(key[1]), self(key[2])))
-            self._atoms[atom] = found
-        return found
+                extent = int(symbolic.apply_binary(key[0], self(key[1]), self(key[2])))
+            self._atoms[atom] = extent
+        return extent
 
 
 class FirstSizes:
@@ -490,15 +490,15 @@ class FirstSizes:
         return sum(factor * prod(map(self._atom, monomial)) for monomial, factor in p)
 
     def _atom(self, atom: int) -> int:
-        found = self._atoms.get(atom)
-        if found is None:
+        extent = self._atoms.get(atom)
+        if extent is None:
             try:
-                found = self._asked(self._meanings[atom])
+                extent = self._asked(self._meanings[atom])
             except (LookupError, TypeError, ZeroDivisionError):
                 # The extent depends on unknown values: a usual size serves for choosing.
-                found = self.USUAL
-            self._atoms[atom] = found
-        return found
+                extent = self.USUAL
+            self._atoms[atom] = extent
+        return extent
 
     def _asked(self, key: Any) -> int:
         if key[0] == "dim":
