@@ -66,5 +66,5 @@ def _scaled(x: Operand, order: int) -> Operand:
     distant = (16.0 / a - 1.0).polynomial(far) / a.sqrt()
     if order:
         close = close * a
-    found = where(a < 8.0, close, distant)
-    return (where(v < 0.0, -found, found) if order else found).to(x.dtype)
+    magnitude = where(a < 8.0, close, distant)
+    return (where(v < 0.0, -magnitude, magnitude) if order else magnitude).to(x.dtype)

@@ -21,8 +21,8 @@ def fmod(x: Operand, y: Operand) -> Operand:
 
     def by_library() -> Operand:
         kind = x.b.type_of(x.dtype)
-        made = x.b.text.let(f"frem {kind} {x.value.name}, {y.value.name}")
-        return x.made(made, x.dtype)
+        name = x.b.text.let(f"frem {kind} {x.value.name}, {y.value.name}")
+        return x.made(name, x.dtype)
 
     return rarely(~few, r, by_library)
 
@@ -60,8 +60,8 @@ def trunc_divide(x: Operand, y: Operand) -> Operand:
     divisor = where(overflow, 1, y)
     if dtype is dtypes.int64:
         kind = x.b.type_of(dtype)
-        made = x.b.text.let(f"sdiv {kind} {x.value.name}, {divisor.value.name}")
-        quotient = x.made(made, dtype)
+        name = x.b.text.let(f"sdiv {kind} {x.value.name}, {divisor.value.name}")
+        quotient = x.made(name, dtype)
     else:
         single = dtype.itemsize < 4
         quotient = _by_floats(x, divisor, dtypes.float32 if single else dtypes.float64)
@@ -85,6 +85,6 @@ def _by_floats(x: Operand, y: Operand, real: DType) -> Operand:
     kind, out = x.b.type_of(real), x.b.type_of(dtypes.int32)
     quotient = x.to(real) / y.to(real)
     # Only unused lanes are divided by 0.
-    made = x.b.text.let(f"fptosi {kind} {quotient.value.name} to {out}")
-    found = x.made(x.b.text.let(f"freeze {out} {made}"), dtypes.int32)
-    return found.to(x.dtype)
+    name = x.b.text.let(f"fptosi {kind} {quotient.value.name} to {out}")
+    whole = x.made(x.b.text.let(f"freeze {out} {name}"), dtypes.int32)
+    return whole.to(x.dtype)

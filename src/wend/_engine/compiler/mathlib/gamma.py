@@ -34,23 +34,23 @@ def lgamma(x: Operand) -> Operand:
         if b.lanes > 1:
             one = b.text.let(f"insertelement {kind} {total}, double {one}, i64 {lane}")
         total = one
-    found = y.made(total, y.dtype)
+    logarithm = y.made(total, y.dtype)
     # As in SciPy and PyTorch, but not in C.
-    return where(y.equals(-math.inf), y, found).to(x.dtype)
+    return where(y.equals(-math.inf), y, logarithm).to(x.dtype)
 
 
 def digamma(x: Operand) -> Operand:
     """Derivative of lgamma; at 0 infinite, of the sign opposite to that of 0."""
     y = wide(x)
     below = y < 0.5
-    found = _digamma_above(where(below, 1.0 - y, y))
+    psi = _digamma_above(where(below, 1.0 - y, y))
     # psi(x) = psi(1 - x) - pi / tan(pi x), whose period is 1.
     fraction = y - y.round()
-    found = where(below, found - math.pi / tan(fraction * math.pi), found)
+    psi = where(below, psi - math.pi / tan(fraction * math.pi), psi)
     pole = y.equals(y.trunc()) & (y < 0.0)
-    found = where(pole | y.equals(-math.inf), math.nan, found)
-    found = where(y.equals(0.0), y.constant(-math.inf).copysign(-y), found)
-    return found.to(x.dtype)
+    psi = where(pole | y.equals(-math.inf), math.nan, psi)
+    psi = where(y.equals(0.0), y.constant(-math.inf).copysign(-y), psi)
+    return psi.to(x.dtype)
 
 
 def _digamma_above(x: Operand) -> Operand:
@@ -82,10 +82,10 @@ def polygamma(x: Operand, n: int) -> Operand:
     sign = (-1.0) ** s
     total = _zeta(s, where(below, u, y))
     both = total + sign * (_zeta(s, 1.0 - u) - _zeta(s, where(below, 1.0 - y, 1.0)))
-    found = where(below, both, total)
+    zeta = where(below, both, total)
     pole = y.equals(y.trunc()) & (y <= 0.0)
-    found = where(pole, math.inf, found)
-    return (found * (math.factorial(n) * (-1.0) ** s)).to(x.dtype)
+    zeta = where(pole, math.inf, zeta)
+    return (zeta * (math.factorial(n) * (-1.0) ** s)).to(x.dtype)
 
 
 def _zeta(s: int, q: Operand) -> Operand:

@@ -94,9 +94,9 @@ def acosh(x: Operand) -> Operand:
     y = wide(x)
     t = y - 1.0
     large = y > 1e150
-    found = log1p(where(large, y, t + (t * (t + 2.0)).sqrt()))
-    found = where(large, found + math.log(2.0), found)
-    return where(y >= 1.0, found, math.nan).to(x.dtype)
+    inverse = log1p(where(large, y, t + (t * (t + 2.0)).sqrt()))
+    inverse = where(large, inverse + math.log(2.0), inverse)
+    return where(y >= 1.0, inverse, math.nan).to(x.dtype)
 
 
 def atanh(x: Operand) -> Operand:

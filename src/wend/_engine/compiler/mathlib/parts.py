@@ -46,8 +46,8 @@ def power_of_two(n: Operand) -> Operand:
 
 def scaled(y: Operand, n: Operand) -> Operand:
     """y * 2 ** n of whole n, rounded once; the result may overflow or become subnormal."""
-    if (found := y.b.scale_by_power(y.value, n.value)) is not None:
-        return Operand(y.b, found)
+    if (product := y.b.scale_by_power(y.value, n.value)) is not None:
+        return Operand(y.b, product)
     half = (n * 0.5).floor()
     return y * power_of_two(half) * power_of_two(n - half)
 
@@ -122,10 +122,10 @@ def quotient(x: Operand, a: float, b: Operand) -> Operand:
 
 def ratio(x: Operand, y: Operand) -> Operand:
     """x / y of a y neither tiny nor huge, by the processor's estimate of 1 / y if there is any."""
-    found = y.b.estimate_reciprocal(y.value)
-    if found is None:
+    estimate = y.b.estimate_reciprocal(y.value)
+    if estimate is None:
         return x / y
-    inverse = Operand(y.b, found)
+    inverse = Operand(y.b, estimate)
     q = x * inverse
     return (-q).fma(y, x).fma(inverse, q)
 

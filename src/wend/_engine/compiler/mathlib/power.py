@@ -36,10 +36,10 @@ def pow(x: Operand, y: Operand) -> Operand:
     n = e.round()
     r = e - n
     if e_low is None:
-        found = exp2_of_sum(r, n, SHORT2)
+        power = exp2_of_sum(r, n, SHORT2)
     else:
-        found = exp2_of_sum(r + e_low, n)
-    return _signs(v, u, found).to(x.dtype)
+        power = exp2_of_sum(r + e_low, n)
+    return _signs(v, u, power).to(x.dtype)
 
 
 _LOG2_E = 1.4426950408889634
@@ -55,19 +55,19 @@ _SHORT_LOG = (
 )
 
 
-def _signs(x: Operand, y: Operand, found: Operand) -> Operand:
+def _signs(x: Operand, y: Operand, power: Operand) -> Operand:
     """x ** y from |x| ** y: signs of negative x, and the exceptions of C's pow."""
     whole = y.trunc().equals(y)
     half = y * 0.5
     odd = whole & half.trunc().differs(half)
     negative = x.copysign(1.0).equals(x) ^ x.equals(x)
     negative = negative | (x.equals(0.0) & ((x.constant(1.0).copysign(x)) < 0.0))
-    found = where(negative & odd, -found, found)
+    power = where(negative & odd, -power, power)
     broken = (x < 0.0) & ~whole & (x > -math.inf)
-    found = where(broken, math.nan, found)
+    power = where(broken, math.nan, power)
     ones = y.equals(0.0) | x.equals(1.0)
     ones = ones | (x.equals(-1.0) & abs(y).equals(math.inf))
-    return where(ones, 1.0, found)
+    return where(ones, 1.0, power)
 
 
 def _int_power(x: Operand, y: Operand) -> Operand:
@@ -107,8 +107,8 @@ def hypot(x: Operand, y: Operand) -> Operand:
         # A step of Newton's method, with the digits that total and root have lost.
         error = (-root).fma(root, total) + rest
         step = where(root > 0.0, error / (root + root), 0.0)
-        found = (root + where(root < math.inf, step, 0.0)) * (1.0 / scale)
+        length = (root + where(root < math.inf, step, 0.0)) * (1.0 / scale)
     else:
-        found = a.fma(a, b * b).sqrt()
+        length = a.fma(a, b * b).sqrt()
     infinite = a.equals(math.inf) | b.equals(math.inf)
-    return where(infinite, math.inf, found).to(x.dtype)
+    return where(infinite, math.inf, length).to(x.dtype)

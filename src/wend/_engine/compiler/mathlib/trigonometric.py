@@ -127,8 +127,8 @@ def _periodic(name: str, formula: _Formula, single: bool) -> Callable[[Operand],
         usual = formula(_reduced(a, x.is_double), y)
         # Infinities and NaN give NaN either way.
         large = (a > _LARGE) & (a < math.inf)
-        found = rarely(large, usual, lambda: Operand(y.b, y.b.intrinsic(name, y.value)))
-        return found.to(x.dtype)
+        result = rarely(large, usual, lambda: Operand(y.b, y.b.intrinsic(name, y.value)))
+        return result.to(x.dtype)
 
     def function(x: Operand) -> Operand:
         if x.is_double or not single:
@@ -145,33 +145,33 @@ def _with_sign(y: Operand, sign: Operand) -> Operand:
     return (y.bits() ^ (sign & top)).from_bits()
 
 
-def _odd(found: _Reduced) -> Operand:
-    return (found.quadrant & 1).differs(0)
+def _odd(reduced: _Reduced) -> Operand:
+    return (reduced.quadrant & 1).differs(0)
 
 
-def _to_top(found: _Reduced, quadrant: Operand) -> Operand:
+def _to_top(reduced: _Reduced, quadrant: Operand) -> Operand:
     """Bit 1 of the quadrant as the highest bit of an int."""
-    return quadrant << 8 * found.sine.dtype.itemsize - 2
+    return quadrant << 8 * reduced.sine.dtype.itemsize - 2
 
 
-def _sine(found: _Reduced, x: Operand) -> Operand:
-    y = where(_odd(found), found.cosine, found.sine)
-    return _with_sign(y, _to_top(found, found.quadrant) ^ x.bits())
+def _sine(reduced: _Reduced, x: Operand) -> Operand:
+    y = where(_odd(reduced), reduced.cosine, reduced.sine)
+    return _with_sign(y, _to_top(reduced, reduced.quadrant) ^ x.bits())
 
 
-def _cosine(found: _Reduced, x: Operand) -> Operand:
-    y = where(_odd(found), found.sine, found.cosine)
-    return _with_sign(y, _to_top(found, found.quadrant + 1))
+def _cosine(reduced: _Reduced, x: Operand) -> Operand:
+    y = where(_odd(reduced), reduced.sine, reduced.cosine)
+    return _with_sign(y, _to_top(reduced, reduced.quadrant + 1))
 
 
-def _tangent(found: _Reduced, x: Operand) -> Operand:
-    odd = _odd(found)
-    above = where(odd, -found.cosine, found.sine)
-    below = where(odd, found.sine, found.cosine)
+def _tangent(reduced: _Reduced, x: Operand) -> Operand:
+    odd = _odd(reduced)
+    above = where(odd, -reduced.cosine, reduced.sine)
+    below = where(odd, reduced.sine, reduced.cosine)
     quotient = above / below
-    if found.sine_low is not None and found.cosine_low is not None:
-        rest = (-quotient).fma(below, above) + where(odd, -found.cosine_low, found.sine_low)
-        rest = (-quotient).fma(where(odd, found.sine_low, found.cosine_low), rest)
+    if reduced.sine_low is not None and reduced.cosine_low is not None:
+        rest = (-quotient).fma(below, above) + where(odd, -reduced.cosine_low, reduced.sine_low)
+        rest = (-quotient).fma(where(odd, reduced.sine_low, reduced.cosine_low), rest)
         quotient = quotient + rest / below
     return _with_sign(quotient, x.bits())
 
@@ -183,8 +183,8 @@ tan = _periodic("tan", _tangent, single=False)
 
 def sine_and_cosine(x: Operand) -> tuple[Operand, Operand]:
     """Both of a float64 0 <= x < _LARGE, to float64's precision."""
-    found = _reduced(x, True)
-    return _sine(found, x), _cosine(found, x)
+    reduced = _reduced(x, True)
+    return _sine(reduced, x), _cosine(reduced, x)
 
 
 def asin(x: Operand) -> Operand:
@@ -192,8 +192,8 @@ def asin(x: Operand) -> Operand:
     y = wide(x)
     a = abs(y)
     p, large = _asin_parts(a, x.is_double)
-    found = where(large, _HALF[0] - ((p + p) - _HALF[1]), p)
-    return found.copysign(y).to(x.dtype)
+    angle = where(large, _HALF[0] - ((p + p) - _HALF[1]), p)
+    return angle.copysign(y).to(x.dtype)
 
 
 def acos(x: Operand) -> Operand:
