@@ -22,7 +22,7 @@ def parts(b: VectorCode, x: SsaValue) -> tuple[SsaValue, SsaValue]:
     element, lanes = _FLOATS[x.dtype], b.lanes
     both = f"<{2 * lanes} x {element}>"
     numbers = b.text.let(f"bitcast {b.type_of(x.dtype)} {x.name} to {both}")
-    found = []
+    pair = []
     for first in (0, 1):
         if lanes == 1:
             part = b.text.let(f"extractelement {both} {numbers}, i64 {first}")
@@ -30,8 +30,8 @@ def parts(b: VectorCode, x: SsaValue) -> tuple[SsaValue, SsaValue]:
             taken = ", ".join(f"i32 {2 * k + first}" for k in range(lanes))
             order = f"<{lanes} x i32> <{taken}>"
             part = b.text.let(f"shufflevector {both} {numbers}, {both} poison, {order}")
-        found.append(b.value(part, x.dtype.to_real()))
-    return found[0], found[1]
+        pair.append(b.value(part, x.dtype.to_real()))
+    return pair[0], pair[1]
 
 
 def joined(b: VectorCode, real: SsaValue, imag: SsaValue) -> SsaValue:

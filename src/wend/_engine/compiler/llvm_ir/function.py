@@ -115,10 +115,10 @@ class Routine(Text):
 
     def every(self, conditions: Sequence[str]) -> str:
         """All of some conditions"""
-        found = conditions[0]
+        conjunction = conditions[0]
         for condition in conditions[1:]:
-            found = self.both(found, condition)
-        return found
+            conjunction = self.both(conjunction, condition)
+        return conjunction
 
     def either(self, x: str, y: str) -> str:
         """x or y, of conditions"""

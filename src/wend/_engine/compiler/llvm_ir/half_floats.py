@@ -39,8 +39,8 @@ def narrow(b: VectorCode, name: str, dtype: DType) -> str:
         half = b.text.let(f"fptrunc {b.vector('float')} {name} to {kind}")
         return b.text.let(f"bitcast {kind} {half} to {b.vector('i16')}")
     bits = Operand(b, b.value(name, dtypes.float32)).bits()
-    found = _to_bfloat16(bits) if dtype is dtypes.bfloat16 else _to_float16(bits)
-    return b.text.let(f"trunc {b.vector('i32')} {found.value.name} to {b.vector('i16')}")
+    half_bits = _to_bfloat16(bits) if dtype is dtypes.bfloat16 else _to_float16(bits)
+    return b.text.let(f"trunc {b.vector('i32')} {half_bits.value.name} to {b.vector('i16')}")
 
 
 def _to_bfloat16(bits: Operand) -> Operand:
@@ -57,8 +57,8 @@ def _to_float16(bits: Operand) -> Operand:
     infinite = magnitude.constant(0x7C00)
     nan = magnitude >> 13 & 0x3FF | 0x7E00
     large = where(magnitude > 0xFF << 23, nan, infinite)
-    found = where(magnitude < 113 << 23, small, normal)
-    return where(magnitude >= 143 << 23, large, found) | sign
+    finite = where(magnitude < 113 << 23, small, normal)
+    return where(magnitude >= 143 << 23, large, finite) | sign
 
 
 def to_odd(b: VectorCode, name: str) -> str:

@@ -152,7 +152,7 @@ def _literal(x: Bool | bool) -> str:
 
 def every(conditions: Sequence[Bool]) -> Bool:
     """All of some conditions, which are there before any two of them are joined"""
-    found = conditions[0]
+    conjunction = conditions[0]
     for condition in conditions[1:]:
-        found = found & condition
-    return found
+        conjunction = conjunction & condition
+    return conjunction

@@ -349,12 +349,12 @@ def _find_or_make(
     offered = None if offer is None else _find_offered(key, names, offer)
     if offered is not None:
         return offered
-    found = _find_object(key, text, target)
-    if found is None:
+    object_code = _find_object(key, text, target)
+    if object_code is None:
         if not make:
             return None
-        found = _make_object(key, text, target)
-    library = _libraries[key] = _link(found, names)
+        object_code = _make_object(key, text, target)
+    library = _libraries[key] = _link(object_code, names)
     return library
 
 
@@ -362,10 +362,10 @@ def _find_offered(key: str, names: list[str], offer: Offer) -> Library | None:
     """Return a library of an offer, or None; nobody else finds the library."""
     library: Library | None = offer.libraries.get(key)
     if library is None:
-        found = offer.find(key)
-        if found is not None:
+        object_code = offer.find(key)
+        if object_code is not None:
             counters.offered += 1
-            library = offer.libraries[key] = _link(found, names)
+            library = offer.libraries[key] = _link(object_code, names)
     return library
 
 
@@ -375,10 +375,10 @@ def _key_of(text: str, names: list[str], target: Target) -> str:
 
 
 def _make_object(key: str, text: str, target: Target) -> bytes:
-    found = _translate(text, target)
-    _object_cache().put(key, found)
+    object_code = _translate(text, target)
+    _object_cache().put(key, object_code)
     counters.compiled += 1
-    return found
+    return object_code
 
 
 def objects_of(texts: Mapping[str, Iterable[str]], offer: Offer | None = None) -> dict[str, bytes]:
@@ -389,15 +389,15 @@ def objects_of(texts: Mapping[str, Iterable[str]], offer: Offer | None = None) -
 
     Raises CompileError.
     """
-    made: dict[str, bytes] = {}
+    objects: dict[str, bytes] = {}
     with _lock:
         for text, names in texts.items():
             key = _key_of(text, list(names), host())
-            found = None if offer is None else offer.find(key)
-            if found is None:
-                found = _find_object(key, text, host())
-            made[key] = _make_object(key, text, host()) if found is None else found
-    return made
+            object_code = None if offer is None else offer.find(key)
+            if object_code is None:
+                object_code = _find_object(key, text, host())
+            objects[key] = _make_object(key, text, host()) if object_code is None else object_code
+    return objects
 
 
 def description() -> dict[str, str]:
@@ -409,14 +409,14 @@ def description() -> dict[str, str]:
 
 def _find_object(key: str, text: str, target: Target) -> bytes | None:
     """Return a module's object if it was brought along, or is kept on disk."""
-    found = ready_objects.find(text, target.triple, target.names)
-    if found is not None:
+    object_code = ready_objects.find(text, target.triple, target.names)
+    if object_code is not None:
         counters.ready += 1
-        return found
-    found = _object_cache().get(key)
-    if found is not None:
+        return object_code
+    object_code = _object_cache().get(key)
+    if object_code is not None:
         counters.loaded += 1
-    return found
+    return object_code
 
 
 def machine_code(text: str, target: Target) -> bytes:
@@ -436,16 +436,16 @@ def linkable_code(modules: Mapping[str, Mapping[str, str]], target: Target) -> b
     described = "\0".join(("for a linker", *renamed, _versions(), *_words(target)))
     key = hashlib.sha256(described.encode()).hexdigest()
     with _lock:
-        found = _object_cache().get(key)
-        if found is None:
+        object_code = _object_cache().get(key)
+        if object_code is None:
             context = _binding().create_context()
             whole = _optimized("", target, context=context)
             for text, names in modules.items():
                 whole.link_in(_optimized(text, target, names, context))
-            found = bytes(_machine(target).emit_object(whole))
-            _object_cache().put(key, found)
+            object_code = bytes(_machine(target).emit_object(whole))
+            _object_cache().put(key, object_code)
             counters.compiled += 1
-        return found
+        return object_code
 
 
 def assembly(text: str, target: Target | None = None) -> str:
@@ -521,10 +521,10 @@ def _translate(text: str, target: Target) -> bytes:
     return bytes(_machine(target).emit_object(_optimized(text, target)))
 
 
-def _link(found: bytes, names: list[str]) -> Library:
+def _link(object_code: bytes, names: list[str]) -> Library:
     global _links
     _links += 1
-    builder = _binding().JITLibraryBuilder().add_object_img(found).add_current_process()
+    builder = _binding().JITLibraryBuilder().add_object_img(object_code).add_current_process()
     for name in names:
         builder.export_symbol(name)
     try:

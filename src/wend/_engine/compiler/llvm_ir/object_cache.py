@@ -136,18 +136,18 @@ class ObjectCache:
     def _prune(self) -> None:
         """Remove the files longest unused until three quarters of the limit are left."""
         assert self.directory is not None
-        found = []
+        files = []
         try:
             with os.scandir(self.directory) as entries:
                 for entry in entries:
                     status = entry.stat(follow_symlinks=False)
-                    found.append((status.st_mtime, status.st_size, entry.path))
+                    files.append((status.st_mtime, status.st_size, entry.path))
         except OSError:  # another process has taken the file or the folder away; pruning is tidying
             return
-        total = sum(size for _, size, _ in found)
+        total = sum(size for _, size, _ in files)
         if total <= self.limit:
             return
-        for _, size, path in sorted(found):
+        for _, size, path in sorted(files):
             try:
                 os.unlink(path)
             except OSError:

@@ -54,10 +54,10 @@ def find(text: str, triple: str, features: Iterable[str]) -> bytes | None:
         return None
 
 
-def keep(path: Path, made: bytes) -> None:
+def keep(path: Path, object_code: bytes) -> None:
     """Write an object into a file, at once or not at all."""
     unfinished = path.with_suffix(".unfinished")
-    unfinished.write_bytes(zlib.compress(made, 9))
+    unfinished.write_bytes(zlib.compress(object_code, 9))
     unfinished.replace(path)
 
 

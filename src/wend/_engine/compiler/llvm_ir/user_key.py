@@ -61,9 +61,9 @@ def user_key() -> bytes | None:
 
 def signature(key: bytes, purpose: str, name: str, body: bytes) -> str:
     """Return the keyed digest (HMAC-SHA256) of named bytes, for a purpose."""
-    found = hmac.new(key, f"{purpose}\0{name}\0".encode(), hashlib.sha256)
-    found.update(body)
-    return found.hexdigest()
+    mac = hmac.new(key, f"{purpose}\0{name}\0".encode(), hashlib.sha256)
+    mac.update(body)
+    return mac.hexdigest()
 
 
 def owned(status: os.stat_result, others: int) -> bool:

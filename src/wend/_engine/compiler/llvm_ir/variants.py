@@ -4,7 +4,7 @@
     class Transposed(Variant):
         '''In few words: when it applies.'''
 
-        def applies(self, given): ...       # a condition, in code or known now
+        def applies(sizes): ...             # a condition, in code or known now
         def emit(self, f, ...): ...         # the code
 
 A family's variants are asked in the order of the table, so none names a place in the table: each
@@ -23,12 +23,12 @@ class Variant:
     """A way to compute something. The first line of the docstring says when the way applies."""
 
     @staticmethod
-    def applies(given: Any) -> Bool:
+    def applies(sizes: Any) -> Bool:
         """Whether this variant applies to these sizes. The same text, in code or known now."""
         raise NotImplementedError
 
     @staticmethod
-    def exists(given: Any) -> bool:
+    def exists(sizes: Any) -> bool:
         """Whether the processor has this variant, for the dtype."""
         return True
 
@@ -52,12 +52,12 @@ def variant(family: str, *, after: str = "") -> Callable[[V], V]:
     Raises ValueError if another variant has that place.
     """
 
-    def register(made: V) -> V:
+    def register(cls: V) -> V:
         places = _AFTER.setdefault(family, {})
         if after in places:
             raise ValueError(f"variant: {places[after].__name__} is after {after!r} already")
-        places[after] = made
-        return made
+        places[after] = cls
+        return cls
 
     return register
 
@@ -72,11 +72,11 @@ def variants_of(family: str) -> list[type[Variant]]:
 
     Raises ValueError if a variant comes after a missing variant.
     """
-    places, found, name = _AFTER[family], list[type[Variant]](), ""
+    places, variants, name = _AFTER[family], list[type[Variant]](), ""
     while name in places:
-        found.append(places[name])
-        name = found[-1].__name__
-    if len(found) < len(places):
-        lost = sorted(made.__name__ for made in places.values() if made not in found)
+        variants.append(places[name])
+        name = variants[-1].__name__
+    if len(variants) < len(places):
+        lost = sorted(cls.__name__ for cls in places.values() if cls not in variants)
         raise ValueError(f"variants_of: {', '.join(lost)} of {family} come after none of it")
-    return found
+    return variants

@@ -172,12 +172,12 @@ class Instructions:
         return self._cast("fptrunc", self.add(self.mul(a, b), c), x.dtype)
 
     def copysign(self, x: SsaValue, y: SsaValue) -> SsaValue:
-        found = self.intrinsic("copysign", x, y)
+        number = self.intrinsic("copysign", x, y)
         if x.dtype is not dtypes.float64:
-            return found
+            return number
         # If the result is rounded to half in the end, LLVM 22 would rather round both operands to
         # half, which takes a function of a library that is not there.
-        return self.intrinsic("arithmetic.fence", found)
+        return self.intrinsic("arithmetic.fence", number)
 
     def floor(self, x: SsaValue) -> SsaValue:
         return self.intrinsic("floor", x)
