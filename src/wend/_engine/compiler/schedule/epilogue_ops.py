@@ -107,26 +107,26 @@ class Tail:
                 strides[axis] = add(strides[axis], layout.strides[d])
             elif op is not self.head and f.shape(op.out)[d] != ONE:
                 self.fits = False
-        found = self._along(Access(op.out, f.dtypes[op.out], strides, layout.offset))
+        store = self._along(Access(op.out, f.dtypes[op.out], strides, layout.offset))
         whole = {a for a in self.region.places[op.out] if a >= 0} == set(
             range(len(self.region.axes))
         )
-        self.fits &= whole and found.strides[-1] != ZERO
-        return found
+        self.fits &= whole and store.strides[-1] != ZERO
+        return store
 
     def _along(self, access: Access) -> Access:
         """Return an access, changed to strides along the loops of the product."""
         f = self.function
         canonical = f.extents.canonical
-        found = []
+        strides = []
         for axes, step in self.loops:
             for outer, inner in pairwise(axes):
                 step_in = canonical(mul(self.region.axes[inner], access.strides[inner]))
                 self.fits &= access.strides[outer] == step_in
             stride = access.strides[axes[-1]] if axes else ZERO
-            found.append(canonical(mul(step, stride)))
-        access.strides = found
-        self.fits &= known(found[-1]) in (0, 1)
+            strides.append(canonical(mul(step, stride)))
+        access.strides = strides
+        self.fits &= known(strides[-1]) in (0, 1)
         return access
 
 
@@ -149,4 +149,4 @@ def _loops(function: Function, region: Region, op: Op) -> list[tuple[tuple[int, 
     batch = [axes(axis.dims) for axis in p.batch]
     while len(batch) < LOOPS - 2:
         batch.insert(0, ())
-    return [(found, ONE) for found in (*batch, axes(p.m.dims), axes(p.n.dims))]
+    return [(loop_axes, ONE) for loop_axes in (*batch, axes(p.m.dims), axes(p.n.dims))]

@@ -121,8 +121,8 @@ class Fusion:
         """
         if value in self.renames:
             return self.renames[value]  # type: ignore[no-any-return]
-        found = self.renames[value] = self._rename(value)
-        return found
+        renaming = self.renames[value] = self._rename(value)
+        return renaming
 
     def _rename(self, value: int) -> tuple[int, tuple[int, ...]] | None:
         function = self.function
@@ -462,8 +462,8 @@ def chain_layout(function: Function, value: int, base: int, strides: Any) -> Any
         value = view.source
     layout = (tuple(strides), ZERO)
     for view in reversed(views):
-        found = view_of(function, view, *layout)
-        if found is None:
+        view_layout = view_of(function, view, *layout)
+        if view_layout is None:
             return None
-        layout = found
+        layout = view_layout
     return layout

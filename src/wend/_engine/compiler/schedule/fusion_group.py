@@ -25,11 +25,11 @@ class Region:
 
     def loops_alone(self, number: int) -> Region:
         """Return a new region with the same ops and loops, and nothing else of this region."""
-        found = Region(number, self.kind)
-        found.ops, found.axes = list(self.ops), list(self.axes)
-        found.loops, found.places = dict(self.loops), dict(self.places)
-        found.inner, found.late, found.indexed = self.inner, dict(self.late), set(self.indexed)
-        return found
+        region = Region(number, self.kind)
+        region.ops, region.axes = list(self.ops), list(self.axes)
+        region.loops, region.places = dict(self.loops), dict(self.places)
+        region.inner, region.late, region.indexed = self.inner, dict(self.late), set(self.indexed)
+        return region
 
     def __repr__(self) -> str:
         names = " ".join(op.node.prim.name for op in self.ops)

@@ -90,7 +90,7 @@ class Nest:
     def find_accesses(self) -> None:
         """Find the accesses for the operands that ops read, and for the results that are stored."""
         f, region = self.function, self.region
-        made = {op.out for op in region.ops}
+        results = {op.out for op in region.ops}
         for op in region.ops:
             for k, read in enumerate(op.reads):
                 base = f.base(read.value)
@@ -101,7 +101,7 @@ class Nest:
                     )
                 if base in f.uniform and read.row < 0:
                     continue
-                if base in made and base in region.places:
+                if base in results and base in region.places:
                     self.inside[op.out, k] = base
                 else:
                     load = self.access(read, region.loops[op.out], f.layout(read.value))
@@ -128,16 +128,16 @@ class Nest:
         """Return the access of an operand. loops: the axis of each loop of the op"""
         strides = [ZERO] * len(self.extents)
         offset = layout.offset
-        found = Access(layout.base, dtype or self.function.dtypes[read.value], strides, offset)
+        load = Access(layout.base, dtype or self.function.dtypes[read.value], strides, offset)
         for d, loop in enumerate(read.dims):
             axis = loops[loop] if loop >= 0 else -1
             if axis >= 0:
                 strides[axis] = add(strides[axis], layout.strides[d])
             for dim, first, _ in read.shifts:
                 if dim == d:
-                    found.offset = add(found.offset, scale(mul(first, layout.strides[d]), -1))
-        found.offset = self.function.extents.canonical(found.offset)
-        return found
+                    load.offset = add(load.offset, scale(mul(first, layout.strides[d]), -1))
+        load.offset = self.function.extents.canonical(load.offset)
+        return load
 
     def store(self, op: Op) -> Access:
         """Return the access of the result of an op."""
@@ -147,13 +147,13 @@ class Nest:
         for d, axis in enumerate(self.region.places[op.out]):
             if axis >= 0:
                 strides[axis] = add(strides[axis], layout.strides[d])
-        found = Access(op.out, f.dtypes[op.out], strides, layout.offset)
+        access = Access(op.out, f.dtypes[op.out], strides, layout.offset)
         if op.kind == SCATTER:
-            found.row = 1
-            found.row_stride = layout.strides[op.row_dim]
-            found.row_extent = f.shape(op.out)[op.row_dim]
-            found.row_wraps = op.wraps
-        return found
+            access.row = 1
+            access.row_stride = layout.strides[op.row_dim]
+            access.row_extent = f.shape(op.out)[op.row_dim]
+            access.row_wraps = op.wraps
+        return access
 
     def accesses(self) -> list[Access]:
         """Return all accesses."""
@@ -291,7 +291,7 @@ class Nest:
         for op in self.region.ops:
             if not self.is_row[op.out] and (op.kind != MAP or op.out in self.stores):
                 roots[self.phase[op.out]][op.out] = reads[op.out]
-        found: dict[int, int] = {}
+        new_phases: dict[int, int] = {}
         for phase, here in enumerate(roots):
             able = {}
             for out, operands in here.items():
@@ -304,8 +304,8 @@ class Nest:
                         able[out] = other
                         break
             staying = set().union(*(read for out, read in here.items() if out not in able))
-            found |= {out: other for out, other in able.items() if not here[out] <= staying}
-        return found
+            new_phases |= {out: other for out, other in able.items() if not here[out] <= staying}
+        return new_phases
 
     def sources(self, op: Op) -> list[int]:
         """The values of this nest, except rows, that are operands of an op."""
@@ -320,7 +320,7 @@ class Nest:
         Operands of elements that an earlier phase keeps are not counted.
         """
         ops = {op.out: op for op in self.region.ops}
-        found: dict[int, set[Any]] = {}
+        operands: dict[int, set[Any]] = {}
         for op in self.region.ops:
             read = set()
             for k in range(len(op.reads)):
@@ -330,21 +330,21 @@ class Nest:
                     read.add((load.base, load.offset, tuple(load.strides), row, load.shifts))
             for value in self.sources(op):
                 if self.phase[value] == self.phase[op.out] or self.cost(ops, value) <= MAX_AGAIN:
-                    read |= found[value]
-            found[op.out] = read
-        return found
+                    read |= operands[value]
+            operands[op.out] = read
+        return operands
 
     def limits(self) -> dict[int, int]:
         """Return, for each op, the last phase possible if folds and results do not move."""
-        found = {op.out: self.phases - 1 for op in self.region.ops}
+        last_phases = {op.out: self.phases - 1 for op in self.region.ops}
         for op in reversed(self.region.ops):
             follows = self.is_row[op.out] or (op.kind == MAP and op.out not in self.stores)
-            own = found[op.out] if follows else self.phase[op.out]
+            own = last_phases[op.out] if follows else self.phase[op.out]
             for k in range(len(op.reads)):
                 value = self.inside.get((op.out, k))
                 if value is not None:
-                    found[value] = min(found[value], own - (value in self.row_folds))
-        return found
+                    last_phases[value] = min(last_phases[value], own - (value in self.row_folds))
+        return last_phases
 
     def find_kept(self) -> None:
         """Find the elements to keep in a row of scratch memory for a later phase.
@@ -417,13 +417,13 @@ class Nest:
         Parts that add up in the same fold need copies of its memory. Parts never share a scatter's
         result.
         """
-        found = self.outer[:1]
-        if self.phases == 1 and not self.row_folds and self.inner[-1] not in found:
-            found.append(self.inner[-1])
+        axes = self.outer[:1]
+        if self.phases == 1 and not self.row_folds and self.inner[-1] not in axes:
+            axes.append(self.inner[-1])
         scattered = [self.stores[op.out] for op in self.region.ops if op.kind == SCATTER]
         return [
             axis
-            for axis in found
+            for axis in axes
             if known(self.extents[axis]) is None and all(s.strides[axis] for s in scattered)
         ]
 

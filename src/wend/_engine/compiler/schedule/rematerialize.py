@@ -42,21 +42,21 @@ class Repetition:
 
     def outside(self, region: Region) -> list[int]:
         """Values of other regions that a nest reads plainly, in order."""
-        found = []
+        values = []
         for op in region.ops:
             for read in op.reads:
                 base = self.function.base(read.value)
                 plain = not read.shifts and read.row < 0
                 if (
                     base in region.places
-                    or base in found
+                    or base in values
                     or base not in self.fusion.home
                     or not plain
                 ):
                     continue
                 if self.fusion.rename(read.value):
-                    found.append(base)
-        return found
+                    values.append(base)
+        return values
 
     def chain(self, value: int, producers: dict[int, Op], kept: set[int]) -> list[Op] | None:
         """Return the ops that compute a value from values stored anyway, if few and cheap, or None.
@@ -155,7 +155,7 @@ class Repetition:
         self, value: int, region: Region, whole: Region
     ) -> tuple[int, ...] | None:
         """Return the axes that a value's dims follow in all its readers; None if readers differ."""
-        found = set()
+        reader_axes = set()
         for place in (region, whole):
             for op in place.ops:
                 for read in op.reads:
@@ -164,8 +164,8 @@ class Repetition:
                     followed = self._followed(read, place.loops[op.out])
                     if followed is None:
                         return None
-                    found.add(followed)
-        return found.pop() if len(found) == 1 else None
+                    reader_axes.add(followed)
+        return reader_axes.pop() if len(reader_axes) == 1 else None
 
 
 def loops_of(function: Function, value: int) -> int:
