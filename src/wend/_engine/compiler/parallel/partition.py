@@ -118,15 +118,15 @@ class Partitioner:
 
     def cut(self, numbers: tuple[int, ...]) -> Cut:
         """Return how the kernel is cut where the polynomials have these values."""
-        found = self.known.get(numbers)
-        if found is None:
+        answer = self.known.get(numbers)
+        if answer is None:
             if len(self.known) >= _ANSWERS:
                 self.known.clear()
-            found = self.decide(numbers)
-            if found.form.parts < 2 and not found.form.before:
-                found = _WHOLE
-            self.known[numbers] = found
-        return found
+            answer = self.decide(numbers)
+            if answer.form.parts < 2 and not answer.form.before:
+                answer = _WHOLE
+            self.known[numbers] = answer
+        return answer
 
 
 def cutter(kernel: Kernel) -> Partitioner | None:
@@ -331,12 +331,12 @@ def _columns(columns: int, parts: int, dtype: str) -> list[int]:
     cuts = [0, *matmul.column_cuts(columns, dtype), columns]
     panels = len(cuts) - 1
     parts = _power(min(parts, panels))
-    found = [0]
+    edges = [0]
     for p in range(1, parts):
         k = bisect_left(cuts, columns * p / parts)
         k -= cuts[k - 1] + cuts[k] > 2 * columns * p / parts  # the nearer cut
-        found.append(min(max(k, found[-1] + 1), panels - parts + p))
-    return [cuts[k] for k in found] + [columns]
+        edges.append(min(max(k, edges[-1] + 1), panels - parts + p))
+    return [cuts[k] for k in edges] + [columns]
 
 
 def operand_sizes(dtype: str, packed: int) -> dict[str, int]:

@@ -46,10 +46,10 @@ class StagedTasks(NamedTuple):
 
 def schedule(kernel: Kernel, form: Partition) -> StagedTasks:
     """Return the calls of a kernel of this form; kept on the kernel."""
-    found: StagedTasks | None = kernel.schedules.get(form)
-    if found is None:
-        found = kernel.schedules[form] = _schedule(kernel, form)
-    return found
+    tasks: StagedTasks | None = kernel.schedules.get(form)
+    if tasks is None:
+        tasks = kernel.schedules[form] = _schedule(kernel, form)
+    return tasks
 
 
 def _schedule(kernel: Kernel, form: Partition) -> StagedTasks:
@@ -144,10 +144,10 @@ class _Blocks(Words):
         """
         block = SlotPatch(self.kernel.slots)
         places = self.kernel.places
-        given = [(places[name], slot) for name, slot in changes.items() if name in places]
-        for place, slot in given:
+        replacements = [(places[name], slot) for name, slot in changes.items() if name in places]
+        for place, slot in replacements:
             block[place] = slot
-        block.changed = tuple([place for place, _ in given])
+        block.changed = tuple([place for place, _ in replacements])
         return block
 
 

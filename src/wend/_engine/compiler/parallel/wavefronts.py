@@ -46,8 +46,8 @@ def _memory_of(
     values: Collection[int], homes: Mapping[int, int], taken: Mapping[int, int]
 ) -> set[int]:
     """Return the memory in which values may lie, by the values to which the memory belongs."""
-    found = {homes.get(i, i) for i in values}
-    return found | {taken[i] for i in values if i in taken}
+    memory = {homes.get(i, i) for i in values}
+    return memory | {taken[i] for i in values if i in taken}
 
 
 def accesses(
@@ -62,12 +62,12 @@ def accesses(
     taken: value -> the leaf over which it may be written
     together: lists of steps that share a piece of memory, which the first step fills
     """
-    found: dict[int, MemoryUse] = {}
+    uses: dict[int, MemoryUse] = {}
     for k, step in enumerate(steps):
         if not isinstance(step, Kernel):
             continue
         writes = _memory_of(step.writes, homes, taken)
-        access = found[k] = MemoryUse(_memory_of(step.reads, homes, {}), writes)
+        access = uses[k] = MemoryUse(_memory_of(step.reads, homes, {}), writes)
         if step.nest is not None:
             access.late = _memory_of([op.out for op in step.nest.late_folds()], homes, taken)
         if not any(i in homes or i in taken for i in step.writes):
@@ -78,35 +78,35 @@ def accesses(
                     access.early[function] = _memory_of([value], homes, {})
     for n, shared in enumerate(together):
         for k in shared:
-            found[k].writes.add(_SHARED - n)
-    return found
+            uses[k].writes.add(_SHARED - n)
+    return uses
 
 
 def rounds(
     first: int,
     end: int,
     schedules: Mapping[int, StagedTasks],
-    found: Mapping[int, MemoryUse] | None,
+    uses: Mapping[int, MemoryUse] | None,
 ) -> tuple[list[Round], list[tuple[int, int]]]:
     """Return (rounds of the kernels first ... end - 1, (first round, last round) of each kernel).
 
     schedules: the stages of each kernel, by step
-    found: the memory that each kernel uses; None where no stage has several calls
+    uses: the memory that each kernel uses; None where no stage has several calls
     """
-    made: list[Round] = []
+    stretch: list[Round] = []
     spans: list[tuple[int, int]] = []
-    if found is None:
+    if uses is None:
         for k in range(first, end):
             n = len(schedules[k].stages)
-            spans.append((len(made), len(made) + n - 1))
-            made += [[(k, s)] for s in range(n)]
-        return made, spans
+            spans.append((len(stretch), len(stretch) + n - 1))
+            stretch += [[(k, s)] for s in range(n)]
+        return stretch, spans
     shared: list[bool] = []  # whether a round has a stage of several calls
     made_by: dict[int, int] = {}  # the round from which on a value may be read
     done_by: dict[int, int] = {}  # and overwritten, too
     for k in range(first, end):
-        mine, begins = found[k], -1
-        at = max(0, len(made) - _BACK) - 1
+        mine, begins = uses[k], -1
+        at = max(0, len(stretch) - _BACK) - 1
         behind = max([made_by.get(i, 0) for i in mine.reads] + [0])
         behind = max([max(made_by.get(i, 0), done_by.get(i, 0)) for i in mine.writes] + [behind])
         ready = 0  # behind all but the last stage, if that combines copies
@@ -116,12 +116,12 @@ def rounds(
             ready = at + 1
             at = max([ready, *needed])
             several = len(stage.blocks) > 1
-            while at < len(made) and not (several or shared[at]):
+            while at < len(stretch) and not (several or shared[at]):
                 at += 1
-            if at == len(made):
-                made.append([])
+            if at == len(stretch):
+                stretch.append([])
                 shared.append(False)
-            made[at].append((k, s))
+            stretch[at].append((k, s))
             shared[at] |= several
             begins = at if begins < 0 else begins
         combines = stage.function == "combine"
@@ -130,6 +130,6 @@ def rounds(
         for i in mine.writes:
             made_by[i] = ready if combines and i not in mine.late else at + 1
         spans.append((begins, at))
-    for one in made:  # stages of several calls come first, because they take longest
+    for one in stretch:  # stages of several calls come first, because they take longest
         one.sort(key=lambda pair: len(schedules[pair[0]].stages[pair[1]].blocks) < 2)
-    return made, spans
+    return stretch, spans
