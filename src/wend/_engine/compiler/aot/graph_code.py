@@ -284,7 +284,7 @@ class GraphCode:
 
 def _made_last(stretch: Stretch) -> set[int]:
     """Return the ids that the last piece of a stretch makes."""
-    made: set[int] = set()
+    ids: set[int] = set()
     for item in stretch.items:
-        made = set() if isinstance(item, ReadNumber) else made | set(made_by(item))
-    return made
+        ids = set() if isinstance(item, ReadNumber) else ids | set(made_by(item))
+    return ids

@@ -17,17 +17,17 @@ from wend._engine.compiler.aot.targets import Goal
 _FLAGS: Final = ("-O2", "-fPIC", "-fvisibility=hidden", "-ffunction-sections")
 
 
-def c_compiler(goal: Goal, given: str | None = None) -> list[str]:
+def c_compiler(goal: Goal, command: str | None = None) -> list[str]:
     """Return the command of a C compiler that makes libraries for a processor.
 
-    given: the command that the user asks for
+    command: the command that the user asks for
 
     Raises CompileError if there is none.
     """
-    if given is not None:
-        return shlex.split(given)
-    if goal.here and (found := shutil.which("cc")):
-        return [found]
+    if command is not None:
+        return shlex.split(command)
+    if goal.here and (path := shutil.which("cc")):
+        return [path]
     if importlib.util.find_spec("ziglang") is not None:
         return [sys.executable, "-m", "ziglang", "cc", "-target", goal.zig]
     need = "install a C compiler as cc, or" if goal.here else "run"
@@ -54,6 +54,6 @@ def link(
     else:
         kind = ["-shared", "-Wl,--gc-sections", "-s"]
     words = [*command, *_FLAGS, *kind, "-o", out, *inputs, "-lm"]
-    made = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
-    if made.returncode:
-        raise CompileError(f"aot.compile: {command[0]} fails:\n{made.stderr[-2000:]}")
+    process = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise CompileError(f"aot.compile: {command[0]} fails:\n{process.stderr[-2000:]}")

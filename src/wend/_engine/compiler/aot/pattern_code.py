@@ -37,13 +37,13 @@ class KernelSymbols:
 
     def name(self, text: str, function: str, arguments: str = "void *") -> str:
         """Return the name in the library of a function of a module."""
-        found = self.modules.setdefault(text, {}).get(function)
-        if found is None:
+        symbol = self.modules.setdefault(text, {}).get(function)
+        if symbol is None:
             # No names of the user's are part of it: libraries share machine code kept on disk.
             digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-            found = self.modules[text][function] = f"wend_{digest}_{function}"
-            self._arguments[found] = arguments
-        return found
+            symbol = self.modules[text][function] = f"wend_{digest}_{function}"
+            self._arguments[symbol] = arguments
+        return symbol
 
     def declarations(self) -> str:
         """Return the C declarations of all functions."""
@@ -144,7 +144,7 @@ class PatternCode:
     def fits(self) -> str:
         """Return the function that tells whether sizes and numbers are those of this path."""
         sizes = SizeCode(self.dim, self.frame.number)
-        conditions = [found for guard in self.path.guards if (found := sizes.guard(*guard))]
+        conditions = [test for guard in self.path.guards if (test := sizes.guard(*guard))]
         lines = [*sizes.lines, *[f"if (!({condition})) return 0;" for condition in conditions]]
         return static_function(f"int fits_{self.name}(CALL *c)", [*lines, "return 1;"])
 
@@ -266,8 +266,10 @@ class PatternCode:
 
     def numbers(self) -> list[str]:
         """Return statements that keep computed numbers in the frame."""
-        made = [(self.frame.number(k)[0], self.sizes.expr(e)[0]) for k, e in self.path.numbers]
-        return [f"{place} = {text};" for place, text in made]
+        assignments = [
+            (self.frame.number(k)[0], self.sizes.expr(e)[0]) for k, e in self.path.numbers
+        ]
+        return [f"{place} = {text};" for place, text in assignments]
 
     def address(self, i: int) -> str:
         """Return where the memory of a value begins."""

@@ -70,10 +70,10 @@ class SizeCode:
 
     def dim(self, i: int, axis: int) -> str:
         """Return the extent of a dim of a value."""
-        found = self._dim(i, axis)
-        if not isinstance(found, str):
-            return self.whole(found)
-        return self.named(("dim", i, axis), "int64_t", found)
+        extent = self._dim(i, axis)
+        if not isinstance(extent, str):
+            return self.whole(extent)
+        return self.named(("dim", i, axis), "int64_t", extent)
 
     def arg(self, k: int) -> tuple[str, bool]:
         """Return (C text, whether it is a double) of a number."""
