@@ -135,11 +135,11 @@ class Emission:
                 out = Slot("pointer", places[0], ZERO)
             else:
                 out = Slot("scratch", f.bytes_of(head), "partial")
-        given = {
+        replacements = {
             "out": out,
             "epilogue": Slot("function", code, NAME),
             "state": Slot("block", len(names)),
         }
-        kernel.slots = [given.get(*pair) for pair in zip(names, kernel.slots, strict=True)]
+        kernel.slots = [replacements.get(*pair) for pair in zip(names, kernel.slots, strict=True)]
         kernel.slots += words
         return tail

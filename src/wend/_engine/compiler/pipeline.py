@@ -36,11 +36,11 @@ class Pass(NamedTuple):
 Watch = Callable[[Pass, Any], None]
 
 
-def inline(given: Inlined) -> Sliced[Inlined]:
+def inline(inlined: Inlined) -> Sliced[Inlined]:
     """Return the path as it is: `PathGraph` has expanded composites and backward passes."""
-    assert not given.path.short, "the path keeps composites whole"
+    assert not inlined.path.short, "the path keeps composites whole"
     yield
-    return given
+    return inlined
 
 
 def lower(inlined: Inlined) -> Sliced[Lowered]:
@@ -75,18 +75,18 @@ def lines(items: Any) -> str:
 PASSES = (
     Pass(
         "inline", "what was recorded, composites and backward passes expanded", inline,
-        lambda found: lines(found.path.nodes[: found.path.n_nodes]),
+        lambda inlined: lines(inlined.path.nodes[: inlined.path.n_nodes]),
     ),
     Pass(
         "lower", "loops; equal ops merged; views as strides", lower,
-        lambda found: repr(found.function),
+        lambda lowered: repr(lowered.function),
     ),
-    Pass("fuse", "ops that share a loop nest", fuse, lambda found: lines(found.regions)),
+    Pass("fuse", "ops that share a loop nest", fuse, lambda fused: lines(fused.regions)),
     Pass(
         "nest", "order of loops, phases of rows", order,
-        lambda found: lines(found.nests.values()),
+        lambda ordered: lines(ordered.nests.values()),
     ),
-    Pass("emit", "kernels and host steps", emit, lambda found: lines(found.steps)),
+    Pass("emit", "kernels and host steps", emit, lambda emitted: lines(emitted.steps)),
     Pass("memory", "lifetimes, donation", place, show_memory),
 )  # fmt: skip
 

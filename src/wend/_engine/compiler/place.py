@@ -28,13 +28,13 @@ def place(emitted: Emitted) -> Sliced[CompiledPath]:
 def results_of(emitted: Emitted) -> tuple[Result, ...]:
     """Return how each needed value is handed out."""
     f = emitted.function
-    made = {o for step in emitted.steps if isinstance(step, Kernel) for o in step.writes}
+    writes = {o for step in emitted.steps if isinstance(step, Kernel) for o in step.writes}
     owned: set[int] = set()
     results = []
     for i in f.outputs:
         value = f.resolve(i)
         layout = f.layout(value)
-        owns = layout.base in made and layout.base not in owned
+        owns = layout.base in writes and layout.base not in owned
         if owns:
             owned.add(layout.base)
             assert is_dense(f.shape(value), layout.strides), f"%{i} is not dense"

@@ -36,13 +36,13 @@ def check(done: Pass, value: Any) -> None:
 def check_function(function: Function) -> None:
     """Extents known, operands there, types as the ops' own rules say, each value made once."""
     function.verify()
-    made: set[int] = set(function.inputs)
+    values: set[int] = set(function.inputs)
     for op in function.ops:
         for out in op.outputs:
-            assert out not in made, f"{op}: %{out} is made twice"
+            assert out not in values, f"{op}: %{out} is made twice"
             assert out in function.dtypes, f"{op}: %{out} has no dtype"
             assert out in function.extents.shapes, f"{op}: %{out} has no extents"
-            made.add(out)
+            values.add(out)
         if op.kind in NESTED:
             check_loops(function, op)
         check_types(function, op)
@@ -76,8 +76,8 @@ def check_types(function: Function, op: Op) -> None:
     if not own or len(op.node.inputs) != len(types):
         return  # a copy, or a fill: no op of the path
     for i, traced in zip(op.node.inputs, types, strict=True):
-        found = function.dtypes[function.resolve(i)]
-        assert found is traced.dtype, f"{op}: %{i} is {found}, traced as {traced.dtype}"
+        dtype = function.dtypes[function.resolve(i)]
+        assert dtype is traced.dtype, f"{op}: %{i} is {dtype}, traced as {traced.dtype}"
 
 
 def check_use(code: Fused) -> None:
@@ -152,15 +152,15 @@ def check_nests(code: Ordered) -> None:
 def check_steps(code: Emitted) -> None:
     """Check that steps read only inputs and values written by earlier steps, each written once."""
     function = code.function
-    ready, made = set(function.inputs), set(function.inputs)
+    ready, values = set(function.inputs), set(function.inputs)
     for step in code.steps:
         reads, writes = memory_of(function, step)
         for i in reads:
             assert i in ready or i in function.uniform, f"{step}: %{i} is not written yet"
         ops = step.ops if isinstance(step, Kernel) else [step]
         own = {out for op in ops for out in op.outputs} & writes
-        assert made.isdisjoint(own), f"{step}: %{min(own & made, default=0)} is written twice"
-        made |= own
+        assert values.isdisjoint(own), f"{step}: %{min(own & values, default=0)} is written twice"
+        values |= own
         ready |= writes
     for i in function.outputs:
         base = function.base(function.resolve(i))
@@ -178,21 +178,21 @@ def memory_of(function: Function, step: Kernel | Op) -> tuple[set[int], set[int]
     """
     if not isinstance(step, Kernel):
         return {function.base(read.value) for read in step.reads}, set(step.outputs)
-    made = {out for op in step.ops for out in op.outputs}
+    results = {out for op in step.ops for out in op.outputs}
     operands: set[int] = set()
     reached = {slot.a for slot in step.slots if slot.kind in ("pointer", "sums")}
     for op in step.ops:
         for read in op.reads:
             base = function.base(read.value)
-            inside = base in made or (base in function.uniform and read.row < 0)
+            inside = base in results or (base in function.uniform and read.row < 0)
             assert inside or base in reached, f"{step}: the address of %{base} is missing"
             operands |= {base} & reached
     noted = {*step.reads, *step.writes}
     assert reached <= noted, f"{step}: %{min(reached - noted, default=0)} is used, and not noted"
     assert reached >= set(step.writes), f"{step}: a result has no address"
     # A convolution that pools writes the result of another step's op as well.
-    writes = (reached & made) | set(step.writes)
-    return ((reached - writes) | operands | set(step.reads)) - made, writes
+    writes = (reached & results) | set(step.writes)
+    return ((reached - writes) | operands | set(step.reads)) - results, writes
 
 
 def check_memory(code: CompiledPath) -> None:
