@@ -10,8 +10,8 @@ The words of `args` are those of `convolve` and `convolve_weight`, see `conv.for
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from wend._engine.compiler.kernels.conv.patches import ImageSite
+from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 from wend._engine.compiler.kernels.matmul.macrokernel import arguments
 from wend._engine.compiler.kernels.matmul.microkernel import (
     TileConfig,
@@ -24,22 +24,11 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
 )
 from wend._engine.compiler.kernels.matmul.packing import ElementReader
 from wend._engine.compiler.llvm_ir.function import Routine
-from wend._engine.compiler.llvm_ir.integers import Bool, Int
+from wend._engine.compiler.llvm_ir.integers import Bool
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
 
-if TYPE_CHECKING:
-    from wend._engine.compiler.kernels.conv.patches import ImageSite
-    from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
-
-# The most filters and channels of a group: with more, matrix products are quicker.
-_FILTERS, _CHANNELS = 3, 4
 # The sums of a gradient, which take turns so that no addition waits for the previous addition.
 _TURNS = 4
-
-
-def is_small(filters: Int, channels: Int) -> Bool:
-    """Whether groups of so many filters and channels make tiles that are mostly empty."""
-    return (filters <= _FILTERS) & (channels <= _CHANNELS)
 
 
 @variant("convolve, image by image")

@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from functools import cached_property
 
 from wend._engine.base.records import Record
-from wend._engine.compiler.kernels.conv.depthwise import is_small
-from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes, write_variant
+from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes, is_small, write_variant
 from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import Winograd2x2
 from wend._engine.compiler.kernels.matmul.macrokernel import arguments
 from wend._engine.compiler.kernels.matmul.microkernel import (

@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from wend._engine.compiler.kernels.conv.depthwise import is_small
 from wend._engine.compiler.kernels.matmul.microkernel import TileConfig
 from wend._engine.compiler.kernels.matmul.packing import SOURCES
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool, Int
 from wend._engine.compiler.llvm_ir.variants import Variant, variants_of
+
+# The most filters and channels of a group: with more, matrix products are quicker.
+_FILTERS, _CHANNELS = 3, 4
+
+
+def is_small(filters: Int, channels: Int) -> Bool:
+    """Whether groups of so many filters and channels make tiles that are mostly empty."""
+    return (filters <= _FILTERS) & (channels <= _CHANNELS)
 
 
 class ConvolutionSizes:
