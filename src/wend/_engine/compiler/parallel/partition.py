@@ -20,8 +20,7 @@ from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.symbolic_extents import Poly, constant, product
 from wend._engine.compiler.kernels.conv import forward
 from wend._engine.compiler.kernels.matmul import matmul
-from wend._engine.compiler.kernels.matmul.small_n import MOST
-from wend._engine.compiler.kernels.matmul.transposed import has_few_rows, is_flat
+from wend._engine.compiler.kernels.matmul.few_columns import MOST
 
 #: The largest share of the work for either of two threads before a product is cut differently.
 EVEN = 0.51
@@ -285,7 +284,7 @@ def _product(
         right_step=right_step, right_column=right_column, packed=packed,
     )  # fmt: skip
     stands = bool(p.left_along)
-    turned = stands and bool(p.both_along) and bool(is_flat(p))
+    turned = stands and bool(p.both_along) and bool(p.is_flat)
     # Parts by columns read a weight once. Each part reads all of the left operand, from a cache.
     # Packing the left operand in a part pays only for enough panels, and so does computing the
     # transpose.
@@ -296,7 +295,7 @@ def _product(
     # A left operand that needs packing is packed for each chunk of columns, in each part again.
     again = not stands and depth * columns * unit <= 2 * LEFT_BYTES
     if rows >= 64 and (across < 2 or again or rows * depth * unit > LEFT_BYTES):
-        if turned and has_few_rows(p):
+        if turned and p.has_few_rows:
             return _WHOLE
         return _rows(dtype, packed, rows, columns, depth, min(parts, rows // 32))
     edges = _columns(columns, max(1, across), dtype)

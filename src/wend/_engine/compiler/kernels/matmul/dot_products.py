@@ -11,9 +11,8 @@ Strides are in bytes, `accumulate` is an i1, `tile` is room for FEW_ROWS rows of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wend._engine.base.records import Record
+from wend._engine.compiler.kernels.matmul.choice import FEW_ROWS, ProductChoice, ProductSite
 from wend._engine.compiler.kernels.matmul.macrokernel import has_narrow_panels, panel_capacity
 from wend._engine.compiler.kernels.matmul.microkernel import TileConfig, lane_mask, parameters
 from wend._engine.compiler.kernels.matmul.operands import Matrix
@@ -22,11 +21,6 @@ from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool, every
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
 
-if TYPE_CHECKING:
-    from wend._engine.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
-
-#: The most rows: with more, packing pays.
-FEW_ROWS = 11
 # With a vector of columns and fewer steps, adding up lanes costs more than tiles.
 _STEPS = 12
 # For rows side by side that are transposed for dot products: the least steps for each row, and the
@@ -47,7 +41,7 @@ class DotProducts(Variant):
     """Up to 11 rows; the right operand lies along the depth; not many columns of few steps."""
 
     @staticmethod
-    def applies(p: ProductSizes) -> Bool:
+    def applies(p: ProductChoice) -> Bool:
         """Whether each sum is a dot product of a row and a column."""
         found = p.right_along & (p.rows <= FEW_ROWS)
         found = found & (p.left_along | _turnable(p))
@@ -65,7 +59,7 @@ class DotProducts(Variant):
         )
 
 
-def _turnable(p: ProductSizes) -> Bool:
+def _turnable(p: ProductChoice) -> Bool:
     """Whether few rows that lie side by side are transposed for dot products."""
     if p.widened:
         return p.never

@@ -13,8 +13,7 @@ The right operand's columns lie side by side. Strides are in bytes, `accumulate`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from wend._engine.compiler.kernels.matmul.choice import ProductChoice, ProductSite
 from wend._engine.compiler.kernels.matmul.macrokernel import LARGE, Scratch, has_narrow_panels
 from wend._engine.compiler.kernels.matmul.microkernel import (
     TileConfig,
@@ -27,9 +26,6 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool, Int
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
 
 #: The most rows: with more, tiles use each loaded element more often.
 ROWS = 4
@@ -67,7 +63,7 @@ class Streamed(Variant):
     """Up to 4 rows; a right operand beyond the first-level cache, its columns side by side."""
 
     @staticmethod
-    def applies(p: ProductSizes) -> Bool:
+    def applies(p: ProductChoice) -> Bool:
         """Whether the right operand is read once, row after row."""
         if p.widened:
             return p.never

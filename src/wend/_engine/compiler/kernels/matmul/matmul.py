@@ -60,6 +60,8 @@ from collections.abc import Callable
 from functools import cache
 
 from wend._engine.base.records import Record
+from wend._engine.compiler.kernels.matmul import blocked, small_n  # noqa: F401  (variants)
+from wend._engine.compiler.kernels.matmul.choice import ProductChoice, ProductSite
 from wend._engine.compiler.kernels.matmul.dot_products import dots
 from wend._engine.compiler.kernels.matmul.gemv import streamed
 from wend._engine.compiler.kernels.matmul.macrokernel import (
@@ -73,7 +75,7 @@ from wend._engine.compiler.kernels.matmul.macrokernel import (
 from wend._engine.compiler.kernels.matmul.microkernel import EPILOGUE, TileConfig, lane_mask, tiles
 from wend._engine.compiler.kernels.matmul.operands import Matrix, pack_panel
 from wend._engine.compiler.kernels.matmul.packing import SOURCES, pack_left, pack_right
-from wend._engine.compiler.kernels.matmul.sizes import PRODUCT, ProductSite, ProductSizes
+from wend._engine.compiler.kernels.matmul.sizes import PRODUCT
 from wend._engine.compiler.kernels.matmul.small_k import held, outer, upright
 from wend._engine.compiler.kernels.matmul.transposed import turn_tile, turned
 from wend._engine.compiler.llvm_ir.function import Routine
@@ -160,9 +162,9 @@ def unpacked_rows(dtype: str, target: Target | None = None) -> int:
     return direct_rows(_of(dtype, target), large=False)
 
 
-def sizes_of(dtype: str, target: Target | None = None, **numbers: int) -> ProductSizes:
+def sizes_of(dtype: str, target: Target | None = None, **numbers: int) -> ProductChoice:
     """Return the sizes of a product known before the call, by words of PRODUCT (in elements)."""
-    return ProductSizes.known(_of(dtype, target), dtype, **numbers)
+    return ProductChoice.known(_of(dtype, target), dtype, **numbers)
 
 
 def scratch_bytes(dtype: str, target: Target | None = None) -> int:
@@ -266,7 +268,7 @@ def _product(shape: TileConfig, dtype: str) -> str:
     _scaled(f, a, "right0 right1", f.select(packed, str(shape.size), size))
     accumulate = f.is_("ne", a["accumulate"], "0")
     words = {name: Int(word, f) for name, word in a.items()}
-    p = ProductSizes(shape, dtype, words, Bool(packed, f), Bool(accumulate, f), f)
+    p = ProductChoice(shape, dtype, words, Bool(packed, f), Bool(accumulate, f), f)
     chosen = p.chosen()
     with f.loop("0", a["batch0"]) as i, f.loop("0", a["batch1"]) as j:
         told = f.add(i, a["origin0"]), f.add(j, a["origin1"])

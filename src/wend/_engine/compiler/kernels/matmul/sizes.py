@@ -1,25 +1,28 @@
-"""The sizes and strides of a product: the facts that decide among its variants.
+"""The sizes and strides of a product, and the facts that follow from them alone.
 
 A fact is an `Int` or a `Bool`: of the function `product`, or known beforehand, as in `partition`.
-In code a fact is computed where it is first asked for, and kept.
+In code a fact is computed where it is first asked for, and kept. `matmul.choice` goes on from these
+facts to the variant that computes the product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Self
 
-from wend._engine.base.records import Record
-from wend._engine.compiler.kernels.matmul.blocked import chunk_columns, reads_in_place
-from wend._engine.compiler.kernels.matmul.macrokernel import LARGE, Scratch
-from wend._engine.compiler.kernels.matmul.microkernel import TileConfig
-from wend._engine.compiler.kernels.matmul.operands import Matrix
+from wend._engine.compiler.kernels.matmul.macrokernel import (
+    DEPTH,
+    DIRECT_SPLIT,
+    LARGE,
+    column_panels,
+    direct_rows,
+    has_narrow_panels,
+)
+from wend._engine.compiler.kernels.matmul.microkernel import LINE, TileConfig
 from wend._engine.compiler.kernels.matmul.packing import SOURCES
-from wend._engine.compiler.kernels.matmul.small_n import FewColumns
-from wend._engine.compiler.kernels.matmul.transposed import along_depth, crossed
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool, Int
-from wend._engine.compiler.llvm_ir.variants import Variant, variants_of
 
 #: The words of the argument block of `product`, see `matmul.matmul`.
 PRODUCT = (
@@ -33,19 +36,14 @@ _ZEROS = dict.fromkeys(PRODUCT, Int(0))
 #: The strides in elements of the operands' dtype.
 _STRIDES = {"left_row", "left_step", "right_step", "right_column"}
 
-
-class Rest(Record):
-    """The columns that no variant has taken so far.
-
-    taken: whether all columns are taken
-    first, last: the first column of the part that was not left over, and the end behind the last
-    columns: the columns of the whole product that are not left over
-    """
-
-    taken: Bool
-    first: Int
-    last: Int
-    columns: Int
+# The bytes of a chunk where the next chunk is prefetched into the second-level cache during its
+# use. Left rows are read once for each chunk, so chunks of narrow panels have more bytes.
+_CHUNK_BYTES, _NARROW_CHUNK_BYTES = 1 << 17, 3 << 17
+# The most rows, and the least steps, for chunks of a panel that stays in the first-level cache.
+# measured: command not recorded, 2026-11-24, 32x113x2048 nt takes 0.89 of the time with AVX-512
+_NEAR_ROWS, _NEAR_STEPS = 64, 48
+# The most rows: with more, packing the right operand costs little.
+_ROWS = 256
 
 
 class ProductSizes:
@@ -79,10 +77,9 @@ class ProductSizes:
         self.first_column, self.last_column = words["first_column"], words["last_column"]
         self.rows = self.last_row - self.first_row
         self.part_columns = self.last_column - self.first_column
-        self._taken: dict[str, Bool] = {}
 
-    @staticmethod
-    def known(shape: TileConfig, dtype: str, **numbers: int) -> ProductSizes:
+    @classmethod
+    def known(cls, shape: TileConfig, dtype: str, **numbers: int) -> Self:
         """The sizes of a whole product known beforehand. Missing words are 0.
 
         Strides count elements. `out_row` counts bytes.
@@ -92,18 +89,7 @@ class ProductSizes:
             words[name] = Int(number * size if name in _STRIDES else number)
         words["last_row"], words["last_column"] = words["rows"], words["columns"]
         accumulate, packed = (Bool(bool(numbers.get(name))) for name in ("accumulate", "packed"))
-        return ProductSizes(shape, dtype, words, packed, accumulate)
-
-    def chosen(self) -> list[tuple[type[Variant], Bool]]:
-        """The variants that the processor has, and whether each computes (a part of) the product.
-
-        All facts that variants read in the loops over the batch are computed here, before them.
-        """
-        _ = self.in_place, self.rest
-        asked = [made for made in variants_of("product") if made.exists(self)]
-        found = [(made, self.takes(made.__name__)) for made in asked]
-        _ = self.chunk
-        return found
+        return cls(shape, dtype, words, packed, accumulate)
 
     @property
     def widened(self) -> bool:
@@ -114,13 +100,6 @@ class ProductSizes:
     def never(self) -> Bool:
         """The condition that does not hold."""
         return Bool(False) if self.f is None else Bool("false", self.f)
-
-    def takes(self, name: str) -> Bool:
-        """Whether the variant of that name computes the product."""
-        if name not in self._taken:
-            found = {made.__name__: made for made in variants_of("product")}
-            self._taken[name] = found[name].applies(self)
-        return self._taken[name]
 
     def stores(self) -> Bool:
         """Whether sums go straight to memory: there is no epilogue."""
@@ -165,89 +144,44 @@ class ProductSizes:
     @cached_property
     def in_place(self) -> Bool:
         """Whether rows are so few that they read the right operand where it lies, if they can."""
-        return reads_in_place(self)
+        most, shape = direct_rows(self.shape, large=False), self.shape
+        large = self.large
+        split = (self.right_step & (LINE - 1)) != 0
+        few = split.choose(min(DIRECT_SPLIT, most), most)
+        return self.rows <= large.choose(direct_rows(shape, large=True), few)
 
     @cached_property
     def chunk(self) -> Int:
-        """The columns of a chunk of panels."""
-        return chunk_columns(self)
+        """The number of columns in a chunk.
+
+        Left rows are read, or packed, once for each chunk. Where the depth is small, many panels
+        fit.
+        """
+        shape = self.shape
+        # A chunk has no more panels than can be prefetched in time. Left rows that must be packed
+        # are packed once for each chunk, so small chunks would cost more.
+        ahead = self.packed & (self.left_step == self.size)
+        # A few rows, read in place, multiply each panel while it is in the first-level cache.
+        near = self.both_along & (self.depth >= _NEAR_STEPS)
+        near = near & (self.rows <= _NEAR_ROWS)
+        if self.widened:
+            near = self.never  # left rows are widened once for each chunk
+        steps = self.depth.at_most(DEPTH)
+        panel = steps * (shape.panel * shape.size)
+        most = _NARROW_CHUNK_BYTES if has_narrow_panels(shape) else _CHUNK_BYTES
+        fewer = most // (panel + 1) + 1
+        steps = (steps == 0).choose(1, steps)
+        more = column_panels(shape) * DEPTH // steps
+        if not has_narrow_panels(shape):
+            more = near.choose(1, more)
+        return ahead.choose(fewer, more) * shape.panel
 
     @cached_property
-    def transposes(self) -> Bool:
-        """Whether tiles of the transpose compute all columns, if these are not few."""
-        found = along_depth(self)
-        found = found | (crossed(self) & ~self.packed)
-        return found & ~self.takes("DotProducts")
+    def is_flat(self) -> Bool:
+        """Whether there are so many more columns than rows that turning tiles can pay."""
+        return self.rows * 3 < self.columns * 2
 
     @cached_property
-    def few_columns(self) -> FewColumns:
-        """The product's few columns, or those that are left over."""
-        return FewColumns.of(self, self.takes("DotProducts") | self.transposes)
-
-    @cached_property
-    def turned(self) -> Bool:
-        """Whether the transpose is computed, unless steps are few."""
-        return self.transposes | (self.few_columns.turned & ~self.takes("DotProducts"))
-
-    @cached_property
-    def rest(self) -> Rest:
-        """The columns that are left for variants which ask no layout along the depth."""
-        dots, few = self.takes("DotProducts"), self.few_columns
-        columns, turned = self.takes("ColumnDots"), self.turned
-        taken = (dots | columns | turned) & ~few.left_over
-        first = self.first_column.at_least(few.first)
-        last = few.left_over.choose(few.first, self.last_column)
-        return Rest(taken, first, last, few.left_over.choose(few.first, self.columns))
-
-    @cached_property
-    def short(self) -> Bool:
-        """Whether the product has so few steps that rows are written from end to end."""
-        return self.takes("Outer") | self.takes("Upright")
-
-    @cached_property
-    def of_few_steps(self) -> Bool:
-        """Whether a variant for few steps computes the product."""
-        short, held = self.short, self.takes("Held")
-        return short | held if self.shape.rows == 8 else short
-
-    @cached_property
-    def taken(self) -> Bool:
-        """Whether a variant for special layouts, few columns or few steps computes the product."""
-        return self.rest.taken if self.widened else self.rest.taken | self.of_few_steps
-
-
-class ProductSite(Record):
-    """The place in the function `product` where a variant writes its code: an entry of the batch.
-
-    a: the words, with strides in bytes
-    left, right, out: the operands and the address of the result
-    told: batch0 and batch1, as an epilogue is told
-    """
-
-    f: Routine
-    p: ProductSizes
-    a: dict[str, str]
-    room: Scratch
-    left: Matrix
-    right: Matrix
-    out: str
-    told: tuple[str, str]
-
-    @property
-    def part(self) -> str:
-        """The arguments that say which part of the result is computed, and where it lies."""
-        a, rest = self.a, self.p.rest
-        return (
-            f"i64 {a['first_row']}, i64 {a['last_row']}, i64 {rest.first}, "
-            f"i64 {a['last_column']}, ptr {self.out}, i64 {a['out_row']}"
-        )
-
-    @property
-    def told_words(self) -> str:
-        """The last arguments of an epilogue."""
-        return f"ptr {self.a['state']}, i64 {self.told[0]}, i64 {self.told[1]}"
-
-    @property
-    def handing(self) -> str:
-        """The arguments that say whether to add to the result, and who gets it."""
-        return f"i1 {self.p.accumulate}, ptr {self.a['epilogue']}, {self.told_words}"
+    def has_few_rows(self) -> Bool:
+        """Whether rows are so few that packing the right operand would cost much."""
+        return self.rows <= _ROWS

@@ -25,8 +25,8 @@ all rows of the left operand.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from wend._engine.compiler.kernels.matmul.choice import ProductChoice, ProductSite
 from wend._engine.compiler.kernels.matmul.microkernel import (
     TileConfig,
     lane_mask,
@@ -41,9 +41,6 @@ from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool
 from wend._engine.compiler.llvm_ir.masks import store_first
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
 
 #: The most steps for `outer`.
 # measured: command not recorded, 2026-11-23, half of the time of tiles
@@ -75,7 +72,7 @@ class Outer(Variant):
     """Up to 6 steps; the right operand's columns lie side by side; sums go straight to memory."""
 
     @staticmethod
-    def applies(p: ProductSizes) -> Bool:
+    def applies(p: ProductChoice) -> Bool:
         """Whether a few rows at a time are written from end to end."""
         if p.widened:
             return p.never
@@ -98,12 +95,12 @@ class Held(Variant):
     """7 to 12 steps with 32 registers; a vector of rows or more; sums go straight to memory."""
 
     @staticmethod
-    def exists(p: ProductSizes) -> bool:
+    def exists(p: ProductChoice) -> bool:
         """Whether the processor has 32 registers, and elements are not widened."""
         return p.shape.rows == 8 and not p.widened
 
     @staticmethod
-    def applies(p: ProductSizes) -> Bool:
+    def applies(p: ProductChoice) -> Bool:
         """Whether registers hold the right operand while all rows go by."""
         panel = (p.right_step == p.size) & ~p.packed
         panel = panel & (p.columns <= p.shape.panel)
@@ -128,7 +125,7 @@ class Upright(Variant):
     """Up to 4 columns and 24 steps; the left operand's rows lie side by side, a vector or more."""
 
     @staticmethod
-    def applies(p: ProductSizes) -> Bool:
+    def applies(p: ProductChoice) -> Bool:
         """Whether vectors of rows are multiplied, and columns are transposed in registers."""
         if p.widened:
             return p.never

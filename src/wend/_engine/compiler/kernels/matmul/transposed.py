@@ -17,10 +17,8 @@ dot products (`small_n`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from wend._engine.base.records import Record
-from wend._engine.compiler.kernels.matmul.dot_products import FEW_ROWS
+from wend._engine.compiler.kernels.matmul.choice import ProductChoice, ProductSite
 from wend._engine.compiler.kernels.matmul.gemv import streams
 from wend._engine.compiler.kernels.matmul.macrokernel import (
     DEPTH,
@@ -28,7 +26,6 @@ from wend._engine.compiler.kernels.matmul.macrokernel import (
     Multiply,
     Scratch,
     direct_rows,
-    has_narrow_panels,
     panel_capacity,
 )
 from wend._engine.compiler.kernels.matmul.microkernel import (
@@ -40,25 +37,9 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
 from wend._engine.compiler.kernels.matmul.operands import Matrix, Operands
 from wend._engine.compiler.kernels.matmul.packing import transposed
 from wend._engine.compiler.llvm_ir.function import Routine
-from wend._engine.compiler.llvm_ir.integers import Bool, Int, every
+from wend._engine.compiler.llvm_ir.integers import Bool, Int
 from wend._engine.compiler.llvm_ir.masks import store_counted, store_lanes
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.kernels.matmul.sizes import ProductSite, ProductSizes
-
-# The most rows: with more, packing the right operand costs little.
-_ROWS = 256
-# With fewer steps than _LONG, transposing tiles costs more than packing panels. The limit is _SHORT
-# if the right operand has _WIDE elements, and so does not stay in the second-level cache.
-_LONG, _SHORT, _WIDE = 160, 64, 3 << 16
-# Rows of the result that are a multiple of _CROWDED bytes apart evict each other from the
-# first-level cache. Storing turned tiles then takes longer, so _TIMES as many steps are required.
-_CROWDED, _TIMES = 1 << 12, 2
-# For operands that both lie transposed: the most rows that are few, and the least steps that are
-# many.
-# measured: command not recorded, 2026-11-24, 16x64x73 tt takes 0.68 of the time with AVX-512
-_FEW, _DEEP = 64, 256
 
 _PARAMETERS = (
     "left left_row left_step right right_column right_step depth first_row last_row "
@@ -66,69 +47,12 @@ _PARAMETERS = (
 )
 
 
-def is_flat(p: ProductSizes) -> Bool:
-    """Whether there are so many more columns than rows that turning tiles can pay."""
-    return p.rows * 3 < p.columns * 2
-
-
-def has_few_rows(p: ProductSizes) -> Bool:
-    """Whether rows are so few that packing the right operand would cost much."""
-    return p.rows <= _ROWS
-
-
-def along_depth(p: ProductSizes) -> Bool:
-    """Whether both operands lie along the depth, and the transpose is best."""
-    found = p.both_along & (p.rows > FEW_ROWS)
-    if p.widened:
-        return found & p.never  # a left operand that must be widened is packed in blocks of depth
-    lanes = p.shape.lanes
-    full = p.rows.ceil_div(lanes) * lanes
-    wide = p.depth * p.columns >= _WIDE
-    over = p.out_row & (_CROWDED - 1)
-    enough = (over == 0).choose(p.depth // _TIMES, p.depth)
-    conditions = [
-        # As columns, the rows nearly fill vectors: the unused lanes cost less than packing.
-        full - p.rows <= lanes * 5 // 8,
-        has_few_rows(p),
-        is_flat(p),
-        (enough >= _LONG) | ((enough >= _SHORT) & wide),
-    ]
-    return found & every(conditions)
-
-
-def crossed(p: ProductSizes) -> Bool:
-    """Whether both operands lie transposed, and the transpose needs less packing.
-
-    The right operand is read in place, and the left operand's rows are moved by vectors.
-    """
-    if p.widened:
-        return p.never
-    shape, size = p.shape, p.shape.size
-    # Turning tiles costs less than packing a right operand for few rows, or than transposing a
-    # right operand of many steps. Turned rows of narrow tiles are not whole vectors.
-    much = p.never
-    if not has_narrow_panels(shape):
-        much = (p.rows <= _FEW) & (p.depth >= _FEW // 2)
-        # Packed panels that stay in a cache cost less, unless the rows just fill a panel.
-        wide = p.depth * p.columns >= _WIDE
-        much = much & (wide | (p.rows == shape.panel))
-    conditions = [
-        p.left_row == size,
-        p.left_step != size,
-        p.right_step == size,
-        p.right_column != size,
-        (p.rows >= shape.lanes) | (p.rows >= p.columns * 2),
-        much | (p.depth >= _DEEP),
-    ]
-    return every(conditions)
-
-
 @variant("product", after="DotProducts")
 class Transposed(Variant):
     """More columns than rows, both along the depth; both operands transposed; or few columns."""
 
     @staticmethod
-    def applies(p: ProductSizes) -> Bool:
+    def applies(p: ProductChoice) -> Bool:
         """Whether the transpose is computed, and its tiles are transposed."""
         return p.turned if p.widened else p.turned & ~p.of_few_steps
 
