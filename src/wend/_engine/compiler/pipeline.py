@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from wend._engine.compiler.emit import emit
-from wend._engine.compiler.lower.lowering import Lowering
+from wend._engine.compiler.lower.path import lower_path
 from wend._engine.compiler.place import place, show_memory
 from wend._engine.compiler.schedule.loop_order import Nest
 from wend._engine.compiler.schedule.regions import regions_of
@@ -45,10 +45,9 @@ def inline(inlined: Inlined) -> Sliced[Inlined]:
 
 def lower(inlined: Inlined) -> Sliced[Lowered]:
     """Return the loops of all nodes; equal nodes are merged, and views become strides."""
-    lowering = Lowering(inlined.path, inlined.needed)
-    yield from lowering.work()
-    lowering.function.seal()
-    return Lowered(inlined.path, inlined.needed, lowering.function)
+    function = yield from lower_path(inlined.path, inlined.needed)
+    function.seal()
+    return Lowered(inlined.path, inlined.needed, function)
 
 
 def fuse(lowered: Lowered) -> Sliced[Fused]:

@@ -9,7 +9,7 @@ address and the bytes of a row. A row consists of the joined dim and all dims be
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wend._engine.base.shapes import normalize_dim
 from wend._engine.compiler.ir.kernel import Kernel, Slot
@@ -18,12 +18,10 @@ from wend._engine.compiler.ir.loops import JOIN, Function, Layout, Op, Read, con
 from wend._engine.compiler.ir.symbolic_extents import ZERO, product, scale
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.lower import movement
+from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers, makes_kernel
 from wend._engine.core.graph import Node
 from wend._engine.ops.joining import Cat
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.lower.lowering import Lowering
 
 #: The most parts. With more parts, filling the argument block takes longer than the reference.
 MOST_JOINED = 512

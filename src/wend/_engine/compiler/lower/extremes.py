@@ -6,18 +6,16 @@ Both are rows of the same nest where the dim allows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.loops import FOLD, MAP, Fold, Op, Read
 from wend._engine.compiler.ir.symbolic_extents import ONE
+from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.extremes import Argmax, Argmin, MaxDim, MinDim
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.lower.lowering import Lowering
 
 
 def _greatest(b: Any, a: Any, x: Any) -> Any:

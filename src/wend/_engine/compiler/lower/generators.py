@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.codegen import philox
 from wend._engine.compiler.codegen.scalar_ops import convertible
 from wend._engine.compiler.ir.loops import MAP, Op
+from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.creation import Arange
 from wend._engine.ops.random import Draw, Normal, RandomIntegers, Uniform
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.lower.lowering import Lowering
 
 EMPTY_RANGE = "an empty range to draw from"
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.layout import symbolic_call
 from wend._engine.compiler.ir.loops import FOLD, MAP, SCATTER, Fold, Op, Read
 from wend._engine.compiler.ir.symbolic_extents import ONE, Extents, Poly, product
+from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.index_dim import Embedding, EmbeddingAdjoint
 from wend._engine.ops.views.scatters import SelectScatter, SliceScatter
 from wend._engine.ops.views.slicing import counted_index, slice_bounds
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.lower.lowering import Lowering
 
 #: Writes to single slices on a path that become kernels.
 MOST_PUTS = 16

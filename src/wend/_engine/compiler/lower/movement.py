@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from itertools import product as pairs_of
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.base.shapes import normalize_dim, normalize_dims
 from wend._engine.compiler.ir.loops import MAP, Layout, Op, Read, View
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, Poly, add, mul, scale, sub
+from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.joining import Flip, Pad, Roll
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.lower.lowering import Lowering
 
 #: The most tensors of a `cat`, or parts of a `roll`, that a loop nest reads in place.
 MAX_PARTS = 16

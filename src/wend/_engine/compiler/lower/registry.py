@@ -7,17 +7,15 @@ without a rule becomes a host op, which the NumPy executor runs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from wend._engine.compiler.ir.kernel import Kernel
+from wend._engine.compiler.ir.loops import Function, Op
+from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.core.graph import Node
 
-if TYPE_CHECKING:
-    from wend._engine.compiler.ir.kernel import Kernel
-    from wend._engine.compiler.ir.loops import Function, Op
-    from wend._engine.compiler.lower.lowering import Lowering
-
-    Rule = Callable[[Lowering, Node], bool]
-    Maker = Callable[[Function, Op], Kernel]
+Rule = Callable[[Lowering, Node], bool]
+Maker = Callable[[Function, Op], Kernel]
 
 _RULES: dict[type, Rule] = {}
 _MAKERS: dict[str, Maker] = {}

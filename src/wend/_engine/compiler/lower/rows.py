@@ -6,21 +6,19 @@ of that dim; all other loops are as in any nest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.ir.loops import MAP, SCATTER, Fold, Op, Read
 from wend._engine.compiler.ir.symbolic_extents import Poly
 from wend._engine.compiler.lower.index import add, drop, pick
+from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.compiler.lower.registry import lowers
 from wend._engine.core.graph import Node
 from wend._engine.ops.elementwise.family import widened
 from wend._engine.ops.indexing.gather import Gather, ScatterAdd
 from wend._engine.ops.indexing.index import Index, IndexPut
 from wend._engine.ops.indexing.index_dim import IndexAdd, IndexSelect
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.lower.lowering import Lowering
 
 
 def _itself(code: Any, operands: list[Any]) -> Any:

@@ -10,21 +10,19 @@ operands cost less than the sums that are saved.
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from wend._engine.base import dtypes
 from wend._engine.base.devices import CPU
 from wend._engine.compiler.ir.loops import Function
 from wend._engine.compiler.ir.symbolic_extents import ZERO, Poly, add
+from wend._engine.compiler.lower.lowering import Lowering
 from wend._engine.core import _types
 from wend._engine.core.graph import Node
 from wend._engine.core.primitive import ops
 from wend._engine.ops.contract import Contract
 from wend._engine.ops.elementwise.arithmetic import Add
 from wend._engine.ops.views.family import View as ViewOp
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.lower.lowering import Lowering
 
 #: Rows that are summed in a product of operands side by side. More rows would not make the sums of
 #: products fewer by much, and all operands of a product are in memory at once.

@@ -1,0 +1,118 @@
+"""From a path's nodes to a `Function`: the loops of each op.
+
+Rules are registered by family (`lower.registry`); a rule adds to the state of a `Lowering`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wend._engine.compiler.codegen.scalar_ops import convertible
+from wend._engine.compiler.ir.layout import is_dense
+from wend._engine.compiler.ir.loops import HOST, Function, Layout
+from wend._engine.compiler.ir.symbolic_extents import ZERO, find_extents, known, product
+from wend._engine.compiler.lower.lowering import Lowering, consumers_of
+from wend._engine.compiler.lower.registry import rule_of
+from wend._engine.compiler.lower.sums_of_products import join_products
+from wend._engine.compiler.stages import Sliced
+from wend._engine.core.graph import Node, PathGraph
+from wend._engine.ops.basic import Identity
+
+
+def lower_path(path: PathGraph, needed: frozenset[int]) -> Sliced[Function]:
+    """Return the loops of all nodes, and lower a node in each slice.
+
+    needed: the values that the function returns
+    """
+    low = Lowering(path, needed)
+    yield from find_extents(path, low.extents)
+    f = low.function
+    nodes = join_products(low)
+    if nodes is not low.nodes:
+        low.nodes, low.consumers = nodes, consumers_of(nodes)
+    made = {o for node in low.nodes for o in node.outputs}
+    used = {i for node in low.nodes for i in node.inputs} | needed
+    f.inputs = sorted(i for i in used if i not in made)
+    for i in f.inputs:
+        f.dtypes[i] = path.dtype_of(i)
+    for node in low.nodes:
+        _lower(low, node)
+        yield
+    f.outputs = sorted(i for i in needed if i in made)
+    for i in f.outputs:
+        low.materialise(f.resolve(i))
+        _lay_out(low, i)
+    _drop_unread(f)
+    return f
+
+
+def _drop_unread(f: Function) -> None:
+    """Forget ops of which only the shape was asked, by a fill."""
+    used = {f.base(f.resolve(i)) for i in f.outputs}
+    kept = []
+    for op in reversed(f.ops):
+        if op.kind == HOST or not used.isdisjoint(op.outputs):
+            kept.append(op)
+            used.update(f.base(read.value) for read in op.reads)
+    f.ops = kept[::-1]
+
+
+def _lower(low: Lowering, node: Node) -> None:
+    """Add the result of a node: ops, a view, or another name for a known value."""
+    f = low.function
+    for out in node.outputs:
+        if out not in f.dtypes:
+            f.dtypes[out] = low.path.dtype_of(out)
+    inputs = tuple(f.resolve(i) for i in node.inputs)
+    prim: Any = node.prim
+    if prim.pure and not prim.random and not prim.calls_user:
+        key = (prim, inputs, node.args)
+        before = low.known.setdefault(key, node)
+        if before is not node and len(before.outputs) == len(node.outputs):
+            for mine, theirs in zip(node.outputs, before.outputs, strict=True):
+                f.same[mine] = f.resolve(theirs)
+            return
+    node = Node(prim, node.program, inputs, node.outputs, node.args, node.grad)
+    rule = rule_of(type(prim))
+    traced = isinstance(prim, Identity) or low.extents.holds_for(node)
+    if rule is None:
+        low.host(node, "no rule makes loops of it")
+    elif not traced:
+        low.host(node, "it was traced for operands of other ranks")
+    elif not rule(low, node):
+        low.host(node, _refusal(low, node))
+
+
+def _refusal(low: Lowering, node: Node) -> str:
+    """Return why the rule of a family has made nothing of a node."""
+    dtypes_ = {low.function.dtypes[i] for i in (*node.inputs, *node.outputs)}
+    foreign = sorted(str(d) for d in dtypes_ if not convertible(d))
+    if foreign:
+        return f"there is no code for {', '.join(foreign)}"
+    return "its family's rule does not know this form"
+
+
+def _lay_out(low: Lowering, i: int) -> None:
+    """Copy a needed value that shows elements of a computed value in another order."""
+    f = low.function
+    value = f.resolve(i)
+    layout = f.layout(value)
+    if layout.base in f.inputs:
+        if _picks_one(f, value, layout):
+            f.same[value] = low.copy(value)
+        return
+    whole = f.extents.canonical(product(f.shape(layout.base)))
+    mine = f.extents.canonical(product(f.shape(value)))
+    if is_dense(f.shape(value), layout.strides) and layout.offset == ZERO and whole == mine:
+        return
+    f.same[value] = low.copy(value)
+
+
+def _picks_one(f: Function, i: int, layout: Layout) -> bool:
+    """Whether a value is one element of an operand, at a place that the args of a visit name.
+
+    Shown in the operand's memory, the element would bind the plan to its place, and each other
+    place anew.
+    """
+    named = any(f.extents.atoms[a][0] == "arg" for m, _ in layout.offset for a in m)
+    return named and known(product(f.shape(i))) == 1 and convertible(f.dtypes[i])
