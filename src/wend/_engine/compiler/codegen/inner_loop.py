@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wend._engine.base import dtypes
 from wend._engine.compiler.codegen.instructions import VectorBuilder
+from wend._engine.compiler.codegen.kernel_code import KernelCode
+from wend._engine.compiler.codegen.nest_prefetch import Traffic
+from wend._engine.compiler.codegen.phase import Phase
 from wend._engine.compiler.codegen.scalar_ops import ElementCode, identity_of
 from wend._engine.compiler.ir.loops import FOLD, MAP, SCATTER, Fold, Op
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO
@@ -13,30 +16,20 @@ from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type, register
 from wend._engine.compiler.llvm_ir.vector_builder import first_lanes
 from wend._engine.compiler.schedule.loop_order import Access
 
-if TYPE_CHECKING:
-    from wend._engine.compiler.codegen.nest import NestCode
-
-#: The numbers of vectors that are computed side by side; the number of ops decides.
-WIDE, NARROW = 4, 2
 #: The least ops of a phase in which vectors side by side are folded into a single total. Registers
 #: are scarce then, and a total is ready again long before the next turn.
 MANY = 3
 
 
-class PhaseCode:
-    """The inner loops of one phase."""
+class PhaseCode(Phase):
+    """Writes the inner loops of one phase."""
 
-    def __init__(self, nest: NestCode, ops: list[Op], again: set[int]) -> None:
-        self.code = nest
-        self.nest = nest.nest
-        self.text = nest.text
-        self.ops = ops
-        self.phase = max((nest.nest.phase[op.out] for op in ops), default=0)
+    def __init__(self, code: KernelCode, traffic: Traffic, ops: list[Op], again: set[int]) -> None:
+        """again: the values of earlier phases that are read back"""
+        super().__init__(code, ops)
+        self.traffic = traffic
         self.again = again
-        self.axis = self.nest.inner[-1]
-        self.around = [*self.nest.outer, *self.nest.inner[:-1]]
         self.folds = [op for op in ops if op.kind == FOLD and self.is_along(op)]
-        self.copies = self.unroll()
         self.sums = 1 if len(ops) >= MANY else self.copies  # totals of a fold, side by side
         self.totals: dict[tuple[int, int], str] = {}
         self.unfolded: dict[int, list[SsaValue]] = {}  # fold -> vectors of a turn, not yet folded
@@ -44,11 +37,6 @@ class PhaseCode:
         self.operands: list[tuple[Op, list[Any]]] = []  # each op, with the keys of its operands
         self.loaded: dict[Any, Access] = {}
         self.waiting = set(self.nest.kept).difference(self.nest.stores)
-        self.where: dict[int, str] = {}
-        self.streams: dict[int, str] = {}  # id of an access -> whether it is written past caches
-        self.following: list[tuple[Access, str]] = []  # accesses of the next row, to be prefetched
-        self.index = ""
-        self.builders: list[VectorBuilder] = []
         self._places: dict[int, SsaValue] = {}
         self._inside: dict[Any, SsaValue] = {}
 
@@ -56,12 +44,6 @@ class PhaseCode:
         """Whether a fold goes along the vectors."""
         loops = self.nest.loops[op.out]
         return any(loops[d] == self.axis for d in op.reduced)
-
-    def unroll(self) -> int:
-        """The number of vectors that are computed side by side."""
-        if self.code.faults.messages:
-            return 1
-        return WIDE if len(self.ops) <= 12 else NARROW if len(self.ops) <= 40 else WIDE
 
     # -- loops ------------------------------------------------------------------------------
 
@@ -89,10 +71,14 @@ class PhaseCode:
         counter = code.alloca("i64")
         text.line(f"store i64 {begin}, ptr {counter}")
         wide = self.copies * code.lanes
-        if self.streams and code.traffic.gathers:
-            code.traffic.gather(self, counter, extent, wide)
+
+        def whole_turns(end: str) -> None:
+            self.loop(counter, end, str(wide), self.copies, masked=False)
+
+        if self.streams and self.traffic.gathers:
+            self.traffic.gather(self, counter, extent, wide, whole_turns)
         else:
-            self.loop(counter, extent, str(wide), self.copies, masked=False)
+            whole_turns(extent)
         self.loop(counter, extent, str(code.lanes), 1, masked=True)
         for op in late:
             value = self.finish(op)
@@ -127,7 +113,7 @@ class PhaseCode:
         ]
         self._places, self._inside = {}, {}
         if not masked:
-            code.traffic.fetch(self)
+            self.traffic.fetch(self)
         self.elements(copies)
         following = text.let(f"add i64 {i}, {step}")
         text.line(f"store i64 {following}, ptr {counter}")
@@ -172,12 +158,12 @@ class PhaseCode:
                 if op.kind == SCATTER:
                     code.row_place = code.checked(self.index_of_row(op, store), store)
                 where = self.where[id(store)] = code.address(store, self.around)
-                if op.kind == MAP and code.traffic.may_stream(store):
-                    self.streams[id(store)] = code.traffic.streams(store, where, begin)
+                if op.kind == MAP and self.traffic.may_stream(store):
+                    self.streams[id(store)] = self.traffic.streams(store, where, begin)
         for value in self.again:
             if value in nest.stores:
                 self.where[id(nest.stores[value])] = code.address(nest.stores[value], self.around)
-        self.following = code.traffic.next_rows(self)
+        self.following = self.traffic.next_rows(self)
         self.find_operands()
 
     def _constant(self, b: VectorBuilder, row: SsaValue) -> SsaValue:
@@ -222,7 +208,7 @@ class PhaseCode:
         """Store the vectors of a result, side by side."""
         stream = self.streams.get(id(access))
         if stream is not None and self.builders[0].mask is None:
-            self.code.traffic.store(self, access, made, stream)
+            self.traffic.store(self, access, made, stream)
             return
         for c, value in enumerate(made):
             self.store(access, value, c)
@@ -259,12 +245,6 @@ class PhaseCode:
                     self.loaded.setdefault(key, access)
                 keys.append(key)
             self.operands.append((op, keys))
-
-    def position(self, c: int) -> str:
-        """The number of the first element of vector `c`."""
-        if c == 0:
-            return self.index
-        return self.text.let(f"add i64 {self.index}, {c * self.code.lanes}")
 
     def places(self, c: int) -> SsaValue:
         """The numbers of the elements of vector `c`, as int64."""

@@ -8,16 +8,14 @@ aligned vectors. Words of the argument block decide all this when the kernel run
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from wend._engine.compiler.codegen.kernel_code import KernelCode
+from wend._engine.compiler.codegen.phase import Phase
 from wend._engine.compiler.ir.loops import MAP
 from wend._engine.compiler.ir.symbolic_extents import ONE, ZERO, add, scale
 from wend._engine.compiler.llvm_ir.values import SsaValue, memory_type, vector_type
 from wend._engine.compiler.schedule.loop_order import Access, Nest
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.codegen.inner_loop import PhaseCode
-    from wend._engine.compiler.codegen.nest import NestCode
 
 #: The least bytes that a nest goes over, and the least bytes of a result, to count as uncached.
 FAR_BYTES, STREAM_BYTES = 4 << 20, 4 << 20
@@ -36,7 +34,7 @@ LINE, GATHERED = 64, 128
 class Traffic:
     """The flags of a nest that decide on prefetching and streaming, and the code for both."""
 
-    def __init__(self, code: NestCode) -> None:
+    def __init__(self, code: KernelCode) -> None:
         self.code = code
         self.flags: dict[int, str] = {}  # slot -> the flag, an i1
         self.streamed: list[str] = []
@@ -101,7 +99,7 @@ class Traffic:
             found.setdefault((self.heavy - k) % nest.phases, []).append(access)
         return found
 
-    def next_rows(self, phase: PhaseCode) -> list[tuple[Access, str]]:
+    def next_rows(self, phase: Phase) -> list[tuple[Access, str]]:
         """Return the accesses that a phase prefetches of the next row, with their addresses."""
         code, text = self.code, self.code.text
         found = []
@@ -112,7 +110,7 @@ class Traffic:
             found.append((access, where))
         return found
 
-    def fetch(self, phase: PhaseCode) -> None:
+    def fetch(self, phase: Phase) -> None:
         """Prefetch, some turns ahead, the operands that the phase is the first to read."""
         reads = [(op.out, k) for op in phase.ops for k in range(len(op.reads))]
         found = [self.ahead[key][1] for key in reads if key in self.ahead]
@@ -121,7 +119,7 @@ class Traffic:
         self.ask(phase, [pair for pair in here if id(pair[0]) in self.early], "long", AHEAD)
         self.ask(phase, phase.following, "short", 0)
 
-    def ask(self, phase: PhaseCode, reads: list[tuple[Access, str]], rows: str, ahead: int) -> None:
+    def ask(self, phase: Phase, reads: list[tuple[Access, str]], rows: str, ahead: int) -> None:
         """Write the prefetches of a turn, for nests that go over much memory.
 
         Operands of this row go to the first-level cache. The next row goes to the second-level
@@ -150,7 +148,7 @@ class Traffic:
                     into = f"i32 0, i32 {FIRST if ahead else SECOND}, i32 1"
                     text.line(f"call void @llvm.prefetch.p0(ptr {line}, {into})")
 
-    def store(self, phase: PhaseCode, access: Access, values: list[SsaValue], stream: str) -> None:
+    def store(self, phase: Phase, access: Access, values: list[SsaValue], stream: str) -> None:
         """Store vectors side by side, past the caches if the i1 `stream` holds."""
         text, lanes, size = self.code.text, self.code.lanes, access.dtype.itemsize
         past, through, on = (text.fresh(hint) for hint in ("past", "through", "on"))
@@ -185,7 +183,9 @@ class Traffic:
         """
         return self.code.target.vector_bytes < LINE
 
-    def gather(self, phase: PhaseCode, counter: str, extent: str, wide: int) -> None:
+    def gather(
+        self, phase: Phase, counter: str, extent: str, wide: int, turns: Callable[[str], None]
+    ) -> None:
         """Write the loop over blocks of whole turns; flagged results are streamed block by block.
 
         If no result is flagged, or if less than a block is left, the rest is a single block.
@@ -193,6 +193,7 @@ class Traffic:
         counter: the address of the next element's number
         extent: the end of the elements
         wide: the elements of a turn
+        turns: writes the loop over whole turns up to an element
         """
         code, text = self.code, self.code.text
         stores = [phase.nest.stores.get(op.out) for op in phase.ops]
@@ -220,7 +221,7 @@ class Traffic:
             here = text.let(f"getelementptr {element}, ptr {room}, i64 {back}")
             phase.where[id(access)] = text.let(f"select i1 {flag}, ptr {here}, ptr {aim}")
             rooms.append((access, room, flag))
-        phase.loop(counter, end, str(wide), phase.copies, masked=False)
+        turns(end)
         for access, room, flag in rooms:
             with text.when(flag):
                 self.write_past(access, room, aims[id(access)], first)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from wend._engine.compiler.codegen.instructions import VectorBuilder
-from wend._engine.compiler.codegen.nest import NestCode
+from wend._engine.compiler.codegen.kernel_code import KernelCode
 from wend._engine.compiler.codegen.scalar_ops import ElementCode
 from wend._engine.compiler.ir.kernel import Slot
 from wend._engine.compiler.ir.loops import Op
@@ -34,7 +34,7 @@ _PARAMETERS = (
 _PLACES = ("%batch0", "%batch1", "%row", "%column")
 
 
-class EpilogueCode(NestCode):
+class EpilogueCode(KernelCode):
     """Writes the function of a tail. outputs: the values that are stored"""
 
     def __init__(self, tail: Tail, outputs: list[int]) -> None:
