@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +16,11 @@ from wend._engine.compiler.kernels.matmul.sizes import PRODUCT
 from wend._engine.core import _types
 from wend._engine.runtime.compiled import packed_weights
 from wend._engine.runtime.compiled.argument_layout import CALL_WORDS, START, ArgumentLayout
+from wend._engine.runtime.compiled.framed_plan import FramedPlan
 from wend._engine.runtime.compiled.handover import Handover
 from wend._engine.runtime.donation import may_write
 from wend._engine.runtime.native.launcher import launcher as _launch
 from wend._engine.runtime.numpy_executor.runners import runner_of
-
-if TYPE_CHECKING:
-    from wend._engine.runtime.compiled.plan import BoundPlan, CompiledPlan, Sized
 
 #: Bytes to write from which on a run lets other threads execute Python meanwhile.
 RELEASE_BYTES = 1 << 17
@@ -39,7 +37,7 @@ class Visit:
     asked: (types, args, row of numbers, how many numbers of the row are polynomials)
     """
 
-    plan: CompiledPlan
+    plan: FramedPlan
     skeleton: ArgumentLayout
     words: np.ndarray
     asked: tuple[Any, Any, np.ndarray, int]
@@ -59,7 +57,25 @@ class Visit:
         return int(self.words[self.skeleton.n_terms + self.skeleton.at[name]])
 
 
-def frame_of(bound: BoundPlan, memory: Any = None, address: int = 0) -> Any:
+class Bound(Visit):
+    """A visit with all that its frames hold.
+
+    at: address of the words
+    types, sizes: the types of the leaves, and the sizes among the args
+    layouts: the plan's `layouts` in numbers
+    rest: see `_launch.frame_like`
+    moved: the values of the args that move
+    """
+
+    at: int
+    types: tuple[Any, ...]
+    sizes: Any
+    layouts: list[tuple[int, ...]]
+    rest: tuple[Any, ...]
+    moved: dict[int, int]
+
+
+def frame_of(bound: Bound, memory: Any = None, address: int = 0) -> Any:
     """Return a new frame: argument blocks for a single execution at a time.
 
     memory: an array for the words of the frame; None to make one
@@ -90,7 +106,7 @@ def frame_of(bound: BoundPlan, memory: Any = None, address: int = 0) -> Any:
 class ArgumentBlockMaker:
     """Fills in the parts of a frame beside the words: steps, arrays, results."""
 
-    def __init__(self, bound: BoundPlan) -> None:
+    def __init__(self, bound: Bound) -> None:
         self.bound = bound
         self.code = bound.plan.code
         self.skeleton = bound.skeleton
@@ -185,29 +201,29 @@ class ArgumentBlockMaker:
         return not (shows or types)
 
 
-def weights_of(sized: Sized, terms: np.ndarray, at: int, places: int) -> tuple[Any, ...]:
+def weights_of(visit: Visit, terms: np.ndarray, at: int, places: int) -> tuple[Any, ...]:
     """Return a frame's entries for packed right operands, one per product, for these terms.
 
     at: address of the terms
-    places: address of the places in `sized.words`
+    places: address of the places in `visit.words`
     """
-    skeleton = sized.skeleton
+    skeleton = visit.skeleton
     if not skeleton.packing:
         return ()
     known = skeleton.weights
     if known is not None and skeleton.tables.decided(_launch.address_of(known[0]), at, places):
         return known[1]  # type: ignore[no-any-return]
-    numbers = np.concatenate([terms[skeleton.packed_terms], sized.words[skeleton.packed_places]])
-    found = tuple([weight_of(sized, terms, row) for row in skeleton.packing])
+    numbers = np.concatenate([terms[skeleton.packed_terms], visit.words[skeleton.packed_places]])
+    found = tuple([weight_of(visit, terms, row) for row in skeleton.packing])
     skeleton.weights = numbers, found
     return found
 
 
-def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
+def weight_of(visit: Visit, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
     """Return the entry for a product; row: an entry of the skeleton's `packing`."""
-    skeleton = sized.skeleton
+    skeleton = visit.skeleton
     k, private, ends, layout = row
-    kernel = sized.plan.code.steps[k]
+    kernel = visit.plan.code.steps[k]
     assert isinstance(kernel, Kernel)
     lies = packed_weights.layout(kernel.source, *terms[layout].tolist())
     leaf = kernel.slots[RIGHT].a
@@ -215,7 +231,7 @@ def weight_of(sized: Sized, terms: np.ndarray, row: Any) -> tuple[Any, ...]:
     words = tuple(
         [(8 * w, kept, 0 if term is None else int(terms[term])) for w, kept, term in ends]
     )
-    arena = -1 if private is None else sized.place_of(private)
+    arena = -1 if private is None else visit.place_of(private)
     return leaf, lies, place, home, lies.offset, arena, words, packed_weights.patience(lies)
 
 
@@ -227,7 +243,7 @@ class BlockOwner(Visit):
     """
 
     def __init__(
-        self, plan: CompiledPlan, skeleton: ArgumentLayout, words: np.ndarray, asked: Any
+        self, plan: FramedPlan, skeleton: ArgumentLayout, words: np.ndarray, asked: Any
     ) -> None:
         self.plan = plan
         self.skeleton = skeleton

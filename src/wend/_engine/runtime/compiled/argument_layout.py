@@ -23,6 +23,7 @@ from wend._engine.compiler.parallel.partition import Partition
 from wend._engine.compiler.parallel.tasks import NO_EDGE, StagedTasks, keep_turned, schedule
 from wend._engine.compiler.parallel.wavefronts import Round, accesses, rounds
 from wend._engine.runtime.compiled.arena import ALIGNMENT, Placing
+from wend._engine.runtime.compiled.framed_plan import FramedPlan
 from wend._engine.runtime.native import _bind_select, _launch_select
 from wend._engine.runtime.native.launcher import launcher as _launch
 
@@ -47,12 +48,16 @@ class ArgumentLayout:
     packable: steps whose right operand may be packed for good
     """
 
-    def __init__(self, plan: Any, forms: dict[int, Partition], packable: tuple[int, ...]) -> None:
+    def __init__(
+        self, plan: FramedPlan, forms: dict[int, Partition], packable: tuple[int, ...]
+    ) -> None:
         self.plan, self.code = plan, plan.code
+        steps = self.code.steps
+        self.kernels = {k: step for k in forms if isinstance(step := steps[k], Kernel)}
         self.schedules: dict[int, StagedTasks] = {
-            k: schedule(self.code.steps[k], form) for k, form in forms.items()
+            k: schedule(kernel, forms[k]) for k, kernel in self.kernels.items()
         }
-        self.together = keep_turned({k: self.code.steps[k] for k in forms}, self.schedules)
+        self.together = keep_turned(self.kernels, self.schedules)
         self.forms = forms
         self._polys: dict[Poly, int] = {}  # polynomial -> term
         self._spans: list[int] = []
@@ -227,7 +232,7 @@ class ArgumentLayout:
         self.scratch: list[tuple[int, int]] = []  # (term of the bytes, 1 where a step begins)
         for k in self.schedules:
             begins = 1
-            for j, slot in enumerate(code.steps[k].slots):
+            for j, slot in enumerate(self.kernels[k].slots):
                 if slot.kind == "scratch":
                     names.append(("scratch", k, j))
                     self.scratch.append((self._poly(slot.a), begins))
@@ -310,7 +315,7 @@ class ArgumentLayout:
         first, count = len(calls), 0
         for k, s in one:
             stage = self.schedules[k].stages[s]
-            function = self.plan.address(self.code.steps[k], stage.function)
+            function = self.plan.address(self.kernels[k], stage.function)
             for slots in stage.blocks:
                 place, pairs = len(self._words), len(self._pairs)
                 self._block(k, stage.function, slots)
@@ -353,7 +358,7 @@ class ArgumentLayout:
         self._words += [0] * len(slots)
         weight = self.place_of_weight.get(k)
         if weight is not None and k not in self._layouts:
-            whole = self.code.steps[k].slots
+            whole = self.kernels[k].slots
             sizes = [whole[_WORD[name]].a for name in _LAYOUT]
             self._layouts[k] = [self._poly(p) for p in (whole[_WORD["right"]].b, *sizes)]
         if weight is not None and function == "pack":

@@ -6,23 +6,24 @@ code notes, and that places were found by, are not asked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from wend._engine.compiler.verifier import check_places, memory_of
-
-if TYPE_CHECKING:
-    from wend._engine.runtime.compiled.argument_layout import ArgumentLayout
-    from wend._engine.runtime.compiled.plan import BoundPlan
+from wend._engine.runtime.compiled.argument_layout import ArgumentLayout
 
 
-def check_bound(bound: BoundPlan) -> None:
-    """Raise AssertionError if two blocks of a bound plan share memory in the same round."""
-    skeleton, words = bound.skeleton, bound.words.tolist()
-    used = rounds_of_blocks(skeleton)
+def check_places_of(skeleton: ArgumentLayout, words: np.ndarray) -> None:
+    """Raise AssertionError if two blocks of a bound plan share memory in the same round.
+
+    words: the words of the bound plan
+    """
+    used, numbers = rounds_of_blocks(skeleton), words.tolist()
     blocks = []
     for name, number in skeleton.at.items():
         if name in used and number < len(skeleton.wanted):
-            place, size = words[skeleton.n_terms + number], words[skeleton.wanted[number]]
+            place, size = numbers[skeleton.n_terms + number], numbers[skeleton.wanted[number]]
             blocks.append((name, place, size, used[name]))
     check_places(blocks)
 

@@ -38,10 +38,16 @@ from wend._engine.compiler.verifier import check
 from wend._engine.core._hot import FlushJob
 from wend._engine.runtime.backend import NoMachineCode
 from wend._engine.runtime.compiled import packed_weights, threads
-from wend._engine.runtime.compiled.arena import Placing
-from wend._engine.runtime.compiled.argument_block import RELEASE_BYTES, Visit, frame_of, weights_of
+from wend._engine.runtime.compiled.argument_block import (
+    RELEASE_BYTES,
+    Bound,
+    Visit,
+    frame_of,
+    weights_of,
+)
 from wend._engine.runtime.compiled.argument_layout import ArgumentLayout
-from wend._engine.runtime.compiled.check_places import check_bound
+from wend._engine.runtime.compiled.check_places import check_places_of
+from wend._engine.runtime.compiled.framed_plan import FramedPlan
 from wend._engine.runtime.native import _bind_select
 from wend._engine.runtime.native.launcher import LARGE
 from wend._engine.runtime.native.launcher import launcher as _launch
@@ -81,23 +87,21 @@ class Unbound(Exception):
     """Raised for sizes that are better left to the reference."""
 
 
-class CompiledPlan:
+class CompiledPlan(FramedPlan):
     """Kernels and host steps in order, which compute the same values as the reference plan."""
 
     def __init__(
         self, reference: ReferencePlan, code: CompiledPath, libraries: dict[str, Any]
     ) -> None:
-        self.reference = reference
-        self.code = code
-        self.libraries = libraries
-        function = code.function
-        # Leaves of which only extents are read count too: a plan is bound to the types of all.
-        self.leaves = (*function.inputs, *shown_only(code))
-        self.bound: dict[Any, BoundPlan | None] = {}
-        self.kernels = [(k, s) for k, s in enumerate(code.steps) if isinstance(s, Kernel)]
-        self.program = np.empty(0, np.int64), 0  # see `extent_program.Row.program`
-        found = [(n, k, step, cutter(step)) for n, (k, step) in enumerate(self.kernels)]
+        kernels = [(k, step) for k, step in enumerate(code.steps) if isinstance(step, Kernel)]
+        found = [(n, k, step, cutter(step)) for n, (k, step) in enumerate(kernels)]
         cutters = [(n, k, step.packable, c) for n, k, step, c in found if c is not None]
+        moving = DynamicOffsets(code, [p for *_, c in cutters for p in c.polys])
+        super().__init__(reference, code, libraries, moving)
+        self.reference = reference
+        self.kernels = kernels
+        self.bound: dict[Any, BoundPlan | None] = {}
+        self.program = np.empty(0, np.int64), 0  # see `extent_program.Row.program`
         adding = [row for row in cutters if row[3].adds]
         packing = [row for row in cutters if row[2] and not row[3].adds]
         #: The kernels whose partition is asked for: with one thread, and with several.
@@ -114,12 +118,6 @@ class CompiledPlan:
             for part in ((r.shape,) if r.owns else (r.shape, r.strides, (r.offset,)))
         ]
         self.counts = tuple(map(len, self.layouts))
-        #: The values of the results that are arrays of their own; `out_of_base`: base -> number
-        #: among these.
-        self.made = tuple([r.value for r in code.results if r.owns])
-        self.shown = [r for r in code.results if not r.owns]
-        owners = [r.base for r in code.results if r.owns]
-        self.out_of_base = {base: k for k, base in enumerate(owners)}
         #: The argument of `_bind.outs_of` that says which arrays are made.
         starts = accumulate([1 if r.owns else 3 for r in code.results], initial=0)
         arrays = [
@@ -128,28 +126,13 @@ class CompiledPlan:
             if r.owns
         ]
         self.results = arrays, np.empty, _launch.large, LARGE
-        #: (number in `made`, leaf, place in a table) of each result that may take a leaf's memory.
-        self.donated = tuple(
-            [
-                (k, code.donations[i], 8 * (1 + len(self.leaves) + k))
-                for k, i in enumerate(self.made)
-                if i in code.donations
-            ]
-        )
         self.gathered = self.places([p for part in self.layouts for p in part])
-        self.moving = DynamicOffsets(code, [p for *_, c in cutters for p in c.polys])
         self.skeletons: dict[Any, ArgumentLayout] = {}
-        self.placings: dict[Any, Placing] = {}  # by the lifetimes of the blocks in the arena
         self.homes: dict[ArgumentLayout, BoundPlan] = {}  # see `fitted`
         #: The last of the homes, whether there were several threads then, and its `BoundPlan.fit`.
         self.last: tuple[BoundPlan, bool, Any] | None = None
         #: Whether all steps are kernels, and all results arrays of their own.
-        self.on_addresses = len(self.kernels) == len(code.steps) and all(
-            result.owns for result in code.results
-        )
-        self.wanted = reference.wanted
-        self.saved = reference.saved
-        self.given = [r.value for r in code.results if r.value in self.wanted]
+        self.on_addresses = len(kernels) == len(code.steps) and not self.shown
         self.sizers: dict[bool, Any] = {}  # see `know`; by whether there are several threads
         self.native_plan = _launch.NativePlan(
             reference.path,
@@ -173,11 +156,6 @@ class CompiledPlan:
             least = min(math.ceil(worth / c.cost), sys.maxsize) if c.cost else sys.maxsize
             words += (n, k, least, packs, c.leading, len(c.polys), *self.places(c.polys).tolist())
         return [row[3] for row in rows], np.array(words, np.int64)
-
-    def address(self, kernel: Kernel, function: str) -> int:
-        """Return the address of a function of a kernel's module."""
-        text = kernel.text or matmul.core_text(kernel.source)
-        return int(self.libraries[text].address(function))
 
     def up_to_date(self) -> tuple[np.ndarray, int]:
         """Return the program for all polynomials that were asked for, and their number."""
@@ -346,13 +324,6 @@ class CompiledPlan:
             frame.arena.free()
 
 
-def shown_only(code: CompiledPath) -> list[int]:
-    """The leaves of which nothing but extents is read."""
-    inputs = set(code.function.inputs)
-    atoms = code.function.extents.atoms
-    return sorted({key[1] for key in atoms if key[0] == "dim"} - inputs)
-
-
 class Sized(Visit):
     """The numbers that follow from the sizes of a visit, and the partition of each kernel.
 
@@ -361,6 +332,7 @@ class Sized(Visit):
     The constructor raises Unbound for sizes that are left to the reference.
     """
 
+    plan: CompiledPlan
     whole = False
 
     def __init__(self, plan: CompiledPlan, types: list[Any], args: list[Any]) -> None:
@@ -449,13 +421,10 @@ class Sized(Visit):
         )
 
 
-class BoundPlan(Sized):
+class BoundPlan(Sized, Bound):
     """A plan for certain sizes.
 
     words: terms, places and a frame's memory (see `_bind.Tables`)
-    at: address of the words
-    layouts: the plan's `layouts` in numbers
-    rest: see `_launch.frame_like`
     """
 
     whole = True
@@ -487,7 +456,7 @@ class BoundPlan(Sized):
                 self.moved = {k: int(args[k]) for k in plan.moving.moves}
             self.frame = frame_of(self, self.words, self.at + self.skeleton.at_memory)
         if config.settings.verify:
-            check_bound(self)
+            check_places_of(self.skeleton, self.words)
 
     def fit(self, words: Any) -> Any:
         """Return the native object that does the work of `words_for` for more sizes cut alike.
