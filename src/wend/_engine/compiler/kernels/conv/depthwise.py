@@ -17,8 +17,7 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
     TileConfig,
     counted,
     lane_mask,
-    masked_load,
-    masked_store,
+    masked_add,
     spread,
     spread_integer,
 )
@@ -159,16 +158,8 @@ def convolve_direct(shape: TileConfig, dtype: str, names: list[str]) -> str:
                 f"i64 {run.index}, i64 %at0, i64 %at1, ptr {a['state']})"
             )
         with f.when(f.let(f"xor i1 {handed}, true")):
-            _add(f, shape, sums, to, mask, added)
+            masked_add(f, shape, sums, to, mask, added)
     return f.text()
-
-
-def _add(f: Routine, shape: TileConfig, sums: str, to: str, mask: str, added: str) -> None:
-    """Store sums, or add them to those in memory if `added`."""
-    none = f"<{shape.lanes} x i1> zeroinitializer"
-    wanted = f.let(f"select i1 {added}, <{shape.lanes} x i1> {mask}, {none}")
-    old = masked_load(f, shape, to, wanted)
-    masked_store(f, shape, f.let(f"fadd {shape.vector} {sums}, {old}"), to, mask)
 
 
 def _sums(

@@ -19,7 +19,7 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
     TileConfig,
     lane_mask,
     lane_range,
-    masked_load,
+    masked_add,
     masked_store,
 )
 from wend._engine.compiler.kernels.matmul.operands import Matrix, pack_panel
@@ -297,10 +297,7 @@ def _turn(
             with f.when(f.is_("slt", filter_, a["filters"])):
                 to = f.add(f.mul(filter_, a["weight_filter"]), f.mul(row, unit))
                 to = f.at(weight, to)
-                none = f"<{lanes} x i1> zeroinitializer"
-                wanted = f.let(f"select i1 {more}, <{lanes} x i1> {mask}, {none}")
-                old = masked_load(f, shape, to, wanted)
-                masked_store(f, shape, f.let(f"fadd {shape.vector} {x}, {old}"), to, mask)
+                masked_add(f, shape, x, to, mask, more)
 
 
 def pad_image(shape: TileConfig, dtype: str, names: list[str]) -> str:

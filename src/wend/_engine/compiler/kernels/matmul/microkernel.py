@@ -194,6 +194,12 @@ def lane_range(f: Routine, lanes: int, first: str, last: str) -> str:
     return f.let(f"and <{lanes} x i1> {above}, {lane_mask(f, lanes, last)}")
 
 
+def lanes_where(f: Routine, lanes: int, condition: str, mask: str) -> str:
+    """A mask of the lanes in `mask` where an i1 holds, else of no lanes."""
+    kind = f"<{lanes} x i1>"
+    return f.let(f"select i1 {condition}, {kind} {mask}, {kind} zeroinitializer")
+
+
 def counted(lanes: int) -> str:
     """The vector of the lanes' numbers, as i32."""
     return f"<{', '.join(f'i32 {i}' for i in range(lanes))}>"
@@ -341,6 +347,12 @@ def masked_store(f: Routine, shape: TileConfig, value: str, pointer: str, mask: 
         return f.store(shape.vector, value, pointer, shape.size)
     place = pointer, shape.size
     return store_lanes(f, shape.element, shape.lanes, value, place, mask, shape.masks)
+
+
+def masked_add(f: Routine, shape: TileConfig, x: str, place: str, mask: str, added: str) -> None:
+    """Store a vector under a mask, or add it to the vector in memory if the i1 `added` holds."""
+    old = masked_load(f, shape, place, lanes_where(f, shape.lanes, added, mask))
+    masked_store(f, shape, f.let(f"fadd {shape.vector} {x}, {old}"), place, mask)
 
 
 def masked_update(

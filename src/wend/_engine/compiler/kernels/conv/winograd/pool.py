@@ -38,11 +38,11 @@ from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import (
     SquareTiles,
     cut,
     join_columns,
-    join_line,
     panel_runs,
     square_of,
     woven,
 )
+from wend._engine.compiler.kernels.conv.winograd.transforms import join_line_4
 from wend._engine.compiler.kernels.matmul.macrokernel import arguments
 from wend._engine.compiler.kernels.matmul.microkernel import TileConfig
 from wend._engine.compiler.kernels.matmul.packing import shuffled
@@ -220,7 +220,7 @@ def _join_pooled(shape: TileConfig, names: list[str]) -> str:
             for first_line in (0, 1):
                 columns = join_columns(f, shape, here, first_line)
                 for part in range(_SIDE):
-                    four = join_line(f, shape, [column[part] for column in columns])
+                    four = join_line_4(f, shape, [column[part] for column in columns])
                     two = [_greater(f, shape, four[k + 1], four[k]) for k in (0, 2)]
                     if first_line:
                         both = zip(two, best[part], strict=True)
@@ -269,7 +269,7 @@ def _pool_lines(shape: TileConfig) -> str:
                 )
                 for k in range(WIDE.seen)
             ]
-            four = join_line(f, shape, sums)
+            four = join_line_4(f, shape, sums)
             halves.append([_greater(f, shape, four[k + 1], four[k]) for k in (0, 2)])
         for down, (low, high) in enumerate(zip(*halves, strict=True)):
             best = _greater_of_pairs(f, shape, low, high)

@@ -31,6 +31,14 @@ from typing import TYPE_CHECKING
 
 from wend._engine.base.records import Record
 from wend._engine.compiler.kernels.conv.image_batches import pieces
+from wend._engine.compiler.kernels.conv.winograd.transforms import (
+    PAIRS,
+    Transform,
+    both_ways,
+    join_line_2,
+    spread_line_2,
+    spread_taps_2,
+)
 from wend._engine.compiler.kernels.matmul.blocks import CacheBlock, PanelAddresses
 from wend._engine.compiler.kernels.matmul.macrokernel import (
     Multiply,
@@ -44,6 +52,7 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
     TileConfig,
     lane_mask,
     lane_range,
+    lanes_where,
     masked_load,
     masked_store,
     masked_update,
@@ -58,7 +67,6 @@ if TYPE_CHECKING:
     from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 
 Masks = list[list[str]]
-Transform = Callable[[Routine, TileConfig, list[str]], list[str]]
 
 #: The number of places of a square, and the side of the window that a square depends on.
 PLACES, SIDE = 16, 4
@@ -535,9 +543,9 @@ def _spread_kernel(
 ) -> None:
     """Transform nine taps, and store the results in their planes. at: row and step of the depth"""
     taps = [f.select("%flipped", y, x, shape.vector) for x, y in zip(taps, taps[::-1])]
-    rows = [way.taps(f, shape, taps[3 * r : 3 * r + 3]) for r in range(3)]
+    columns = both_ways(f, shape, way.taps, [taps[3 * r : 3 * r + 3] for r in range(3)])
     to = f.at("%to", f.add(f.mul(at[0], "%to_row"), f.mul(at[1], str(shape.size))))
-    by_column = [way.taps(f, shape, list(column)) for column in zip(*rows)]
+    by_column = list(columns)
     for down in range(way.seen):
         for across in range(way.seen):
             place = f.at(to, f.mul("%apart", str(way.seen * down + across)))
@@ -549,69 +557,45 @@ def parameters(words: str) -> list[tuple[str, str]]:
     return [(kind, name) for kind, name in (word.split() for word in words.split(", "))]
 
 
-def total(f: Routine, shape: TileConfig, x: str, y: str) -> str:
-    """x + y, of vectors"""
-    return f.let(f"fadd {shape.vector} {x}, {y}")
-
-
-def difference(f: Routine, shape: TileConfig, x: str, y: str) -> str:
-    """x - y, of vectors"""
-    return f.let(f"fsub {shape.vector} {x}, {y}")
-
-
-def _spread_taps(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Transform three taps of a line: x0, (x0 + x1 + x2) / 2, (x0 - x1 + x2) / 2, x2."""
-    half = ", ".join([f"{shape.element} 0.5"] * shape.lanes)
-    ends = f.let(f"fmul {shape.vector} {total(f, shape, x[0], x[2])}, <{half}>")
-    middle = f.let(f"fmul {shape.vector} {x[1]}, <{half}>")
-    return [x[0], total(f, shape, ends, middle), difference(f, shape, ends, middle), x[2]]
-
-
-def _spread_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Transform four pixels of a line: x0 - x2, x1 + x2, x2 - x1, x1 - x3."""
-    return [
-        difference(f, shape, x[0], x[2]),
-        total(f, shape, x[1], x[2]),
-        difference(f, shape, x[2], x[1]),
-        difference(f, shape, x[1], x[3]),
-    ]
-
-
-def _join_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Make two neighbouring outputs of four sums: x0 + x1 + x2, x1 - x2 - x3."""
-    return [
-        total(f, shape, total(f, shape, x[0], x[1]), x[2]),
-        difference(f, shape, difference(f, shape, x[1], x[2]), x[3]),
-    ]
-
-
 #: Squares of 2 x 2.
-NARROW = Squares(2, "", _spread_taps, _FEW, _MANY)
+NARROW = Squares(2, "", spread_taps_2, _FEW, _MANY)
 
 
 @contextmanager
-def runs(f: Routine, shape: TileConfig, wide: str) -> Iterator[tuple[str, str, str, str]]:
-    """A loop over runs of neighbouring squares.
+def row_runs(
+    f: Routine, first: str, count: str, wide: str, most: int, even: bool
+) -> Iterator[tuple[str, str, str, str]]:
+    """A loop over runs of up to `most` neighbouring squares of an image, from square `first` on.
 
     Yields the number of squares before a run, the row and the column of the run's first square,
     and the number of the run's squares.
+
+    wide: the squares in a row of the image
+    even: whether runs share the rest of a row evenly: a short run is a narrow tile for an epilogue
     """
-    top = f.div("%first", wide)
-    side = f.sub("%first", f.mul(top, wide))
-    with f.turns("0", "%count") as run:
+    top = f.div(first, wide)
+    side = f.sub(first, f.mul(top, wide))
+    with f.turns("0", count) as run:
         y, x = run.carry("i64", top), run.carry("i64", side)
-        count = f.minimum(f.sub(wide, x), f.sub("%count", run.index))
-        if shape.masks:
-            count = f.minimum(count, str(shape.lanes))
-        else:  # Runs share the rest of a row evenly: a short run is a narrow tile for an epilogue.
-            parts = f.ceil_div(count, shape.lanes)
-            count = f.div(f.add(count, f.sub(parts, "1")), parts)
-        run.step = count
-        right = f.add(x, count)
+        some = f.minimum(f.sub(wide, x), f.sub(count, run.index))
+        if even:
+            parts = f.ceil_div(some, most)
+            some = f.div(f.add(some, f.sub(parts, "1")), parts)
+        else:
+            some = f.minimum(some, str(most))
+        run.step = some
+        right = f.add(x, some)
         over = f.is_("eq", right, wide)
         run.become(y, f.add(y, f.let(f"zext i1 {over} to i64")))
         run.become(x, f.select(over, "0", right))
-        yield run.index, y, x, count
+        yield run.index, y, x, some
+
+
+def runs(
+    f: Routine, shape: TileConfig, wide: str
+) -> AbstractContextManager[tuple[str, str, str, str]]:
+    """A loop over the runs of the squares `%first` ... `%first + %count - 1` of an image."""
+    return row_runs(f, "%first", "%count", wide, shape.lanes, not shape.masks)
 
 
 def spread_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
@@ -641,13 +625,10 @@ def spread_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
         corner = f.at("%image", f.add(f.mul(top, row), f.mul(side, str(shape.size))))
         lines = [f.at(corner, f.mul(row, str(r))) for r in range(SIDE)]
         to = f.at("%to", f.mul(at, str(shape.size)))
-        none = f"<{lanes} x i1> zeroinitializer"
         edge = f.let(f"xor i1 {within}, true")
         for case in (within, edge):
             chosen = [
-                masks
-                if case is within
-                else [f.let(f"select i1 {i}, <{lanes} x i1> {m}, {none}") for m in masks]
+                masks if case is within else [lanes_where(f, lanes, i, m) for m in masks]
                 for i in inside
             ]
             for way, stored in ways:
@@ -697,23 +678,23 @@ def _spread_seen(
     """
 
     def store(down: int, line: list[str]) -> None:
-        for across, x in enumerate(_spread_line(f, shape, line)):
+        for across, x in enumerate(line):
             place = f.at(to, f.mul("%apart", str(SIDE * down + across)))
             masked_update(f, shape, x, place, stored)
 
     if shape.vectors > 2:
         rows = [seen(r) for r in range(SIDE)]
-        columns = [_spread_line(f, shape, list(column)) for column in zip(*rows)]
-        for down in range(SIDE):
-            store(down, [column[down] for column in columns])
+        for down, line in enumerate(both_ways(f, shape, spread_line_2, zip(*rows, strict=True))):
+            store(down, line)
         return
     # With 16 registers there is room for two lines and their sums, so lines are read singly.
-    first, third = seen(0), seen(2)
-    store(0, [difference(f, shape, x, y) for x, y in zip(first, third)])
-    second = seen(1)
-    store(1, [total(f, shape, x, y) for x, y in zip(second, third)])
-    store(2, [difference(f, shape, y, x) for x, y in zip(second, third)])
-    store(3, [difference(f, shape, x, y) for x, y in zip(second, seen(3))])
+    read: dict[int, list[str]] = {}
+    for down, (combine, *pair) in enumerate(PAIRS):
+        for r in pair:
+            if r not in read:
+                read[r] = seen(r)
+        columns = [combine(f, shape, x, y) for x, y in zip(*(read[r] for r in pair), strict=True)]
+        store(down, spread_line_2(f, shape, columns))
 
 
 def join_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
@@ -769,10 +750,10 @@ def join_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
                     here = f.at("%sums", here)
                     places = [f.at(here, f.mul("%apart", str(k))) for k in range(PLACES)]
                     sums = [masked_load(f, shape, place, loaded) for place in places]
-                    columns = [_join_line(f, shape, sums[k::SIDE]) for k in range(SIDE)]
+                    columns = [sums[k::SIDE] for k in range(SIDE)]
+                    pairs = both_ways(f, shape, join_line_2, columns)
                     into = f.at(to, f.mul(i, line))
-                    for down in (0, 1):
-                        pair = _join_line(f, shape, [column[down] for column in columns])
+                    for down, pair in enumerate(pairs):
                         place = f.at(into, next_) if down else into
                         for part in (0, 1):
                             z = shuffled(f, shape, pair[0], pair[1], woven[part], lanes)

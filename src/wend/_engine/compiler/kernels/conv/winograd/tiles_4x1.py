@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING
 
 from wend._engine.compiler.kernels.conv.winograd.pool import is_pooled, pooled_size
 from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import parameters
-from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import WIDE, cut, join_line, spread_line
+from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import WIDE, cut
+from wend._engine.compiler.kernels.conv.winograd.transforms import join_line_4, spread_line_4
 from wend._engine.compiler.kernels.matmul.macrokernel import (
     Scratch,
     Tiles,
@@ -39,6 +40,7 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
     fetch,
     lane_mask,
     lane_range,
+    lanes_where,
     spread,
 )
 from wend._engine.compiler.kernels.matmul.packing import ElementReader
@@ -220,14 +222,13 @@ def _spread_lines(shape: TileConfig, dtype: str, names: list[str]) -> str:
     unit = str(shape.size)
     channel, row = f.mul(a["input_channel"], unit), f.mul(a["input_row"], unit)
     inside = [f.is_("ult", f.add("%top", str(r)), a["input_height"]) for r in range(_SEEN)]
-    none = f"<{shape.lanes} x i1> zeroinitializer"
     first = f.at("%image", f.sub(f.mul("%top", row), f.mul(a["pad_width"], unit)))
     apart = f.mul("%line", a["channels"])
     with f.loop("0", "%line", str(shape.bytes)) as at:
         ahead = f.div(at, unit)
         side = f.sub(ahead, a["pad_width"])
         mask = lane_range(f, shape.lanes, f.sub("0", side), f.sub(a["input_width"], side))
-        masks = [f.let(f"select i1 {i}, <{shape.lanes} x i1> {mask}, {none}") for i in inside]
+        masks = [lanes_where(f, shape.lanes, i, mask) for i in inside]
         with f.loop("0", a["channels"]) as c:
             here = f.at(first, f.add(f.mul(c, channel), at))
             places = [f.at(here, f.mul(row, str(r))) for r in range(_SEEN + _SIDE)]
@@ -235,7 +236,7 @@ def _spread_lines(shape: TileConfig, dtype: str, names: list[str]) -> str:
                 fetch(f, place, level=1)
             read = [source.vector(f, place, m) for place, m in zip(places, masks, strict=False)]
             to = f.at("%to", f.add(f.mul(c, "%line"), at))
-            for k, x in enumerate(spread_line(f, shape, read)):
+            for k, x in enumerate(spread_line_4(f, shape, read)):
                 f.store(shape.vector, x, f.at(to, f.mul(apart, str(k))), shape.bytes)
     return f.text()
 
@@ -254,7 +255,7 @@ def _join_lines(shape: TileConfig) -> str:
             f.load(shape.vector, f.at(here, f.mul("%apart", str(k))), shape.bytes)
             for k in range(_SEEN)
         ]
-        for k, x in enumerate(join_line(f, shape, sums)):
+        for k, x in enumerate(join_line_4(f, shape, sums)):
             f.store(shape.vector, x, f.at(to, f.mul("%apart", str(k))), shape.bytes)
     return f.text()
 

@@ -2,9 +2,7 @@
 
 A square is 4 x 4 outputs and depends on a window of 6 x 6 pixels. A square, channel and filter take
 36 multiplications in place of 64 with squares of 2 x 2. The loops over these functions are in
-`winograd.tiles_2x2`. The six numbers of a transformed line are a polynomial's values at 0,
-+-1/sqrt(2), +-sqrt(2) and infinity. With these points rounding errors are about twice those of
-plain sums; with 0, +-1, +-2 the errors would be five times as large.
+`winograd.tiles_2x2`, and the transforms in `winograd.transforms`.
 
     void spread_panel(args, first, count, to, apart)
     void join_whole(args, sums, line, apart, first, count)      see `winograd.pool`
@@ -29,25 +27,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from wend._engine.base import dtypes
 from wend._engine.compiler.kernels.conv.image_batches import pieces
 from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import (
     LEAST_ROWS,
     NARROW,
     Squares,
     count_squares,
-    difference,
     filled,
     has_tiles,
     is_large,
     multiplications,
     parameters,
+    row_runs,
     spread_weight,
     squares_of,
     suited,
     together,
-    total,
     winograd,
+)
+from wend._engine.compiler.kernels.conv.winograd.transforms import (
+    join_even_4,
+    join_line_4,
+    join_odd_4,
+    spread_line_4,
+    spread_taps_4,
 )
 from wend._engine.compiler.kernels.matmul.macrokernel import arguments
 from wend._engine.compiler.kernels.matmul.microkernel import (
@@ -56,13 +59,13 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
     add_products,
     lane_mask,
     lane_range,
+    lanes_where,
     masked_store,
     row_places,
 )
 from wend._engine.compiler.kernels.matmul.packing import ElementReader, shuffled
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool
-from wend._engine.compiler.llvm_ir.values import literal
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
 
 if TYPE_CHECKING:
@@ -91,7 +94,6 @@ _SHARED_WORK, _SHARED_CHANNELS = 288, 32
 # measured: command not recorded, 2026-11-24, four images of 64 x 28 x 28: 1.4 ms by squares of
 # 2 x 2 against 1.6 ms
 _MOST = 32
-_NEAR, _FAR = 2**-0.5, 2**0.5
 
 _PANEL = "ptr args, i64 first, i64 count"
 JOINED = _PANEL.replace("args", "args, ptr sums, i64 line, i64 apart")
@@ -191,66 +193,8 @@ def wide_functions(shape: TileConfig, dtype: str, names: list[str]) -> list[str]
     ]
 
 
-def _scaled(f: Routine, shape: TileConfig, x: str, factor: float) -> str:
-    return f.let(f"fmul {shape.vector} {x}, {_all(shape, factor)}")
-
-
-def _plus(f: Routine, shape: TileConfig, x: str, factor: float, y: str) -> str:
-    """x + factor * y"""
-    kind = shape.vector
-    many = f"{kind} {y}, {kind} {_all(shape, factor)}, {kind} {x}"
-    return f.let(f"call {kind} @llvm.fmuladd.{shape.suffix}({many})")
-
-
-def _all(shape: TileConfig, factor: float) -> str:
-    one = f"{shape.element} {literal(factor, dtypes.float32)}"
-    return f"<{', '.join([one] * shape.lanes)}>"
-
-
-def _spread_taps(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Transform three taps of a line into six numbers."""
-    found = [x[0]]
-    for point, over in ((_NEAR, -2 / 3), (_FAR, 1 / 6)):
-        even = _scaled(f, shape, _plus(f, shape, x[0], point * point, x[2]), over)
-        found += [_plus(f, shape, even, side * point * over, x[1]) for side in (1, -1)]
-    return [*found, x[2]]
-
-
-def spread_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Transform six pixels of a line into six numbers, in the order of the points."""
-    found = [_plus(f, shape, total(f, shape, x[0], x[4]), -2.5, x[2])]
-    for point, other in ((_NEAR, _FAR), (_FAR, _NEAR)):
-        even, odd = (_plus(f, shape, x[k + 2], -other * other, x[k]) for k in (2, 1))
-        found += [_plus(f, shape, even, side * point, odd) for side in (1, -1)]
-    return [*found, _plus(f, shape, total(f, shape, x[1], x[5]), -2.5, x[3])]
-
-
-def join_line(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Make four neighbouring outputs of six sums."""
-    even, odd = _join_even(f, shape, x[:5]), _join_odd(f, shape, x[1:])
-    return [even[0], odd[0], even[1], odd[1]]
-
-
-def _join_even(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Make the first and the third of four neighbours, from all sums but the last."""
-    near, far = total(f, shape, x[1], x[2]), total(f, shape, x[3], x[4])
-    return [
-        total(f, shape, total(f, shape, x[0], near), far),
-        _plus(f, shape, _scaled(f, shape, near, _NEAR**2), _FAR**2, far),
-    ]
-
-
-def _join_odd(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Make the second and the fourth of four neighbours, from all sums but the first."""
-    slope, steep = difference(f, shape, x[0], x[1]), difference(f, shape, x[2], x[3])
-    return [
-        _plus(f, shape, _scaled(f, shape, slope, _NEAR), _FAR, steep),
-        _plus(f, shape, _plus(f, shape, x[4], _NEAR**3, slope), _FAR**3, steep),
-    ]
-
-
 #: Squares of 4 x 4.
-WIDE = Squares(4, "_wide", _spread_taps, _CHUNK, _CHUNK, 18, 8, True)
+WIDE = Squares(4, "_wide", spread_taps_4, _CHUNK, _CHUNK, 18, 8, True)
 
 
 @contextmanager
@@ -259,25 +203,15 @@ def panel_runs(
 ) -> Iterator[tuple[str, str, tuple[str, str], str]]:
     """A loop over runs of up to `most` neighbouring squares of a panel or chunk.
 
-    Runs share the rest of a row evenly: a short run is a narrow tile for an epilogue. Yields a
-    run's image, the number of squares before, the place of the first square (row and column), and
-    the number of the run's squares.
+    Yields a run's image, the number of squares before, the place of the first square (row and
+    column), and the number of the run's squares.
     """
     high, wide = squares_of(f, a, WIDE.side)
-    with pieces(f, f.mul(high, wide), "%first", "%count") as (image, at, before, some):
-        top = f.div(at, wide)
-        side = f.sub(at, f.mul(top, wide))
-        with f.turns("0", some) as run:
-            y, x = run.carry("i64", top), run.carry("i64", side)
-            count = f.minimum(f.sub(wide, x), f.sub(some, run.index))
-            parts = f.ceil_div(count, most)
-            count = f.div(f.add(count, f.sub(parts, "1")), parts)
-            run.step = count
-            right = f.add(x, count)
-            over = f.is_("eq", right, wide)
-            run.become(y, f.add(y, f.let(f"zext i1 {over} to i64")))
-            run.become(x, f.select(over, "0", right))
-            yield image, f.add(before, run.index), (y, x), count
+    with (
+        pieces(f, f.mul(high, wide), "%first", "%count") as (image, at, before, some),
+        row_runs(f, at, some, wide, most, even=True) as (further, y, x, count),
+    ):
+        yield image, f.add(before, further), (y, x), count
 
 
 def _turned(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
@@ -369,10 +303,7 @@ class _SpreadPanel:
                 here = f.add(side, ahead)
                 last = f.sub(a["input_width"], here)
                 mask = lane_range(f, shape.lanes, f.sub("0", here), last)
-                none = f"<{shape.lanes} x i1> zeroinitializer"
-                chosen = [
-                    f.let(f"select i1 {i}, <{shape.lanes} x i1> {mask}, {none}") for i in inside
-                ]
+                chosen = [lanes_where(f, shape.lanes, i, mask) for i in inside]
                 into = f.at(place, f.mul(v, str(shape.bytes)))
                 for case, masks in (
                     (within, [mask] * WIDE.seen),
@@ -388,7 +319,7 @@ class _SpreadPanel:
     def keep(self, read: list[str], to: str, opening: bool) -> None:
         """Transform vectors of six lines, and store the results at `to`, in both areas."""
         f, shape = self.f, self.shape
-        for k, z in enumerate(spread_line(f, shape, read)):
+        for k, z in enumerate(spread_line_4(f, shape, read)):
             f.store(shape.vector, z, f.at(to, k * self.line), self.square)
             _store_behind(f, shape, z, f.at(to, k * self.line + self.rest), opening)
 
@@ -413,7 +344,7 @@ class _SpreadPanel:
             offset = f.add(f.mul(c, str(shape.panel * unit)), f.mul(q, str(shape.bytes)))
             offset = f.add(offset, f.mul(down, f.mul("%apart", str(WIDE.seen))))
             to = f.at("%to", offset)
-            for k, z in enumerate(spread_line(f, shape, numbers)):
+            for k, z in enumerate(spread_line_4(f, shape, numbers)):
                 f.store(shape.vector, z, f.at(to, f.mul("%apart", str(k))), unit)
 
 
@@ -544,7 +475,7 @@ def join_columns(f: Routine, shape: TileConfig, here: str, first_line: int) -> l
 
     first_line: 0 for the lines 0 and 2, 1 for the lines 1 and 3
     """
-    seen, way = WIDE.seen, (_join_even, _join_odd)[first_line]
+    seen, way = WIDE.seen, (join_even_4, join_odd_4)[first_line]
     columns = []
     for k in range(seen):
         wanted = range(first_line, first_line + seen - 1)
@@ -571,7 +502,7 @@ def _join_whole(shape: TileConfig, names: list[str]) -> str:
                 columns = join_columns(f, shape, here, first_line)
                 for part in (0, 1):
                     onto = f.at(to, (first_line + 2 * part) * tile)
-                    made_ = join_line(f, shape, [column[part] for column in columns])
+                    made_ = join_line_4(f, shape, [column[part] for column in columns])
                     for k, z in enumerate(_turned(f, shape, made_)):
                         for lane in range(0, shape.lanes, side):
                             lanes = list(range(lane, lane + side))

@@ -20,7 +20,6 @@ from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import (
     PLACES,
     SIDE,
     chunk_of,
-    difference,
     halves,
     is_large,
     is_worth,
@@ -30,6 +29,11 @@ from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import (
     spread_image,
     squares_of,
     stored_ways,
+)
+from wend._engine.compiler.kernels.conv.winograd.transforms import (
+    both_ways,
+    join_taps_2,
+    spread_outputs_2,
     total,
 )
 from wend._engine.compiler.kernels.matmul.macrokernel import Multiply, Scratch, arguments
@@ -171,24 +175,13 @@ def _spread_gradient(shape: TileConfig, names: list[str]) -> str:
                         for part, mask in enumerate(pair)
                     ]
                     rows.append(halves(f, shape, read))
-                columns = [_spread_pair(f, shape, rows[0][k], rows[1][k]) for k in (0, 1)]
+                spread = both_ways(f, shape, spread_outputs_2, zip(*rows, strict=True))
                 place = f.at(to, f.mul(i, "%line"))
-                for down in range(SIDE):
-                    row = _spread_pair(f, shape, columns[0][down], columns[1][down])
+                for down, row in enumerate(spread):
                     for across, z in enumerate(row):
                         into = f.at(place, f.mul("%apart", str(SIDE * down + across)))
                         masked_update(f, shape, z, into, stored)
     return f.text()
-
-
-def _spread_pair(f: Routine, shape: TileConfig, x: str, y: str) -> list[str]:
-    """Transform two neighbours: x, x + y, x - y, -y. This is the adjoint of how sums are joined."""
-    return [
-        x,
-        total(f, shape, x, y),
-        difference(f, shape, x, y),
-        f.let(f"fneg {shape.vector} {y}"),
-    ]
 
 
 def _join_weight(shape: TileConfig, names: list[str]) -> str:
@@ -203,12 +196,8 @@ def _join_weight(shape: TileConfig, names: list[str]) -> str:
             f.load(shape.vector, f.at(here, f.mul("%apart", str(k))), shape.size)
             for k in range(PLACES)
         ]
-        columns = [_join_places(f, shape, sums[k::SIDE]) for k in range(SIDE)]
-        taps = [
-            x
-            for down in range(3)
-            for x in _join_places(f, shape, [column[down] for column in columns])
-        ]
+        columns = [sums[k::SIDE] for k in range(SIDE)]
+        taps = [x for row in both_ways(f, shape, join_taps_2, columns) for x in row]
         to = f.at(a["weight"], f.add(f.mul(i, filter_bytes), f.mul(c, str(_TAPS * shape.size))))
         store = _store_most if lanes < _TAPS else _store_all
         store(f, shape, taps, to, f.sub(a["channels"], c), more)
@@ -254,14 +243,3 @@ def _store_most(
             old = masked_load(f, shape, behind, one)
             old = f.let(f"extractelement {shape.vector} {old}, i64 0")
             f.store(kind, f.let(f"fadd {kind} {tap}, {old}"), behind, shape.size)
-
-
-def _join_places(f: Routine, shape: TileConfig, x: list[str]) -> list[str]:
-    """Make three taps of four sums: x0 + (x1 + x2) / 2, (x1 - x2) / 2, (x1 + x2) / 2 + x3."""
-    half = f"<{', '.join([f'{shape.element} 0.5'] * shape.lanes)}>"
-    middle = f.let(f"fmul {shape.vector} {total(f, shape, x[1], x[2])}, {half}")
-    return [
-        total(f, shape, x[0], middle),
-        f.let(f"fmul {shape.vector} {difference(f, shape, x[1], x[2])}, {half}"),
-        total(f, shape, middle, x[3]),
-    ]
