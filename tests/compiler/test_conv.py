@@ -6,7 +6,7 @@ from convolutions import GEOMETRIES, Case, few_channels, large_squares, layouts,
 from products import guarded
 
 from wend._engine.compiler.kernels.conv import forward
-from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import FIRST, FRONT, LATER, least
+from wend._engine.compiler.kernels.conv.winograd.squares import FIRST, FRONT, LATER, least
 from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import has_wide
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.kernels.matmul.microkernel import TileConfig

@@ -12,7 +12,7 @@ from targets import targets
 from wend._engine.compiler.kernels.conv import forward
 from wend._engine.compiler.kernels.conv.input_gradient import PhaseTaps, keeps_order
 from wend._engine.compiler.kernels.conv.sizes import first_variant
-from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import has_tiles
+from wend._engine.compiler.kernels.conv.winograd.squares import has_tiles
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool, Int, every

@@ -14,7 +14,7 @@ from wend._engine.compiler.ir.kernel import Kernel, Slot
 from wend._engine.compiler.ir.symbolic_extents import Poly, add, constant, mul, product, scale
 from wend._engine.compiler.kernels.conv import forward
 from wend._engine.compiler.kernels.conv.lowering import by_one_weight
-from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import FIRST, FRONT, LATER
+from wend._engine.compiler.kernels.conv.winograd.squares import FIRST, FRONT, LATER
 from wend._engine.compiler.kernels.matmul import matmul
 from wend._engine.compiler.parallel.partition import Partition, Words, copied_folds, operand_sizes
 

@@ -76,23 +76,25 @@ from wend._engine.compiler.kernels.conv.padded_image import shifted
 from wend._engine.compiler.kernels.conv.patches import ImageBundles, Patches
 from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes, write_variants
 from wend._engine.compiler.kernels.conv.weight_gradient import COPIED, convolve_weight, pad_image
+from wend._engine.compiler.kernels.conv.winograd.kernel_transform import spread_weight
 from wend._engine.compiler.kernels.conv.winograd.pool import pool_functions
-from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import (
+from wend._engine.compiler.kernels.conv.winograd.products import winograd
+from wend._engine.compiler.kernels.conv.winograd.squares import (
     FIRST,
     FRONT,
     NARROW,
-    Winograd2x2,
+    WIDE,
     has_tiles,
     is_padded,
+    spread_words,
+)
+from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import (
+    Winograd2x2,
     join_image,
     spread_image,
-    spread_weight,
-    spread_words,
-    winograd,
 )
 from wend._engine.compiler.kernels.conv.winograd.tiles_4x1 import rows_functions
 from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import (
-    WIDE,
     Winograd4x4,
     has_wide,
     wide_functions,

@@ -29,11 +29,10 @@ pooled already, and then the step does nothing.
 
 from __future__ import annotations
 
-from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import halves, parameters
+from wend._engine.compiler.kernels.conv.winograd.squares import WIDE, halves, parameters
 from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import (
     FILTERS,
     JOINED,
-    WIDE,
     WIDE_VECTORS,
     SquareTiles,
     cut,

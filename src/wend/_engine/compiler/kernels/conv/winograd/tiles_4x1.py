@@ -22,11 +22,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 from wend._engine.compiler.kernels.conv.winograd.pool import is_pooled, pooled_size
-from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import parameters
-from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import WIDE, cut
+from wend._engine.compiler.kernels.conv.winograd.squares import WIDE, parameters
+from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import cut
 from wend._engine.compiler.kernels.conv.winograd.transforms import join_line_4, spread_line_4
 from wend._engine.compiler.kernels.matmul.macrokernel import (
     Scratch,
@@ -47,9 +47,6 @@ from wend._engine.compiler.kernels.matmul.packing import ElementReader
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool, Int
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 
 # The least filters for which this pays. The most channels, with which the sums are as accurate as
 # plain sums of many channels. The least columns, so that no part of a vector is stored.

@@ -2,7 +2,7 @@
 
 A square is 4 x 4 outputs and depends on a window of 6 x 6 pixels. A square, channel and filter take
 36 multiplications in place of 64 with squares of 2 x 2. The loops over these functions are in
-`winograd.tiles_2x2`, and the transforms in `winograd.transforms`.
+`winograd.products`, and the transforms in `winograd.transforms`.
 
     void spread_panel(args, first, count, to, apart)
     void join_whole(args, sums, line, apart, first, count)      see `winograd.pool`
@@ -25,13 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from wend._engine.compiler.kernels.conv.image_batches import pieces
-from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import (
+from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
+from wend._engine.compiler.kernels.conv.winograd.kernel_transform import spread_weight
+from wend._engine.compiler.kernels.conv.winograd.products import winograd
+from wend._engine.compiler.kernels.conv.winograd.squares import (
     LEAST_ROWS,
     NARROW,
-    Squares,
+    WIDE,
     count_squares,
     filled,
     has_tiles,
@@ -39,18 +42,15 @@ from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import (
     multiplications,
     parameters,
     row_runs,
-    spread_weight,
     squares_of,
     suited,
     together,
-    winograd,
 )
 from wend._engine.compiler.kernels.conv.winograd.transforms import (
     join_even_4,
     join_line_4,
     join_odd_4,
     spread_line_4,
-    spread_taps_4,
 )
 from wend._engine.compiler.kernels.matmul.macrokernel import arguments
 from wend._engine.compiler.kernels.matmul.microkernel import (
@@ -68,9 +68,6 @@ from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
 
-if TYPE_CHECKING:
-    from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
-
 #: The filters of a tile.
 FILTERS = 8
 #: The most vectors of a panel: images have few squares.
@@ -79,8 +76,6 @@ WIDE_VECTORS = 1
 _GROUP = 4
 #: The channels whose lines are all transformed in one direction before the second direction.
 _CHANNELS = 4
-# The squares of a chunk, which is transformed and multiplied before the next chunk.
-_CHUNK = 32
 # The least squares (of all images) times channels for which 4 x 4 pays. Then the most
 # multiplications, in eighths of those of squares of 2 x 2.
 # measured: command not recorded, 2026-11-23, a list of images takes 0.91 of the time with AVX2
@@ -193,10 +188,6 @@ def wide_functions(shape: TileConfig, dtype: str, names: list[str]) -> list[str]
     ]
 
 
-#: Squares of 4 x 4.
-WIDE = Squares(4, "_wide", spread_taps_4, _CHUNK, _CHUNK, 18, 8, True)
-
-
 @contextmanager
 def panel_runs(
     f: Routine, a: dict[str, str], most: int
@@ -206,7 +197,7 @@ def panel_runs(
     Yields a run's image, the number of squares before, the place of the first square (row and
     column), and the number of the run's squares.
     """
-    high, wide = squares_of(f, a, WIDE.side)
+    high, wide = squares_of(f, a, WIDE)
     with (
         pieces(f, f.mul(high, wide), "%first", "%count") as (image, at, before, some),
         row_runs(f, at, some, wide, most, even=True) as (further, y, x, count),

@@ -13,12 +13,11 @@ transformed as in the convolution. In each of the 16 places, a product of (filte
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 from wend._engine.compiler.kernels.conv.image_batches import pieces
-from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import (
-    PLACES,
-    SIDE,
+from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
+from wend._engine.compiler.kernels.conv.winograd.squares import (
+    NARROW,
     chunk_of,
     halves,
     is_large,
@@ -26,10 +25,10 @@ from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import (
     least,
     parameters,
     runs,
-    spread_image,
     squares_of,
     stored_ways,
 )
+from wend._engine.compiler.kernels.conv.winograd.tiles_2x2 import spread_image
 from wend._engine.compiler.kernels.conv.winograd.transforms import (
     both_ways,
     join_taps_2,
@@ -49,9 +48,6 @@ from wend._engine.compiler.kernels.matmul.packing import transposed
 from wend._engine.compiler.llvm_ir.function import Routine
 from wend._engine.compiler.llvm_ir.integers import Bool
 from wend._engine.compiler.llvm_ir.variants import Variant, variant
-
-if TYPE_CHECKING:
-    from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 
 _TAPS = 9
 #: The least number of squares for which transforming pays if the weight is large.
@@ -91,19 +87,19 @@ def winograd_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
     a = arguments(f, names, "input out scratch spread")
     room = Scratch.of(f, shape, a["scratch"])
     unit = str(shape.size)
-    high, wide = squares_of(f, a)
+    high, wide = squares_of(f, a, NARROW)
     squares = f.mul(high, wide)
     columns = f.mul(squares, a["images"])
     out_row = f.mul(f.ceil_div(a["channels"], shape.lanes), str(shape.bytes))
     plane = f.add(f.mul(a["filters"], out_row), str(shape.bytes))
-    seen = f.at(a["spread"], f.mul(plane, str(PLACES)))
+    seen = f.at(a["spread"], f.mul(plane, str(NARROW.places)))
     with f.turns("0", columns) as chunks:
         first = chunks.index
-        count = chunk_of(f, shape, a, columns, first)
+        count = chunk_of(f, shape, a, NARROW, columns, first)
         chunks.step = count
         line = f.mul(f.ceil_div(count, shape.lanes), str(shape.bytes))
         apart = f.add(f.mul(line, a["channels"]), str(shape.bytes))
-        gradients = f.at(seen, f.mul(apart, str(PLACES)))
+        gradients = f.at(seen, f.mul(apart, str(NARROW.places)))
         gradients_apart = f.add(f.mul(line, a["filters"]), str(shape.bytes))
         with pieces(f, squares, first, count) as (image, at, before, some):
             for name, role, to, plane_ in (
@@ -115,7 +111,7 @@ def winograd_weight(shape: TileConfig, dtype: str, names: list[str]) -> str:
                     f"call void @spread_{name}(ptr %args, ptr {source}, i64 {at}, i64 {some}, "
                     f"i64 {line}, ptr {f.at(to, f.mul(before, unit))}, i64 {plane_})"
                 )
-        with f.loop("0", str(PLACES)) as k:
+        with f.loop("0", str(NARROW.places)) as k:
             left_ = Matrix(f.at(gradients, f.mul(k, gradients_apart)), line, unit)
             right = Matrix(f.at(seen, f.mul(k, apart)), line, unit)
             operands = Operands(f, shape, dtype, room, left_, right, a["channels"], "false")
@@ -152,7 +148,7 @@ def _spread_gradient(shape: TileConfig, names: list[str]) -> str:
     a = arguments(f, names, "")
     lanes, unit = shape.lanes, str(shape.size)
     channel = f.mul(a["out_channel"], unit)
-    _, wide = squares_of(f, a)
+    _, wide = squares_of(f, a, NARROW)
     with runs(f, shape, wide) as (at, y, x, count):
         top, side = f.mul(y, "2"), f.mul(x, "2")
         length = f.minimum(f.mul(count, "2"), f.sub(a["out_width"], side))
@@ -179,7 +175,7 @@ def _spread_gradient(shape: TileConfig, names: list[str]) -> str:
                 place = f.at(to, f.mul(i, "%line"))
                 for down, row in enumerate(spread):
                     for across, z in enumerate(row):
-                        into = f.at(place, f.mul("%apart", str(SIDE * down + across)))
+                        into = f.at(place, f.mul("%apart", str(NARROW.seen * down + across)))
                         masked_update(f, shape, z, into, stored)
     return f.text()
 
@@ -194,9 +190,9 @@ def _join_weight(shape: TileConfig, names: list[str]) -> str:
         here = f.at("%sums", f.add(f.mul(i, "%line"), f.mul(c, unit)))
         sums = [
             f.load(shape.vector, f.at(here, f.mul("%apart", str(k))), shape.size)
-            for k in range(PLACES)
+            for k in range(NARROW.places)
         ]
-        columns = [sums[k::SIDE] for k in range(SIDE)]
+        columns = [sums[k :: NARROW.seen] for k in range(NARROW.seen)]
         taps = [x for row in both_ways(f, shape, join_taps_2, columns) for x in row]
         to = f.at(a["weight"], f.add(f.mul(i, filter_bytes), f.mul(c, str(_TAPS * shape.size))))
         store = _store_most if lanes < _TAPS else _store_all
