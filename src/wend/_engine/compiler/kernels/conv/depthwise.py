@@ -15,6 +15,7 @@ from wend._engine.compiler.kernels.conv.sizes import ConvolutionSizes
 from wend._engine.compiler.kernels.matmul.macrokernel import arguments
 from wend._engine.compiler.kernels.matmul.microkernel import (
     TileConfig,
+    call_epilogue,
     counted,
     lane_mask,
     masked_add,
@@ -153,10 +154,8 @@ def convolve_direct(shape: TileConfig, dtype: str, names: list[str]) -> str:
         to = f.at("%out", place)
         with f.when(handed):
             f.store(shape.vector, sums, a["scratch"], shape.size)
-            f.line(
-                f"call void {a['epilogue']}(ptr {a['scratch']}, i64 1, i64 {count}, i64 {row}, "
-                f"i64 {run.index}, i64 %at0, i64 %at1, ptr {a['state']})"
-            )
+            there = ("1", count), (row, run.index), ("%at0", "%at1")
+            call_epilogue(f, a["epilogue"], a["scratch"], *there, a["state"])
         with f.when(f.let(f"xor i1 {handed}, true")):
             masked_add(f, shape, sums, to, mask, added)
     return f.text()

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from wend._engine.compiler.kernels.matmul.microkernel import (
     EPILOGUE,
     TileConfig,
+    call_epilogue,
     lane_mask,
     masked_load,
     masked_store,
@@ -88,10 +89,9 @@ def share_tile(shape: TileConfig) -> str:
     with pieces(f, positions, "%column", "%columns") as (image, position, before, count):
         source = f.select(missing, "null", f.at("%tile", f.mul(before, unit)), "ptr")
         with f.when(handed):
-            f.line(
-                f"call void {epilogue}(ptr {source}, i64 %rows, i64 {count}, i64 %row, "
-                f"i64 {position}, i64 {f.add('%batch0', image)}, i64 %batch1, ptr {state})"
-            )
+            batch = f.add("%batch0", image), "%batch1"
+            extents, place = ("%rows", count), ("%row", position)
+            call_epilogue(f, epilogue, source, extents, place, batch, state)
         with f.when(f.let(f"xor i1 {handed}, true")):
             to = f.at(out, f.add(f.mul(image, apart), f.mul(position, unit)))
             with f.loop("0", count, str(shape.lanes)) as at:

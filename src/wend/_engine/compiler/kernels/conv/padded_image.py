@@ -33,6 +33,7 @@ from wend._engine.compiler.kernels.matmul.macrokernel import (
 from wend._engine.compiler.kernels.matmul.microkernel import (
     TileConfig,
     add_products,
+    call_epilogue,
     fetch,
     lane_mask,
     lane_range,
@@ -548,10 +549,8 @@ class _Shifted:
         at_once = handed_rows(shape) >= _FILTERS
 
         def hand_over(tile: str, height: str, row: str) -> None:
-            f.line(
-                f"call void {a['epilogue']}(ptr {tile}, i64 {height}, i64 {count}, i64 {row}, "
-                f"i64 {column}, i64 {place[0]}, i64 {place[1]}, ptr {a['state']})"
-            )
+            there = (height, count), (row, column), place
+            call_epilogue(f, a["epilogue"], tile, *there, a["state"])
 
         with f.turns("0", tiles.count) as loop:
             row = loop.carry("i64", "0")

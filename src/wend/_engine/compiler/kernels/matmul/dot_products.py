@@ -14,7 +14,12 @@ from __future__ import annotations
 from wend._engine.base.records import Record
 from wend._engine.compiler.kernels.matmul.choice import FEW_ROWS, ProductChoice, ProductSite
 from wend._engine.compiler.kernels.matmul.macrokernel import has_narrow_panels, panel_capacity
-from wend._engine.compiler.kernels.matmul.microkernel import TileConfig, lane_mask, parameters
+from wend._engine.compiler.kernels.matmul.microkernel import (
+    TileConfig,
+    call_epilogue,
+    lane_mask,
+    parameters,
+)
 from wend._engine.compiler.kernels.matmul.operands import Matrix
 from wend._engine.compiler.kernels.matmul.packing import ElementReader, shuffled
 from wend._engine.compiler.llvm_ir.function import Routine
@@ -118,10 +123,8 @@ def dots(shape: TileConfig, dtype: str) -> str:
                     part = _Block(f, shape, ElementReader(shape, dtype), h, left, out, *goal)
                     part.write(first, count)
         with f.when(handed):
-            f.line(
-                f"call void %epilogue(ptr %tile, i64 {rows}, i64 {count}, i64 %first_row, "
-                f"i64 {first}, i64 %at0, i64 %at1, ptr %state)"
-            )
+            there = (rows, count), ("%first_row", first), ("%at0", "%at1")
+            call_epilogue(f, "%epilogue", "%tile", *there, "%state")
     return f.text()
 
 

@@ -17,6 +17,7 @@ from wend._engine.compiler.kernels.matmul.choice import ProductChoice, ProductSi
 from wend._engine.compiler.kernels.matmul.macrokernel import LARGE, Scratch, has_narrow_panels
 from wend._engine.compiler.kernels.matmul.microkernel import (
     TileConfig,
+    call_epilogue,
     lane_mask,
     masked_load,
     masked_store,
@@ -194,7 +195,5 @@ def _hand(
                 mask = lane_mask(f, shape.lanes, f.sub(count, j))
                 y = f.let(f"fadd {shape.vector} {x}, {masked_load(f, shape, old, mask)}")
                 f.store(shape.vector, y, to, shape.size)
-        f.line(
-            f"call void %epilogue(ptr {room.tile}, i64 {rows}, i64 {count}, i64 %first_row, "
-            f"i64 {column}, i64 %at0, i64 %at1, ptr %state)"
-        )
+        extents, place, batch = (rows, count), ("%first_row", column), ("%at0", "%at1")
+        call_epilogue(f, "%epilogue", room.tile, extents, place, batch, "%state")

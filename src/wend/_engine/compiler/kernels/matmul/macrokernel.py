@@ -19,7 +19,7 @@ from contextlib import contextmanager
 
 from wend._engine.base.records import Record
 from wend._engine.compiler.kernels.matmul.blocks import CacheBlock, PanelAddresses, PrefetchTarget
-from wend._engine.compiler.kernels.matmul.microkernel import LINE, TileConfig
+from wend._engine.compiler.kernels.matmul.microkernel import LINE, TileConfig, call_epilogue
 from wend._engine.compiler.kernels.matmul.prefetch import SOON, PrefetchStream, ahead
 from wend._engine.compiler.llvm_ir.function import Routine
 
@@ -435,10 +435,9 @@ class Multiply(Record):
             wide = f.sub(last, loop.index)
             goal = room, f.mul(wide, str(shape.size))
             soon = tile.soon._replace(start=start, turns=turns)
-            where = self._where(tile, wide, loop.index)
-            f.line(f"call void {self.epilogue}(ptr null, {where})")
+            self._hand("null", tile, wide, loop.index)
             self._strip(tile, (panel, step, apart), goal, (loop.index, last), soon)
-            f.line(f"call void {self.epilogue}(ptr {room}, {where})")
+            self._hand(room, tile, wide, loop.index)
             loop.become(panel, f.at(panel, f.mul(apart, str(_HANDED))))
             later = f.sub(turns, str(_HANDED))
             there = f.is_("sgt", later, "0")
@@ -446,12 +445,10 @@ class Multiply(Record):
             loop.become(start, f.select(there, onward, start, "ptr"))
             loop.become(turns, f.maximum(later, "0"))
 
-    def _where(self, tile: _Tile, columns: str, column: str) -> str:
-        """The arguments of an epilogue that follow the tile."""
-        return (
-            f"i64 {tile.height}, i64 {columns}, i64 {tile.row}, i64 {column}, "
-            f"i64 {self.place[0]}, i64 {self.place[1]}, ptr {self.state}"
-        )
+    def _hand(self, address: str, tile: _Tile, columns: str, column: str) -> None:
+        """Write the call that hands a finished tile, or null before, to the epilogue."""
+        there = (tile.height, columns), (tile.row, column), self.place
+        call_epilogue(self.f, self.epilogue, address, *there, self.state)
 
     def _limit(self, block: CacheBlock) -> str:
         """The most rows in a tile: more where all panels are narrow and rows are read in place."""
@@ -507,12 +504,11 @@ class Multiply(Record):
         before = f.select(tile.fresh, "null", out, "ptr")
         into = f.select(handed, self.room.tile, out, "ptr")
         into_row = f.select(handed, str(shape.panel * shape.size), self.out_row)
-        where = self._where(tile, there[0], column)
         with f.when(handed):
-            f.line(f"call void {self.epilogue}(ptr null, {where})")
+            self._hand("null", tile, there[0], column)
         f.line(
             f"call void {function}({tile.left}, ptr {panel}, i64 {step}, i64 {tile.block.depth}, "
             f"ptr {before}, i64 {self.out_row}, ptr {into}, i64 {into_row}, i64 {there[1]}, {soon})"
         )
         with f.when(handed):
-            f.line(f"call void {self.epilogue}(ptr {self.room.tile}, {where})")
+            self._hand(self.room.tile, tile, there[0], column)

@@ -349,6 +349,25 @@ def masked_store(f: Routine, shape: TileConfig, value: str, pointer: str, mask: 
     return store_lanes(f, shape.element, shape.lanes, value, place, mask, shape.masks)
 
 
+def call_epilogue(
+    f: Routine,
+    epilogue: str,
+    tile: str,
+    extents: tuple[str, str],
+    place: tuple[str, str],
+    batch: tuple[str, str],
+    state: str,
+) -> None:
+    """Write the call that hands a tile to an epilogue, see `matmul.matmul`.
+
+    extents: the rows and the columns of the tile
+    place: the tile's first row and column in the product
+    batch: the place of the product in the batch
+    """
+    words = ", ".join(f"i64 {word}" for word in (*extents, *place, *batch))
+    f.line(f"call void {epilogue}(ptr {tile}, {words}, ptr {state})")
+
+
 def masked_add(f: Routine, shape: TileConfig, x: str, place: str, mask: str, added: str) -> None:
     """Store a vector under a mask, or add it to the vector in memory if the i1 `added` holds."""
     old = masked_load(f, shape, place, lanes_where(f, shape.lanes, added, mask))

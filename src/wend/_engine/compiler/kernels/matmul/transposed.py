@@ -31,6 +31,7 @@ from wend._engine.compiler.kernels.matmul.macrokernel import (
 from wend._engine.compiler.kernels.matmul.microkernel import (
     EPILOGUE,
     TileConfig,
+    call_epilogue,
     lane_mask,
     parameters,
 )
@@ -165,10 +166,8 @@ def turn_tile(shape: TileConfig) -> str:
         with f.when(f.is_("sgt", "%rows", str(first))):
             _turn(f, shape, block, first, (place, out_row), (to, to_row), more)
     with f.when(handed):
-        f.line(
-            f"call void {epilogue}(ptr {tile}, i64 %columns, i64 %rows, i64 %column, i64 %row, "
-            f"i64 %batch0, i64 %batch1, ptr {state})"
-        )
+        there = ("%columns", "%rows"), ("%column", "%row"), ("%batch0", "%batch1")
+        call_epilogue(f, epilogue, tile, *there, state)
     return f.text()
 
 

@@ -43,7 +43,7 @@ from wend._engine.compiler.kernels.conv.winograd.tiles_4x4 import (
 )
 from wend._engine.compiler.kernels.conv.winograd.transforms import join_line_4
 from wend._engine.compiler.kernels.matmul.macrokernel import arguments
-from wend._engine.compiler.kernels.matmul.microkernel import TileConfig
+from wend._engine.compiler.kernels.matmul.microkernel import TileConfig, call_epilogue
 from wend._engine.compiler.kernels.matmul.packing import shuffled
 from wend._engine.compiler.llvm_ir.function import Routine
 
@@ -146,10 +146,8 @@ def _hand_pooled(shape: TileConfig, names: list[str]) -> str:
         tile = f.at("%tile", f.mul(down, "%apart"))
         column = f.add(f.mul(f.add("%top", down), pool["wide"]), "%left")
         with f.when(handed):
-            f.line(
-                f"call void {a['epilogue']}(ptr {tile}, i64 %rows, i64 %columns, i64 %first, "
-                f"i64 {column}, i64 {image}, i64 0, ptr {pool['state']})"
-            )
+            there = ("%rows", "%columns"), ("%first", column), (image, "0")
+            call_epilogue(f, a["epilogue"], tile, *there, pool["state"])
         with f.when(f.let(f"xor i1 {handed}, true")):
             f.line(
                 f"call void @store_lines(ptr {tile}, i64 %rows, i64 %columns, "

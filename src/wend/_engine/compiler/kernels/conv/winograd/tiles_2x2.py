@@ -51,6 +51,7 @@ from wend._engine.compiler.kernels.matmul.macrokernel import arguments
 from wend._engine.compiler.kernels.matmul.microkernel import (
     LINE,
     TileConfig,
+    call_epilogue,
     lane_mask,
     lane_range,
     lanes_where,
@@ -241,8 +242,6 @@ def join_image(shape: TileConfig, dtype: str, names: list[str]) -> str:
                 (f.at("%tile", below), lower, f.add(position, a["out_width"])),
             ):
                 with f.when(f.both(handed, f.is_("ne", columns_, "0"))):
-                    f.line(
-                        f"call void {a['epilogue']}(ptr {tile}, i64 {rows}, i64 {columns_}, "
-                        f"i64 {first}, i64 {column}, i64 %at0, i64 0, ptr {a['state']})"
-                    )
+                    there = (rows, columns_), (first, column), ("%at0", "0")
+                    call_epilogue(f, a["epilogue"], tile, *there, a["state"])
     return f.text()

@@ -37,6 +37,7 @@ from wend._engine.compiler.kernels.matmul.macrokernel import (
 from wend._engine.compiler.kernels.matmul.microkernel import (
     LINE,
     TileConfig,
+    call_epilogue,
     fetch,
     lane_mask,
     lane_range,
@@ -405,11 +406,8 @@ class _Rows:
         made = f.at(self.tiles, f.mul(row[1], self.apart))
         column = f.add(f.mul(f.add(*row), a["out_width"]), first)
         with f.when(self.handed):
-            f.line(
-                f"call void {a['epilogue']}(ptr {made}, i64 {a['filters']}, "
-                f"i64 {columns}, i64 0, i64 {column}, i64 {f.add(image, a['origin'])}, "
-                f"i64 0, ptr {a['state']})"
-            )
+            there = (a["filters"], columns), ("0", column), (f.add(image, a["origin"]), "0")
+            call_epilogue(f, a["epilogue"], made, *there, a["state"])
         with f.when(self.not_handed):
             to = f.at(out, f.mul(column, self.unit))
             given = f"ptr {made}, i64 {a['filters']}, i64 {columns}, ptr {to}"

@@ -57,6 +57,7 @@ from wend._engine.compiler.kernels.matmul.microkernel import (
     LINE,
     TileConfig,
     add_products,
+    call_epilogue,
     lane_mask,
     lane_range,
     lanes_where,
@@ -510,11 +511,8 @@ def _join_whole(shape: TileConfig, names: list[str]) -> str:
                 from_ = f.at(made, f.mul(down, str(tile)))
                 column = f.add(f.mul(f.add(top, down), a["out_width"]), left)
                 with f.when(handed):
-                    f.line(
-                        f"call void {a['epilogue']}(ptr {from_}, i64 {rows}, i64 {length}, "
-                        f"i64 {first}, i64 {column}, i64 {f.add(image, a['origin'])}, i64 0, "
-                        f"ptr {a['state']})"
-                    )
+                    there = (rows, length), (first, column), (f.add(image, a["origin"]), "0")
+                    call_epilogue(f, a["epilogue"], from_, *there, a["state"])
                 with f.when(f.let(f"xor i1 {handed}, true")):
                     offset = f.add(f.mul(first, channel), f.mul(column, str(unit)))
                     offset = f.add(offset, f.mul(image, f.mul(a["out_image"], str(unit))))
