@@ -161,7 +161,7 @@ class Lowering:
         f.reasons.update(dict.fromkeys(node.outputs, reason))
         for i in node.inputs:
             self.materialise(i)
-        if node.prim.donates and f.base(node.inputs[0]) in f.inputs:
+        if node.prim.schedule.donates and f.base(node.inputs[0]) in f.inputs:
             # The reference writes into the memory of a leaf, and the step into a copy.
             f.small.append(product(f.shape(node.inputs[0])))
         reads = [Read(i, tuple(range(len(f.shape(i))))) for i in node.inputs]

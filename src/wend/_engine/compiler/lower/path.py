@@ -65,7 +65,7 @@ def _lower(low: Lowering, node: Node) -> None:
             f.dtypes[out] = low.path.dtype_of(out)
     inputs = tuple(f.resolve(i) for i in node.inputs)
     prim: Any = node.prim
-    if prim.pure and not prim.random and not prim.calls_user:
+    if prim.facts.pure and not prim.facts.random and not prim.facts.calls_user:
         key = (prim, inputs, node.args)
         before = low.known.setdefault(key, node)
         if before is not node and len(before.outputs) == len(node.outputs):

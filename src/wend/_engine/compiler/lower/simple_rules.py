@@ -40,7 +40,7 @@ def first_operand(low: Lowering, node: Node) -> bool:
 @lowers(Identity)
 def identity(low: Lowering, node: Node) -> bool:
     """The operand itself, unless the op has to look at elements."""
-    return not node.prim.fallible and low.alias(node, node.inputs[0])
+    return not node.prim.facts.fallible and low.alias(node, node.inputs[0])
 
 
 @lowers(Part)
@@ -126,7 +126,7 @@ def view(low: Lowering, node: Node) -> bool:
         return True
     if node.prim.strides is None or len(node.inputs) != 1:
         return False
-    if f.shape(out) == f.shape(source) and node.prim.checks_strides:
+    if f.shape(out) == f.shape(source) and node.prim.facts.checks_strides:
         return low.alias(node, source)
     layout = f.layout(source)
     dense = is_dense(f.shape(source), layout.strides) and layout.offset == ZERO
