@@ -11,7 +11,7 @@ from wend._engine.base.errors import CompileError, ShapeError
 from wend._engine.core import _hot, _types
 from wend._engine.core._types import LeafPrimitive
 from wend._engine.core.graph import Node
-from wend._engine.core.provenance import Site
+from wend._engine.core.provenance import Site, step_site
 from wend._engine.core.symbolic import evaluate
 from wend._engine.runtime.measure.shares import flops_of
 from wend._engine.runtime.tiers import TieredPlan
@@ -122,7 +122,7 @@ class _Part:
             serial = self.flush.serial
             self.origin = self.whole.watch.passes.get((serial, k), serial)
             for node in nodes:
-                self._add_backward(node, state, mark, self._site(k, state))
+                self._add_backward(node, state, mark, self._site(k))
             self._share_time(k, self.whole.graph.nodes[first:])
         else:
             self._add_op(k, state, nodes)
@@ -135,9 +135,8 @@ class _Part:
             for node in made:
                 node.ns = round(time * node.nbytes / total)
 
-    def _site(self, k: int, state: Any) -> Site:
-        code, lasti = self.flush.sites.get(k, (state.code, state.lasti))
-        return Site(code, lasti)
+    def _site(self, k: int) -> Site:
+        return step_site(self.flush.path.states, self.flush.sites, k)
 
     def _add_leaf(self, i: int) -> None:
         value, type_ = self.flush.values.get(i), self.types[i]
@@ -166,7 +165,7 @@ class _Part:
         node = self._new(state.prim.name, operands, type_.shape, type_.dtype)
         outputs = range(state.first, state.first + state.n_out)
         args = self.flush.args[state.arg0 : state.arg0 + len(state.prim.size_mask)]
-        self._place(node, self._site(k, state))
+        self._place(node, self._site(k))
         mark = self.whole.watch.at(self.flush.serial, k)
         node.module = mark.module
         node.module_class = self.whole.watch.modules.get(mark.module, "")

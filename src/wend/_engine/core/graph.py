@@ -307,6 +307,16 @@ class PathGraph:
         starts = self.node_of_state
         return self.nodes[starts[s] : starts[s + 1] if s + 1 < len(starts) else None]
 
+    def makers(self) -> dict[int, tuple[int, Node]]:
+        """Return (position of the state, node) of each value that a node makes, in one walk."""
+        starts = self.node_of_state
+        return {
+            o: (s, node)
+            for s in range(min(self.n_states, len(starts)))
+            for node in self.nodes_of(s)
+            for o in node.outputs
+        }
+
     def _add(self, states: list[State]) -> None:
         nodes, producer, node_of_state = self.nodes, self.producer, self.node_of_state
         for state in states:

@@ -93,21 +93,20 @@ def module_path(modules: list[Any]) -> str:
     return ".".join(names)
 
 
+def step_site(states: Any, sites: Any, k: int) -> Site:
+    """The user's line of step k of a path.  sites: those of this visit that differ, by step"""
+    if sites and k in sites:
+        return Site(*sites[k])
+    return Site(states[k].code, states[k].lasti)
+
+
 def site_of(batch: Any, index: int, path: Any) -> Site:
     """The site of the op that produced the dense value `index` (or that a temporary is part of)."""
-    position = None
-    best = None
     for k, state in enumerate(batch.states):
         last = state.first + state.n_out
         if state.first <= index < last or (index < 0 and _owns(state, k, index, path)):
-            position, best = k, state
-            break
-    if best is None or position is None:
-        return Site(None, 0)
-    if batch.sites and position in batch.sites:
-        code, lasti = batch.sites[position]
-        return Site(code, lasti)
-    return Site(best.code, best.lasti)
+            return step_site(batch.states, batch.sites, k)
+    return Site(None, 0)
 
 
 def last_site(states: Any, sites: Any = None) -> Site | None:

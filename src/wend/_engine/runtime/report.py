@@ -14,8 +14,8 @@ from wend._engine.compiler.kernels.conv.lowering import ROLES
 from wend._engine.compiler.pipeline import Pass
 from wend._engine.compiler.stages import CompiledPath, finished
 from wend._engine.core._types import LeafPrimitive
-from wend._engine.core.graph import Source
-from wend._engine.core.provenance import Site
+from wend._engine.core.graph import Node
+from wend._engine.core.provenance import Site, step_site
 from wend._engine.runtime.flush_log import Flush
 from wend._engine.runtime.native.launcher import launcher
 from wend._engine.runtime.tiers import TieredPlan
@@ -206,48 +206,42 @@ class Lines:
     """The user's line of each value of a path."""
 
     def __init__(self, path: Any, sites: Any) -> None:
-        self.state_of: dict[int, int] = {}
-        self.sources: dict[int, Source] = {}
+        self.makers: dict[int, tuple[int, Node]] = {} if path is None else path.makers()
         self.path = path
-        self.sites = sites or {}
+        self.sites = sites
         self.texts: dict[int, str] = {}
-        if path is None:
-            return
-        for k in range(path.n_states):
-            for node in path.nodes_of(k):
-                self.state_of.update(dict.fromkeys(node.outputs, k))
-                if node.source is not None:
-                    self.sources.update(dict.fromkeys(node.outputs, node.source))
 
-    def _value(self, op: Op, function: Function) -> int | None:
-        """The value of the path that an op makes; for a copy, that of its operand."""
-        if op.outputs[0] in self.state_of:
-            return op.outputs[0]
-        i = function.base(op.reads[0].value) if op.reads else None
-        return i if i in self.state_of else None
+    def _maker(self, op: Op, function: Function) -> tuple[int, Node] | None:
+        """The step and node of the path that an op belongs to; for a copy, that of its operand."""
+        return maker_of(op, function, self.makers)
 
     def of(self, op: Op, function: Function) -> str:
         """Return "file:line in function" of an op; a copy has the line of its operand."""
-        i = self._value(op, function)
-        return "" if i is None else self._text(self.state_of[i])
+        maker = self._maker(op, function)
+        return "" if maker is None else self._text(maker[0])
 
     def recorded(self, op: Op, function: Function) -> tuple[str, str]:
         """Return (name, line) of the op as recorded; ("", "") where it is not known."""
-        i = self._value(op, function)
-        if i is None:
+        maker = self._maker(op, function)
+        if maker is None:
             return "", ""
-        source, k = self.sources.get(i), self.state_of[i]
+        k, source = maker[0], maker[1].source
         if source is None or source.code is None:
             return str(self.path.states[k].prim.name), self._text(k)
         return f"{source.name}_backward", str(Site(source.code, source.lasti))
 
     def _text(self, k: int) -> str:
         if k not in self.texts:
-            if k in self.sites:
-                self.texts[k] = str(Site(*self.sites[k]))
-            else:
-                self.texts[k] = site_text(self.path.states[k])
+            self.texts[k] = str(step_site(self.path.states, self.sites, k))
         return self.texts[k]
+
+
+def maker_of(op: Any, function: Any, makers: dict[int, tuple[int, Node]]) -> Any:
+    """Return the entry of `PathGraph.makers` for a compiler's op; None where there is none."""
+    maker = makers.get(op.outputs[0])
+    if maker is None and op.reads:
+        maker = makers.get(function.base(op.reads[0].value))
+    return maker
 
 
 def describe(

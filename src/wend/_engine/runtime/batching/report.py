@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from wend._engine.core._types import LeafPrimitive
-from wend._engine.core.provenance import Site
+from wend._engine.core.provenance import step_site
 from wend._engine.runtime.batching import _grouper_select
 from wend._engine.runtime.batching.signatures import LARGEST_OPERAND, ROW, SHARED, how_of, ops_of
 from wend._engine.runtime.batching.signatures import code as code_of
@@ -115,10 +115,7 @@ def flushed(noted: Noted) -> Flushed:
 
     def line(value: int) -> str:
         k = bisect_right(starts, value) - 1
-        if noted.sites and k in noted.sites:
-            return str(Site(*noted.sites[k]))
-        state = states[k]
-        return str(Site(state.code, state.lasti))
+        return str(step_site(states, noted.sites, k))
 
     n_ops = sum(not isinstance(state.prim, LeafPrimitive) for state in states)
     groups = []

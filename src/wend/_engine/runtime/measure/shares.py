@@ -14,10 +14,7 @@ from wend._engine.compiler.ir.loops import CONTRACT, CONVOLVE
 from wend._engine.compiler.parallel.partition import BYTE, CHEAP, DEAR, FMA
 from wend._engine.core._types import LeafPrimitive
 from wend._engine.runtime.measure.recorder import FlushPart, MeasuredFlush
-from wend._engine.runtime.report import size_of, work_of
-
-_NOWHERE = (-1, -1)
-
+from wend._engine.runtime.report import maker_of, size_of, work_of
 
 class OpCost(NamedTuple):
     """An op of a part: the number among the flush's steps, and the cost.
@@ -35,18 +32,6 @@ class OpCost(NamedTuple):
     origin: int = -1
 
 
-def node_steps(path: Any) -> dict[int, tuple[int, int]]:
-    """Return the number of the step that makes each value of a path, and the `OpCost.origin`."""
-    steps: dict[int, tuple[int, int]] = {}
-    if path is None or not path.node_of_state:
-        return steps
-    for k in range(path.n_states):
-        for node in path.nodes_of(k):
-            origin = origin_of(node, path)
-            steps.update(dict.fromkeys(node.outputs, (k, origin)))
-    return steps
-
-
 def origin_of(node: Any, path: Any) -> int:
     """Return the step of the path whose gradient a node is; -1 for a step of an earlier path."""
     source = getattr(node, "source", None)
@@ -60,29 +45,34 @@ def origin_of(node: Any, path: Any) -> int:
 def costs_of_part(part: FlushPart, flush: MeasuredFlush, known: dict[int, Any]) -> list[OpCost]:
     """Return the ops of a part with costs.
 
-    known: `node_steps` of paths met before, by id of the path
+    known: the path and the values' makers of paths met before, by id of the path
     """
     if part.plan is None:
         return costs_of_steps(flush)
     row = known.get(id(part.plan))
     if row is None:
-        row = known[id(part.plan)] = (part.plan, node_steps(part.plan))
-    steps = row[1]
+        row = known[id(part.plan)] = (part.plan, part.plan.makers())
+    path, makers = row
     if part.owner is None:
         costs = []
         for node in part.ops:
-            step, origin = steps.get(node.outputs[0], _NOWHERE)
-            costs.append(OpCost(node.prim.name, step, 1.0, 0, 0, origin))
-        return costs
+            step, origin = step_and_origin(makers.get(node.outputs[0]), path)
+            found.append(OpCost(node.prim.name, step, 1.0, 0, 0, origin))
+        return found
     code, value = part.owner.plan.code, part.owner.value
-    costs = []
+    f, found = code.function, []
     for k in part.steps:
         step = code.steps[k]
-        if isinstance(step, Kernel):
-            costs += [op_cost(op, step, code.function, value, steps) for op in step.ops]
-        else:
-            costs.append(op_cost(step, None, code.function, value, steps))
-    return costs
+        kernel = step if isinstance(step, Kernel) else None
+        for op in [step] if kernel is None else kernel.ops:
+            place = step_and_origin(maker_of(op, f, makers), path)
+            found.append(op_cost(op, kernel, f, value, place))
+    return found
+
+
+def step_and_origin(maker: Any, path: Any) -> tuple[int, int]:
+    """Return the step and the `OpCost.origin` of an entry of `PathGraph.makers`."""
+    return (-1, -1) if maker is None else (maker[0], origin_of(maker[1], path))
 
 
 def op_cost(
@@ -90,13 +80,13 @@ def op_cost(
     kernel: Kernel | None,
     f: Any,
     value: Callable[[Any], int],
-    steps: dict[int, tuple[int, int]],
+    place: tuple[int, int],
 ) -> OpCost:
-    """Return the cost of an op of a kernel; kernel: None for a host step."""
-    at = steps.get(op.outputs[0])
-    if at is None and op.reads:
-        at = steps.get(f.base(op.reads[0].value))
-    step, origin = at or _NOWHERE
+    """Return the cost of an op of a kernel.
+
+    kernel: None for a host step     place: see `step_and_origin`
+    """
+    step, origin = place
     reads = {f.base(read.value) for read in op.reads}
     outs = set(op.outputs)
     if kernel is not None:
