@@ -8,9 +8,9 @@ from typing import Any
 
 from wend._engine.base.errors import ArgumentTypeError
 from wend._engine.core._hot import Segment, Tensor
-from wend._engine.core.holdings import holdings, root_of
+from wend._engine.core.holdings import Holding, holdings, root_of
 from wend._engine.core.provenance import site_of
-from wend._frontend.profiling.memory_report import HeldMemory, MemoryRow
+from wend._frontend.profiling.memory_report import HeldMemory, memory_rows
 from wend.nn.modules.module import Module
 from wend.optim.optimizer import Optimizer
 
@@ -35,17 +35,16 @@ def memory(*modules: Module) -> HeldMemory:
             raise ArgumentTypeError(f"memory: takes modules, not a {type(module).__name__}")
     names = _names(modules)
     users = _users(modules) if modules else {}
-    found: dict[tuple[str, str, str], list[int]] = {}
-    for holding in holdings(site_of):
+
+    def owner_of(holding: Holding) -> tuple[str, str, str]:
         key = names.get(id(holding.array))
         if key is None:
             user = users.get(id(holding.array), "") if holding.owner == KEPT else ""
             key = (holding.owner, holding.place, user)
-        row = found.setdefault(key, [0, 0])
-        row[0] += int(holding.array.nbytes)
-        row[1] += 1
-    rows = [MemoryRow(*key[:2], size, n, key[2]) for key, (size, n) in found.items() if size]
-    return HeldMemory(sorted(rows, key=lambda row: (-row.bytes, row.owner, row.where)))
+        return key
+
+    held = ((owner_of(h), (int(h.array.nbytes), 1)) for h in holdings(site_of))
+    return HeldMemory(memory_rows(held))
 
 
 #: The owner of values that backward passes will read.

@@ -211,18 +211,14 @@ class Lines:
         self.sites = sites
         self.texts: dict[int, str] = {}
 
-    def _maker(self, op: Op, function: Function) -> tuple[int, Node] | None:
-        """The step and node of the path that an op belongs to; for a copy, that of its operand."""
-        return maker_of(op, function, self.makers)
-
     def of(self, op: Op, function: Function) -> str:
         """Return "file:line in function" of an op; a copy has the line of its operand."""
-        maker = self._maker(op, function)
+        maker = maker_of(op, function, self.makers)
         return "" if maker is None else self._text(maker[0])
 
     def recorded(self, op: Op, function: Function) -> tuple[str, str]:
         """Return (name, line) of the op as recorded; ("", "") where it is not known."""
-        maker = self._maker(op, function)
+        maker = maker_of(op, function, self.makers)
         if maker is None:
             return "", ""
         k, source = maker[0], maker[1].source
@@ -236,8 +232,13 @@ class Lines:
         return self.texts[k]
 
 
-def maker_of(op: Any, function: Any, makers: dict[int, tuple[int, Node]]) -> Any:
-    """Return the entry of `PathGraph.makers` for a compiler's op; None where there is none."""
+def maker_of(
+    op: Any, function: Any, makers: dict[int, tuple[int, Node]]
+) -> tuple[int, Node] | None:
+    """Return the entry of `PathGraph.makers` for a compiler's op; for a copy, that of its operand.
+
+    None where the path does not have the value.
+    """
     maker = makers.get(op.outputs[0])
     if maker is None and op.reads:
         maker = makers.get(function.base(op.reads[0].value))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any, NamedTuple
 
 from wend._engine.runtime.measure.allocations import MemoryEvent, MemoryOwner
 from wend._frontend.profiling.event_lists import format_memory
-from wend._frontend.profiling.window import Window, line_of
+from wend._frontend.profiling.ops import line_of, summed
+from wend._frontend.profiling.window import Window
 
-__all__ = ["HeldMemory", "MemoryReport", "MemoryRow"]
+__all__ = ["HeldMemory", "MemoryReport", "MemoryRow", "memory_rows"]
 
 
 class MemoryRow(NamedTuple):
@@ -29,8 +30,16 @@ class MemoryRow(NamedTuple):
     module: str = ""
 
 
-def _sorted(found: dict[tuple[str, str], list[int]]) -> list[MemoryRow]:
-    rows = [MemoryRow(*key, size, n) for key, (size, n) in found.items() if size]
+def memory_rows(pieces: Iterable[tuple[tuple[str, str, str], Any]]) -> list[MemoryRow]:
+    """Return the rows of memory that is held, the largest first.
+
+    pieces: ((owner, where, module), (bytes, number of pieces)) each
+    """
+    rows = [
+        MemoryRow(owner, where, size, n, module)
+        for (owner, where, module), (size, n) in summed(pieces).items()
+        if size
+    ]
     return sorted(rows, key=lambda row: (-row.bytes, row.owner, row.where))
 
 
@@ -61,21 +70,21 @@ class HeldMemory:
 
     def by_owner(self) -> dict[str, int]:
         """Bytes by owner, the largest first."""
-        found: dict[str, int] = {}
-        for row in self.rows:
-            found[row.owner] = found.get(row.owner, 0) + row.bytes
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        return self._bytes_by(lambda row: row.owner)
 
     def by_module(self, depth: int | None = None) -> dict[str, int]:
         """Bytes by module, the largest first; "" has the memory that belongs to none.
 
         depth: number of names of a path that count, None for all of them
         """
-        found: dict[str, int] = {}
-        for row in self.rows:
-            path = ".".join(row.module.split(".")[:depth])
-            found[path] = found.get(path, 0) + row.bytes
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        return self._bytes_by(lambda row: ".".join(row.module.split(".")[:depth]))
+
+    def _bytes_by(self, key: Callable[[MemoryRow], str]) -> dict[str, int]:
+        found = [
+            (name, sums[0])
+            for name, sums in summed((key(r), (r.bytes,)) for r in self.rows).items()
+        ]
+        return dict(sorted(found, key=lambda item: -item[1]))
 
     def __str__(self) -> str:
         lines = [f"held now: {format_memory(self.total)}"]
@@ -144,17 +153,8 @@ class MemoryReport:
 
 def held_after(events: Iterable[MemoryEvent]) -> list[MemoryRow]:
     """Return who holds how much after these allocations and ends."""
-    by_owner: dict[MemoryOwner, list[int]] = {}
-    for event in events:
-        row = by_owner.setdefault(event.owner, [0, 0])
-        row[0] += event.size
-        row[1] += 1 if event.size > 0 else -1
-    found: dict[tuple[str, str], list[int]] = {}
-    for owner, (size, n) in by_owner.items():
-        row = found.setdefault((owner.kind, where_of(owner)), [0, 0])
-        row[0] += size
-        row[1] += n
-    return _sorted(found)
+    owners = summed((e.owner, (e.size, 1 if e.size > 0 else -1)) for e in events)
+    return memory_rows(((o.kind, where_of(o), ""), sums) for o, sums in owners.items())
 
 
 def where_of(owner: MemoryOwner) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from wend._engine.runtime.measure.recorder import Scope
-from wend._engine.runtime.measure.shares import flops_of
 from wend._frontend.profiling.event_lists import format_time
-from wend._frontend.profiling.window import Window, line_of
+from wend._frontend.profiling.ops import OpTime, summed
+from wend._frontend.profiling.window import Window
 
 __all__ = ["TimeRow", "TimeTable", "by_line", "by_module"]
 
@@ -60,58 +60,31 @@ class TimeTable(list[TimeRow]):
 
 def by_line(window: Window) -> TimeTable:
     """Return the time of each line of the user's."""
-    own: Counter[str] = Counter()
-    calls: Counter[str] = Counter()
-    flops: Counter[str] = Counter()
-    for flush in window.flushes():
-        for op in window.ops_of(flush):
-            line = line_of(flush, op.site)
-            if op.is_gradient and not flush.states[op.site].is_step:
-                line += " (backward)"
-            own[line] += op.ns / 1e3  # type: ignore[assignment]
-            calls[line] += op.count
-            flops[line] += work_of_op(flush, op)
-    rows = [TimeRow(line, us, us, calls[line], flops[line]) for line, us in own.items()]
-    return TimeTable("line", rows + rest_of(window, sum(own.values())))
+
+    def line(op: OpTime) -> str:
+        return f"{op.line} (backward)" if op.is_gradient and op.has_line else op.line
+
+    lines = summed((line(op), (op.us, op.count, op.work)) for op in window.ops())
+    rows = [TimeRow(place, us, us, calls, flops) for place, (us, calls, flops) in lines.items()]
+    return TimeTable("line", rows + rest_of(window, rows))
 
 
 def by_module(window: Window) -> TimeTable:
     """Return the time of each module: of the ops recorded in the calls, and of backward passes."""
-    own: Counter[str] = Counter()
-    total: Counter[str] = Counter()
-    backward: Counter[str] = Counter()
-    calls: Counter[str] = Counter()
-    flops: Counter[str] = Counter()
-    for flush in window.flushes():
-        for op in window.ops_of(flush):
-            us = op.ns / 1e3
-            scope, paths = flush.scope_at(op.site), []
-            while scope is not None:
-                if scope.kind == "module" and scope.about not in paths:
-                    paths.append(scope.about)
-                scope = scope.outer
-            known = not (op.is_gradient and flush.states[op.site].is_step)
-            inner = paths[0] if paths else "(no module)" if known else "(backward)"
-            own[inner] += us  # type: ignore[assignment]
-            calls[inner] += op.count
-            flops[inner] += work_of_op(flush, op)
-            for path in paths or [inner]:
-                total[path] += us  # type: ignore[assignment]
-                if op.is_gradient:
-                    backward[path] += us  # type: ignore[assignment]
+
+    def shares() -> Iterator[tuple[str, tuple[float, ...]]]:
+        for op in window.ops():
+            own: tuple[float, ...] = op.us, op.count, op.work
+            for path in op.modules or ["(no module)" if op.has_line else "(backward)"]:
+                yield path, (*own, op.us, op.us if op.is_gradient else 0.0)
+                own = 0.0, 0, 0  # the modules around have the time in all
+
+    modules = summed(shares())
     rows = [
-        TimeRow(path, own[path], us, calls[path], flops[path], backward[path])
-        for path, us in total.items()
+        TimeRow(path, own, total, int(calls), int(flops), backward)
+        for path, (own, calls, flops, total, backward) in modules.items()
     ]
-    return TimeTable("module", rows + rest_of(window, sum(own.values())))
-
-
-def work_of_op(flush: Any, op: Any) -> int:
-    """Return the operations of an op in all its calls."""
-    state = flush.states[op.step]
-    if state.is_step:
-        return int(op.flops)
-    return int(op.flops) or op.count * flops_of(state, flush.types)
+    return TimeTable("module", rows + rest_of(window, rows))
 
 
 _WORDS = {
@@ -122,9 +95,9 @@ _WORDS = {
 }
 
 
-def rest_of(window: Window, computed: float) -> list[TimeRow]:
+def rest_of(window: Window, computed: list[TimeRow]) -> list[TimeRow]:
     """Return rows of the time that no op has, so that all rows add up to the recording's time."""
-    found: Counter[str] = Counter()
+    found = []
     stack = [tree for tree in window.trees if tree.slice.kind == "profile"]
     while stack:
         tree = stack.pop()
@@ -133,8 +106,7 @@ def rest_of(window: Window, computed: float) -> list[TimeRow]:
             continue  # the ops of a flush share the whole part
         stack.extend(tree.inner)
         if not tree.inner and one.kind in _WORDS:
-            found[_WORDS[one.kind]] += (one.end - one.begin) / 1e3  # type: ignore[assignment]
-    left = (window.end - window.start) / 1e3 - computed - sum(found.values())
-    if left > 0.5:
-        found["(all else)"] += left  # type: ignore[assignment]
-    return [TimeRow(name, us, us) for name, us in found.items()]
+            found.append((_WORDS[one.kind], [(one.end - one.begin) / 1e3]))
+    rows = [TimeRow(name, us, us) for name, (us,) in summed(found).items()]
+    left = (window.end - window.start) / 1e3 - sum([row.own_us for row in (*computed, *rows)])
+    return [*rows, TimeRow("(all else)", left, left)] if left > 0.5 else rows

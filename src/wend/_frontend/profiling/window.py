@@ -5,39 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from wend._engine.core._types import LeafPrimitive
-from wend._engine.core.provenance import Site
 from wend._engine.runtime.measure.recorder import (
     FLUSH,
-    GRADIENTS,
     SCOPES,
     FlushPart,
     MeasuredFlush,
-    Scope,
     Slice,
     SliceRecorder,
-    frame_text,
 )
-from wend._engine.runtime.measure.shares import costs_of_part, flops_of, seconds_by_step
+from wend._engine.runtime.measure.shares import OpCost, costs_of_part
 from wend._frontend.profiling.event_lists import EventList, FunctionEvent
+from wend._frontend.profiling.ops import BACKWARD, OpTime, line_of, ops_of, summed
 
-__all__ = [
-    "LAUNCH",
-    "RECORDING",
-    "OpTime",
-    "SliceTree",
-    "Window",
-    "line_of",
-    "module_of",
-    "site_at",
-]
+__all__ = ["LAUNCH", "RECORDING", "SliceTree", "Window"]
 
 #: Time of the program outside of the engine: Python, and the recording of ops.
 RECORDING = "recording"
 #: Time of a flush or group outside of the kernels: choosing a plan, arguments, handing over.
 LAUNCH = "launch"
-#: Names of ops of backward passes begin so.
-_BACKWARD = "backward::"
 #: Gaps of fewer nanoseconds are no slices.
 _SHORT = 300
 
@@ -68,39 +53,6 @@ class SliceTree:
     def leaves(self) -> Iterator[Slice]:
         """The slices that have none within."""
         return (tree.slice for tree in self.walk() if not tree.inner)
-
-
-class OpTime:
-    """An op of a flush: how often, how long, and by which parts.
-
-    site: the step whose line and module the op has: for gradients that of the forward op, if known
-
-    name: PyTorch's name of a forward op; of a gradient, the name after "backward::"
-    step: the number among the steps of the flush
-    begin: nanoseconds; where the first part began
-    ns: nanoseconds in all parts
-    """
-
-    __slots__ = ("begin", "count", "flops", "name", "ns", "parts", "site", "step")
-
-    def __init__(self, name: str, step: int, count: int, site: int = -1) -> None:
-        self.name, self.step, self.count = name, step, count
-        self.site = step if site < 0 else site
-        self.begin, self.ns, self.flops = 0, 0.0, 0
-        self.parts: list[FlushPart] = []
-
-    @property
-    def is_gradient(self) -> bool:
-        """Whether the op belongs to a backward pass."""
-        return self.name.startswith(_BACKWARD)
-
-    def add(self, begin: int, ns: float, flops: int, part: FlushPart) -> None:
-        """Add a share of a part."""
-        if not self.parts:
-            self.begin = begin
-        self.flops += flops
-        self.ns += ns
-        self.parts.append(part)
 
 
 class Window:
@@ -159,42 +111,26 @@ class Window:
         """The ops of a flush with their times; ops that nobody wanted have none."""
         found = self._ops.get(id(flush))
         if found is None:
-            found = self._ops[id(flush)] = self._find_ops(flush)
+            found = self._ops[id(flush)] = ops_of(flush, self._known)
         return found
 
-    def _find_ops(self, flush: MeasuredFlush) -> list[OpTime]:
-        rows, _ = seconds_by_step(flush, self._known)
-        found: list[OpTime] = []
-        for k, state in enumerate(flush.states):
-            if isinstance(state.prim, LeafPrimitive):
-                continue
-            shares = rows.get(k, [])
-            if state.is_step:
-                found += gradients_of_step(state, k, shares, flush.lanes)
-                continue
-            op = OpTime(f"aten::{state.prim.name}", k, flush.lanes)
-            back = OpTime(f"{_BACKWARD}{state.prim.name}", k, flush.lanes)
-            for begin, ns, cost, part in shares:
-                own = back if part.kind == GRADIENTS else op
-                own.add(begin, ns, cost.flops if part.kind == "kernel" else 0, part)
-            if op.parts or not back.parts:
-                found.append(op)
-            if back.parts:
-                found.append(back)
-        return found
+    def ops(self) -> Iterator[OpTime]:
+        """The table of the ops of all flushes, in order of time."""
+        for flush in self.flushes():
+            yield from self.ops_of(flush)
 
     def lines_of(self, part: FlushPart, flush: MeasuredFlush) -> list[tuple[str, str, float]]:
         """(the user's line, ops, share of the part's time) of a kernel, the largest first."""
-        lines: dict[str, tuple[list[str], float]] = {}
         costs = costs_of_part(part, flush, self._known)
         total = sum([cost.weight for cost in costs]) or 1.0
-        for cost in costs:
-            line = line_of(flush, cost.step) if cost.step >= 0 else ""
+
+        def line(cost: OpCost) -> str:
             if cost.origin >= 0:
-                line = f"{line_of(flush, cost.origin)} (backward)"
-            names, weight = lines.get(line, ([], 0.0))
-            lines[line] = [*names, cost.name], weight + cost.weight / total
-        rows = [(line, " ".join(names), share) for line, (names, share) in lines.items()]
+                return f"{line_of(flush, cost.origin)} (backward)"
+            return line_of(flush, cost.step) if cost.step >= 0 else ""
+
+        lines = summed((line(cost), ([cost.name], cost.weight / total)) for cost in costs)
+        rows = [(place, " ".join(names), share) for place, (names, share) in lines.items()]
         return sorted(rows, key=lambda row: -row[2])
 
     def costs(self, part: FlushPart, flush: MeasuredFlush) -> tuple[int, int]:
@@ -229,8 +165,8 @@ class EventMaker:
         """All events in order of their beginning."""
         for tree in trees_of(self.window.slices):
             self.add(tree, None)
-        for flush in self.window.flushes():
-            self.add_deferred(flush)
+        for op in self.window.ops():
+            self.add_deferred(op)
         self.found.sort(key=lambda event: event.time_range.start)
         return self.found
 
@@ -252,7 +188,7 @@ class EventMaker:
             user = one.kind in SCOPES
             name = one.name if user else f"wend::{one.name}"
             if isinstance(one.about, FlushPart):  # outside of flushes there are only gradients
-                name = f"{_BACKWARD}{one.name}"
+                name = f"{BACKWARD}{one.name}"
             elif one.kind == "step":
                 name = "ProfilerStep*"  # all steps are a single row of sums
             event = self.event(name, one.track[0], one.begin, one.end, is_user_annotation=user)
@@ -285,30 +221,28 @@ class EventMaker:
             begin = op.begin or flush.begin
             event = self.event(op.name, parent.thread, begin, begin + op.ns)
             event.count = op.count
-            state = flush.states[op.step]
-            if self.shapes and not state.is_step:
-                event.input_shapes = input_shapes(state, flush.types)
-            if self.flops and not state.is_step:
-                event.flops = op.count * flops_of(state, flush.types)
+            if self.shapes and not op.state.is_step:
+                event.input_shapes = op.input_shapes()
+            if self.flops and not op.state.is_step:
+                event.flops = op.flops_by_types
             if self.stack:
-                event.stack = stack_of(flush, op.site)
+                event.stack = op.stack()
             if self.modules or self.stack:
-                event.module = module_of(flush.scope_at(op.site))
+                event.module = next(iter(op.modules), "")
             if self.memory is not None and op.step not in counted:
                 counted.add(op.step)  # a backward pass is a step of many ops
                 event.cpu_memory_usage = self.memory.bytes_of(flush, op.step)
             event.set_cpu_parent(parent)
             parent.append_cpu_child(event)
 
-    def add_deferred(self, flush: MeasuredFlush) -> None:
-        """Add the time of ops to the stretches that recorded the ops, if these had ended."""
-        for op in self.window.ops_of(flush):
-            scope = flush.scope_at(op.site)
-            while scope is not None:
-                event = self.by_scope.get(scope.number)
-                if event is not None and event.time_range.end <= self.us(flush.begin):
-                    event.deferred_us += op.ns / 1e3
-                scope = scope.outer
+    def add_deferred(self, op: OpTime) -> None:
+        """Add the time of an op to the stretches that recorded the op, if these had ended."""
+        scope = op.scope
+        while scope is not None:
+            event = self.by_scope.get(scope.number)
+            if event is not None and event.time_range.end <= self.us(op.flush.begin):
+                event.deferred_us += op.us
+            scope = scope.outer
 
 
 # -- trees ------------------------------------------------------------------------------------
@@ -364,68 +298,3 @@ def gaps_of(tree: SliceTree) -> list[Slice]:
             found.append(Slice(name, name, at, stop, one.track))
         at = one.end if inner is None else inner.end
     return found
-
-
-# -- ops --------------------------------------------------------------------------------------
-
-
-def gradients_of_step(state: Any, k: int, shares: list[Any], lanes: int) -> list[OpTime]:
-    """Return the ops of a backward pass that was recorded as a step, by name."""
-    found: dict[tuple[str, int], OpTime] = {}
-    for begin, ns, cost, part in shares:
-        key = cost.name, cost.origin
-        op = found.get(key)
-        if op is None:
-            op = found[key] = OpTime(f"{_BACKWARD}{cost.name}", k, 0, cost.origin)
-        op.count += lanes
-        op.add(begin, ns, cost.flops, part)
-    return list(found.values())
-
-
-def input_shapes(state: Any, types: list[Any]) -> list[list[int]]:
-    """Return the shapes of a step's operands, and an empty shape for each run-time number."""
-    found = [
-        list(types[i].dims) if i < len(types) and types[i] is not None else []
-        for i in state.operand_indices()
-    ]
-    return found + [[] for _ in state.prim.size_mask]
-
-
-def site_at(flush: MeasuredFlush, k: int) -> Site:
-    """Return the user's line of step k."""
-    if flush.sites and k in flush.sites:
-        return Site(*flush.sites[k])
-    state = flush.states[k]
-    return Site(state.code, state.lasti)
-
-
-def line_of(flush: MeasuredFlush, k: int) -> str:
-    """Return the user's line of step k, as "file:line in function"."""
-    return str(site_at(flush, k))
-
-
-def stack_of(flush: MeasuredFlush, k: int) -> list[str]:
-    """Return the user's frames of step k, innermost first.
-
-    The frames outside of the step's own are those at the beginning of the stretch or module that
-    recorded the step.
-    """
-    site, scope = site_at(flush, k), flush.scope_at(k)
-    frames = [] if site.code is None else [frame_text(site.code, site.line)]
-    outer = list(scope.frames) if scope is not None else []
-    if frames and outer and _function(outer[0]) == _function(frames[0]):
-        outer = outer[1:]
-    return frames + outer
-
-
-def _function(frame: str) -> tuple[str, str]:
-    """Return file and function of a frame."""
-    file, _, rest = frame.rpartition("(")
-    return file, rest.partition("): ")[2]
-
-
-def module_of(scope: Scope | None) -> str:
-    """Return the path of the innermost module of a scope."""
-    while scope is not None and scope.kind != "module":
-        scope = scope.outer
-    return "" if scope is None else str(scope.about)

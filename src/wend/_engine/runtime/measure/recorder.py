@@ -40,6 +40,16 @@ class Scope(NamedTuple):
     frames: tuple[str, ...]
     number: int
 
+    def modules(self) -> list[str]:
+        """Paths of the modules around, the innermost first, each once."""
+        paths: dict[str, None] = {}
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.kind == "module":
+                paths[str(scope.about)] = None
+            scope = scope.outer
+        return list(paths)
+
 
 #: The number of a thread, and a fiber of this thread or None.
 Track = tuple[int, int | None]
@@ -184,9 +194,7 @@ class SliceRecorder:
     def module_path(self) -> str:
         """The path of the innermost module that is being called, or ""."""
         scope = self.scopes.get(self.scope_track(_hot.current_trace()))
-        while scope is not None and scope.kind != "module":
-            scope = scope.outer
-        return "" if scope is None else str(scope.about)
+        return next(iter(scope.modules()), "") if scope is not None else ""
 
     def leave(self, scope: Scope) -> None:
         """Close a scope, and the scopes within that nobody has closed."""

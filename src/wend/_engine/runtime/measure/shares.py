@@ -16,6 +16,7 @@ from wend._engine.core._types import LeafPrimitive
 from wend._engine.runtime.measure.recorder import FlushPart, MeasuredFlush
 from wend._engine.runtime.report import maker_of, size_of, work_of
 
+
 class OpCost(NamedTuple):
     """An op of a part: the number among the flush's steps, and the cost.
 

@@ -1,0 +1,187 @@
+"""The table of measured ops: a row for each op of each flush, with line, modules and work."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, TypeVar
+
+from wend._engine.core._types import LeafPrimitive
+from wend._engine.core.provenance import Site, step_site
+from wend._engine.runtime.measure.recorder import (
+    GRADIENTS,
+    FlushPart,
+    MeasuredFlush,
+    Scope,
+    frame_text,
+)
+from wend._engine.runtime.measure.shares import flops_of, seconds_by_step
+
+__all__ = ["BACKWARD", "OpTime", "line_of", "ops_of", "summed"]
+
+#: Names of ops of backward passes begin so.
+BACKWARD = "backward::"
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def summed(rows: Iterable[tuple[Key, Any]]) -> dict[Key, list[Any]]:
+    """Return the sums of numbers by key: the aggregation behind all tables.
+
+    rows: (key, numbers) each; keys stay in the order in which they come first
+    """
+    found: dict[Key, list[Any]] = {}
+    for key, numbers in rows:
+        known = found.get(key)
+        found[key] = [*numbers] if known is None else [a + b for a, b in zip(known, numbers)]
+    return found
+
+
+class OpTime:
+    """An op of a flush: how often, how long, and by which parts.
+
+    name: as PyTorch writes the op     count: how often the op ran
+    step: number of the step in the flush     site: number of the step that has the user's line
+    begin: nanoseconds of the recorder's clock     ns: nanoseconds in all parts
+    flops: operations that kernels have counted
+    """
+
+    __slots__ = ("begin", "count", "flops", "flush", "name", "ns", "parts", "site", "step")
+
+    def __init__(
+        self, flush: MeasuredFlush, name: str, step: int, count: int, site: int = -1
+    ) -> None:
+        self.flush, self.name, self.step, self.count = flush, name, step, count
+        self.site = step if site < 0 else site
+        self.begin, self.ns, self.flops = 0, 0.0, 0
+        self.parts: list[FlushPart] = []
+
+    def add(self, begin: int, ns: float, flops: int, part: FlushPart) -> None:
+        """Add a share of a part."""
+        if not self.parts:
+            self.begin = begin
+        self.flops += flops
+        self.ns += ns
+        self.parts.append(part)
+
+    @property
+    def us(self) -> float:
+        """Microseconds in all parts."""
+        return self.ns / 1e3
+
+    @property
+    def state(self) -> Any:
+        """The step as recorded."""
+        return self.flush.states[self.step]
+
+    @property
+    def is_gradient(self) -> bool:
+        """Whether the op belongs to a backward pass."""
+        return self.name.startswith(BACKWARD)
+
+    @property
+    def has_line(self) -> bool:
+        """Whether the line is that of the op; False for an op of a pass recorded as a step."""
+        return not (self.is_gradient and self.flush.states[self.site].is_step)
+
+    @property
+    def line(self) -> str:
+        """The user's line, as "file:line in function"."""
+        return line_of(self.flush, self.site)
+
+    @property
+    def scope(self) -> Scope | None:
+        """The stretch of the program that recorded the op."""
+        return self.flush.scope_at(self.site)
+
+    @property
+    def modules(self) -> list[str]:
+        """Paths of the modules around the op, the innermost first, each once."""
+        scope = self.scope
+        return [] if scope is None else scope.modules()
+
+    @property
+    def flops_by_types(self) -> int:
+        """The operations of all calls, by the types of the operands alone."""
+        return self.count * flops_of(self.state, self.flush.types)
+
+    @property
+    def work(self) -> int:
+        """The operations of all calls."""
+        return int(self.flops) or (0 if self.state.is_step else self.flops_by_types)
+
+    def input_shapes(self) -> list[list[int]]:
+        """The shapes of the operands, and an empty shape for each run-time number."""
+        types = self.flush.types
+        found = [
+            list(types[i].dims) if i < len(types) and types[i] is not None else []
+            for i in self.state.operand_indices()
+        ]
+        return found + [[] for _ in self.state.prim.size_mask]
+
+    def stack(self) -> list[str]:
+        """The user's frames, innermost first.
+
+        The frames outside of the step's own are those at the beginning of the stretch or module
+        that recorded the step.
+        """
+        site, scope = site_at(self.flush, self.site), self.scope
+        frames = [] if site.code is None else [frame_text(site.code, site.line)]
+        outer = list(scope.frames) if scope is not None else []
+        if frames and outer and _function(outer[0]) == _function(frames[0]):
+            outer = outer[1:]
+        return frames + outer
+
+
+def ops_of(flush: MeasuredFlush, known: dict[int, Any]) -> list[OpTime]:
+    """Return the ops of a flush with their times; ops that nobody wanted have none.
+
+    known: see `shares.costs_of_part`
+    """
+    rows, _ = seconds_by_step(flush, known)
+    found: list[OpTime] = []
+    for k, state in enumerate(flush.states):
+        if isinstance(state.prim, LeafPrimitive):
+            continue
+        shares = rows.get(k, [])
+        if state.is_step:
+            found += gradients_of_step(flush, k, shares)
+            continue
+        op = OpTime(flush, f"aten::{state.prim.name}", k, flush.lanes)
+        back = OpTime(flush, f"{BACKWARD}{state.prim.name}", k, flush.lanes)
+        for begin, ns, cost, part in shares:
+            own = back if part.kind == GRADIENTS else op
+            own.add(begin, ns, cost.flops if part.kind == "kernel" else 0, part)
+        if op.parts or not back.parts:
+            found.append(op)
+        if back.parts:
+            found.append(back)
+    return found
+
+
+def gradients_of_step(flush: MeasuredFlush, k: int, shares: list[Any]) -> list[OpTime]:
+    """Return the ops of a backward pass that was recorded as a step, by name."""
+    found: dict[tuple[str, int], OpTime] = {}
+    for begin, ns, cost, part in shares:
+        key = cost.name, cost.origin
+        op = found.get(key)
+        if op is None:
+            op = found[key] = OpTime(flush, f"{BACKWARD}{cost.name}", k, 0, cost.origin)
+        op.count += flush.lanes
+        op.add(begin, ns, cost.flops, part)
+    return list(found.values())
+
+
+def site_at(flush: MeasuredFlush, k: int) -> Site:
+    """Return the user's line of step k."""
+    return step_site(flush.states, flush.sites, k)
+
+
+def line_of(flush: MeasuredFlush, k: int) -> str:
+    """Return the user's line of step k, as "file:line in function"."""
+    return str(site_at(flush, k))
+
+
+def _function(frame: str) -> tuple[str, str]:
+    """Return file and function of a frame."""
+    file, _, rest = frame.rpartition("(")
+    return file, rest.partition("): ")[2]
