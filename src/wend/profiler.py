@@ -22,6 +22,7 @@ from wend._engine.base.errors import ArgumentError
 from wend._frontend.profiling.chrome_trace import MOST_BYTES
 from wend._frontend.profiling.event_lists import DeviceType, EventList
 from wend._frontend.profiling.memory_report import MemoryReport
+from wend._frontend.profiling.profilers import Profiler
 from wend._frontend.profiling.recording import Options, Recording
 from wend._frontend.profiling.time_tables import TimeTable, by_line, by_module
 from wend._frontend.profiling.window import SliceTree
@@ -111,7 +112,7 @@ def _always(step: int) -> ProfilerAction:
 _SAVED = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
 
 
-class profile:
+class profile(Profiler):
     """Measures the block, or the steps of it that the schedule picks.
 
     activities: kinds of devices; all work is the CPU's
@@ -165,7 +166,6 @@ class profile:
         self.current_action = self.schedule(0)
         self.preset_metadata: dict[str, str] = {}
         self._metadata: dict[str, Any] = {}
-        self._recording: Recording | None = None  # under way, or else the last
         self._earlier: list[Recording] = []
         self._trace_id = ""
 
@@ -249,11 +249,7 @@ class profile:
             return
         if recording is not None and self.acc_events:
             self._earlier.append(recording)
-        self._recording = Recording(
-            Options(self.record_shapes, self.with_stack, self.with_flops, self.with_modules,
-                    self.profile_memory)
-        )  # fmt: skip
-        self._recording.begin()
+        self._record()
         if self.execution_trace_observer is not None:
             self.execution_trace_observer.start()
 
@@ -277,10 +273,8 @@ class profile:
 
     # -- measurements -----------------------------------------------------------------------
 
-    def _measured(self, name: str) -> Recording:
-        if self._recording is None:
-            raise RuntimeError(f"{name}: nothing was measured; start the profiler first")
-        return self._recording
+    def _listed(self, name: str) -> EventList:
+        return self.events()
 
     def events(self) -> EventList:
         """All operations and stretches of the last recording, in order of their beginning."""
@@ -294,16 +288,6 @@ class profile:
             profile_memory=self.profile_memory,
             export=self.export_chrome_trace,
         )
-
-    def key_averages(
-        self,
-        group_by_input_shape: bool = False,
-        group_by_stack_n: int = 0,
-        group_by_overload_name: bool = False,
-    ) -> EventList:
-        """The sums of events of a name; by shapes of operands, or the first frames, if asked."""
-        events = self.events()
-        return events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def export_chrome_trace(
         self, path: str, use_python_export: bool = False, *, max_bytes: int | None = MOST_BYTES
@@ -362,16 +346,8 @@ class profile:
 
     def _whole_metadata(self) -> dict[str, Any]:
         found = {**self.preset_metadata, **self._metadata}
-        return {**found, "record_shapes": int(self.record_shapes),
-                "with_stack": int(self.with_stack), "with_modules": int(self.with_modules),
-                "with_flops": int(self.with_flops), "profile_memory": int(self.profile_memory),
-                "trace_id": self._trace_id}  # fmt: skip
-
-    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write stacks with numbers, for flame graphs.  Needs `with_stack=True`."""
-        if not self.with_stack:
-            raise ArgumentError("export_stacks: make the profiler with with_stack=True")
-        self.events().export_stacks(path, metric)
+        options = {name: int(on) for name, on in self._options()._asdict().items()}
+        return {**found, **options, "trace_id": self._trace_id}
 
     # -- metadata ---------------------------------------------------------------------------
 

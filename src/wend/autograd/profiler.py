@@ -5,14 +5,11 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from wend._engine.base.errors import ArgumentError
 from wend._engine.runtime.measure.recorder import RUNNING
 from wend._frontend.profiling.event_lists import EventList, FunctionEvent, MemRecordsAcc
-
-if TYPE_CHECKING:
-    from wend._frontend.profiling.recording import Recording
+from wend._frontend.profiling.profilers import Profiler
 
 __all__ = [
     "EnforceUnique",
@@ -61,7 +58,7 @@ class record_function:
         return inside
 
 
-class profile:
+class profile(Profiler):
     """Measures all that runs within the block: see `wend.profiler.profile`.
 
     enabled: whether anything is measured
@@ -70,6 +67,8 @@ class profile:
     profile_memory: note bytes that are allocated, by op and line
     with_stack: note the user's frames     with_modules: note calls of modules
     """
+
+    _switched_on_by = "enter"
 
     def __init__(
         self,
@@ -101,24 +100,15 @@ class profile:
         self.entered = False
         if use_cuda or use_device not in (None, "cpu"):
             warnings.warn("profile: there is no other device; the CPU is measured", stacklevel=2)
-        self._recording: Recording | None = None
 
     def __enter__(self) -> profile:
         if not self.enabled:
             return self
         if self.entered:
             raise RuntimeError("profile: this profiler has been entered before; make a new one")
-        from wend._frontend.profiling.recording import Options, Recording
-
         self.entered = True
         self.trace_id = self.create_trace_id()
-        self._recording = Recording(
-            Options(
-                self.record_shapes, self.with_stack, self.with_flops, self.with_modules,
-                self.profile_memory,
-            )
-        )  # fmt: skip
-        self._recording.begin()
+        self._record()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -129,8 +119,7 @@ class profile:
         """The options that are on."""
         if create_trace_id:
             self.trace_id = self.create_trace_id()
-        names = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
-        return {name: bool(getattr(self, name)) for name in names}
+        return self._options()._asdict()
 
     def default_trace_id(self) -> str:
         """A new name for a trace: 32 hexadecimal digits in capitals."""
@@ -143,11 +132,6 @@ class profile:
         callback = self.custom_trace_id_callback
         return callback() if callback is not None else self.default_trace_id()
 
-    def _measured(self, name: str) -> Recording:
-        if self._recording is None:
-            raise RuntimeError(f"{name}: nothing was measured; enter the profiler first")
-        return self._recording
-
     @property
     def function_events(self) -> EventList | None:
         """The events; None if nothing was measured."""
@@ -156,21 +140,11 @@ class profile:
     @property
     def self_cpu_time_total(self) -> float:
         """Microseconds of all events together."""
-        return self._measured("self_cpu_time_total").events().self_cpu_time_total
-
-    def key_averages(
-        self,
-        group_by_input_shape: bool = False,
-        group_by_stack_n: int = 0,
-        group_by_overload_name: bool = False,
-    ) -> EventList:
-        """The sums of events: see `EventList.key_averages`."""
-        events = self._measured("key_averages").events()
-        return events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+        return self._listed("self_cpu_time_total").self_cpu_time_total
 
     def total_average(self) -> Any:
         """The sum of all events."""
-        return self._measured("total_average").events().total_average()
+        return self._listed("total_average").total_average()
 
     def table(
         self,
@@ -183,7 +157,7 @@ class profile:
         top_level_events_only: bool = False,
     ) -> str:
         """A table of all events: see `EventList.table`."""
-        return self._measured("table").events().table(
+        return self._listed("table").table(
             sort_by, row_limit, max_src_column_width, max_name_column_width,
             max_shapes_column_width, header, top_level_events_only,
         )  # fmt: skip
@@ -193,12 +167,6 @@ class profile:
     ) -> None:
         """Write all slices: see `wend.profiler.profile.export_chrome_trace`."""
         self._measured("export_chrome_trace").export(path, dict(metadata or {}))
-
-    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write stacks with numbers: see `EventList.export_stacks`.  Needs `with_stack=True`."""
-        if not self.with_stack:
-            raise ArgumentError("export_stacks: make the profiler with with_stack=True")
-        self._measured("export_stacks").events().export_stacks(path, metric)
 
     def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
         """Stop or resume measuring within the block."""
