@@ -18,6 +18,7 @@ from wend._engine.runtime.report import (
     passes_of,
     report,
 )
+from wend._frontend.seeing.tables import Html, html_table
 
 __all__ = ["Explanation", "explain"]
 
@@ -109,16 +110,10 @@ class Explanation:
             shown = self.steps(flush)
             if not shown:
                 continue
-            parts.append("<table><tr><th>step</th><th>ops</th><th>bytes, flops</th></tr>")
-            for step in shown:
-                ops = "<br>".join(
-                    f"{escape(names)} <small>{escape(line)}</small>"
-                    for line, names in _by_line(step)
-                )
-                more = f"<br><i>{escape(step.reason)}</i>" if step.reason else ""
-                row = (f"{step.number} {escape(step.kind)}", ops + more, escape(_amounts(step)))
-                parts.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>")
-            parts.append("</table>")
+            rows = [
+                (f"{step.number} {step.kind}", _ops_html(step), _amounts(step)) for step in shown
+            ]
+            parts.append(html_table(("step", "ops", "bytes, flops"), rows))
         passes = "<br>".join(escape(line) for line in self._backward_lines())
         parts.append(f"<p>{passes}</p>" if passes else "")
         parts.append(f"<p>failures inside Wend so far: {escape(self.failures)}</p></div>")
@@ -146,6 +141,12 @@ def _by_line(step: StepReport) -> list[tuple[str, str]]:
     for op, line in step.recorded:
         lines.setdefault(line, []).append(op)
     return [(line, " ".join(names)) for line, names in lines.items()]
+
+
+def _ops_html(step: StepReport) -> Html:
+    """The ops of a step with lines, for a table."""
+    rows = [f"{escape(op)} <small>{escape(line)}</small>" for line, op in _by_line(step)]
+    return Html("<br>".join([*rows, *([f"<i>{escape(step.reason)}</i>"] if step.reason else [])]))
 
 
 def _lowered(step: StepReport) -> str:

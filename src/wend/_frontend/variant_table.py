@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import NamedTuple
+
+from wend._frontend.seeing.tables import html_table
 
 __all__ = ["VariantRow", "VariantTable", "variants"]
 
@@ -68,8 +69,4 @@ class VariantTable:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in VariantRow._fields)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.rows
-        )
-        return f"<table><tr>{head}</tr>{body}</table>"
+        return html_table(VariantRow._fields, self.rows)

@@ -10,6 +10,7 @@ from typing import Any
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.core._hot import Tensor
 from wend._frontend.creation import zeros
+from wend._frontend.seeing.tables import Html, html_table, text_table
 from wend.debug._recorded import Call, record
 from wend.nn.modules.module import Module
 
@@ -122,28 +123,20 @@ class ModelSummary:
 
     def __str__(self) -> str:
         table = self._table()
-        widths = [max(len(row[k]) for row in table) for k in range(len(table[0]))]
-        lines = []
-        for row in table:
-            cells = [row[0].ljust(widths[0])]
-            cells += [cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True)]
-            lines.append("  ".join(cells).rstrip())
-        rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
-        return "\n".join([lines[0], rule, *lines[1:], rule, *self._totals()])
+        head, *lines = text_table(table, range(1, len(table[0])))
+        rule = "-" * max(len(line) for line in (head, *lines))
+        return "\n".join([head, rule, *lines, rule, *self._totals()])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         heads, *rows = self._table()
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
-        body = ""
-        for first, *cells in rows:
-            indent = (len(first) - len(first.lstrip())) / 2
-            style = f"text-align:left;padding-left:{1 + indent}em"
-            body += f'<tr><td style="{style}">{escape(first.strip())}</td>'
-            body += "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
+        for row in rows:
+            name = row[0].lstrip()
+            style = f"text-align:left;padding-left:{1 + (len(row[0]) - len(name)) / 2}em"
+            row[0] = Html(f'<div style="{style}">{escape(name)}</div>')
         totals = "<br>".join(map(escape, self._totals()))
-        return f"<table><tr>{head}</tr>{body}</table><p>{totals}</p>"
+        return f"{html_table(heads, rows)}<p>{totals}</p>"
 
 
 def summary(

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from wend._engine.base.errors import ArgumentError, ExecutionError
 from wend._engine.core._hot import Tensor
+from wend._frontend.seeing.tables import RULE, text_table
 from wend.fx.node import Node, Target, _text, map_aggregate, map_arg, refuse_edit, target_text
 
 __all__ = ["Graph", "PythonCode"]
@@ -255,13 +256,10 @@ class Graph:
 
     def print_tabular(self) -> None:
         """Print the nodes as a table."""
-        rows = [("opcode", "name", "target", "args", "kwargs")]
+        rows: list[tuple[str, ...] | None] = [("opcode", "name", "target", "args", "kwargs"), RULE]
         for n in self._nodes:
             rows.append((n.op, n.name, target_text(n.target), _text(n.args), _text(n.kwargs)))
-        widths = [max(len(row[k]) for row in rows) for k in range(5)]
-        rows.insert(1, tuple(["-" * w for w in widths]))  # type: ignore[arg-type]
-        for row in rows:
-            print("  ".join(x.ljust(w) for x, w in zip(row, widths, strict=True)).rstrip())
+        print("\n".join(text_table(rows)))
 
     def __str__(self) -> str:
         return "\n".join(["graph():", *[f"    {n.format_node()}" for n in self._nodes]])

@@ -8,6 +8,7 @@ from wend._engine.base.errors import ArgumentError
 from wend._engine.core import _hot
 from wend._engine.runtime.batching.report import NOTED, Flushed, Grouped, Noted, flushed
 from wend._engine.runtime.report import counted
+from wend._frontend.seeing.tables import html_table
 
 __all__ = ["Batches", "batches"]
 
@@ -69,12 +70,9 @@ class Batches:
     def _repr_html_(self) -> str:
         parts = ["<div>"]
         for k, flush in enumerate(self.flushes):
-            parts.append(f"<p><b>flush {k + 1}</b>: {escape(_head(flush))}</p><table>")
-            parts.append("<tr><th>members<th>ops<th>line<th>how</tr>")
-            for g in flush.groups:
-                cells = (str(g.members), _names(g), g.line, _how(g))
-                parts.append("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in cells) + "</tr>")
-            parts.append("</table>")
+            parts.append(f"<p><b>flush {k + 1}</b>: {escape(_head(flush))}</p>")
+            rows = [(str(g.members), _names(g), g.line, _how(g)) for g in flush.groups]
+            parts.append(html_table(("members", "ops", "line", "how"), rows))
         return "".join([*parts, "</div>"])
 
 

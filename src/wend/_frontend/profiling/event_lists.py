@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from wend._engine.base.errors import ArgumentError
+from wend._frontend.seeing.tables import RULE, text_table
 
 __all__ = [
     "DeviceType",
@@ -448,6 +449,8 @@ class EventList(list[Any]):
         )  # fmt: skip
 
 
+#: Columns of texts; the cells of all further columns stand at the right.
+_TEXTS = ("Name", "Input Shapes", "Source Location")
 _UNITS = {"ns": 1e3, "us": 1.0, "ms": 1e-3, "s": 1e-6}
 
 
@@ -482,19 +485,12 @@ class _Table:
         if limit >= 0:
             events = events[:limit]
         columns = self.columns(events, total, widths)
-        sizes = [max(len(c) for c in (name, *cells)) for name, cells in columns]
-        left = {"Name", "Input Shapes", "Source Location"}
-        line = "  ".join("-" * n for n in sizes)
-
-        def row(cells: Iterable[str]) -> str:
-            placed = zip(cells, sizes, columns, strict=True)
-            return "  ".join(c.ljust(n) if col[0] in left else c.rjust(n) for c, n, col in placed)
-
-        lines = [] if header is None else ["=" * len(line), header]
-        lines += [line, row([name for name, _ in columns]), line]
-        lines += [row(cells) for cells in zip(*[cells for _, cells in columns], strict=True)]
-        lines += [line, f"Self CPU time total: {self.time(total)}", ""]
-        return "\n".join([part.rstrip() for part in lines])
+        heads = [name for name, _ in columns]
+        right = {k for k, name in enumerate(heads) if name not in _TEXTS}
+        cells = zip(*[cells for _, cells in columns], strict=True)
+        lines = text_table([RULE, heads, RULE, *cells, RULE], right)
+        above = [] if header is None else ["=" * len(lines[0]), header.rstrip()]
+        return "\n".join([*above, *lines, f"Self CPU time total: {self.time(total)}", ""])
 
     def columns(
         self, events: list[Any], total: float, widths: tuple[int, int, int]

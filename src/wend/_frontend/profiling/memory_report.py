@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from html import escape
 from typing import Any, NamedTuple
 
 from wend._engine.runtime.measure.allocations import MemoryEvent, MemoryOwner
 from wend._frontend.profiling.event_lists import format_memory
 from wend._frontend.profiling.ops import line_of, summed
 from wend._frontend.profiling.window import Window
+from wend._frontend.seeing.tables import html_table, text_table
 
 __all__ = ["HeldMemory", "MemoryReport", "MemoryRow", "memory_rows"]
 
@@ -44,17 +44,23 @@ def memory_rows(pieces: Iterable[tuple[tuple[str, str, str], Any]]) -> list[Memo
 
 
 def _lines(rows: list[MemoryRow], most: int) -> list[str]:
-    found = [
-        f"  {format_memory(row.bytes):>10s} {row.count:5d}  {row.owner}"
-        + (f": {row.where}" if row.where else "")
-        + (f", for {row.module}" if row.module and row.module not in row.where else "")
+    cells = [
+        (row.bytes, row.count, row.owner + (f": {row.where}" if row.where else "")
+         + (f", for {row.module}" if row.module and row.module not in row.where else ""))
         for row in rows[:most]
-    ]
+    ]  # fmt: skip
     rest = rows[most:]
     if rest:
         size, n = sum([r.bytes for r in rest]), sum([r.count for r in rest])
-        found.append(f"  {format_memory(size):>10s} {n:5d}  {len(rest)} more rows")
-    return found
+        cells.append((size, n, f"{len(rest)} more rows"))
+    shown = [(format_memory(size), str(n), text) for size, n, text in cells]
+    return text_table(shown, (0, 1), "  ", least=(10, 4))
+
+
+def _sizes(sizes: list[tuple[str, int]]) -> list[str]:
+    """A line for each of some names with bytes."""
+    shown = [(format_memory(n), name) for name, n in sizes]
+    return text_table(shown, (0,), "  ", least=(10,))
 
 
 class HeldMemory:
@@ -88,30 +94,22 @@ class HeldMemory:
 
     def __str__(self) -> str:
         lines = [f"held now: {format_memory(self.total)}"]
-        lines += [f"  {format_memory(n):>10s}  {owner}" for owner, n in self.by_owner().items()]
-        modules = self.by_module()
-        if set(modules) - {""}:
-            lines.append("by module:")
-            lines += [
-                f"  {format_memory(n):>10s}  {path or 'of no module'}"
-                for path, n in list(modules.items())[:30]
-            ]
-            if len(modules) > 30:
-                rest = sum(list(modules.values())[30:])
-                lines.append(f"  {format_memory(rest):>10s}  {len(modules) - 30} more modules")
+        lines += _sizes([*self.by_owner().items()])
+        modules = [(path or "of no module", n) for path, n in self.by_module().items()]
+        if any(row.module for row in self.rows):
+            rest = modules[30:]
+            if rest:
+                modules[30:] = [(f"{len(rest)} more modules", sum([n for _, n in rest]))]
+            lines += ["by module:", *_sizes(modules)]
         lines += ["by line and name (bytes, pieces):", *_lines(self.rows, 30)]
         return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        head = "<tr><th>bytes</th><th>pieces</th><th>owner</th><th>where</th></tr>"
-        body = "".join(
-            f"<tr><td>{format_memory(r.bytes)}</td><td>{r.count}</td><td>{escape(r.owner)}</td>"
-            f"<td>{escape(r.where)}</td></tr>"
-            for r in self.rows
-        )
-        return f"<p>held now: {format_memory(self.total)}</p><table>{head}{body}</table>"
+        rows = [(format_memory(r.bytes), str(r.count), r.owner, r.where) for r in self.rows]
+        table = html_table(("bytes", "pieces", "owner", "where"), rows)
+        return f"<p>held now: {format_memory(self.total)}</p>{table}"
 
 
 class MemoryReport:

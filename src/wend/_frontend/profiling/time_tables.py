@@ -9,6 +9,7 @@ from wend._engine.runtime.measure.recorder import Scope
 from wend._frontend.profiling.event_lists import format_time
 from wend._frontend.profiling.ops import OpTime, summed
 from wend._frontend.profiling.window import Window
+from wend._frontend.seeing.tables import text_table
 
 __all__ = ["TimeRow", "TimeTable", "by_line", "by_module"]
 
@@ -44,16 +45,14 @@ class TimeTable(list[TimeRow]):
 
     def __str__(self) -> str:
         whole = self.total_us or 1.0
-        head = f"{'own':>10s} {'own %':>6s} {'total':>10s} {'backward':>10s} {'ops':>6s}"
-        lines = [f"{head} {'MFLOP':>9s}  {self.title}"]
-        for row in self:
-            lines.append(
-                f"{format_time(row.own_us):>10s} {row.own_us / whole:6.1%} "
-                f"{format_time(row.total_us):>10s} {format_time(row.backward_us):>10s} "
-                f"{row.calls:6d} {row.flops / 1e6:9.3f}  {row.where}"
-            )
-        lines.append(f"{format_time(self.total_us):>10s} in all")
-        return "\n".join(lines)
+        rows = [
+            (format_time(row.own_us), f"{row.own_us / whole:.1%}", format_time(row.total_us),
+             format_time(row.backward_us), str(row.calls), f"{row.flops / 1e6:.3f}", row.where)
+            for row in self
+        ]  # fmt: skip
+        heads = ("own", "own %", "total", "backward", "ops", "MFLOP", self.title)
+        lines = text_table([heads, *rows], range(6), least=(10, 5, 9, 9, 5, 8))
+        return "\n".join([*lines, f"{format_time(self.total_us):>10s} in all"])
 
     __repr__ = __str__
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from wend._engine.base.errors import ArgumentError, ArgumentTypeError
 from wend._engine.core.provenance import shown_name
+from wend._frontend.seeing.tables import text_table
 
 __all__ = ["PARTS", "Call", "Edit", "OpGraph", "OpNode"]
 
@@ -210,12 +211,7 @@ class OpGraph:
             first = (len(rows) - hidden) // 2
             rows[first : first + hidden] = [("", f"... {hidden} more", *[""] * 4)]
         rows.insert(0, ("id", "op", "result", "operands", "module", "line"))
-        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
-        lines = [
-            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        return "\n".join([self._head(), *lines])
+        return "\n".join([self._head(), *text_table(rows)])
 
     def _head(self) -> str:
         ops = [node for node in self.nodes if not node.is_leaf]
