@@ -8,6 +8,7 @@ from wend._engine.base.errors import ArgumentError
 from wend._engine.core import _hot
 from wend._engine.runtime.batching.report import NOTED, Flushed, Grouped, Noted, flushed
 from wend._engine.runtime.report import counted
+from wend._frontend.seeing.dot import box, digraph, frame
 from wend._frontend.seeing.tables import html_table
 
 __all__ = ["Batches", "batches"]
@@ -55,17 +56,16 @@ class Batches:
         A frame per flush. Filled: ran together; dashed: alone or op by op. Arrows into a group
         leave out values from outside of the flush, such as parameters.
         """
-        lines = ["digraph batches {", '  node [shape=box, fontname="monospace"];']
+        lines = ['node [shape=box, fontname="monospace"];']
         for k, flush in enumerate(self.flushes):
-            lines.append(f"  subgraph cluster_{k} {{")
-            lines.append(f"    label={_quoted(f'flush {k + 1}: {_head(flush)}')};")
+            inner = []
             for j, group in enumerate(flush.groups):
                 label = f"{group.members} x {_names(group)}\n{_how(group)}\n{group.line}"
                 style = "filled" if group.how in ("by rows", "stacked", "once") else "dashed"
-                lines.append(f"    g{k}_{j} [label={_quoted(label)}, style={style}];")
-                lines += [f"    g{k}_{i} -> g{k}_{j};" for i in group.reads]
-            lines.append("  }")
-        return "\n".join([*lines, "}"])
+                inner.append(box(f"g{k}_{j}", label, f"style={style}"))
+                inner += [f"g{k}_{i} -> g{k}_{j};" for i in group.reads]
+            lines.extend(frame(k, f"flush {k + 1}: {_head(flush)}", inner))
+        return digraph("batches", lines)
 
     def _repr_html_(self) -> str:
         parts = ["<div>"]
@@ -74,11 +74,6 @@ class Batches:
             rows = [(str(g.members), _names(g), g.line, _how(g)) for g in flush.groups]
             parts.append(html_table(("members", "ops", "line", "how"), rows))
         return "".join([*parts, "</div>"])
-
-
-def _quoted(text: str) -> str:
-    """A string of the DOT language."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _head(flush: Flushed) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from wend._frontend.seeing.folding import Fold, fold
 from wend._frontend.seeing.op_graph import OpGraph, OpNode
 from wend._frontend.seeing.visible import View, caption, hint, printable, view
 
-__all__ = ["dot_of"]
+__all__ = ["box", "digraph", "dot_of", "frame"]
 
 #: Most boxes of a text in DOT: Graphviz takes minutes for larger ones.
 MOST_BOXES = 400
@@ -22,45 +22,63 @@ def dot_of(graph: OpGraph, most: int = MOST_BOXES) -> str:
     """
     seen = view(fold(graph), most)
     lines = [
-        f"digraph {quoted(graph.title or 'graph')} {{",
-        '  graph [compound=true, fontname="sans-serif", rankdir=TB];',
-        '  node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11];',
-        '  edge [color="#8793a2", arrowsize=0.6];',
+        'graph [compound=true, fontname="sans-serif", rankdir=TB];',
+        'node [shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11];',
+        'edge [color="#8793a2", arrowsize=0.6];',
     ]
     for root in seen.folding.roots:
-        lines.extend(cluster(seen, root, "  "))
+        lines.extend(frame_of(seen, root))
     for (start, end), count in seen.links.items():
-        lines.append(f"  n{start} -> n{end}{f' [penwidth={min(count, 4)}]' if count > 1 else ''};")
-    return "\n".join([*lines, "}", ""])
+        lines.append(f"n{start} -> n{end}{f' [penwidth={min(count, 4)}]' if count > 1 else ''};")
+    return digraph(quoted(graph.title or "graph"), lines) + "\n"
 
 
-def cluster(seen: View, item: Fold, indent: str) -> Iterator[str]:
+def frame_of(seen: View, item: Fold) -> Iterator[str]:
     """The lines of an unfolded fold."""
     text = (
         f"{item.label}: {item.class_name}"
         if item.class_name not in ("", item.label)
         else item.label
     )
-    yield f"{indent}subgraph cluster_{item.index} {{"
-    yield f'{indent}  label={quoted(text)}; color="#b9c3d0"; style=rounded; fontsize=11;'
+    lines: list[str] = []
     for inner in seen.shown(item):
         if isinstance(inner, Fold) and inner.index in seen.opened:
-            yield from cluster(seen, inner, indent + "  ")
+            lines.extend(frame_of(seen, inner))
         else:
-            yield f"{indent}  {box(seen, inner, item.phase)}"
-    yield f"{indent}}}"
+            lines.append(box_of(seen, inner, item.phase))
+    return frame(item.index, text, lines, ' color="#b9c3d0"; style=rounded; fontsize=11;')
 
 
-def box(seen: View, item: OpNode | Fold, phase: str) -> str:
+def box_of(seen: View, item: OpNode | Fold, phase: str) -> str:
     texts = caption(item)
-    label = quoted(f"{texts.head} {texts.mark}".strip() + f"\n{texts.below}")
+    label = f"{texts.head} {texts.mark}".strip() + f"\n{texts.below}"
     shape = ""
     if isinstance(item, OpNode) and item.is_leaf:
         shape = ", shape=ellipse, style=filled"
     elif isinstance(item, Fold):
         shape = ", peripheries=2" if item.kind == "repeat" else ", penwidth=1.6"
     fill = f'fillcolor="{COLOURS[phase]}"'
-    return f"n{seen.number(item)} [label={label}, tooltip={quoted(hint(item))}, {fill}{shape}];"
+    look = f"tooltip={quoted(hint(item))}, {fill}{shape}"
+    return box(f"n{seen.number(item)}", label, look)
+
+
+def digraph(name: str, lines: Iterable[str]) -> str:
+    """A graph in DOT.  name: a word, or `quoted`"""
+    return "\n".join([f"digraph {name} {{", *[f"  {line}" for line in lines], "}"])
+
+
+def frame(number: int, label: str, lines: Iterable[str], look: str = "") -> Iterator[str]:
+    """The lines of a frame around boxes, edges and frames."""
+    yield f"subgraph cluster_{number} {{"
+    yield f"  label={quoted(label)};{look}"
+    for line in lines:
+        yield f"  {line}"
+    yield "}"
+
+
+def box(name: str, label: str, look: str) -> str:
+    """The line of a box."""
+    return f"{name} [label={quoted(label)}, {look}];"
 
 
 def quoted(text: str) -> str:
