@@ -7,7 +7,6 @@ together, later than recorded: an op has a share of its kernel's time, by its co
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import socket
@@ -19,7 +18,7 @@ from enum import Enum
 from typing import Any
 
 from wend._engine.base.errors import ArgumentError
-from wend._frontend.profiling.chrome_trace import MOST_BYTES
+from wend._frontend.profiling.chrome_trace import MOST_BYTES, text_file
 from wend._frontend.profiling.event_lists import DeviceType, EventList
 from wend._frontend.profiling.memory_report import MemoryReport
 from wend._frontend.profiling.profilers import Profiler
@@ -333,8 +332,7 @@ class profile(Profiler):
                 f"export_memory_timeline: {path} ends neither in .json nor .json.gz"
             )
         timeline = self.memory().timeline
-        opened: Any = gzip.open if path.endswith(".gz") else open
-        with opened(path, "wt", encoding="utf-8") as file:
+        with text_file(path) as file:
             json.dump([[at for at, _ in timeline], [size for _, size in timeline]], file)
 
     def slices(self) -> list[SliceTree]:

@@ -15,7 +15,7 @@ from wend._engine.core.provenance import Site, step_site
 from wend._engine.core.symbolic import evaluate
 from wend._engine.runtime.measure.shares import flops_of
 from wend._engine.runtime.tiers import TieredPlan
-from wend._frontend.seeing.op_graph import Call, OpGraph, OpNode
+from wend._frontend.seeing.op_graph import Call, OpGraph, OpNode, dtype_name
 from wend.debug._watch import Mark, Watch, WatchedFlush
 
 __all__ = ["Collector"]
@@ -228,7 +228,7 @@ class _Part:
         else:
             made.results += len(node.outputs)
             made.shape = tuple(int(n) for n in self.types[node.outputs[0]].shape)
-            made.dtype = str(self.types[node.outputs[0]].dtype).split(".")[-1]
+            made.dtype = dtype_name(self.types[node.outputs[0]].dtype)
             further = [i for i in operands if i != made.id and i not in made.inputs]
             made.inputs += tuple(dict.fromkeys(further))
         made.nbytes += sum(self.types[o].nbytes for o in node.outputs)
@@ -295,7 +295,7 @@ class _Part:
     def _new(self, op: str, operands: tuple[int, ...], shape: Any, dtype: Any) -> OpNode:
         nodes = self.whole.graph.nodes
         extents = tuple(int(n) for n in shape)
-        node = OpNode(len(nodes), op, operands, shape=extents, dtype=str(dtype).split(".")[-1])
+        node = OpNode(len(nodes), op, operands, shape=extents, dtype=dtype_name(dtype))
         node.nbytes = math.prod(extents) * dtype.itemsize
         nodes.append(node)
         return node

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from wend._engine.base import tree
-from wend._engine.base.errors import ArgumentError, GraphError
+from wend._engine.base.errors import ArgumentError
 from wend._engine.core._hot import Tensor
 from wend._engine.core.provenance import Site, module_path
 from wend._engine.core.symbolic import ARG, DIM, Expr, substitute
@@ -29,7 +29,8 @@ from wend._engine.transforms.exploring.program import (
     Stretch,
 )
 from wend._engine.transforms.exploring.running import apply, number_of, run
-from wend._frontend.seeing.op_graph import Call, OpGraph, OpNode
+from wend._frontend.seeing.op_graph import Call, OpGraph, OpNode, dtype_name
+from wend._frontend.seeing.rerun import fitting, leaves_given
 
 __all__ = ["explored_graph", "program_of"]
 
@@ -157,8 +158,8 @@ class _Reader:
         node = self.new("while" if self.comes_back(number) else "if", ids, (), point.site, branch)
         node.dtype, node.results = "bool", 0
         if question[0] != "value":
-            sign = text._SIGNS[text._NAMES[question[1]]]
-            node.numbers = f"{self.expression(question[2])} {sign} {self.expression(question[3])}"
+            left, right = map(self.expression, question[2:])
+            node.numbers = text.comparison(question[1], left, right)
         return node.id
 
     def comes_back(self, number: int) -> bool:
@@ -292,7 +293,7 @@ def _run(
     values: dict[str | int, Any],
 ) -> list[Any]:
     """Run a static graph with the edits of its `OpGraph`; return the tensors among the results."""
-    given = _given(graph, values)
+    given = leaves_given(graph, values, _fault)
     by_id = {i: node for i, (node, _) in node_of.items()}
     missing = [graph[by_id[i]].name for i in program.inputs if by_id[i] not in given]
     if missing:
@@ -329,37 +330,20 @@ def _fitting(
     program: StaticGraph, item: Apply, node: OpNode, made: Any, env: dict[int, Any], who: str
 ) -> Tensor:
     """The tensor in place of an op's result.  Raises GraphError if the tensor does not fit."""
-    place = f"the {who} in place of %{node.id} ({node.op} at {node.place})"
-    if not isinstance(made, Tensor):
-        raise GraphError(f"run: {place} is {type(made).__name__}, not a tensor")
+    text = f"the {who} in place of %{node.id} ({node.op} at {node.place}) is"
     extents = program.info[item.outputs[0]].extents or ()
-    # Extents are over values that are there by now, but for those of the result itself.
-    known = {**env, item.outputs[0]: made}
-    wanted = tuple([int(number_of(e, known)) for e in extents])
-    shape, dtype = tuple(made.shape), str(made.dtype).split(".")[-1]
-    if (shape, dtype) != (wanted, node.dtype):
-        raise GraphError(
-            f"run: {place} is {dtype}[{', '.join(map(str, shape))}], where "
-            f"{node.dtype}[{', '.join(map(str, wanted))}] is needed"
-        )
-    return made
+
+    def wanted() -> tuple[int, ...]:
+        # Extents are over values that are there by now, but for those of the result itself.
+        known = {**env, item.outputs[0]: made}
+        return tuple([int(number_of(e, known)) for e in extents])
+
+    return fitting(made, text, wanted, node.dtype)
 
 
-def _given(graph: OpGraph, values: dict[str | int, Any]) -> dict[int, Tensor]:
-    """The tensors in place of leaves, by id; sizes may differ, as far as guards allow."""
-    by_name = {node.name: node.id for node in graph if node.is_leaf and node.name}
-    found: dict[int, Tensor] = {}
-    for key, tensor in values.items():
-        i = by_name.get(key) if isinstance(key, str) else key
-        if i is None or not 0 <= i < len(graph) or not graph[i].is_leaf:
-            known = ", ".join(by_name) or "none has a name"
-            raise ArgumentError(f"run: there is no leaf {key!r}; the named leaves: {known}")
-        node = graph[i]
-        dtype = str(tensor.dtype).split(".")[-1]
-        if len(tensor.shape) != len(node.shape) or dtype != node.dtype:
-            raise ArgumentError(
-                f"run: {key!r} has {len(node.shape)} dims of {node.dtype}, got "
-                f"{len(tensor.shape)} of {dtype}"
-            )
-        found[i] = tensor
-    return found
+def _fault(node: OpNode, tensor: Any) -> str:
+    """Why a tensor cannot stand in place of a leaf; sizes may differ, as far as guards allow."""
+    n, dtype = len(tensor.shape), dtype_name(tensor.dtype)
+    if (n, dtype) == (len(node.shape), node.dtype):
+        return ""
+    return f"has {len(node.shape)} dims of {node.dtype}, got {n} of {dtype}"

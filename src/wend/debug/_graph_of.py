@@ -14,7 +14,7 @@ from wend._engine.transforms.walk import path_of
 from wend._frontend.seeing.dot import dot_of
 from wend._frontend.seeing.op_graph import PARTS, OpGraph
 from wend._frontend.seeing.page import page_of
-from wend._frontend.seeing.rerun import run
+from wend._frontend.seeing.rerun import needed_by, run
 from wend._frontend.seeing.svg import svg_of
 from wend.debug._collect import Collector
 from wend.debug._explored import explored_graph, program_of
@@ -163,18 +163,8 @@ def history(tensor: Tensor) -> OpGraph:
         values = source.values if value.segment is None else source.inputs.values()
         stack += [(v, False) for v in values if v is not None and v.segment is not None]
     whole = _graph("history", flushes, seen, [tensor])
-    needed: set[int] = set()
-    left = list(whole.outputs)
-    while left:
-        i = left.pop()
-        if i not in needed:
-            needed.add(i)
-            left += whole.nodes[i].inputs
-    return whole.part([whole.nodes[i] for i in needed], f"history of {_named(tensor)}")
-
-
-def _named(tensor: Tensor) -> str:
-    return f"a tensor of shape {tuple(tensor.shape)}"
+    title = f"history of a tensor of shape {tuple(tensor.shape)}"
+    return whole.part([whole.nodes[i] for i in needed_by(whole)], title)
 
 
 def _pending(trace: Any) -> WatchedFlush:

@@ -70,9 +70,7 @@ def last_flushes() -> LastStep:
 
 def lane_members(noted: Noted) -> list[int]:
     """How many fibers a record of lanes stands for; nothing for other records."""
-    if callable(noted.groups) or noted.owners is not None:
-        return []
-    return [row[1] for row in noted.groups]
+    return [row[1] for row in noted.listed()] if noted.is_of_lanes else []
 
 
 def _of_groups(groups: list[Noted], row: Flush) -> list[WatchedFlush]:
@@ -82,7 +80,7 @@ def _of_groups(groups: list[Noted], row: Flush) -> list[WatchedFlush]:
     for noted in groups:
         flush = _of_path(noted.states[: noted.n_ops], noted.sites)
         flush.env = shared
-        listed = noted.groups() if callable(noted.groups) else noted.groups
+        listed = noted.listed()
         flush.members = [members for _, members, *_ in listed]
         if noted.owners is not None:
             flush.groups = dict(noted.owners())

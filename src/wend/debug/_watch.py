@@ -72,8 +72,7 @@ class WatchedFlush:
             return
         before = len(self.members)
         self.groups.update((i, before + k) for i, k in noted.owners().items())
-        listed = noted.groups() if callable(noted.groups) else noted.groups
-        self.members += [members for _, members, *_ in listed]
+        self.members += [members for _, members, *_ in noted.listed()]
 
 
 @dataclass
@@ -254,15 +253,14 @@ def _watched(watch: Watch, batch: FlushJob) -> WatchedFlush:
 def _note_lanes(flushes: list[WatchedFlush], begin: int, end: int) -> None:
     """Put groups into watched flushes of fibers that have just run: lanes of equal ops."""
     for noted in records(begin, end):
-        if callable(noted.groups) or noted.owners is not None:
-            continue
-        if not noted.groups or noted.groups[0][0] is None:
+        lanes = noted.listed() if noted.is_of_lanes else []
+        if not lanes or lanes[0][0] is None:
             continue
         form = _form(noted.states)
         for flush in flushes:
             if not flush.groups and _form(flush.path.states[: flush.path.n_states]) == form:
                 flush.groups = dict.fromkeys(range(len(flush.types)), 0)
-                flush.members = [noted.groups[0][1]]
+                flush.members = [lanes[0][1]]
                 flush.record = noted.serial
 
 

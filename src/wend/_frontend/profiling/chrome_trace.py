@@ -6,12 +6,12 @@ import gzip
 import json
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO, cast
 
 from wend._engine.runtime.measure.recorder import FLUSH, FlushPart, MeasuredFlush, Scope
 from wend._frontend.profiling.window import SliceTree, Window
 
-__all__ = ["MOST_BYTES", "write_trace"]
+__all__ = ["MOST_BYTES", "text_file", "write_trace"]
 
 #: Viewers open files of this size; larger ones are cut behind a whole step.
 MOST_BYTES = 100_000_000
@@ -39,11 +39,10 @@ def write_trace(
     """
     process = os.getpid()
     tracks = Tracks(process)
-    opened: Any = gzip.open if path.endswith(".gz") else open
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", **metadata}
     text = json.dumps(head)[:-1] + ', "traceEvents": [\n'
     left_out = 0
-    with opened(path, "wt", encoding="utf-8") as file:
+    with text_file(path) as file:
         size = file.write(text)
         separator = ""
         for group in groups_of(window.trees):
@@ -64,6 +63,12 @@ def write_trace(
             file.write(separator + note)
         file.write("\n]}\n")
     return left_out
+
+
+def text_file(path: str) -> TextIO:
+    """A new file for text, compressed where the path ends with `.gz`."""
+    opened: Any = gzip.open if path.endswith(".gz") else open
+    return cast(TextIO, opened(path, "wt", encoding="utf-8"))
 
 
 class Tracks:

@@ -83,7 +83,17 @@ class OpNode:
     @property
     def type_text(self) -> str:
         """Dtype and shape, as in "float32[2, 3]"."""
-        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        return type_text(self.dtype, self.shape)
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype, as nodes have the name."""
+    return str(dtype).split(".")[-1]
+
+
+def type_text(dtype: str, shape: Iterable[int]) -> str:
+    """A dtype and a shape as a text."""
+    return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
 @dataclass

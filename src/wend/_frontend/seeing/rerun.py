@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wend._engine.base.errors import ArgumentError, GraphError
 from wend._engine.core import _hot
 from wend._engine.core._hot import Tensor
-from wend._frontend.seeing.op_graph import Edit, OpGraph, OpNode
+from wend._frontend.seeing.op_graph import Edit, OpGraph, OpNode, dtype_name, type_text
 
-__all__ = ["run"]
+__all__ = ["fitting", "leaves_given", "needed_by", "run"]
 
 
 def run(graph: OpGraph, values: dict[str | int, Any]) -> list[Any]:
     """See `OpGraph.run`."""
-    given = _given(graph, values)
-    needed = _needed(graph)
+    given = leaves_given(graph, values, _fault)
+    needed = needed_by(graph)
     results: dict[tuple[int, int], Any] = {}
     for node in graph.nodes:
         if node.id not in needed:
@@ -50,22 +51,29 @@ def _found(
     if edit is None or edit.kind == "probe" or edit.function is None:
         found = _hot.record_list(call.prim, operands, list(call.args))
         return list(found) if isinstance(found, (tuple, list)) else [found]
-    made = edit.function(*operands)
+    who = f"the function in place of %{node.id} ({node.op} at {node.place}) returned"
+    return [fitting(edit.function(*operands), who, lambda: node.shape, node.dtype)]
+
+
+def fitting(made: Any, who: str, shape: Callable[[], tuple[int, ...]], dtype: str) -> Tensor:
+    """The tensor in place of an op's result.  Raises GraphError if the tensor does not fit.
+
+    who: the beginning of a sentence about the tensor     shape: called for a tensor alone
+    """
     if not isinstance(made, Tensor):
-        raise GraphError(
-            f"run: the function in place of %{node.id} ({node.op} at {node.place}) returned "
-            f"{type(made).__name__}, not a tensor"
-        )
-    shape, dtype = tuple(made.shape), str(made.dtype).split(".")[-1]
-    if (shape, dtype) != (node.shape, node.dtype):
-        raise GraphError(
-            f"run: the function in place of %{node.id} ({node.op} at {node.place}) returned "
-            f"{dtype}[{', '.join(map(str, shape))}], where {node.type_text} is needed"
-        )
-    return [made]
+        raise GraphError(f"run: {who} {type(made).__name__}, not a tensor")
+    wanted, found = type_text(dtype, shape()), text_of(made)
+    if found != wanted:
+        raise GraphError(f"run: {who} {found}, where {wanted} is needed")
+    return made
 
 
-def _needed(graph: OpGraph) -> set[int]:
+def text_of(tensor: Any) -> str:
+    """Dtype and shape of a tensor, as a node has these."""
+    return type_text(dtype_name(tensor.dtype), tuple(tensor.shape))
+
+
+def needed_by(graph: OpGraph) -> set[int]:
     """Ids of the nodes that outputs and probes depend on, after the edits."""
     stack = [*graph.outputs, *(i for i, edit in graph.edits.items() if edit.kind == "probe")]
     seen: set[int] = set()
@@ -82,22 +90,30 @@ def _needed(graph: OpGraph) -> set[int]:
     return seen
 
 
-def _given(graph: OpGraph, values: dict[str | int, Any]) -> dict[int, Any]:
-    """The tensors in place of leaves, by id."""
+def leaves_given(
+    graph: OpGraph, values: dict[str | int, Any], fault: Callable[[OpNode, Any], str]
+) -> dict[int, Any]:
+    """The tensors in place of leaves, by id.  Raises ArgumentError for no leaf, or a wrong tensor.
+
+    fault: returns why a tensor does not fit a leaf, or ""
+    """
     found = {}
-    by_name = {node.name: node for node in graph.nodes if node.is_leaf and node.name}
+    by_name = {node.name: node.id for node in graph if node.is_leaf and node.name}
     for key, tensor in values.items():
-        node = by_name.get(key) if isinstance(key, str) else None
-        if isinstance(key, int) and 0 <= key < len(graph.nodes) and graph.nodes[key].is_leaf:
-            node = graph.nodes[key]
-        if node is None:
+        i = by_name.get(key) if isinstance(key, str) else key
+        if i is None or not 0 <= i < len(graph) or not graph[i].is_leaf:
             known = ", ".join(by_name) or "none has a name"
             raise ArgumentError(f"run: there is no leaf {key!r}; the named leaves: {known}")
-        shape, dtype = tuple(tensor.shape), str(tensor.dtype).split(".")[-1]
-        if (shape, dtype) != (node.shape, node.dtype):
-            raise ArgumentError(
-                f"run: {key!r} is {node.type_text}, got {dtype}[{', '.join(map(str, shape))}]: "
-                "the graph is that of these sizes"
-            )
-        found[node.id] = tensor
+        text = fault(graph[i], tensor)
+        if text:
+            raise ArgumentError(f"run: {key!r} {text}")
+        found[i] = tensor
     return found
+
+
+def _fault(node: OpNode, tensor: Any) -> str:
+    """Why a tensor cannot stand in place of a leaf of a step."""
+    text = text_of(tensor)
+    if text == node.type_text:
+        return ""
+    return f"is {node.type_text}, got {text}: the graph is that of these sizes"

@@ -39,6 +39,15 @@ class Noted(NamedTuple):
     n_ops: int = 0  # the number of states when the flush was remembered
     serial: int = 0  # counts the records, see `flush_log.Flush.records`
 
+    def listed(self) -> list[Any]:
+        """The groups."""
+        return self.groups() if callable(self.groups) else self.groups
+
+    @property
+    def is_of_lanes(self) -> bool:
+        """Whether the groups are lanes, each of which stands for a fiber."""
+        return not callable(self.groups) and self.owners is None
+
 
 NOTED: deque[tuple[Any, ...]] = deque()  # the fields of a `Noted` each
 _n_noted = 0  # the number of ops of all that is in `NOTED`
@@ -110,7 +119,7 @@ class Flushed:
 
 def flushed(noted: Noted) -> Flushed:
     """Return the report of a flush."""
-    listed = noted.groups() if callable(noted.groups) else noted.groups
+    listed = noted.listed()
     states, starts = noted.states, [state.first for state in noted.states]
 
     def line(value: int) -> str:

@@ -55,6 +55,11 @@ def expression(expr: Expr) -> str:
     return f"({left} {_SIGNS[name]} {right})"
 
 
+def comparison(op: int, left: str, right: str) -> str:
+    """Two texts with the sign of a comparison between."""
+    return f"{left} {_SIGNS.get(_NAMES[op], _NAMES[op])} {right}"
+
+
 def type_text(program: StaticGraph, i: int) -> str:
     """The type of a value."""
     info = program.info[i]
@@ -70,9 +75,8 @@ def lines(program: StaticGraph) -> Iterator[str]:
     for c in program.captured:
         yield f"    %{c.id}: {type_text(program, c.id)} = {c.kind} {c.name}"
     for (op, a, b), (outcome, site) in program.guards.items():
-        sign = _SIGNS.get(_NAMES[op], _NAMES[op])
         word = "require" if outcome else "require not"
-        yield f"    {word} {expression(a)} {sign} {expression(b)}{_place(site)}"
+        yield f"    {word} {comparison(op, expression(a), expression(b))}{_place(site)}"
     for number, point in enumerate(program.points):
         if point.question is None:
             yield from _stretch(program, point.answers[0], "    ")
@@ -88,7 +92,7 @@ def lines(program: StaticGraph) -> Iterator[str]:
 def _question(question: Any) -> str:
     if question[0] == "value":
         return f"%{question[1]}"
-    return f"{expression(question[2])} {_SIGNS[_NAMES[question[1]]]} {expression(question[3])}"
+    return comparison(question[1], expression(question[2]), expression(question[3]))
 
 
 def _stretch(program: StaticGraph, stretch: Any, indent: str) -> Iterator[str]:
