@@ -12,6 +12,7 @@ from wend._engine.core._hot import Segment, Tensor, Value
 from wend._engine.runtime.verify.bad_values import INFINITY, NAN, BadValue, Replay, facts_of, is_bad
 from wend._engine.runtime.verify.guard import WATCH
 from wend._frontend.autograd.watching import watch as watch_passes
+from wend.debug._members import members
 from wend.nn.modules.module import Module
 
 __all__ = ["BadValue", "find_nan", "nan_guard"]
@@ -73,11 +74,9 @@ class Names:
                 raise ArgumentTypeError(
                     f"nan_guard: model takes a module or several, not a {type(module).__name__}"
                 )
-            for path, part in module.named_modules():
-                own = [*part.parameters(recurse=False), *part.buffers(recurse=False)]
-                self.kept += own
-                for handle in own:
-                    self.paths.setdefault(id(handle), path or type(part).__name__)
+            for member in members(module):
+                self.kept.append(member.tensor)
+                self.paths.setdefault(id(member.tensor), member.module)
 
     def of_gradient(self, array: Any) -> str:
         """The path of the module that owns the parameter with this gradient, or ""."""

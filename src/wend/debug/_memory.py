@@ -11,6 +11,7 @@ from wend._engine.core._hot import Segment, Tensor
 from wend._engine.core.holdings import Holding, holdings, root_of
 from wend._engine.core.provenance import site_of
 from wend._frontend.profiling.memory_report import HeldMemory, memory_rows
+from wend.debug._members import Member, members
 from wend.nn.modules.module import Module
 from wend.optim.optimizer import Optimizer
 
@@ -73,19 +74,10 @@ def _names(modules: tuple[Module, ...]) -> dict[int, tuple[str, str, str]]:
     return found
 
 
-def _members(modules: tuple[Module, ...]) -> Iterator[tuple[str, str, str, Any]]:
-    """(name, path of the module, owner, tensor) of all parameters and buffers."""
+def _members(modules: tuple[Module, ...]) -> Iterator[Member]:
+    """The parameters and buffers of several models, whose paths could be equal."""
     for k, module in enumerate(modules):
-        # Paths of several models could be equal.
-        prefix = f"{type(module).__name__} {k}" if len(modules) > 1 else ""
-        for path, part in module.named_modules(prefix=prefix):
-            for owner, group in (
-                ("parameters", part.named_parameters(recurse=False)),
-                ("buffers", part.named_buffers(recurse=False)),
-            ):
-                for name, tensor in group:
-                    place = path or type(module).__name__
-                    yield (f"{path}.{name}" if path else name), place, owner, tensor
+        yield from members(module, f"{type(module).__name__} {k}" if len(modules) > 1 else "")
 
 
 def _note(
@@ -98,7 +90,7 @@ def _note(
 
 def _users(modules: tuple[Module, ...]) -> dict[int, str]:
     """Path of the module that a kept array is used by, by id of the array."""
-    paths = {id(tensor): path for _, path, _, tensor in _members(modules)}
+    paths = {id(member.tensor): member.module for member in _members(modules)}
     found: dict[int, str] = {}
     for thing in gc.get_objects():
         if type(thing) is Segment:

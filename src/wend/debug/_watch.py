@@ -24,6 +24,7 @@ from wend._engine.runtime.measure.summary import summary
 from wend._engine.runtime.verify.flushes import unwatched
 from wend._engine.runtime.verify.flushes import watch as watch_flushes
 from wend._engine.transforms.grad import recorded_passes
+from wend.debug._members import members
 from wend.nn.modules.module import (
     Module,
     register_module_forward_hook,
@@ -108,10 +109,9 @@ class Watch:
 
     def name(self, prefix: str, module: Module) -> None:
         """Name the parameters and buffers of a module, and gradients from before."""
-        for group in (module.named_parameters(), module.named_buffers()):
-            for name, tensor in group:
-                self.keep(prefix + name, tensor)
-                self.keep(f"gradient of {prefix}{name}", tensor._grad)
+        for member in members(module, prefix):
+            self.keep(member.name, member.tensor)
+            self.keep(f"gradient of {member.name}", member.tensor._grad)
 
     def name_state(self, optimizer: Any) -> None:
         """Name the state that an optimizer has kept for each parameter."""
@@ -300,7 +300,7 @@ def _path_of(watch: Watch, stack: list[Module]) -> str:
             name = f"{base}_{number}"
         watch.roots[key] = name
         watch.modules.setdefault(name, base)
-        watch.name(f"{name}.", root)
+        watch.name(name, root)
         watch.kept.append(root)
     prefix = watch.roots[key]
     inner = module_path(stack)
