@@ -11,12 +11,13 @@ from wend._engine.base.errors import CompileError, ShapeError
 from wend._engine.core import _hot, _types
 from wend._engine.core._types import LeafPrimitive
 from wend._engine.core.graph import Node
-from wend._engine.core.provenance import Site, step_site
+from wend._engine.core.provenance import step_site
 from wend._engine.core.symbolic import evaluate
+from wend._engine.runtime.measure.recorder import scope_at
 from wend._engine.runtime.measure.shares import flops_of
 from wend._engine.runtime.tiers import TieredPlan
 from wend._frontend.seeing.op_graph import Call, OpGraph, OpNode, dtype_name
-from wend.debug._watch import Mark, Watch, WatchedFlush
+from wend.debug._watch import Watch, WatchedFlush
 
 __all__ = ["Collector"]
 
@@ -116,13 +117,12 @@ class _Part:
         if isinstance(state.prim, LeafPrimitive):
             self._add_leaf(state.first)
         elif state.is_step:
-            mark = self.whole.watch.at(self.flush.serial, k)
             first = len(self.whole.graph.nodes)
             self.open = None
             serial = self.flush.serial
             self.origin = self.whole.watch.passes.get((serial, k), serial)
             for node in nodes:
-                self._add_backward(node, state, mark, self._site(k))
+                self._add_backward(node, k)
             self._share_time(k, self.whole.graph.nodes[first:])
         else:
             self._add_op(k, state, nodes)
@@ -134,9 +134,6 @@ class _Part:
         if time is not None and total:
             for node in made:
                 node.ns = round(time * node.nbytes / total)
-
-    def _site(self, k: int) -> Site:
-        return step_site(self.flush.path.states, self.flush.sites, k)
 
     def _add_leaf(self, i: int) -> None:
         value, type_ = self.flush.values.get(i), self.types[i]
@@ -165,11 +162,8 @@ class _Part:
         node = self._new(state.prim.name, operands, type_.shape, type_.dtype)
         outputs = range(state.first, state.first + state.n_out)
         args = self.flush.args[state.arg0 : state.arg0 + len(state.prim.size_mask)]
-        self._place(node, self._site(k))
-        mark = self.whole.watch.at(self.flush.serial, k)
-        node.module = mark.module
-        node.module_class = self.whole.watch.modules.get(mark.module, "")
-        node.phase = "update" if mark.update else "forward"
+        self._place(node, k)
+        self._own(node, k)
         node.results = state.n_out
         node.numbers = _numbers(state.prim, args)
         node.values = self.flush.summaries.get(state.first)
@@ -210,7 +204,7 @@ class _Part:
         value = self.flush.values.get(i)
         return self.whole.results.get(id(value), (self.env[i], 0))
 
-    def _add_backward(self, node: Node, step: Any, mark: Mark, site: Site) -> None:
+    def _add_backward(self, node: Node, k: int) -> None:
         """Add an op of a backward pass; those of the same forward op in a row are one node."""
         operands = tuple(self.env[i] for i in node.inputs)
         if node.prim.name == _NO_WORK and len(operands) == 1:
@@ -221,9 +215,9 @@ class _Part:
         if made is None or partner is None or made.partner != partner:
             made = self._new_backward(node, operands, partner)
             if partner is None:
-                self._place(made, site)
-                made.module = mark.module
-                made.module_class = self.whole.watch.modules.get(mark.module, "")
+                self._place(made, k)
+                self._own(made, k)
+                made.phase = "backward"
             self.open = made
         else:
             made.results += len(node.outputs)
@@ -300,7 +294,17 @@ class _Part:
         nodes.append(node)
         return node
 
-    def _place(self, node: OpNode, site: Site) -> None:
+    def _own(self, node: OpNode, k: int) -> None:
+        """Note the module that step k was recorded in, and whether an optimizer did so."""
+        scope = scope_at(self.flush.scopes, k)
+        if scope is not None:
+            node.module = next(iter(scope.modules()), "")
+            node.module_class = self.whole.watch.modules.get(node.module, "")
+            if any(outer.kind == "optimizer" for outer in scope.around()):
+                node.phase = "update"
+
+    def _place(self, node: OpNode, k: int) -> None:
+        site = step_site(self.flush.path.states, self.flush.sites, k)
         if site.code is not None:
             node.file, node.line = site.code.co_filename, site.line
             node.function = site.code.co_qualname

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
 from wend._engine.base import config
@@ -18,7 +16,7 @@ from wend._engine.core.provenance import module_path
 from wend._engine.core.step_log import ROWS
 from wend._engine.runtime.batching.report import Noted, next_record, records
 from wend._engine.runtime.measure.engine import measure_engine
-from wend._engine.runtime.measure.recorder import RUNNING, MeasuredFlush, SliceRecorder
+from wend._engine.runtime.measure.recorder import RUNNING, MeasuredFlush, Scopes, SliceRecorder
 from wend._engine.runtime.measure.shares import seconds_by_step
 from wend._engine.runtime.measure.summary import summary
 from wend._engine.runtime.verify.flushes import unwatched
@@ -50,6 +48,7 @@ class WatchedFlush:
     groups: number of the group that made a value, by id     members: how many ran, per group
     record: where several flushes have the same groups, the same number
     env: id in the path -> id of the node, of a flush in two parts
+    scopes: calls of modules and steps of optimizers around the ops
     """
 
     path: PathGraph
@@ -66,6 +65,7 @@ class WatchedFlush:
     members: list[int] = field(default_factory=list)
     record: int | None = None
     env: dict[int, int] | None = None
+    scopes: Scopes = field(default_factory=list)
 
     def note_groups(self, noted: Noted) -> None:
         """Put the groups of a record into the flush."""
@@ -77,19 +77,10 @@ class WatchedFlush:
 
 
 @dataclass
-class Mark:
-    """From the op at `position` of a trace on, ops belong to `module`, or to an update."""
-
-    position: int
-    module: str
-    update: bool
-
-
-@dataclass
 class Watch:
     """All that was seen of a step.
 
-    marks: by the serial of the trace, in order
+    recorder: has the scopes around ops: calls of modules, steps of optimizers
     modules: dotted path -> class, of the modules that were called
     names: id of a value -> name of the parameter or buffer
     tensors: id of a value -> the tensor with that name
@@ -97,15 +88,13 @@ class Watch:
     """
 
     flushes: list[WatchedFlush] = field(default_factory=list)
-    marks: dict[int, list[Mark]] = field(default_factory=dict)
+    recorder: SliceRecorder = field(default_factory=SliceRecorder)
     modules: dict[str, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
     tensors: dict[int, Any] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)
     roots: dict[int, str] = field(default_factory=dict)
     passes: dict[tuple[int, int], int] = field(default_factory=dict)
-    updates: int = 0
-    module: str = ""
 
     def name(self, prefix: str, module: Module) -> None:
         """Name the parameters and buffers of a module, and gradients from before."""
@@ -120,16 +109,23 @@ class Watch:
             for key, x in list(state.items()) if isinstance(state, dict) else ():
                 self.keep(f"{key} of {names.get(id(parameter), 'a parameter')}", x)
 
+    def begin_call(self, module: Module, *_: Any) -> None:
+        """Note that a call of a module begins."""
+        path = _path_of(self, _hot.current_trace().modules)
+        if path:
+            self.modules.setdefault(path, type(module).__name__)
+        self.recorder.enter("module", type(module).__name__, path)
+
     def begin_update(self, optimizer: Any, *_: Any) -> None:
         """Note that a step of an optimizer begins."""
-        self.updates += 1
         self.name_state(optimizer)
-        self.mark()
+        self.recorder.enter("optimizer", type(optimizer).__name__)
 
-    def end_update(self, *_: Any) -> None:
-        """Note that a step of an optimizer ends."""
-        self.updates -= 1
-        self.mark()
+    def end(self, kind: str) -> None:
+        """Note that a call of a module, or a step of an optimizer, ends."""
+        scope = self.recorder.innermost(kind)
+        if scope is not None:
+            self.recorder.leave(scope)
 
     def keep(self, name: str, tensor: Any) -> None:
         """Give a tensor a name."""
@@ -142,18 +138,6 @@ class Watch:
     def note_pass(self, serial: int, position: int, segment: Any) -> None:
         """Note whose gradients a step computes that has just been recorded."""
         self.passes[serial, position] = segment.origin
-
-    def mark(self) -> None:
-        """Note that another module or an update begins or ends here."""
-        trace = _hot.current_trace()
-        rows = self.marks.setdefault(trace.serial, [])
-        rows.append(Mark(len(trace.states), self.module, self.updates > 0))
-
-    def at(self, serial: int, position: int) -> Mark:
-        """The module and the part of the step that an op belongs to."""
-        rows = self.marks.get(serial, [])
-        k = bisect_right(rows, position, key=attrgetter("position"))
-        return rows[k - 1] if k else Mark(0, "", False)
 
 
 @contextmanager
@@ -180,18 +164,12 @@ def watching(
     if root is not None:
         watch.roots[id(root)] = ""
         watch.name("", root)
-    recorder = SliceRecorder() if times else None
-
-    def enter(module: Module, _: Any) -> None:
-        trace = _hot.current_trace()
-        watch.module = _path_of(watch, trace.modules)
-        if watch.module:
-            watch.modules.setdefault(watch.module, type(module).__name__)
-        watch.mark()
 
     def leave(module: Module, *_: Any) -> None:
-        watch.module = _path_of(watch, _hot.current_trace().modules[:-1])
-        watch.mark()
+        watch.end("module")
+
+    def end_update(*_: Any) -> None:
+        watch.end("optimizer")
 
     def execute(batch: FlushJob, live: list[int]) -> None:
         flush = _watched(watch, batch)
@@ -199,8 +177,8 @@ def watching(
             unmade = {i for i, v in enumerate(batch.values) if v.buffer is None}
             live = sorted({*live, *unmade})
         _run(flush, batch, live)
-        if recorder is not None:
-            flush.nanoseconds = _measured(recorder)
+        if times:
+            flush.nanoseconds = _measured(watch.recorder)
         if values:
             made = [(i, v.buffer) for i, v in enumerate(batch.values) if v.buffer is not None]
             flush.summaries = {i: summary(array) for i, array in made}
@@ -214,18 +192,17 @@ def watching(
     with ExitStack() as stack:
         stack.enter_context(config.override(autobatch=False))
         for register, hook in (
-            (register_module_forward_pre_hook, enter),
+            (register_module_forward_pre_hook, watch.begin_call),
             (register_optimizer_step_pre_hook, watch.begin_update),
-            (register_optimizer_step_post_hook, watch.end_update),
+            (register_optimizer_step_post_hook, end_update),
         ):
             stack.callback(register(hook).remove)
         stack.callback(register_module_forward_hook(leave, always_call=True).remove)
         stack.enter_context(recorded_passes(watch.note_pass))
-        if recorder is not None:
-            stack.callback(measure_engine(recorder).remove)
+        if times:
+            stack.callback(measure_engine(watch.recorder).remove)
         before = watch_flushes({"execute": execute, "execute_many": execute_many})
         stack.callback(watch_flushes, before)
-        watch.mark()
         yield watch
         _hot.synchronize()
 
@@ -246,6 +223,7 @@ def _watched(watch: Watch, batch: FlushJob) -> WatchedFlush:
     types = [value.type for value in batch.values]
     sites = dict(batch.sites or {})
     flush = WatchedFlush(path, batch.serial, sites, types, list(batch.args), values)
+    flush.scopes = watch.recorder.scopes_of(batch.states)
     watch.flushes.append(flush)
     return flush
 

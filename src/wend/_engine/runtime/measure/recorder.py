@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from wend._engine.core import _hot
@@ -42,13 +44,25 @@ class Scope(NamedTuple):
 
     def modules(self) -> list[str]:
         """Paths of the modules around, the innermost first, each once."""
-        paths: dict[str, None] = {}
+        paths = [str(scope.about) for scope in self.around() if scope.kind == "module"]
+        return list(dict.fromkeys(paths))
+
+    def around(self) -> Iterator[Scope]:
+        """This scope, and the scopes around."""
         scope: Scope | None = self
         while scope is not None:
-            if scope.kind == "module":
-                paths[str(scope.about)] = None
+            yield scope
             scope = scope.outer
-        return list(paths)
+
+
+#: (number of the first step, scope) in order.
+Scopes = list[tuple[int, Scope | None]]
+
+
+def scope_at(scopes: Scopes, k: int) -> Scope | None:
+    """The scope in which step k was recorded."""
+    at = bisect_right(scopes, k, key=itemgetter(0))
+    return scopes[at - 1][1] if at else None
 
 
 #: The number of a thread, and a fiber of this thread or None.
@@ -91,10 +105,7 @@ class FlushPart(NamedTuple):
 
 
 class MeasuredFlush:
-    """A flush: the recorded steps with types, scopes and lines, and the parts that ran.
-
-    scopes: (number of the first step, scope) in order
-    """
+    """A flush: the recorded steps with types, scopes and lines, and the parts that ran."""
 
     __slots__ = (
         "arena",
@@ -110,7 +121,7 @@ class MeasuredFlush:
     )
 
     def __init__(
-        self, states: Any, sites: Any, types: list[Any], scopes: Any, track: Track
+        self, states: Any, sites: Any, types: list[Any], scopes: Scopes, track: Track
     ) -> None:
         self.arena = 0  # bytes of temporaries
         self.lanes = 1  # fibers that ran these steps together
@@ -124,12 +135,7 @@ class MeasuredFlush:
 
     def scope_at(self, k: int) -> Scope | None:
         """The scope in which step k was recorded."""
-        current = None
-        for first, scope in self.scopes:
-            if first > k:
-                break
-            current = scope
-        return current
+        return scope_at(self.scopes, k)
 
 
 class _Running(threading.local):
@@ -155,8 +161,7 @@ class SliceRecorder:
         self.slices: list[Slice] = []
         self.scopes: dict[Any, Scope | None] = {}  # the innermost open scope of each track
         self.begun: dict[int, tuple[Scope, int, Any]] = {}  # open scopes by number
-        #: By id of a list of steps: (the list, [(number of the first step, scope), ...]).
-        self.marks: dict[int, tuple[Any, list[tuple[int, Scope | None]]]] = {}
+        self.marks: dict[int, tuple[Any, Scopes]] = {}  # by id of a list of steps: the list, scopes
         self.threads: dict[int, str] = {}
         self.count = 0
         self.memory: Any = None  # an `AllocationLog`, if memory is measured
@@ -193,8 +198,8 @@ class SliceRecorder:
 
     def module_path(self) -> str:
         """The path of the innermost module that is being called, or ""."""
-        scope = self.scopes.get(self.scope_track(_hot.current_trace()))
-        return next(iter(scope.modules()), "") if scope is not None else ""
+        scope = self.innermost("module")
+        return "" if scope is None else str(scope.about)
 
     def leave(self, scope: Scope) -> None:
         """Close a scope, and the scopes within that nobody has closed."""
@@ -224,9 +229,20 @@ class SliceRecorder:
             row = self.marks[id(states)] = (states, [(0, before)])
         row[1].append((len(states), after))
 
+    def scopes_of(self, states: Any) -> Scopes:
+        """The scopes of recorded steps, which are forgotten; without marks, the scope of now."""
+        row = self.marks.pop(id(states), None)
+        return [(0, self.innermost())] if row is None or row[0] is not states else row[1]
+
     def forget(self, states: Any) -> None:
         """Forget the scopes of steps that somebody else has reported."""
         self.marks.pop(id(states), None)
+
+    def innermost(self, kind: str = "") -> Scope | None:
+        """The innermost open scope, of a kind if that is asked for."""
+        scope = self.scopes.get(self.scope_track(_hot.current_trace()))
+        around = () if scope is None else scope.around()
+        return next((found for found in around if kind in ("", found.kind)), None)
 
     def open_scopes(self) -> list[Slice]:
         """The scopes that are open, as slices that end now."""
@@ -255,12 +271,7 @@ class SliceRecorder:
     def flushing(self, states: Any, sites: Any, types: list[Any]) -> Iterator[MeasuredFlush]:
         """Note a flush around a block; parts that run meanwhile belong to the flush."""
         track = self.track()
-        row = self.marks.pop(id(states), None)
-        if row is not None and row[0] is states:
-            scopes: Any = row[1]
-        else:
-            scopes = [(0, self.scopes.get(self.scope_track(_hot.current_trace())))]
-        flush = MeasuredFlush(states, sites, types, scopes, track)
+        flush = MeasuredFlush(states, sites, types, self.scopes_of(states), track)
         outer, self.local.flush = self.local.flush, flush
         flush.begin = now()
         try:
