@@ -13,6 +13,7 @@ from wend._engine.core import _hot, _types
 from wend._engine.core._hot import FlushJob, Tensor
 from wend._engine.core.graph import PathGraph
 from wend._engine.runtime.flush import dismantle
+from wend._engine.runtime.measure.recorder import SliceRecorder, scope_at
 from wend._engine.runtime.verify.flushes import unwatched, watch
 from wend._frontend.autograd.grad_modes import no_grad
 from wend.nn.modules.module import (
@@ -20,8 +21,6 @@ from wend.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
-
-Place = tuple[int, int]  # (number of the stretch, number of the step in its path)
 
 
 @dataclass
@@ -33,9 +32,7 @@ class Call:
 
     module: Module
     inputs: list[tuple[int, ...]]
-    begin: Place
     outputs: list[tuple[int, ...]] = field(default_factory=list)
-    end: Place = (0, 0)
     bytes_out: int = 0
     flops: int = 0
     macs: int = 0
@@ -62,25 +59,36 @@ def record(
     Returns the record and these arguments, of which only the types are of use.
     """
     found = Recorded()
-    stretches: list[tuple[list[Any], list[Any], list[Any]]] = []
-    stack: list[Call] = []
-
-    def here() -> Place:
-        return len(stretches), len(_hot.current_trace().states)
+    recorder = SliceRecorder()
+    calls: dict[int, Call] = {}  # by number of the scope
 
     def enter(module: Module, given: Any) -> None:
-        call = Call(module, _shapes(given), here())
-        (stack[-1].calls if stack else found.calls).append(call)
-        stack.append(call)
+        call, outer = Call(module, _shapes(given)), recorder.innermost("module")
+        (found.calls if outer is None else calls[outer.number].calls).append(call)
+        calls[recorder.enter("module", type(module).__name__).number] = call
 
     def leave(module: Module, given: Any, result: Any) -> None:
-        call = stack.pop()
-        call.end, call.outputs = here(), _shapes(result)
+        scope = recorder.innermost("module")
+        assert scope is not None, "enter() comes first"
+        recorder.leave(scope)
+        call = calls[scope.number]
+        call.outputs = _shapes(result)
         call.bytes_out = sum([t.numel() * t.element_size() for t in _tensors(result)])
+
+    def add(recorded: Any) -> None:
+        """Add the operations of recorded ops to all calls around."""
+        scopes = recorder.scopes_of(recorded.states)
+        costs = _costs(list(recorded.states), list(recorded.values), list(recorded.args))
+        found.ops += len(costs)
+        for k, (flops, macs) in enumerate(costs):
+            scope = scope_at(scopes, k)
+            for outer in () if scope is None else scope.around():
+                calls[outer.number].flops += flops
+                calls[outer.number].macs += macs
 
     def execute(batch: FlushJob, live: list[int]) -> None:
         found.computed = True
-        stretches.append((list(batch.states), list(batch.values), list(batch.args)))
+        add(batch)
         unwatched("execute")(batch, live)
 
     with ExitStack() as blocks:
@@ -97,24 +105,9 @@ def record(
             blocks.callback(handle.remove)
         args = make()
         result = model(*args, **kwargs)
-        trace = _hot.current_trace()
-        stretches.append((list(trace.states), list(trace.values), list(trace.args)))
-        costs = [_costs(*stretch) for stretch in stretches]
+        add(_hot.current_trace())
         del result
-    found.ops = sum([len(rows) for rows in costs])
-    _add_up(found.calls, costs)
     return found, args
-
-
-def _add_up(calls: list[Call], costs: list[list[tuple[int, int]]]) -> None:
-    """Set the operations of calls, those inside included."""
-    for call in calls:
-        _add_up(call.calls, costs)
-        (first, low), (last, high) = call.begin, call.end
-        for k in range(first, last + 1):
-            rows = costs[k][low if k == first else 0 : high if k == last else None]
-            call.flops += sum([flops for flops, _ in rows])
-            call.macs += sum([macs for _, macs in rows])
 
 
 def _costs(states: list[Any], values: list[Any], args: list[Any]) -> list[tuple[int, int]]:
