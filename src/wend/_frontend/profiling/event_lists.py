@@ -339,6 +339,11 @@ _METRICS = (
 )
 
 
+#: Columns of texts; the cells of all further columns stand at the right.
+_TEXTS = ("Name", "Input Shapes", "Source Location")
+_UNITS = {"ns": 1e3, "us": 1.0, "ms": 1e-3, "s": 1e-6}
+
+
 class EventList(list[Any]):
     """Events, or sums of events, with tables and exports."""
 
@@ -443,59 +448,43 @@ class EventList(list[Any]):
         row_limit: how many lines at most; -1 for all
         time_unit: "ns", "us", "ms" or "s"; None for the unit that suits each time
         """
-        return _Table(self, time_unit).text(
-            sort_by, row_limit, (max_name_column_width, max_src_column_width,
-                                 max_shapes_column_width), header, top_level_events_only,
-        )  # fmt: skip
-
-
-#: Columns of texts; the cells of all further columns stand at the right.
-_TEXTS = ("Name", "Input Shapes", "Source Location")
-_UNITS = {"ns": 1e3, "us": 1.0, "ms": 1e-3, "s": 1e-6}
-
-
-class _Table:
-    """The table of an `EventList`."""
-
-    def __init__(self, events: EventList, unit: str | None) -> None:
-        if unit is not None and unit not in _UNITS:
-            raise ArgumentError(f"table: time_unit is one of {', '.join(_UNITS)}, not {unit!r}")
-        self.events = events
-        self.unit = unit
-
-    def time(self, us: float) -> str:
-        """A time as a text."""
-        return format_time(us) if self.unit is None else f"{us * _UNITS[self.unit]:.3f}{self.unit}"
-
-    def text(
-        self, sort_by: str | None, limit: int, widths: tuple[int, int, int], header: str | None,
-        top_level_only: bool,
-    ) -> str:  # fmt: skip
-        """The whole table."""
-        events = list(self.events)
+        if time_unit is not None and time_unit not in _UNITS:
+            units = ", ".join(_UNITS)
+            raise ArgumentError(f"table: time_unit is one of {units}, not {time_unit!r}")
+        events, total = list(self), self.self_cpu_time_total
         if not events:
             return ""
-        total = self.events.self_cpu_time_total
         if sort_by is not None:
             if not hasattr(events[0], sort_by):
                 raise ArgumentError(f"table: sort_by names no number of events: {sort_by!r}")
             events.sort(key=lambda e: getattr(e, sort_by), reverse=True)
-        if top_level_only:
+        if top_level_events_only:
             events = [e for e in events if e.cpu_parent is None]
-        if limit >= 0:
-            events = events[:limit]
-        columns = self.columns(events, total, widths)
+        if row_limit >= 0:
+            events = events[:row_limit]
+
+        def time(us: float) -> str:
+            if time_unit is None:
+                return format_time(us)
+            return f"{us * _UNITS[time_unit]:.3f}{time_unit}"
+
+        widths = max_name_column_width, max_src_column_width, max_shapes_column_width
+        columns = self._columns(events, total, widths, time)
         heads = [name for name, _ in columns]
         right = {k for k, name in enumerate(heads) if name not in _TEXTS}
         cells = zip(*[cells for _, cells in columns], strict=True)
         lines = text_table([RULE, heads, RULE, *cells, RULE], right)
         above = [] if header is None else ["=" * len(lines[0]), header.rstrip()]
-        return "\n".join([*above, *lines, f"Self CPU time total: {self.time(total)}", ""])
+        return "\n".join([*above, *lines, f"Self CPU time total: {time(total)}", ""])
 
-    def columns(
-        self, events: list[Any], total: float, widths: tuple[int, int, int]
+    def _columns(
+        self,
+        events: list[Any],
+        total: float,
+        widths: tuple[int, int, int],
+        time: Callable[[float], str],
     ) -> list[tuple[str, list[str]]]:
-        """The columns: a title, and the text of each event."""
+        """The columns of a table: a title, and the text of each event."""
 
         def share(us: float) -> str:
             return f"{100 * us / total:.2f}%" if total else "nan"
@@ -503,12 +492,12 @@ class _Table:
         found = [
             ("Name", [shortened(e.key, widths[0]) for e in events]),
             ("Self CPU %", [share(e.self_cpu_time_total) for e in events]),
-            ("Self CPU", [self.time(e.self_cpu_time_total) for e in events]),
+            ("Self CPU", [time(e.self_cpu_time_total) for e in events]),
             ("CPU total %", [share(e.cpu_time_total) for e in events]),
-            ("CPU total", [self.time(e.cpu_time_total) for e in events]),
-            ("CPU time avg", [self.time(e.cpu_time) for e in events]),
+            ("CPU total", [time(e.cpu_time_total) for e in events]),
+            ("CPU time avg", [time(e.cpu_time) for e in events]),
         ]
-        if self.events._profile_memory:
+        if self._profile_memory:
             found += [
                 ("CPU Mem", [format_memory(e.cpu_memory_usage) for e in events]),
                 ("Self CPU Mem", [format_memory(e.self_cpu_memory_usage) for e in events]),
@@ -520,7 +509,7 @@ class _Table:
         if any(e.stack for e in events):
             texts = [e.stack[0] if e.stack else "" for e in events]
             found.append(("Source Location", [shortened(t, widths[1], True) for t in texts]))
-        if self.events._with_flops:
+        if self._with_flops:
             texts = [f"{e.flops / 1e6:.3f}" if e.flops else "--" for e in events]
             found.append(("Total MFLOPs", texts))
         return found

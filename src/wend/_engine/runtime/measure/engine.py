@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from wend._engine.compiler.llvm_ir import jit
@@ -67,33 +69,27 @@ def _tap_flushes(recorder: SliceRecorder, taps: Taps, frames: ClockedFrames) -> 
     taps.undo.append(restore)
 
 
-def _sliced(recorder: SliceRecorder, kind: str, name: str) -> Any:
-    """A maker of functions that note a slice around the original."""
+def _within(block: Callable[[], AbstractContextManager[None]]) -> Any:
+    """A maker of functions that run the original within a block."""
 
     def make(original: Any) -> Any:
         def measured(*args: Any, **named: Any) -> Any:
-            with recorder.measured(kind, name):
+            with block():
                 return original(*args, **named)
 
         return measured
 
     return make
+
+
+def _sliced(recorder: SliceRecorder, kind: str, name: str) -> Any:
+    """A maker of functions that note a slice around the original."""
+    return _within(lambda: recorder.measured(kind, name))
 
 
 def _as_part(recorder: SliceRecorder, kind: str, name: str) -> Any:
     """A maker of functions whose time is shared by all ops of the flush that runs."""
-
-    def make(original: Any) -> Any:
-        def measured(*args: Any, **named: Any) -> Any:
-            begin = now()
-            try:
-                return original(*args, **named)
-            finally:
-                recorder.part(FlushPart(kind, name, begin, now()))
-
-        return measured
-
-    return make
+    return _within(lambda: recorder.measured_part(kind, name))
 
 
 def _tap_plans(recorder: SliceRecorder, taps: Taps, frames: ClockedFrames) -> None:
@@ -179,12 +175,9 @@ def _gradients_measured(recorder: SliceRecorder, flushes: Any) -> Any:
 
     def make(original: Any) -> Any:
         def measured(execution: Any, *args: Any) -> Any:
-            begin = now()
-            with recorder.flushing(*flushes.get(execution, ([], None, []))) as flush:
-                try:
-                    return original(execution, *args)
-                finally:
-                    flush.parts.append(FlushPart(GRADIENTS, "gradients by groups", begin, now()))
+            row = flushes.get(execution, ([], None, []))
+            with recorder.flushing(*row), recorder.measured_part(GRADIENTS, "gradients by groups"):
+                return original(execution, *args)
 
         return measured
 
@@ -194,15 +187,12 @@ def _gradients_measured(recorder: SliceRecorder, flushes: Any) -> Any:
 def _lanes_measured(recorder: SliceRecorder) -> Any:
     def make(original: Any) -> Any:
         def measured(lane_batch: Any, parts: Any, n: int, faults: Any) -> Any:
-            _, members = parts[0]
-            types = [v.type for v in members[0].values]
-            begin = now()
-            with recorder.flushing(members[0].states, members[0].sites, types) as flush:
+            first = parts[0][1][0]
+            types = [v.type for v in first.values]
+            with recorder.flushing(first.states, first.sites, types) as flush:
                 flush.lanes = n
-                try:
+                with recorder.measured_part("lanes", f"{n} lanes together"):
                     return original(lane_batch, parts, n, faults)
-                finally:
-                    flush.parts.append(FlushPart("lanes", f"{n} lanes together", begin, now()))
 
         return measured
 

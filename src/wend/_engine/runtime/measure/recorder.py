@@ -11,6 +11,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import count
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -104,34 +105,23 @@ class FlushPart(NamedTuple):
     steps: Any = ()
 
 
+@dataclass(eq=False, slots=True)
 class MeasuredFlush:
-    """A flush: the recorded steps with types, scopes and lines, and the parts that ran."""
+    """A flush: the recorded steps with types, scopes and lines, and the parts that ran.
 
-    __slots__ = (
-        "arena",
-        "begin",
-        "end",
-        "lanes",
-        "parts",
-        "scopes",
-        "sites",
-        "states",
-        "track",
-        "types",
-    )
+    arena: bytes of temporaries     lanes: fibers that ran these steps together
+    """
 
-    def __init__(
-        self, states: Any, sites: Any, types: list[Any], scopes: Scopes, track: Track
-    ) -> None:
-        self.arena = 0  # bytes of temporaries
-        self.lanes = 1  # fibers that ran these steps together
-        self.states = states
-        self.sites = sites
-        self.types = types
-        self.scopes = scopes
-        self.track = track
-        self.parts: list[FlushPart] = []
-        self.begin = self.end = 0
+    states: Any
+    sites: Any
+    types: list[Any]
+    scopes: Scopes
+    track: Track
+    parts: list[FlushPart] = field(default_factory=list)
+    arena: int = 0
+    lanes: int = 1
+    begin: int = 0
+    end: int = 0
 
     def scope_at(self, k: int) -> Scope | None:
         """The scope in which step k was recorded."""
@@ -203,24 +193,22 @@ class SliceRecorder:
 
     def leave(self, scope: Scope) -> None:
         """Close a scope, and the scopes within that nobody has closed."""
-        entry = self.begun.pop(scope.number, None)
-        if entry is None:
+        if scope.number not in self.begun:
             return
-        _, begin, track = entry
+        track = self.begun[scope.number][2]
         inner = self.scopes.get(track)
         while inner is not None and inner is not scope and inner.number > scope.number:
             self._close(inner)
             inner = inner.outer
-        self.slices.append(Slice(scope.kind, scope.name, begin, now(), track, scope))
+        self._close(scope)
         if inner is scope:
             self.scopes[track] = scope.outer
             self._mark(_hot.current_trace(), scope, scope.outer)
 
     def _close(self, scope: Scope) -> None:
-        entry = self.begun.pop(scope.number, None)
-        if entry is not None:
-            _, begin, track = entry
-            self.slices.append(Slice(scope.kind, scope.name, begin, now(), track, scope))
+        if scope.number in self.begun:
+            _, begin, track = self.begun.pop(scope.number)
+            self.slice(scope.kind, scope.name, begin, track, scope)
 
     def _mark(self, trace: Any, before: Scope | None, after: Scope | None) -> None:
         states = trace.states
@@ -261,7 +249,7 @@ class SliceRecorder:
         try:
             yield
         finally:
-            self.slices.append(Slice(kind, name, begin, now(), track, about))
+            self.slice(kind, name, begin, track, about)
 
     def slice(self, kind: str, name: str, begin: int, track: Track, about: Any = None) -> None:
         """Note a slice that ends now."""
@@ -280,6 +268,15 @@ class SliceRecorder:
             flush.end = now()
             self.local.flush = outer
             self.slices.append(Slice(FLUSH, FLUSH, flush.begin, flush.end, track, flush))
+
+    @contextmanager
+    def measured_part(self, kind: str, name: str) -> Iterator[None]:
+        """Note a block as a part of the flush that runs; all ops of the flush have a share."""
+        begin = now()
+        try:
+            yield
+        finally:
+            self.part(FlushPart(kind, name, begin, now()))
 
     def temporaries(self, size: int) -> None:
         """Note the bytes of temporaries that the flush under way has."""
