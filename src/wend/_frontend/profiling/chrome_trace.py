@@ -126,11 +126,12 @@ def events_of(tree: SliceTree, window: Window, tracks: Tracks) -> Iterator[str]:
     for found in tree.walk():
         one = found.slice
         category = CATEGORIES.get(one.kind, one.kind)
+        args = {"kind": one.kind, **facts(one.kind, one.about, window)}
         yield (
             f'{{"ph": "X", "cat": {json.dumps(category)}, "name": {json.dumps(one.name)}, '
             f'"pid": {tracks.process}, "tid": {tracks[one.track]}, '
             f'"ts": {_us(one.begin - window.start)}, "dur": {_us(one.end - one.begin)}, '
-            f'"args": {json.dumps(arguments(one.kind, one.about, window))}}}'
+            f'"args": {json.dumps(args)}}}'
         )
 
 
@@ -139,13 +140,8 @@ def _us(ns: int) -> str:
     return f"{ns // 1000}.{ns % 1000:03d}"
 
 
-def arguments(kind: str, about: Any, window: Window) -> dict[str, Any]:
-    """Return the facts about a slice that a viewer shows besides the name: first the kind."""
-    return {"kind": kind, **facts(kind, about, window)}
-
-
 def facts(kind: str, about: Any, window: Window) -> dict[str, Any]:
-    """Return the facts about a slice, by kind."""
+    """Return the facts about a slice that a viewer shows besides the name and the kind."""
     if isinstance(about, Scope):
         return {"Module path": about.about} if about.kind == "module" else {}
     if kind == FLUSH and isinstance(about, MeasuredFlush):

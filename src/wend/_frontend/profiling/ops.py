@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from wend._engine.core._types import LeafPrimitive
@@ -36,6 +37,7 @@ def summed(rows: Iterable[tuple[Key, Any]]) -> dict[Key, list[Any]]:
     return found
 
 
+@dataclass(eq=False, slots=True)
 class OpTime:
     """An op of a flush: how often, how long, and by which parts.
 
@@ -45,15 +47,15 @@ class OpTime:
     flops: operations that kernels have counted
     """
 
-    __slots__ = ("begin", "count", "flops", "flush", "name", "ns", "parts", "site", "step")
-
-    def __init__(
-        self, flush: MeasuredFlush, name: str, step: int, count: int, site: int = -1
-    ) -> None:
-        self.flush, self.name, self.step, self.count = flush, name, step, count
-        self.site = step if site < 0 else site
-        self.begin, self.ns, self.flops = 0, 0.0, 0
-        self.parts: list[FlushPart] = []
+    flush: MeasuredFlush
+    name: str
+    step: int
+    count: int
+    site: int
+    begin: int = 0
+    ns: float = 0.0
+    flops: int = 0
+    parts: list[FlushPart] = field(default_factory=list)
 
     def add(self, begin: int, ns: float, flops: int, part: FlushPart) -> None:
         """Add a share of a part."""
@@ -146,8 +148,8 @@ def ops_of(flush: MeasuredFlush, known: dict[int, Any]) -> list[OpTime]:
         if state.is_step:
             found += gradients_of_step(flush, k, shares)
             continue
-        op = OpTime(flush, f"aten::{state.prim.name}", k, flush.lanes)
-        back = OpTime(flush, f"{BACKWARD}{state.prim.name}", k, flush.lanes)
+        op = OpTime(flush, f"aten::{state.prim.name}", k, flush.lanes, k)
+        back = OpTime(flush, f"{BACKWARD}{state.prim.name}", k, flush.lanes, k)
         for begin, ns, cost, part in shares:
             own = back if part.kind == GRADIENTS else op
             own.add(begin, ns, cost.flops if part.kind == "kernel" else 0, part)
@@ -165,7 +167,8 @@ def gradients_of_step(flush: MeasuredFlush, k: int, shares: list[Any]) -> list[O
         key = cost.name, cost.origin
         op = found.get(key)
         if op is None:
-            op = found[key] = OpTime(flush, f"{BACKWARD}{cost.name}", k, 0, cost.origin)
+            site = k if cost.origin < 0 else cost.origin
+            op = found[key] = OpTime(flush, f"{BACKWARD}{cost.name}", k, 0, site)
         op.count += flush.lanes
         op.add(begin, ns, cost.flops, part)
     return list(found.values())

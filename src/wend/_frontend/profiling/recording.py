@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from wend._engine.core import _hot
 from wend._engine.runtime.measure.recorder import Scope, SliceRecorder, now
@@ -10,19 +10,9 @@ from wend._frontend.profiling.chrome_trace import MOST_BYTES, write_trace
 from wend._frontend.profiling.event_lists import EventList
 from wend._frontend.profiling.memory_report import MemoryReport
 from wend._frontend.profiling.session import session
-from wend._frontend.profiling.window import Window
+from wend._frontend.profiling.window import EventMaker, Options, Window
 
 __all__ = ["Options", "Recording"]
-
-
-class Options(NamedTuple):
-    """The options of a profiler: see `wend.profiler.profile`."""
-
-    record_shapes: bool = False
-    with_stack: bool = False
-    with_flops: bool = False
-    with_modules: bool = False
-    profile_memory: bool = False
 
 
 class Recording:
@@ -94,13 +84,9 @@ class Recording:
         if self._events is not None:
             return self._events
         options = self.options
-        window = self.seen()
-        made = window.events(
-            options.record_shapes,
-            options.with_stack,
-            options.with_flops,
-            options.with_modules,
-            window.memory if options.profile_memory else None,
+        made = EventList(
+            EventMaker(self.seen(), options).events(),
+            with_flops=options.with_flops,
             profile_memory=options.profile_memory,
             export=lambda path: self.export(path, {}),
         )

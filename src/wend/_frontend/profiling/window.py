@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from wend._engine.runtime.measure.recorder import (
     FLUSH,
@@ -14,10 +14,10 @@ from wend._engine.runtime.measure.recorder import (
     SliceRecorder,
 )
 from wend._engine.runtime.measure.shares import OpCost, costs_of_part
-from wend._frontend.profiling.event_lists import EventList, FunctionEvent
+from wend._frontend.profiling.event_lists import FunctionEvent
 from wend._frontend.profiling.ops import BACKWARD, OpTime, line_of, ops_of, summed
 
-__all__ = ["LAUNCH", "RECORDING", "SliceTree", "Window"]
+__all__ = ["LAUNCH", "RECORDING", "EventMaker", "Options", "SliceTree", "Window"]
 
 #: Time of the program outside of the engine: Python, and the recording of ops.
 RECORDING = "recording"
@@ -138,26 +138,22 @@ class Window:
         costs = costs_of_part(part, flush, self._known)
         return sum([c.flops for c in costs]), sum([c.bytes for c in costs])
 
-    # -- events -----------------------------------------------------------------------------
 
-    def events(
-        self, record_shapes: bool = False, with_stack: bool = False, with_flops: bool = False,
-        with_modules: bool = False, memory: Any = None, **lists: Any,
-    ) -> EventList:  # fmt: skip
-        """All operations and stretches as PyTorch lists them."""
-        maker = EventMaker(self, record_shapes, with_stack, with_flops, with_modules, memory)
-        return EventList(maker.events(), with_flops=with_flops, **lists)
+class Options(NamedTuple):
+    """The options of a profiler: see `wend.profiler.profile`."""
+
+    record_shapes: bool = False
+    with_stack: bool = False
+    with_flops: bool = False
+    with_modules: bool = False
+    profile_memory: bool = False
 
 
 class EventMaker:
     """Makes `FunctionEvent`s of a window."""
 
-    def __init__(
-        self, window: Window, shapes: bool, stack: bool, flops: bool, modules: bool, memory: Any
-    ) -> None:
-        self.window = window
-        self.shapes, self.stack, self.flops, self.modules = shapes, stack, flops, modules
-        self.memory = memory
+    def __init__(self, window: Window, options: Options) -> None:
+        self.window, self.options = window, options
         self.found: list[FunctionEvent] = []
         self.by_scope: dict[int, FunctionEvent] = {}  # by number of the scope
 
@@ -174,10 +170,15 @@ class EventMaker:
         """Microseconds since the beginning."""
         return (ns - self.window.start) / 1e3
 
-    def event(self, name: str, thread: int, begin: float, end: float, **more: Any) -> FunctionEvent:
-        """A new event."""
-        made = FunctionEvent(len(self.found), name, thread, self.us(begin), self.us(end), **more)
+    def event(
+        self, name: str, thread: int, begin: float, end: float, parent: FunctionEvent | None
+    ) -> FunctionEvent:
+        """A new event.  parent: the event within which this event ran"""
+        made = FunctionEvent(len(self.found), name, thread, self.us(begin), self.us(end))
         self.found.append(made)
+        if parent is not None:
+            made.set_cpu_parent(parent)
+            parent.append_cpu_child(made)
         return made
 
     def add(self, tree: SliceTree, parent: FunctionEvent | None) -> None:
@@ -191,20 +192,17 @@ class EventMaker:
                 name = f"{BACKWARD}{one.name}"
             elif one.kind == "step":
                 name = "ProfilerStep*"  # all steps are a single row of sums
-            event = self.event(name, one.track[0], one.begin, one.end, is_user_annotation=user)
-            event.trace_name = one.name
+            event = self.event(name, one.track[0], one.begin, one.end, parent)
+            event.trace_name, event.is_user_annotation = one.name, user
             if user:
                 self.by_scope[one.about.number] = event
-                if self.stack:
+                if self.options.with_stack:
                     event.stack = list(one.about.frames)
                 if one.kind == "module":
                     event.module = one.about.about
                     event.is_python_function = True
                 if one.track[1] is not None:  # more fibers run meanwhile
                     event.self_us = 0.0
-            if parent is not None:
-                event.set_cpu_parent(parent)
-                parent.append_cpu_child(event)
         for inner in tree.inner:
             self.add(inner, event)
         if one.kind == FLUSH and event is not None:
@@ -212,37 +210,35 @@ class EventMaker:
 
     def is_shown(self, one: Slice) -> bool:
         """Whether a slice is an event: modules only if asked for."""
-        return one.kind != "module" or self.modules or self.stack
+        return one.kind != "module" or self.options.with_modules or self.options.with_stack
 
     def add_ops(self, flush: MeasuredFlush, parent: FunctionEvent) -> None:
         """Add the ops of a flush."""
         counted: set[int] = set()
+        options = self.options
+        memory = self.window.memory if options.profile_memory else None
         for op in self.window.ops_of(flush):
             begin = op.begin or flush.begin
-            event = self.event(op.name, parent.thread, begin, begin + op.ns)
+            event = self.event(op.name, parent.thread, begin, begin + op.ns, parent)
             event.count = op.count
-            if self.shapes and not op.state.is_step:
+            if options.record_shapes and not op.state.is_step:
                 event.input_shapes = op.input_shapes()
-            if self.flops and not op.state.is_step:
+            if options.with_flops and not op.state.is_step:
                 event.flops = op.flops_by_types
-            if self.stack:
+            if options.with_stack:
                 event.stack = op.stack()
-            if self.modules or self.stack:
+            if options.with_modules or options.with_stack:
                 event.module = next(iter(op.modules), "")
-            if self.memory is not None and op.step not in counted:
+            if memory is not None and op.step not in counted:
                 counted.add(op.step)  # a backward pass is a step of many ops
-                event.cpu_memory_usage = self.memory.bytes_of(flush, op.step)
-            event.set_cpu_parent(parent)
-            parent.append_cpu_child(event)
+                event.cpu_memory_usage = memory.bytes_of(flush, op.step)
 
     def add_deferred(self, op: OpTime) -> None:
         """Add the time of an op to the stretches that recorded the op, if these had ended."""
-        scope = op.scope
-        while scope is not None:
+        for scope in () if op.scope is None else op.scope.around():
             event = self.by_scope.get(scope.number)
             if event is not None and event.time_range.end <= self.us(op.flush.begin):
                 event.deferred_us += op.us
-            scope = scope.outer
 
 
 # -- trees ------------------------------------------------------------------------------------
