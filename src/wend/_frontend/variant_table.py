@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
-from wend._frontend.seeing.tables import html_table
+from wend._frontend.seeing.tables import html_table, text_table
 
 __all__ = ["VariantRow", "VariantTable", "variants"]
 
@@ -56,14 +58,11 @@ class VariantTable:
         self.rows = rows
 
     def __str__(self) -> str:
-        lines, family = list[str](), ""
+        lines = []
         wide = max(len(row.name) for row in self.rows)
-        for row in self.rows:
-            if row.family != family:
-                family = row.family
-                lines.append(family)
-            lines.append(f"  {row.name:{wide}s}  {row.when}")
-            lines.append(f"  {'':{wide}s}  {row.file}")
+        for family, rows in groupby(self.rows, key=attrgetter("family")):
+            cells = [pair for row in rows for pair in ((row.name, row.when), ("", row.file))]
+            lines += [family, *text_table(cells, indent="  ", least=(wide,))]
         return "\n".join(lines)
 
     __repr__ = __str__

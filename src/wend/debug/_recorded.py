@@ -14,6 +14,7 @@ from wend._engine.core._hot import FlushJob, Tensor
 from wend._engine.core.graph import PathGraph
 from wend._engine.runtime.flush import dismantle
 from wend._engine.runtime.measure.recorder import SliceRecorder, scope_at
+from wend._engine.runtime.measure.shares import macs_of_convolution
 from wend._engine.runtime.verify.flushes import unwatched, watch
 from wend._frontend.autograd.grad_modes import no_grad
 from wend.nn.modules.module import (
@@ -147,10 +148,8 @@ def cost_of(node: Any, size: Any) -> tuple[int, int]:
         macs = prod(q[:-1]) * k[-2] * (q[-1] + v[-1])
         return 2 * macs, macs
     if prim.name.startswith("conv") and len(node.inputs) > 1:
-        weight = size(node.inputs[1])
-        filters = prod(weight) // max(weight[0], 1)
-        across = node.inputs[0] if "transpose" in prim.name else node.outputs[0]
-        macs = prod(size(across)) * filters
+        x, weight, out = [size(i) for i in (*node.inputs[:2], node.outputs[0])]
+        macs = macs_of_convolution(prim.name, x, weight, out)
         return 2 * macs, macs
     if prim.is_view or not node.inputs:
         return 0, 0

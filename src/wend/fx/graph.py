@@ -11,32 +11,11 @@ from typing import Any, NoReturn
 
 from wend._engine.base.errors import ArgumentError, ExecutionError
 from wend._engine.core._hot import Tensor
+from wend._engine.core.symbolic import SIGNS
 from wend._frontend.seeing.tables import RULE, text_table
 from wend.fx.node import Node, Target, _text, map_aggregate, map_arg, refuse_edit, target_text
 
 __all__ = ["Graph", "PythonCode"]
-
-_SIGNS = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "truediv": "/",
-    "floordiv": "//",
-    "mod": "%",
-    "pow": "**",
-    "matmul": "@",
-    "and_": "&",
-    "or_": "|",
-    "xor": "^",
-    "lshift": "<<",
-    "rshift": ">>",
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "le": "<=",
-    "gt": ">",
-    "ge": ">=",
-}
 
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
 
@@ -333,10 +312,10 @@ def _statement(node: Node, root: str, names: dict[str, Any]) -> str:
         return f"{node.name} = {arguments[0]}.{target}({', '.join(arguments[1:])})"
     text = target_text(target)
     short = text.removeprefix("operator.")
-    if text.startswith("operator.") and short in _SIGNS and len(arguments) == 2:
-        return f"{node.name} = {arguments[0]} {_SIGNS[short]} {arguments[1]}"
-    if text.startswith("operator.") and short in _UNARY and len(arguments) == 1:
-        return f"{node.name} = {_UNARY[short]}{arguments[0]}"
+    if text.startswith("operator.") and short in SIGNS and len(given) == 2:
+        return f"{node.name} = {given[0]} {SIGNS[short]} {given[1]}"
+    if text.startswith("operator.") and short in _UNARY and len(given) == 1:
+        return f"{node.name} = {_UNARY[short]}{given[0]}"
     if text == "operator.getitem":
         return f"{node.name} = {arguments[0]}[{arguments[1]}]"
     if target is getattr and len(node.args) == 2:

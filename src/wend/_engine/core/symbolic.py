@@ -70,6 +70,12 @@ OPERATORS = (
     Operator(GE, "GE", operator.ge, native=True),
 )
 _FUNCTIONS = {row.opcode: row.function for row in OPERATORS}
+#: Signs of Python's operators of two operands, by the name in `operator`.
+SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**",
+    "matmul": "@", "and_": "&", "or_": "|", "xor": "^", "lshift": "<<", "rshift": ">>",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
 #: By id() of an expression: the expression, so that the id stays taken, and the replacement.
 Known = dict[int, tuple[Expr, Expr]]
 

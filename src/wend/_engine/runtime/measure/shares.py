@@ -7,6 +7,7 @@ multiplication and addition, per cheap and per expensive op on an element, and p
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, NamedTuple
 
 from wend._engine.compiler.ir.kernel import Kernel
@@ -124,10 +125,7 @@ def _types_of(state: Any, types: list[Any]) -> tuple[list[Any], list[Any]]:
 
 def _elements(type_: Any) -> int:
     """Return how many elements a value has."""
-    n = 1
-    for extent in type_.dims:
-        n *= int(extent)
-    return n
+    return prod(map(int, type_.dims))
 
 
 def bytes_of(state: Any, types: list[Any]) -> int:
@@ -154,11 +152,15 @@ def flops_of(state: Any, types: list[Any]) -> int:
     if at is not None and at < len(reads) and reads[at].dims:
         return 2 * elements * int(reads[at].dims[-1])
     if name.startswith("conv") and len(reads) > 1 and len(reads[1].dims) > 2:
-        per_filter = _elements(reads[1]) // max(int(reads[1].dims[0]), 1)
-        if "transpose" in name:
-            return 2 * _elements(reads[0]) * per_filter
-        return 2 * elements * per_filter
+        out = outs[0].dims if outs else (0,)
+        return 2 * macs_of_convolution(name, reads[0].dims, reads[1].dims, out)
     return max([elements, *[_elements(t) for t in reads]])
+
+
+def macs_of_convolution(name: str, x: Any, weight: Any, out: Any) -> int:
+    """Return the multiply-adds of a convolution of these shapes, on each element of a result."""
+    across = x if "transpose" in name else out
+    return prod(map(int, across)) * (prod(map(int, weight)) // max(int(weight[0]), 1))
 
 
 def seconds_by_step(

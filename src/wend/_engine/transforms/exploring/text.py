@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wend._engine.core.provenance import Site
-from wend._engine.core.symbolic import ARG, DIM, NEG, OPERATORS, Expr
+from wend._engine.core.symbolic import ARG, DIM, NEG, OPERATORS, POW, SIGNS, Expr
 from wend._engine.transforms.exploring.program import (
     Apply,
     Compute,
@@ -18,22 +18,10 @@ from wend._engine.transforms.exploring.program import (
     StaticGraph,
 )
 
-_SIGNS = {
-    "ADD": "+",
-    "SUB": "-",
-    "MUL": "*",
-    "FLOORDIV": "//",
-    "MOD": "%",
-    "DIV": "/",
-    "POW": "**",
-    "EQ": "==",
-    "NE": "!=",
-    "LT": "<",
-    "LE": "<=",
-    "GT": ">",
-    "GE": ">=",
-}
 _NAMES = {row.opcode: row.name for row in OPERATORS}
+_SIGNS = {
+    row.opcode: SIGNS[row.function.__name__] for row in OPERATORS if row.function.__name__ in SIGNS
+} | {POW: SIGNS["pow"]}
 _NUMBERS = ("bool", "int", "float", "complex")
 
 
@@ -48,16 +36,15 @@ def expression(expr: Expr) -> str:
         return f"%{expr[1]}"
     if op == NEG:
         return f"-{expression(expr[1])}"
-    name = _NAMES[op]
     left, right = expression(expr[1]), expression(expr[2])
-    if name not in _SIGNS:
-        return f"{name.lower()}({left}, {right})"
-    return f"({left} {_SIGNS[name]} {right})"
+    if op not in _SIGNS:
+        return f"{_NAMES[op].lower()}({left}, {right})"
+    return f"({left} {_SIGNS[op]} {right})"
 
 
 def comparison(op: int, left: str, right: str) -> str:
     """Two texts with the sign of a comparison between."""
-    return f"{left} {_SIGNS.get(_NAMES[op], _NAMES[op])} {right}"
+    return f"{left} {_SIGNS.get(op, _NAMES[op])} {right}"
 
 
 def type_text(program: StaticGraph, i: int) -> str:
