@@ -124,6 +124,17 @@ def test_a_read_in_the_middle_changes_nothing(net):
     assert leaves[0] == leaves[1] == sorted(f"Net.{k}" for k, _ in net.named_parameters())
 
 
+def test_ops_after_a_read_in_a_call_have_the_module():
+    class Reads(nn.Module):
+        def forward(self, x):
+            y = x * 2
+            return y + 1 if y.sum().item() > 0 else y
+
+    graph = debug.graph(nn.Sequential(Reads(), nn.ReLU()), torch.ones(2))
+    found = [(node.op, node.module) for node in graph if not node.is_leaf]
+    assert found == [("mul", "0"), ("sum", "0"), ("add", "0"), ("relu", "1")]
+
+
 def test_watching_changes_no_result():
     torch.manual_seed(3)
     results = []

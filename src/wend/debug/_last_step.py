@@ -54,7 +54,8 @@ def last_flushes() -> LastStep:
             found.append(WatchedFlush(path, 0, sites, types, list(path.args), plan=plan))
         elif groups:
             found += _of_groups(groups, row)
-            lanes = max([lanes, *[n for noted in groups for n in lane_members(noted)]])
+            fibers = [row[1] for noted in groups if noted.is_of_lanes for row in noted.listed()]
+            lanes = max([lanes, *fibers])
         elif row.state is not None:
             found.append(_of_path(row.state.path(), row.sites))
         else:
@@ -66,11 +67,6 @@ def last_flushes() -> LastStep:
         if not why and "group" in way
     )
     return LastStep(found, lost, unseen, lanes)
-
-
-def lane_members(noted: Noted) -> list[int]:
-    """How many fibers a record of lanes stands for; nothing for other records."""
-    return [row[1] for row in noted.listed()] if noted.is_of_lanes else []
 
 
 def _of_groups(groups: list[Noted], row: Flush) -> list[WatchedFlush]:

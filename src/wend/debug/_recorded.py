@@ -69,9 +69,8 @@ def record(
         calls[recorder.enter("module", type(module).__name__).number] = call
 
     def leave(module: Module, given: Any, result: Any) -> None:
-        scope = recorder.innermost("module")
+        scope = recorder.end("module")
         assert scope is not None, "enter() comes first"
-        recorder.leave(scope)
         call = calls[scope.number]
         call.outputs = _shapes(result)
         call.bytes_out = sum([t.numel() * t.element_size() for t in _tensors(result)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -121,12 +121,6 @@ class Watch:
         self.name_state(optimizer)
         self.recorder.enter("optimizer", type(optimizer).__name__)
 
-    def end(self, kind: str) -> None:
-        """Note that a call of a module, or a step of an optimizer, ends."""
-        scope = self.recorder.innermost(kind)
-        if scope is not None:
-            self.recorder.leave(scope)
-
     def keep(self, name: str, tensor: Any) -> None:
         """Give a tensor a name."""
         if isinstance(tensor, _hot.Tensor):
@@ -165,12 +159,6 @@ def watching(
         watch.roots[id(root)] = ""
         watch.name("", root)
 
-    def leave(module: Module, *_: Any) -> None:
-        watch.end("module")
-
-    def end_update(*_: Any) -> None:
-        watch.end("optimizer")
-
     def execute(batch: FlushJob, live: list[int]) -> None:
         flush = _watched(watch, batch)
         if values:
@@ -189,15 +177,21 @@ def watching(
         unwatched("execute_many")(batches, lives)
         _note_lanes(flushes, begin, next_record())
 
+    def ending(kind: str) -> Callable[..., None]:
+        def end(*_: Any) -> None:  # a result would replace that of the module
+            watch.recorder.end(kind)
+
+        return end
+
     with ExitStack() as stack:
         stack.enter_context(config.override(autobatch=False))
         for register, hook in (
             (register_module_forward_pre_hook, watch.begin_call),
             (register_optimizer_step_pre_hook, watch.begin_update),
-            (register_optimizer_step_post_hook, end_update),
+            (register_optimizer_step_post_hook, ending("optimizer")),
         ):
             stack.callback(register(hook).remove)
-        stack.callback(register_module_forward_hook(leave, always_call=True).remove)
+        stack.callback(register_module_forward_hook(ending("module"), always_call=True).remove)
         stack.enter_context(recorded_passes(watch.note_pass))
         if times:
             stack.callback(measure_engine(watch.recorder).remove)

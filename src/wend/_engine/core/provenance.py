@@ -104,7 +104,8 @@ def site_of(batch: Any, index: int, path: Any) -> Site:
     """The site of the op that produced the dense value `index` (or that a temporary is part of)."""
     for k, state in enumerate(batch.states):
         last = state.first + state.n_out
-        if state.first <= index < last or (index < 0 and _owns(state, k, index, path)):
+        inside = index < 0 and any(index in node.outputs for node in path.nodes_of(k))
+        if inside or state.first <= index < last:
             return step_site(batch.states, batch.sites, k)
     return Site(None, 0)
 
@@ -117,10 +118,6 @@ def last_site(states: Any, sites: Any = None) -> Site | None:
         if states[k].code is not None:
             return Site(states[k].code, states[k].lasti)
     return None
-
-
-def _owns(state: Any, k: int, index: int, path: Any) -> bool:
-    return any(index in node.outputs for node in path.nodes_of(k))
 
 
 def locate(error: BaseException, op: str, batch: Any, index: int, path: Any) -> BaseException:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from wend._engine.core._types import LeafPrimitive
-from wend._engine.core.provenance import Site, step_site
+from wend._engine.core.provenance import step_site
 from wend._engine.runtime.measure.recorder import (
     GRADIENTS,
     FlushPart,
@@ -126,7 +126,7 @@ class OpTime:
         The frames outside of the step's own are those at the beginning of the stretch or module
         that recorded the step.
         """
-        site, scope = site_at(self.flush, self.site), self.scope
+        site, scope = step_site(self.flush.states, self.flush.sites, self.site), self.scope
         frames = [] if site.code is None else [frame_text(site.code, site.line)]
         outer = list(scope.frames) if scope is not None else []
         if frames and outer and _function(outer[0]) == _function(frames[0]):
@@ -174,14 +174,9 @@ def gradients_of_step(flush: MeasuredFlush, k: int, shares: list[Any]) -> list[O
     return list(found.values())
 
 
-def site_at(flush: MeasuredFlush, k: int) -> Site:
-    """Return the user's line of step k."""
-    return step_site(flush.states, flush.sites, k)
-
-
 def line_of(flush: MeasuredFlush, k: int) -> str:
     """Return the user's line of step k, as "file:line in function"."""
-    return str(site_at(flush, k))
+    return str(step_site(flush.states, flush.sites, k))
 
 
 def _function(frame: str) -> tuple[str, str]:

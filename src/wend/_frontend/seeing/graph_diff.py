@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
@@ -48,16 +49,10 @@ class GraphDiff:
         for name, nodes in (("a", self.only_a), ("b", self.only_b)):
             if nodes:
                 lines.append(f"only in {name}: {len(nodes)} ops")
-                lines += [f"  {_text(node)}" for node in nodes[:SHOWN]]
-                if len(nodes) > SHOWN:
-                    lines.append(f"  ... {len(nodes) - SHOWN} more")
+                lines += _first(nodes, _text)
         if self.resized:
             lines.append(f"of other sizes: {len(self.resized)} ops")
-            lines += [
-                f"  {x.type_text} -> {y.type_text}: {_text(x)}" for x, y in self.resized[:SHOWN]
-            ]
-            if len(self.resized) > SHOWN:
-                lines.append(f"  ... {len(self.resized) - SHOWN} more")
+            lines += _first(self.resized, _resized)
         if not self:
             lines.append("no difference")
         return "\n".join(lines)
@@ -122,6 +117,16 @@ def _aligned(a: list[Any], b: list[Any]) -> list[tuple[int, int]]:
         return []
     blocks = SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks()
     return [(x.a + k, x.b + k) for x in blocks for k in range(x.size)]
+
+
+def _first(rows: list[Any], text: Callable[[Any], str]) -> Iterator[str]:
+    yield from (f"  {text(row)}" for row in rows[:SHOWN])
+    if len(rows) > SHOWN:
+        yield f"  ... {len(rows) - SHOWN} more"
+
+
+def _resized(pair: tuple[OpNode, OpNode]) -> str:
+    return f"{pair[0].type_text} -> {pair[1].type_text}: {_text(pair[0])}"
 
 
 def _text(node: OpNode | None) -> str:

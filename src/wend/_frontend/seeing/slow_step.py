@@ -107,12 +107,7 @@ def _pieces(step: list[Flush]) -> list[SlowReason]:
 
 def _asked_behind(flush: Flush) -> str | None:
     """The user's line of a flush's last op; None if unknown."""
-    states = []
-    state = flush.state
-    while state is not None and state.parent is not None:
-        states.append(state)
-        state = state.parent
-    site = last_site(states[::-1], flush.sites)
+    site = None if flush.state is None else last_site(flush.state.path(), flush.sites)
     return None if site is None else str(site)
 
 

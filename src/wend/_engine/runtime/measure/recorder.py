@@ -205,6 +205,13 @@ class SliceRecorder:
             self.scopes[track] = scope.outer
             self._mark(_hot.current_trace(), scope, scope.outer)
 
+    def end(self, kind: str) -> Scope | None:
+        """Close the innermost scope of a kind, and return the scope."""
+        scope = self.innermost(kind)
+        if scope is not None:
+            self.leave(scope)
+        return scope
+
     def _close(self, scope: Scope) -> None:
         if scope.number in self.begun:
             _, begin, track = self.begun.pop(scope.number)
