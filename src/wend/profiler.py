@@ -278,15 +278,8 @@ class profile(Profiler):
     def events(self) -> EventList:
         """All operations and stretches of the last recording, in order of their beginning."""
         found = self._measured("events").events()
-        if not self._earlier:
-            return found
-        every = [event for recording in self._earlier for event in recording.events()]
-        return EventList(
-            [*every, *found],
-            with_flops=self.with_flops,
-            profile_memory=self.profile_memory,
-            export=self.export_chrome_trace,
-        )
+        earlier = [event for recording in self._earlier for event in recording.events()]
+        return found._like([*earlier, *found], self.export_chrome_trace) if earlier else found
 
     def export_chrome_trace(
         self, path: str, use_python_export: bool = False, *, max_bytes: int | None = MOST_BYTES

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -383,12 +384,7 @@ class EventList(list[Any]):
                 event.overload_name if group_by_overload_name else "",
             )
             found.setdefault(key, FunctionEventAvg()).add(event)
-        sums = EventList(
-            found.values(),
-            with_flops=self._with_flops,
-            profile_memory=self._profile_memory,
-            export=self._export,
-        )
+        sums = self._like(found.values())
         for row in sums:
             if not group_by_input_shapes:
                 row.input_shapes = ""
@@ -396,6 +392,13 @@ class EventList(list[Any]):
             if not group_by_overload_name:
                 row.overload_name = ""
         return sums
+
+    def _like(self, rows: Iterable[Any], export: Callable[[str], None] | None = None) -> EventList:
+        """A list of further rows with the same columns.  export: another function"""
+        made = copy(self)
+        made[:] = rows
+        made._export = export or self._export
+        return made
 
     def total_average(self) -> FunctionEventAvg:
         """The sum of all events."""

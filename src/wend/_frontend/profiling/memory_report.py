@@ -86,11 +86,8 @@ class HeldMemory:
         return self._bytes_by(lambda row: ".".join(row.module.split(".")[:depth]))
 
     def _bytes_by(self, key: Callable[[MemoryRow], str]) -> dict[str, int]:
-        found = [
-            (name, sums[0])
-            for name, sums in summed((key(r), (r.bytes,)) for r in self.rows).items()
-        ]
-        return dict(sorted(found, key=lambda item: -item[1]))
+        sums = summed((key(row), (row.bytes,)) for row in self.rows)
+        return {name: n for name, (n,) in sorted(sums.items(), key=lambda item: -item[1][0])}
 
     def __str__(self) -> str:
         lines = [f"held now: {format_memory(self.total)}"]

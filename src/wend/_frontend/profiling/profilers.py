@@ -25,13 +25,12 @@ class Profiler:
 
         return Options(*[bool(getattr(self, name)) for name in Options._fields])
 
-    def _record(self) -> Recording:
+    def _record(self) -> None:
         """Begin a new recording."""
         from wend._frontend.profiling.recording import Recording
 
         self._recording = Recording(self._options())
         self._recording.begin()
-        return self._recording
 
     def _measured(self, name: str) -> Recording:
         """The recording, for a report.  Raises RuntimeError where there is none."""
