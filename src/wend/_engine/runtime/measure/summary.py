@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.runtime.verify.bad_values import facts_of
+
 #: Bars of a histogram.
 BARS = 16
 
@@ -21,15 +23,11 @@ def summary(array: Any) -> dict[str, Any]:
     if values.dtype.kind not in "fiub":
         values = values.astype(np.float32)  # bfloat16, for example
     values = values.astype(np.float64)
-    finite = values[np.isfinite(values)]
-    statistics: dict[str, Any] = {
-        "nan": int(np.isnan(values).sum()),
-        "inf": int(np.isinf(values).sum()),
-        "elements": int(values.size),
-    }
-    if finite.size:
-        least, most = float(finite.min()), float(finite.max())
-        statistics |= {
+    facts = facts_of(values, "")
+    found: dict[str, Any] = {"nan": facts.nans, "inf": facts.infinities, "elements": values.size}
+    if facts.low is not None and facts.high is not None:
+        finite, least, most = values[np.isfinite(values)], facts.low, facts.high
+        found |= {
             "min": least,
             "max": most,
             "mean": float(finite.mean()),
