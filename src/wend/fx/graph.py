@@ -312,10 +312,10 @@ def _statement(node: Node, root: str, names: dict[str, Any]) -> str:
         return f"{node.name} = {arguments[0]}.{target}({', '.join(arguments[1:])})"
     text = target_text(target)
     short = text.removeprefix("operator.")
-    if text.startswith("operator.") and short in SIGNS and len(given) == 2:
-        return f"{node.name} = {given[0]} {SIGNS[short]} {given[1]}"
-    if text.startswith("operator.") and short in _UNARY and len(given) == 1:
-        return f"{node.name} = {_UNARY[short]}{given[0]}"
+    if text.startswith("operator.") and short in SIGNS and len(arguments) == 2:
+        return f"{node.name} = {arguments[0]} {SIGNS[short]} {arguments[1]}"
+    if text.startswith("operator.") and short in _UNARY and len(arguments) == 1:
+        return f"{node.name} = {_UNARY[short]}{arguments[0]}"
     if text == "operator.getitem":
         return f"{node.name} = {arguments[0]}[{arguments[1]}]"
     if target is getattr and len(node.args) == 2:

@@ -56,20 +56,20 @@ def costs_of_part(part: FlushPart, flush: MeasuredFlush, known: dict[int, Any]) 
         row = known[id(part.plan)] = (part.plan, part.plan.makers())
     path, makers = row
     if part.owner is None:
-        costs = []
+        costs: list[OpCost] = []
         for node in part.ops:
             step, origin = step_and_origin(makers.get(node.outputs[0]), path)
-            found.append(OpCost(node.prim.name, step, 1.0, 0, 0, origin))
-        return found
+            costs.append(OpCost(node.prim.name, step, 1.0, 0, 0, origin))
+        return costs
     code, value = part.owner.plan.code, part.owner.value
-    f, found = code.function, []
+    f, costs = code.function, []
     for k in part.steps:
         step = code.steps[k]
         kernel = step if isinstance(step, Kernel) else None
         for op in [step] if kernel is None else kernel.ops:
             place = step_and_origin(maker_of(op, f, makers), path)
-            found.append(op_cost(op, kernel, f, value, place))
-    return found
+            costs.append(op_cost(op, kernel, f, value, place))
+    return costs
 
 
 def step_and_origin(maker: Any, path: Any) -> tuple[int, int]:

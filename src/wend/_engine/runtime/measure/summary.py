@@ -24,10 +24,14 @@ def summary(array: Any) -> dict[str, Any]:
         values = values.astype(np.float32)  # bfloat16, for example
     values = values.astype(np.float64)
     facts = facts_of(values, "")
-    found: dict[str, Any] = {"nan": facts.nans, "inf": facts.infinities, "elements": values.size}
+    statistics: dict[str, Any] = {
+        "nan": facts.nans,
+        "inf": facts.infinities,
+        "elements": values.size,
+    }
     if facts.low is not None and facts.high is not None:
         finite, least, most = values[np.isfinite(values)], facts.low, facts.high
-        found |= {
+        statistics |= {
             "min": least,
             "max": most,
             "mean": float(finite.mean()),
