@@ -17,7 +17,7 @@ def on_real_pairs(body: Callable[..., tuple[Any, ...]]) -> Callable[..., tuple[A
     """
 
     @wraps(body)
-    def on_pairs(first: Any, *rest: Any, **settings: Any) -> tuple[Any, ...]:
+    def on_pairs(first: Any, /, *rest: Any, **settings: Any) -> tuple[Any, ...]:
         if not first.dtype.is_complex:
             return body(first, *rest, **settings)
         results = body(*(_pairs(x) for x in (first, *rest)), **settings)
