@@ -293,6 +293,8 @@ class Composite(Primitive, abstract=True):
         """Run the body on tensors (symbolic ones, as a rule)."""
         rest = iter(self.arrange(tensors, args))
         values = [self.attrs[p.name] if p.is_attr else next(rest) for p in self.params]
+        if self.signature:
+            return type(self).body(*values)
         cut = sum(not p.keyword_only for p in self.params)
         named = {p.name: value for p, value in zip(self.params[cut:], values[cut:], strict=True)}
         return type(self).body(*values[:cut], **named)
