@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.types import Spec
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
 class Identity(Primitive):
@@ -28,19 +30,19 @@ class Identity(Primitive):
         """The operand itself."""
         return x
 
-    def vjp(self, g: Any, y: Any, x: Any) -> tuple[Any, ...]:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         """The gradient passes."""
         return (g,)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         """The operand itself."""
         return x
 
-    def batch(self, batched: tuple[bool, ...], size: Any, x: Any) -> Any:
+    def batch(self, batched: tuple[bool, ...], size: Size, x: Tensor) -> Any:
         """The same op: its only point is the effect on gradients."""
         return getattr(ops, self.name)(x)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         """A matrix and a 0-d tensor."""
         yield Sample(rng.normal(size=(3, 4)))
         yield Sample(rng.normal(size=()))
@@ -89,21 +91,21 @@ class Graft(Primitive):
         """The data."""
         return data
 
-    def vjp(self, g: Any, y: Any, data: Any, history: Any) -> tuple[Any, ...]:
+    def vjp(self, g: Tensor, y: Tensor, data: Tensor, history: Tensor) -> tuple[Any, ...]:
         """All of the gradient belongs to the history."""
         return (None, g)
 
-    def onnx(self, g: Any, data: Any, history: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, data: Any, history: Any) -> Any:
         """The data."""
         return data
 
-    def batch(self, batched: tuple[bool, ...], size: Any, data: Any, history: Any) -> Any:
+    def batch(self, batched: tuple[bool, ...], size: Size, data: Tensor, history: Tensor) -> Any:
         """Both with the batch axis, added where missing."""
         both = zip((data, history), batched, strict=True)
         lifted = [x if b else ops.expand_to(x, (size, *x.shape), (0,)) for x, b in both]
         return getattr(ops, self.name)(*lifted)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         """Two matrices."""
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3, 4)))
 
@@ -134,7 +136,7 @@ class Overwrite(Graft):
                 return n.Fill3(history, number[1][0])
         return n.node("CopyBackwards", history, assigned(data))
 
-    def vjp(self, g: Any, y: Any, data: Any, history: Any) -> tuple[Any, ...]:
+    def vjp(self, g: Tensor, y: Tensor, data: Tensor, history: Tensor) -> tuple[Any, ...]:
         """Zeros for the history: the history keeps requiring a gradient, as in PyTorch."""
         return (g, ops.full(history.shape, 0.0, dtype=history.dtype))
 
@@ -155,14 +157,14 @@ class FillLike(Primitive):
         """A new array."""
         return np.full(x.shape, value, dtype=x.dtype)
 
-    def onnx(self, g: Any, x: Any, value: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, value: Any) -> Any:
         """The number, expanded."""
         return g.node("Expand", g.number(value, x.dtype), g.shape_of(x))
 
-    def batch(self, batched: tuple[bool, ...], size: Any, x: Any, value: Any) -> Any:
+    def batch(self, batched: tuple[bool, ...], size: Size, x: Tensor, value: Scalar) -> Any:
         """Filled over the batch axis too."""
         return ops.fill_like(x, value)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         """A matrix."""
         yield Sample(rng.normal(size=(3, 4)), 2)

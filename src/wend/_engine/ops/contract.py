@@ -13,7 +13,7 @@ in `composites/contract.py`; dims are handed over in place, so nothing is transp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,13 @@ import numpy as np
 from wend._engine.base.dtypes import from_numpy
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import Array, accumulator, array, require, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.reduce import conj
 
 Axes = tuple[int, ...]
@@ -126,7 +128,7 @@ class Contract(Primitive):
 
         return run
 
-    def vjp(self, g: Any, out: Any, x: Any, y: Any) -> Any:
+    def vjp(self, g: Tensor, out: Tensor, x: Tensor, y: Tensor) -> tuple[Any, ...]:
         bx, sx, fx, by, sy, fy = self.layout(len(x.shape), len(y.shape))
         nb, nx = len(bx), len(fx)
         batch = tuple(range(nb))
@@ -141,7 +143,7 @@ class Contract(Primitive):
         gy = _put_back(gy, by + tuple(sy[k] for k in order) + fy)
         return gx, gy
 
-    def onnx(self, g: Any, x: Any, y: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, y: Any) -> Any:
         bx, sx, fx, by, sy, fy = self.layout(x.rank, y.rank)
         wide = accumulator(x.dtype)
         plain = len(sx) == 1 and len(fy) <= 1 and not bx
@@ -165,7 +167,7 @@ class Contract(Primitive):
         )
         return g.cast(einsum, x.dtype)
 
-    def batch(self, batched: Any, size: Any, x: Any, y: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, y: Tensor) -> Any:
         rank_x = len(x.shape) - batched[0]
         rank_y = len(y.shape) - batched[1]
         bx, sx, fx, by, sy, fy = self.layout(rank_x, rank_y)
@@ -183,7 +185,7 @@ class Contract(Primitive):
             return out
         return ops.permute(out, (at, *(i for i in range(rank) if i != at)))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         def pair(a: Any, b: Any, *dims: Any) -> Sample:
             return Sample(rng.normal(size=a), rng.normal(size=b), *dims)
 

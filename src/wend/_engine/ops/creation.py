@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base import dtypes
 from wend._engine.base.errors import DTypeError, DTypeNotImplemented, ShapeError, ValueRefused
+from wend._engine.core.kinds import Size
 from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample
 from wend._engine.core.symbolic import SymInt, hints
 from wend._engine.core.types import Number, Spec
 from wend._engine.ops.numeric import wrapped
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.family import ANY_DTYPE
 
 
@@ -49,13 +51,13 @@ class Full(Primitive):
             return np.zeros(tuple(size), dtype.numpy)
         return np.full(tuple(size), value)
 
-    def onnx(self, g: Any, size: Any, fill_value: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, size: Any, fill_value: Any) -> Any:
         return g.node("Expand", g.number(fill_value, g.out[0].dtype), g.sizes(size))
 
-    def batch(self, batched: Any, size: Any, *params: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Any:
         raise AssertionError("full has no operands: it never meets a batch")
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((2, 3), 1.5)
         yield Sample((), True)
         yield Sample((0, 2), 3)
@@ -88,7 +90,7 @@ class Arange(Primitive):
         places = np.arange(count, dtype=wide)
         return np.asarray(wide(start) + places * wide(step)).astype(dtype.numpy)
 
-    def onnx(self, g: Any, start: Any, end: Any, step: Any, count: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, start: Any, end: Any, step: Any, count: Any) -> Any:
         out = g.out[0].dtype
         wide = dtypes.float64 if out.is_floating_point else dtypes.int64
         places = g.node("Range", g.size(0), g.size(count), g.size(1))
@@ -97,10 +99,10 @@ class Arange(Primitive):
         steps = g.node("Mul", g.cast(places, wide), g.number(step, wide))
         return g.cast(g.node("Add", g.number(start, wide), steps), out)
 
-    def batch(self, batched: Any, size: Any, *params: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Any:
         raise AssertionError("arange has no operands: it never meets a batch")
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(0, 5, 1, 5)
         yield Sample(3, -4, -2, 4)
         yield Sample(0.5, 2.0, 0.25, 6)

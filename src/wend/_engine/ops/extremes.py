@@ -6,7 +6,7 @@ and amin, and of max and min over everything, is shared among equal elements, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,12 +14,14 @@ import numpy as np
 from wend._engine.base.dtypes import DType, int64
 from wend._engine.base.errors import DimError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Sample, ops, overload
 from wend._engine.core.symbolic import numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.selection import Maximum, Minimum
 from wend._engine.ops.numeric import Array, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.reduce import REAL, Reduction, repeat_back, restore
 
 
@@ -35,10 +37,10 @@ class _Extreme(Reduction, abstract=True):
         y = type(self).fold.reduce(widen(x), axis=self.axes(x.ndim), keepdims=self.keepdim)
         return np.asarray(y).astype(x.dtype, copy=False)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         return self.onnx_fold(g, self.onnx_name, x)
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         axes = self.axes(len(x.shape))
         g = repeat_back(g, axes, self.keepdim, x.shape)
         hit = self.hits(x, repeat_back(y, axes, self.keepdim, x.shape))
@@ -101,10 +103,10 @@ class MaxAll(_Greatest):
     def hits(self, x: Any, y: Any) -> Any:
         return _hits_or_nan(x, y)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return _batch_all(ops.amax, x)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield from _samples_all(rng)
 
 
@@ -122,10 +124,10 @@ class MinAll(_Least):
     def hits(self, x: Any, y: Any) -> Any:
         return _hits_or_nan(x, y)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return _batch_all(ops.amin, x)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield from _samples_all(rng)
 
 
@@ -140,7 +142,7 @@ def _batch_all(op: Any, x: Any) -> Any:
     return op(x, tuple(range(1, rank))) if rank > 1 else x
 
 
-def _samples_all(rng: Any) -> Iterator[Sample]:
+def _samples_all(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 3)))
     yield Sample(np.asarray([1.0, 3.0, 3.0]))
     yield Sample(np.asarray(2.0))
@@ -175,7 +177,7 @@ class _Arg(Reduction, abstract=True):
         y = type(self).find(widen(x), axis=axis, keepdims=self.keepdim)
         return np.asarray(y, dtype=np.int64)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         if not x.shape:
             return g.constant(0, int64)
         if self.dim is not None:
@@ -184,12 +186,12 @@ class _Arg(Reduction, abstract=True):
         index = g.node(self.onnx_name, flat, dtype=int64, axis=0, keepdims=0)
         return g.reshape(index, g.out[0].shape)
 
-    def onnx_places(self, g: Any, x: Any, keepdim: bool) -> Any:
+    def onnx_places(self, g: OnnxBuilder, x: Any, keepdim: bool) -> Any:
         """The first places of the extremes along `dim`."""
         (axis,) = self.axes(x.rank)
         return g.node(self.onnx_name, x, dtype=int64, axis=axis, keepdims=int(keepdim))
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         op = getattr(ops, self.name)
         rank = len(x.shape) - 1
         if rank == 0:
@@ -199,7 +201,7 @@ class _Arg(Reduction, abstract=True):
         y = op(ops.reshape(x, (size, numel(x.shape[1:]))), 1)
         return ops.reshape(y, (size, *(1,) * rank)) if self.keepdim else y
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(2, 3, 4))
         yield Sample(x)
         yield Sample(x, 1)
@@ -254,7 +256,7 @@ class _ExtremeDim(_Arg, abstract=True):
             return values, indices
         return values.squeeze(axis), indices.squeeze(axis)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         if not x.shape:
             return x, g.constant(0, int64)
         (axis,) = self.axes(x.rank)
@@ -264,14 +266,14 @@ class _ExtremeDim(_Arg, abstract=True):
             return values, indices
         return tuple(g.node("Squeeze", y, g.sizes((axis,))) for y in (values, indices))
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         rank = len(x.shape) - 1
         if rank == 0:
             return x, ops.full(x.shape, 0, dtype=int64)
         values, indices = getattr(ops, self.name)(x, self.axes(rank)[0] + 1, self.keepdim)
         return values, indices
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Any, y: Any, x: Tensor) -> tuple[Any, ...]:
         rank = len(x.shape)
         if rank == 0:
             return (g[0],)
@@ -279,7 +281,7 @@ class _ExtremeDim(_Arg, abstract=True):
         indices = restore(y[1], (axis,), self.keepdim)
         return (put_along(restore(g[0], (axis,), self.keepdim), indices, x, axis),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(2, 3, 4))
         yield Sample(x, 1)
         yield Sample(x, -1, True)

@@ -6,13 +6,14 @@ are cut or padded before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
@@ -46,7 +47,7 @@ class Transform(Primitive, abstract=True):
         axis = self.axes(len(shape))[-1]
         return (*shape[:axis], extent, *shape[axis + 1 :])
 
-    def batch(self, batched: Any, size: Any, x: Any, *last: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, *last: Any) -> Any:
         axes = tuple([d + 1 for d in self.axes(len(x.shape) - 1)])
         return getattr(ops, self.name)(x, *last, **{**self.attrs, "dims": axes})
 
@@ -78,10 +79,10 @@ class FftC2c(Transform):
             return fft.ifftn(x, axes=axes, norm=_INVERSE[self.scale])
         return fft.fftn(x, axes=axes, norm=_FORWARD[self.scale])
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.fft_c2c(g, self.dims, not self.inverse, self.scale),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(2, 3, 4))
         yield Sample(x, (-1,))
         yield Sample(x, (0, 2), True, "ortho")
@@ -116,13 +117,13 @@ class FftR2c(Transform):
 
         return fft.rfftn(x, axes=axes, norm=_FORWARD[self.scale])
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         axis = self.axes(len(x.shape))[-1]
         # The way back counts each entry between the ends twice, the conjugate included.
         weight = (_ends(g, axis, x.shape[axis]) + 1) * 0.5
         return (ops.fft_c2r(g * weight, self.dims, x.shape[axis], self.scale),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(2, 3, 4))
         yield Sample(x, (-1,))
         yield Sample(x, (0, 1), "ortho")
@@ -162,15 +163,15 @@ class FftC2r(Transform):
         sizes = [last if d == axes[-1] else x.shape[d] for d in axes]
         return fft.irfftn(x, sizes, axes=axes, norm=_INVERSE[self.scale])
 
-    def vjp(self, g: Any, y: Any, x: Any, last: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, last: Size) -> tuple[Any, ...]:
         grad = ops.fft_r2c(g, self.dims, self.scale)
         return (grad * (2 - _ends(grad, self.axes(len(x.shape))[-1], last)),)
 
-    def batch(self, batched: Any, size: Any, x: Any, last: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, last: Size) -> Any:
         axes = tuple([d + 1 for d in self.axes(len(x.shape) - 1)])
         return ops.fft_c2r(x, axes, last, self.scale)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         z = rng.normal(size=(2, 3, 4)) + 1j * rng.normal(size=(2, 3, 4))
         yield Sample(z, (-1,), 6)
         yield Sample(z, (2, 1), 5, "ortho")

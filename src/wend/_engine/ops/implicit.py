@@ -12,12 +12,13 @@ the side of z where the sign is the same for all t: no digits are lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes
@@ -57,7 +58,7 @@ class Slope(Primitive, abstract=True):
         shape = broadcast_shapes(self.torch.label, *(x.shape for x in operands))
         return Spec(shape, dtype)
 
-    def vjp(self, g: Any, y: Any, *operands: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, *operands: Any) -> Any:
         fault = f"the derivative for '{self.torch.label}' by a parameter is not implemented."
         slope = g * self.by_number(y, *operands)
         refused = ops.no_derivative(g, fault=fault)
@@ -67,7 +68,7 @@ class Slope(Primitive, abstract=True):
         """The derivative of y by the random number, in ops: that of -(dF/da) / p."""
         raise NotImplementedError
 
-    def batch(self, batched: Any, size: Any, *operands: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *operands: Any) -> Any:
         return getattr(ops, self.name)(*in_front(batched, *operands))
 
     def by_element(self, *flat: Array) -> Array:
@@ -107,7 +108,7 @@ class GammaSlope(Slope):
         y[rest] = _gamma_by_integral(a[rest], z[rest])
         return y
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         # Whole parameters, of which no gradient is asked.
         yield Sample(rng.integers(1, 6, size=(3, 4)), rng.uniform(0.1, 9, size=(3, 4)))
         yield Sample(np.asarray(20), rng.uniform(10, 40, size=(3,)))
@@ -140,7 +141,7 @@ class DirichletSlope(Slope):
         y[(x >= 1) & (alpha > 0)] = 0
         return y
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         shape = (3, 4)
         alpha, total = rng.integers(1, 5, size=shape), rng.integers(6, 9, size=shape)
         yield Sample(rng.uniform(0.1, 0.9, size=shape), alpha, total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,13 @@ from wend._engine.base.dtypes import DType, bool_, from_numpy, int64, promote_ty
 from wend._engine.base.errors import ArgumentError, DimError, ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
 from wend._engine.core._types import Program
+from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpBatching, OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import ADD, DIM, EQ, hints, make, numel, sym_max
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import accumulator, sum_accurately
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.family import ANY_DTYPE, Shape
 from wend._engine.ops.views.scatters import with_batch
 
@@ -115,7 +117,7 @@ class Cat(Primitive):
         dtype = promoted([from_numpy(t.dtype) for t in tensors]).numpy
         return np.concatenate([t.astype(dtype, copy=False) for t in kept], axis=self.dim)
 
-    def vjp(self, g: Any, y: Any, tensors: list[Any]) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, tensors: list[Any]) -> tuple[Any, ...]:
         kept = self.kept([tuple(t.shape) for t in tensors])
         dim = normalize_dim(self.dim, len(g.shape), "cat")
         parts = dict(zip(kept, cut(g, dim, [tensors[k].shape[dim] for k in kept]), strict=True))
@@ -125,20 +127,20 @@ class Cat(Primitive):
         ]
         return (grads,)
 
-    def onnx(self, g: Any, tensors: list[Any]) -> Any:
+    def onnx(self, g: OnnxBuilder, tensors: list[Any]) -> Any:
         kept = [tensors[k] for k in self.kept([t.shape for t in tensors])]
         dim = normalize_dim(self.dim, kept[0].rank, "cat")
         parts = [g.cast(t, g.out[0].dtype) for t in kept]
         return g.node("Concat", *parts, axis=dim) if len(parts) > 1 else parts[0]
 
-    def batch(self, batched: Any, size: Any, tensors: list[Any]) -> Any:
+    def batch(self, batched: Sequence[Any], size: Size, tensors: list[Any]) -> Any:
         flags = batched[0]
         full = [with_batch(t, b, size) for t, b in zip(tensors, flags, strict=True)]
         kept = self.kept([tuple(t.shape)[1:] for t in full])
         full = [full[k] for k in kept]
         return ops.cat(full, normalize_dim(self.dim, len(full[0].shape) - 1, "cat") + 1)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a, b = rng.normal(size=(2, 3)), rng.normal(size=(4, 3))
         yield Sample((a, b))
         yield Sample((a, rng.normal(size=(2, 1)), rng.normal(size=(2, 0))), -1)
@@ -236,18 +238,20 @@ class Pad(Primitive):
         y[tuple(place)] = x[tuple(source)]
         return y
 
-    def vjp(self, g: Any, y: Any, x: Any, pad: Any, value: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, pad: Sizes, value: Scalar) -> tuple[Any, ...]:
         return (ops.pad(g, tuple(-p for p in pad), 0),)
 
-    def onnx(self, g: Any, x: Any, pad: Any, value: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, pad: Any, value: Any) -> Any:
         lead = (0,) * (x.rank - len(pad) // 2)
         before, after = (*lead, *pad[-2::-2]), (*lead, *pad[::-2])
         return g.node("Pad", x, g.sizes((*before, *after)), g.number(value, x.dtype)) if pad else x
 
-    def batch(self, batched: Any, size: Any, x: Any, pad: Any, value: Any) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, x: Tensor, pad: Sizes, value: Scalar
+    ) -> Any:
         return ops.pad(x, pad, value)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), (1, 2))
         yield Sample(rng.normal(size=(2, 3)), (1, 0, 0, 2), 1.5)
         yield Sample(rng.normal(size=(2, 5)), (-1, 2, -1, 0), 3)
@@ -275,20 +279,20 @@ class Flip(Primitive):
     def reference(self, x: np.ndarray) -> np.ndarray:
         return np.flip(x, normalize_dims(self.dims, x.ndim, "flip")) if x.ndim else x
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.flip(g, self.dims),)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         for dim in normalize_dims(self.dims, x.rank, "flip") if x.shape else ():
             x = g.slice(x, dim, -1, -(2**63), -1)
         return x
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         rank = len(x.shape) - 1
         dims = normalize_dims(self.dims, rank, "flip")
         return ops.flip(x, tuple(d + 1 for d in dims)) if rank else ops.alias(x)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), (0,))
         yield Sample(rng.normal(size=(2, 3, 4)), (0, -1))
         yield Sample(rng.normal(size=(2, 0)), (1,))
@@ -324,10 +328,10 @@ class Roll(Primitive):
     def reference(self, x: np.ndarray, shifts: Any) -> np.ndarray:
         return np.roll(x, shifts, self.dims) if self.dims else np.roll(x, shifts[0])
 
-    def vjp(self, g: Any, y: Any, x: Any, shifts: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, shifts: Sizes) -> tuple[Any, ...]:
         return (ops.roll(g, tuple(-s for s in shifts), self.dims or ()),)
 
-    def onnx(self, g: Any, x: Any, shifts: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, shifts: Any) -> Any:
         shape = x.shape
         if not self.dims:
             rolled = self.onnx_along(g, g.reshape(x, (numel(shape),)), shifts[0], 0)
@@ -337,20 +341,20 @@ class Roll(Primitive):
         return x
 
     @staticmethod
-    def onnx_along(g: Any, x: Any, shift: Any, dim: int) -> Any:
+    def onnx_along(g: OnnxBuilder, x: Any, shift: Any, dim: int) -> Any:
         """x rolled along a dim: the two parts exchanged."""
         at = (-shift) % sym_max(x.shape[dim], 1)
         parts = [g.slice(x, dim, at, None, 1), g.slice(x, dim, 0, at, 1)]
         return g.shaped(g.node("Concat", *parts, axis=dim), x.shape)
 
-    def batch(self, batched: Any, size: Any, x: Any, shifts: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, shifts: Sizes) -> Any:
         if not self.dims:
             flat = ops.reshape_to(x, (x.shape[0], numel(tuple(x.shape)[1:])))
             return ops.reshape_to(ops.roll(flat, shifts, (1,)), x.shape)
         rank = len(x.shape) - 1
         return ops.roll(x, shifts, tuple(normalize_dim(d, rank, "roll") + 1 for d in self.dims))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(5,)), 2)
         yield Sample(rng.normal(size=(2, 3)), -4)
         yield Sample(rng.normal(size=(2, 3)), (1, -1), (0, 1))
@@ -391,10 +395,10 @@ class SumTo(Primitive):
         kept = tuple(1 if d in self.axes else x.shape[d] for d in range(lead, x.ndim))
         return np.asarray(total.reshape(kept))
 
-    def vjp(self, g: Any, y: Any, x: Any, size: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, size: Sizes) -> tuple[Any, ...]:
         return (ops.expand_to(g, x.shape, self.axes),)
 
-    def onnx(self, g: Any, x: Any, size: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, size: Any) -> Any:
         axes = normalize_dims(self.axes, x.rank, "sum_to")
         if not axes:
             return x
@@ -405,7 +409,7 @@ class SumTo(Primitive):
             y = g.node("Squeeze", y, g.sizes(range(lead)))
         return g.cast(y, x.dtype)
 
-    def batch(self, batched: Any, size: Any, x: Any, target: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, target: Sizes) -> Any:
         lead = len(x.shape) - 1 - len(target)
         if lead:
             # The batch axis stays in front of the dims that go: sum these first.
@@ -415,7 +419,7 @@ class SumTo(Primitive):
         axes = tuple(d - lead + 1 for d in self.axes if d >= lead)
         return ops.sum_to(x, (x.shape[0], *target), axes) if axes else x
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), (3,), (0,))
         yield Sample(rng.normal(size=(2, 3)), (2, 1), (1,))
         yield Sample(rng.normal(size=(4, 2, 3)), (1, 3), (0, 1))
@@ -438,15 +442,15 @@ class Clone(Primitive):
     def reference(self, x: np.ndarray) -> np.ndarray:
         return np.array(x, order="C")
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g,)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         return x
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return ops.clone(x, memory_format=self.memory_format)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape in ((), (2, 3), (0, 2)):
             yield Sample(rng.normal(size=shape))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,13 @@ import numpy as np
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import DimError, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import accumulator, require, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.slicing import replaced, zeros_of
 
 REAL = frozenset({"bool", "int", "float"})
@@ -42,13 +44,13 @@ class _Selection(Primitive, abstract=True):
         """The dim counted from 0."""
         return normalize_dim(self.dim, rank, self.name)
 
-    def vjp(self, g: Any, y: Any, x: Any, *sizes: Any) -> Any:
+    def vjp(self, g: Any, y: Any, x: Tensor, *sizes: Any) -> tuple[Any, ...]:
         if not len(x.shape):
             return (g[0],)
         return (ops.scatter_add(zeros_of(x), self.dim, y[1], g[0]),)
 
 
-def onnx_sorted(g: Any, x: Any, dim: int, k: Any, largest: bool) -> Any:
+def onnx_sorted(g: OnnxBuilder, x: Any, dim: int, k: Any, largest: bool) -> Any:
     """The first k elements in order, and their places; ties keep their order in ONNX too."""
     outputs = g.node("TopK", x, g.sizes((k,)), axis=dim, largest=int(largest), sorted=1, outputs=2)
     return tuple(outputs)
@@ -76,18 +78,18 @@ class Sort(_Selection):
         indices = sorting_order(x, axis, self.descending)
         return np.take_along_axis(x, indices, axis), indices
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         if not x.shape:
             return x, g.constant(0, int64)
         dim = self.place(x.rank)
         return onnx_sorted(g, x, dim, x.shape[dim], self.descending)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         if len(x.shape) == 1:
             return ops.alias(x), ops.full(x.shape, 0, dtype=int64)
         return ops.sort(x, self.place(len(x.shape) - 1) + 1, self.descending)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.permuted(np.arange(24.0)).reshape(2, 3, 4)
         yield Sample(x)
         yield Sample(x, 1, True)
@@ -134,18 +136,18 @@ class Topk(_Selection):
         indices = indices[(slice(None),) * axis + (slice(k),)]
         return np.take_along_axis(x, indices, axis), indices
 
-    def onnx(self, g: Any, x: Any, k: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, k: Any) -> Any:
         if not x.shape:
             return x, g.constant(0, int64)
         return onnx_sorted(g, x, self.place(x.rank), k, self.largest)
 
-    def batch(self, batched: Any, size: Any, x: Any, k: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, k: Size) -> Any:
         if len(x.shape) == 1:
             return ops.alias(x), ops.full(x.shape, 0, dtype=int64)
         dim = self.place(len(x.shape) - 1) + 1
         return ops.topk(x, k, dim, self.largest, self.sorted)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.permuted(np.arange(24.0)).reshape(2, 3, 4)
         yield Sample(x, 2)
         yield Sample(x, 3, 1, False)
@@ -181,7 +183,7 @@ class Mode(_Selection):
         values = np.take_along_axis(x, indices, axis)
         return (values, indices) if self.keepdim else (values.squeeze(axis), indices.squeeze(axis))
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Any, y: Any, x: Tensor) -> tuple[Any, ...]:
         if not len(x.shape):
             return (g[0],)
         dim = self.place(len(x.shape))
@@ -190,12 +192,12 @@ class Mode(_Selection):
             value, index = ops.unsqueeze(value, dim), ops.unsqueeze(index, dim)
         return (ops.scatter_add(zeros_of(x), dim, index, value),)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         if len(x.shape) == 1:
             return ops.alias(x), ops.full(x.shape, 0, dtype=int64)
         return ops.mode(x, self.place(len(x.shape) - 1) + 1, self.keepdim)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.integers(0, 3, size=(3, 7)))
         yield Sample(rng.integers(0, 3, size=(3, 7)).astype(float), 0, True)
         yield Sample(rng.normal(size=(2, 1)), 1)
@@ -238,12 +240,12 @@ class MedianAll(Primitive):
             return np.asarray(np.nan, dtype=x.dtype)
         return np.asarray(flat[(x.size - missing - 1) // 2])
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         both_nan = ops.logical_and(ops.isnan(x), ops.isnan(y))
         hit = ops.cast(ops.logical_or(ops.eq(x, y), both_nan), g.dtype)
         return (hit * (g / ops.sum(hit)),)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         b, count = g.elements, numel(x.shape)
         flat = g.cast(g.reshape(x, (count,)), accumulator(x.dtype))
         if not x.dtype.is_floating_point:
@@ -260,7 +262,7 @@ class MedianAll(Primitive):
         bad = b.eq(lost, g.size(count)) if self.skip_nan else b.ne(lost, g.size(0))
         return g.cast(b.select(bad, none, middle), x.dtype)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         flat = ops.reshape_to(x, (size, numel(tuple(x.shape)[1:])))
         name = "nanmedian_dim" if self.skip_nan else "median_dim"
         y = getattr(ops, name)(flat, 1)[0]
@@ -273,7 +275,7 @@ class MedianAll(Primitive):
         total = ops.sum(ops.where(hit, flat, 0), 1)
         return ops.graft(y, total / ops.cast(ops.sum(hit, 1), y.dtype))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)))
         yield Sample(rng.normal(size=(7,)))
         yield Sample(np.array([1.0, 2.0, 2.0, 5.0]))
@@ -326,10 +328,10 @@ class LexsortRows(Primitive):
             y[place] = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
         return y
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return ops.lexsort_rows(x)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.integers(0, 2, size=(7, 3)))
         yield Sample(rng.normal(size=(4, 1)))
         yield Sample(rng.normal(size=(0, 2)))

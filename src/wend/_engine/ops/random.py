@@ -12,7 +12,7 @@ Gamma and Dirichlet numbers have gradients by their parameters: implicit reparam
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from wend._engine.base.dtypes import (
     int64,
 )
 from wend._engine.base.errors import ExecutionError, ShapeError
+from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
@@ -34,6 +35,7 @@ from wend._engine.core.types import Spec
 from wend._engine.ops import philox
 from wend._engine.ops.implicit import in_front
 from wend._engine.ops.numeric import Array, array, require
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 # Digits of each type's significand: uniform numbers are multiples of 2**-digits below 1.
 DIGITS = {float16: 11, bfloat16: 8, float32: 24, float64: 53}
@@ -58,16 +60,16 @@ class Draw(Primitive, abstract=True):
         require(self.name, self.facts.supports, self.result_dtype())
         return Spec(tuple(size), self.result_dtype())
 
-    def onnx_like(self, g: Any, size: Any) -> Any:
+    def onnx_like(self, g: OnnxBuilder, size: Any) -> Any:
         """A tensor of the size and type of the draw: ONNX draws in the shape of a tensor."""
         out = g.out[0].dtype
         wide = out if out is float64 else float32
         return g.expand(g.constant(0, wide), size)
 
-    def batch(self, batched: Any, size: Any, *params: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Any:
         raise AssertionError("a draw has no operands: it never meets a batch")
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((2, 3), 7, 5)
         yield Sample((), -3, 2**40)
         yield Sample((0, 2), 7, 5)
@@ -77,7 +79,7 @@ class Draw(Primitive, abstract=True):
 class Uniform(Draw):
     """y: uniform in [0, 1), every multiple of 2**-digits of the type equally likely."""
 
-    def onnx(self, g: Any, size: Any, seed: Any, offset: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, size: Any, seed: Any, offset: Any) -> Any:
         """Not the same numbers as Wend's: a runtime draws from a stream of its own."""
         return g.cast(g.node("RandomUniformLike", self.onnx_like(g, size)), g.out[0].dtype)
 
@@ -100,7 +102,7 @@ class Normal(Draw):
 
     name = "standard_normal"
 
-    def onnx(self, g: Any, size: Any, seed: Any, offset: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, size: Any, seed: Any, offset: Any) -> Any:
         """Not the same numbers as Wend's: a runtime draws from a stream of its own."""
         return g.cast(g.node("RandomNormalLike", self.onnx_like(g, size)), g.out[0].dtype)
 
@@ -122,7 +124,7 @@ class RandomBits(Draw):
         words = philox.words64(seed, offset, math.prod(size))
         return words.view(np.int64).reshape(size)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((2, 3), 7, 5)
         yield Sample((0,), 7, 5)
 
@@ -153,7 +155,7 @@ class RandomIntegers(Draw):
         y = (words + np.uint64(low % 2**64)).view(np.int64)
         return array(y, self.result_dtype()).reshape(size)
 
-    def onnx(self, g: Any, size: Any, low: Any, high: Any, seed: Any, offset: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, size: Any, low: Any, high: Any, seed: Any, offset: Any) -> Any:
         """As likely up to 2**-53, but not the same numbers."""
         wide = g.expand(g.constant(0, float64), size)
         unit = g.node("RandomUniformLike", wide)
@@ -162,7 +164,7 @@ class RandomIntegers(Draw):
         drawn = g.node("Floor", g.node("Add", g.node("Mul", unit, span), first))
         return g.cast(g.cast(drawn, int64), g.out[0].dtype)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((2, 3), 0, 10, 7, 5)
         yield Sample((4,), -5, -2, 7, 5, dtype=float32)
         yield Sample((), -(2**63), 2**63 - 1, 7, 5)
@@ -181,7 +183,7 @@ class PerElement(Primitive, abstract=True):
         require(self.torch.label, self.facts.supports, x.dtype)
         return Spec(x.shape, x.dtype)
 
-    def batch(self, batched: Any, size: Any, *params: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Any:
         # Positions run on from example to example, as in a draw over all examples.
         return getattr(ops, self.name)(*params)
 
@@ -208,7 +210,7 @@ class PoissonDraw(PerElement):
         y[~low] = _poisson_by_rejection(rate[~low], seed, position[~low])
         return y.reshape(x.shape).astype(x.dtype)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.uniform(0, 5, size=(3, 4)), 7, 5)
         yield Sample(rng.uniform(0, 100, size=(4,)), 7, 5)
         yield Sample(np.asarray(0.0), 7, 5)
@@ -291,10 +293,10 @@ class StandardGamma(PerElement):
         tiny = np.finfo(np.float32).tiny if x.dtype.itemsize < 8 else np.finfo(np.float64).tiny
         return np.maximum(y, tiny).reshape(x.shape).astype(x.dtype)
 
-    def vjp(self, g: Any, y: Any, x: Any, seed: Any, offset: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, seed: Scalar, offset: Scalar) -> tuple[Any, ...]:
         return (g * ops.gamma_slope(x, y),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.uniform(0.1, 5, size=(3, 4)), 7, 5)
         yield Sample(np.asarray(2.0), 7, 5)
         yield Sample(np.zeros((0,)), 7, 5)
@@ -352,12 +354,12 @@ class DirichletDraw(PerElement):
         tiny = np.finfo(np.float32).tiny if x.dtype.itemsize < 8 else np.finfo(np.float64).tiny
         return np.maximum(y, tiny).astype(x.dtype)
 
-    def vjp(self, g: Any, y: Any, x: Any, seed: Any, offset: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, seed: Scalar, offset: Scalar) -> tuple[Any, ...]:
         total = ops.sum(x, -1, keepdim=True)
         # Where y[i] grows, all else shrinks in proportion.
         return (ops.dirichlet_slope(y, x, total) * (g - ops.sum(g * y, -1, keepdim=True)),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.uniform(0.1, 5, size=(3, 4)), 7, 5)
         yield Sample(rng.uniform(0.1, 5, size=(2,)), 7, 5)
         yield Sample(np.zeros((0, 2)), 7, 5)
@@ -379,7 +381,7 @@ class BinomialDraw(PerElement):
         require(self.torch.label, self.facts.supports, prob.dtype)
         return Spec(broadcast_shapes(self.torch.label, count.shape, prob.shape), count.dtype)
 
-    def batch(self, batched: Any, size: Any, *params: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Any:
         count, prob = in_front(batched, *params[:2])
         return ops.binomial_draw(count, prob, *params[2:])
 
@@ -397,7 +399,7 @@ class BinomialDraw(PerElement):
         y = np.where(p > 0.5, n - y, y)
         return np.where(valid, y, math.nan).reshape(count.shape).astype(dtype)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         n = rng.integers(1, 60, size=(3, 4)).astype(float)
         yield Sample(n, rng.uniform(0, 1, size=(3, 4)), 7, 5)
         yield Sample(np.asarray(40.0), rng.uniform(0, 1, size=(3,)), 7, 5)
@@ -489,7 +491,7 @@ class VonMisesDraw(PerElement):
             retry += 1
         return y.reshape(x.shape).astype(x.dtype)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.uniform(0.1, 50, size=(3, 4)), 7, 5)
         yield Sample(np.asarray(2.0), 7, 5)
         yield Sample(np.zeros((0,)), 7, 5)
@@ -536,7 +538,7 @@ class MultinomialDraw(Primitive):
             y = np.argsort(-race, axis=1, kind="stable")[:, :count]
         return y.astype(np.int64).reshape(*x.shape[:-1], count)
 
-    def onnx(self, g: Any, x: Any, count: Any, seed: Any, offset: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, count: Any, seed: Any, offset: Any) -> Any:
         """Not the same numbers as Wend's: the greatest of log(weight) + Gumbel noise."""
         wide = g.cast(x, float32)
         weights = g.node("Log", wide)
@@ -550,7 +552,15 @@ class MultinomialDraw(Primitive):
             return g.node("ArgMax", race, dtype=int64, axis=x.rank, keepdims=0)
         return g.node("TopK", race, g.sizes((count,)), axis=x.rank - 1, outputs=2)[1]
 
-    def batch(self, batched: Any, size: Any, x: Any, count: Any, seed: Any, offset: Any) -> Any:
+    def batch(
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        x: Tensor,
+        count: Size,
+        seed: Scalar,
+        offset: Scalar,
+    ) -> Any:
         if len(x.shape) == 2:
             return ops.multinomial_draw(x, count, seed, offset, replacement=self.replacement)
         b, m, n = x.shape
@@ -558,7 +568,7 @@ class MultinomialDraw(Primitive):
         y = ops.multinomial_draw(flat, count, seed, offset, replacement=self.replacement)
         return ops.reshape(y, (b, m, count))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.uniform(0.1, 1, size=(3, 5))
         yield Sample(x, 2, 7, 4)
         yield Sample(x[0], 5, 7, 4)

@@ -9,7 +9,7 @@ compositions of reductions (mean, var, norm, ...) in `composites/reduce.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from wend._engine.base.dtypes import BOOL, INT, DType, bool_, float64, from_numpy, int64, uint8
 from wend._engine.base.errors import ArgumentError, DimError, ShapeError
 from wend._engine.base.shapes import normalize_dims
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
@@ -24,6 +25,7 @@ from wend._engine.core.types import Spec
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.elementwise.family import FLOATING, Elementwise
 from wend._engine.ops.numeric import Array, accumulator, array, require, sum_accurately
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 REAL = frozenset({"bool", "int", "float"})
 ANY_NUMBER = frozenset({"bool", "int", "float", "complex"})
@@ -95,12 +97,12 @@ class Reduction(Primitive, abstract=True):
             require_elements(label, x.shape, axes, all_dims, self.nothing)
         return Spec(reduced_shape(x.shape, axes, self.keepdim), self.result_dtype(x.dtype))
 
-    def onnx_fold(self, g: Any, name: str, x: Any) -> Any:
+    def onnx_fold(self, g: OnnxBuilder, name: str, x: Any) -> Any:
         """x folded by an ONNX node over the op's axes."""
         axes = self.axes(x.rank)
         return g.node(name, x, g.sizes(axes), keepdims=int(self.keepdim)) if axes else x
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         rank = len(x.shape) - 1
         axes = self.axes(rank)
         if not axes:
@@ -113,7 +115,7 @@ class Reduction(Primitive, abstract=True):
         """The result where no dims are reduced: each element folded by itself."""
         return ops.cast(x, self.result_dtype(x.dtype))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(2, 3, 4))
         yield Sample(x)
         yield Sample(x, 1)
@@ -185,16 +187,16 @@ class Sum(Reduction):
     def combine(self, b: Any, a: Any, x: Any) -> Any:
         return b.add(a, x)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         out = self.result_dtype(x.dtype)
         wide = int64 if out is bool_ else accumulator(out)
         return g.cast(self.onnx_fold(g, "ReduceSum", g.cast(g.cast(x, out), wide)), out)
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         g = repeat_back(g, self.axes(len(x.shape)), self.keepdim, x.shape)
         return (ops.cast(g, x.dtype),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield from super().samples(rng)
         yield Sample(rng.normal(size=(2, 3)), 1, dtype=float64)
         yield Sample(rng.integers(0, 5, size=(2, 3)), dtype=float64)
@@ -221,12 +223,12 @@ class Prod(Reduction):
     def combine(self, b: Any, a: Any, x: Any) -> Any:
         return b.mul(a, x)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         out = self.result_dtype(x.dtype)
         wide = int64 if out is bool_ else accumulator(out)
         return g.cast(self.onnx_fold(g, "ReduceProd", g.cast(g.cast(x, out), wide)), out)
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         # Dividing y by x fails where x is 0. The product without x is that of the elements before
         # and behind, for all values of these, at every order of derivative.
         rank = len(x.shape)
@@ -274,7 +276,7 @@ class _Logical(Reduction, abstract=True):
         y = type(self).fold.reduce(truth, axis=self.axes(x.ndim), keepdims=self.keepdim)
         return array(y, self.result_dtype(from_numpy(x.dtype)))
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         truth = g.cast(x, bool_)
         if self.identity:
             truth = g.shaped(g.node("Not", truth), x.shape)
@@ -328,7 +330,7 @@ class XorSum(Reduction):
     def combine(self, b: Any, a: Any, x: Any) -> Any:
         return b.bitwise_xor(a, x)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.integers(-(2**40), 2**40, size=(2, 3, 4))
         yield Sample(x)
         yield Sample(x, 1)
@@ -355,5 +357,5 @@ class SquaredDeviation(Elementwise):
         deviation = b.sub(x, center)
         return b.mul(deviation, deviation)
 
-    def vjp(self, g: Any, y: Any, x: Any, center: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, center: Tensor) -> tuple[Any, ...]:
         return g * ((x - center) * 2), None

@@ -7,7 +7,7 @@ differentiation: so zeros and overflows are right at every order of derivative.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,12 +15,14 @@ import numpy as np
 from wend._engine.base.dtypes import DType, bool_, finfo, float64, from_numpy, iinfo, int64
 from wend._engine.base.errors import DTypeNotImplemented, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.transcendental import Logaddexp
 from wend._engine.ops.numeric import Array, accumulator, array, require, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.reduce import ANY_NUMBER, REAL, conj, summed_dtype
 
 
@@ -47,13 +49,13 @@ class Scan(Primitive, abstract=True):
         self.axis(x.rank)
         return Spec(x.shape, self.result_dtype(x.dtype))
 
-    def onnx_scan(self, g: Any, x: Any, start: Any, step: Any) -> Any:
+    def onnx_scan(self, g: OnnxBuilder, x: Any, start: Any, step: Any) -> Any:
         """The running fold of x along `dim` by step(b, fold so far, x), b a builder of formulas."""
         axis = self.axis(x.rank)
         row = g.node("Expand", g.constant(start, x.dtype), g.sizes(without(x.shape, axis)))
         return g.scan(lambda inner, y, v: step(inner.elements, y, v), row, [x], axis)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         rank = len(x.shape) - 1
         if rank == 0:
             return self.of_points(x)
@@ -64,7 +66,7 @@ class Scan(Primitive, abstract=True):
         """The scans of 0-d tensors: each element by itself."""
         return ops.cast(x, self.result_dtype(x.dtype))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(2, 3, 4))
         yield Sample(x, 1)
         yield Sample(x, -1)
@@ -99,17 +101,17 @@ class _Cumulative(Scan, abstract=True):
         wide = np.dtype(np.int64) if out.category == 0 else accumulator(out).numpy
         return array(type(self).accumulate(x, axis=self.axis(x.ndim), dtype=wide), out)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         out = self.result_dtype(x.dtype)
         wide = accumulator(out)
         x = g.cast(g.cast(x, out), wide)
         return g.cast(self.onnx_fold(g, x), out) if x.shape else g.cast(x, out)
 
-    def onnx_fold(self, g: Any, x: Any) -> Any:
+    def onnx_fold(self, g: OnnxBuilder, x: Any) -> Any:
         """The running fold of x, which has dims."""
         raise NotImplementedError
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield from super().samples(rng)
         yield Sample(rng.normal(size=(2, 3)), 1, dtype=float64)
 
@@ -120,10 +122,10 @@ class Cumsum(_Cumulative):
     torch = TorchCall(names=("cumsum",))
     accumulate = np.add.accumulate
 
-    def onnx_fold(self, g: Any, x: Any) -> Any:
+    def onnx_fold(self, g: OnnxBuilder, x: Any) -> Any:
         return g.node("CumSum", x, g.constant(self.axis(x.rank), int64))
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         if len(x.shape) > 0:
             dims = (self.axis(len(x.shape)),)
             g = ops.flip(ops.cumsum(ops.flip(g, dims), dims[0]), dims)
@@ -136,7 +138,7 @@ class Cumprod(_Cumulative):
     torch = TorchCall(names=("cumprod",))
     accumulate = np.multiply.accumulate
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         if len(x.shape) == 0:
             return (ops.cast(g, x.dtype),)
         # dL/dx[k] = y[k-1] * s[k] with s[k] = g[k] + x[k+1] * s[k+1].
@@ -145,10 +147,10 @@ class Cumprod(_Cumulative):
         s = scan_back(wide, g, axis)
         return (ops.cast(ops.mul(shift_in(conj(y), axis, 1), s), x.dtype),)
 
-    def onnx_fold(self, g: Any, x: Any) -> Any:
+    def onnx_fold(self, g: OnnxBuilder, x: Any) -> Any:
         return self.onnx_scan(g, x, 1, lambda b, y, v: b.mul(y, v))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield from super().samples(rng)
         yield Sample(np.asarray([1.5, 0.0, -2.0, 0.0, 3.0]), 0)
 
@@ -198,14 +200,14 @@ class LinearScan(Primitive):
             y[i] += factors[i] * y[i - 1]
         return np.moveaxis(y, 0, axis).astype(a.dtype, copy=False)
 
-    def vjp(self, g: Any, y: Any, a: Any, b: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         if len(a.shape) == 0:
             return ops.mul(g, 0), g
         axis = normalize_dim(self.dim, len(a.shape), self.name)
         s = scan_back(conj(a), g, axis)
         return ops.mul(s, shift_in(conj(y), axis, 0)), s
 
-    def onnx(self, g: Any, a: Any, b: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, a: Any, b: Any) -> Any:
         if not a.shape:
             return b
         axis, wide = normalize_dim(self.dim, a.rank, self.name), accumulator(a.dtype)
@@ -217,7 +219,7 @@ class LinearScan(Primitive):
 
         return g.cast(g.scan(step, start, [a, b], axis), g.out[0].dtype)
 
-    def batch(self, batched: Any, size: Any, a: Any, b: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, a: Tensor, b: Tensor) -> Any:
         if not batched[0]:
             a = ops.expand(ops.unsqueeze(a, 0), (size, *a.shape))
         if not batched[1]:
@@ -227,7 +229,7 @@ class LinearScan(Primitive):
             return b
         return ops.linear_scan(a, b, normalize_dim(self.dim, rank, self.name) + 1)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape, dim in (((5,), 0), ((2, 4, 3), 1), ((2, 1), -1), ((3, 0), 1), ((), 0)):
             yield Sample(rng.normal(size=shape), rng.normal(size=shape), dim)
 
@@ -255,7 +257,7 @@ class _RunningExtreme(Scan, abstract=True):
         indices = np.maximum.accumulate(np.where(met, along, 0), axis=axis)
         return values.astype(x.dtype, copy=False), indices.astype(np.int64, copy=False)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         if not x.shape:
             return x, g.constant(0, int64)
         b, axis = g.elements, self.axis(x.rank)
@@ -275,13 +277,13 @@ class _RunningExtreme(Scan, abstract=True):
         last = self.onnx_scan(g, places, 0, lambda b, y, v: b.maximum(y, v))
         return g.cast(values, x.dtype), last
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         if len(x.shape) == 1:
             return x, ops.full(x.shape, 0, dtype=int64)
         values, indices = getattr(ops, self.name)(x, self.axis(len(x.shape) - 1) + 1)
         return values, indices
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Any, y: Any, x: Tensor) -> tuple[Any, ...]:
         if len(x.shape) == 0:
             return (g[0],)
         zeros = ops.full(x.shape, 0, dtype=g[0].dtype)
@@ -323,7 +325,7 @@ class Logcumsumexp(Scan):
             y[i] = _logaddexp_complex(y[i - 1], steps[i])
         return np.moveaxis(y, 0, axis)
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         if len(x.shape) == 0:
             return (g,)
         # With s[i] = g[i] + exp(y[i] - y[i+1]) * s[i+1], dL/dx[i] = s[i] * exp(x[i] - y[i]):
@@ -337,14 +339,14 @@ class Logcumsumexp(Scan):
         s = scan_back(ratio, g, axis)
         return (ops.mul(s, conj(_exp_of_difference(x, y))),)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         if not x.shape:
             return x
         wide = g.cast(x, accumulator(x.dtype))
         add = Logaddexp.of(("T", "T")).emit
         return g.cast(self.onnx_scan(g, wide, -np.inf, add), x.dtype)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield from list(super().samples(rng))[:-1]
         yield Sample(np.asarray([100.0, -100.0, 300.0, 1.0]), 0)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from wend._engine.core.kinds import Size
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample
 from wend._engine.core.types import Spec
@@ -35,7 +38,9 @@ class UserFunction(Primitive):
         """Gradients of the op alone: the results pass; see the class."""
         return ([None] * len(inputs), list(g))
 
-    def batch(self, batched: Any, size: Any, inputs: list[Any], results: list[Any]) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, inputs: list[Any], results: list[Any]
+    ) -> Any:
         """The batch axis of each result, added where missing."""
         flags = batched[1] if isinstance(batched[1], (list, tuple)) else batched[len(inputs) :]
         return tuple(
@@ -43,7 +48,7 @@ class UserFunction(Primitive):
             for x, flag in zip(results, flags, strict=True)
         )
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         """A single result, and two."""
         yield Sample([rng.normal(size=(3,))], [rng.normal(size=(3, 4))])
         yield Sample(

@@ -51,7 +51,7 @@ def ones(size: Any, *, dtype: Any = None) -> Any:
     return ops.full(size, 1.0, dtype=dtype)
 
 
-def _linspace_samples(rng: Any) -> Iterator[Sample]:
+def _linspace_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(0, 5, 4)
     yield Sample(-1.5, 2.5, 7)
     yield Sample(3, -4, 6, dtype=dtypes.int64)
@@ -93,7 +93,7 @@ def _spaced_dtype(op: str, dtype: Any, *ends: Any) -> Any:
     return dtype
 
 
-def _logspace_samples(rng: Any) -> Iterator[Sample]:
+def _logspace_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(0, 2, 3)
     yield Sample(-1.0, 1.0, 5, 2.0)
     yield Sample(0, 3, 4, 2, dtype=dtypes.int64)
@@ -112,7 +112,7 @@ def logspace(
     return ops.cast(y, dtype)
 
 
-def _eye_samples(rng: Any) -> Iterator[Sample]:
+def _eye_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(3, 3)
     yield Sample(2, 4, dtype=dtypes.int64)
     yield Sample(0, 2)
@@ -146,7 +146,7 @@ def _below(op: str, input: Any, diagonal: Any) -> Any:
     return ops.le(across - down, diagonal)
 
 
-def _triangle_samples(rng: Any) -> Iterator[Sample]:
+def _triangle_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(3, 4)))
     yield Sample(rng.normal(size=(2, 4, 3)), 1)
     yield Sample(rng.normal(size=(3, 3)), -2)
@@ -247,7 +247,7 @@ def _finished(tensor: Any, place: Any, requires_grad: bool) -> Any:
 # --- diagonals ------------------------------------------------------------------
 
 
-def _diag_embed_samples(rng: Any) -> Iterator[Sample]:
+def _diag_embed_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(3,)))
     yield Sample(rng.normal(size=(2, 3)), 1)
     yield Sample(rng.normal(size=(2, 3)), -2, 0, 2)
@@ -280,7 +280,7 @@ def diag_embed(input: Tensor, offset: Size = 0, dim1: int = -2, dim2: int = -1) 
     return ops.diagonal_scatter(whole, input, offset, dim1, dim2)
 
 
-def _diag_samples(rng: Any) -> Iterator[Sample]:
+def _diag_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(3,)), -1)
     yield Sample(rng.normal(size=(3, 4)))
     yield Sample(rng.normal(size=(3, 4)), 2)
@@ -320,7 +320,7 @@ def diagflat(input: Tensor, offset: Size = 0) -> Any:
     return ops.diag_embed(ops.ravel(input), offset)
 
 
-def _block_diag_samples(rng: Any) -> Iterator[Sample]:
+def _block_diag_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample((rng.normal(size=(2, 3)), rng.normal(size=(1,)), rng.normal(size=())))
     yield Sample((rng.normal(size=(0, 2)), rng.normal(size=(2, 1))))
 
@@ -349,7 +349,7 @@ def block_diag(tensors: Sequence[Tensor]) -> Any:
     return ops.cat(padded, 0)
 
 
-def _one_hot_samples(rng: Any) -> Iterator[Sample]:
+def _one_hot_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(np.array([[0, 2], [1, 1]]), 3)
     yield Sample(np.array(1), 4)
     yield Sample(np.zeros((0, 2), np.int64), 3)

@@ -38,7 +38,7 @@ def _sums(n: Any, y: Any) -> Any:
     return n.Add(n.Slice(y), n.Slice(y))
 
 
-def _diff_samples(rng: Any) -> Iterator[Sample]:
+def _diff_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(3, 5))
     yield Sample(x)
     yield Sample(x, 2, 0)
@@ -101,7 +101,7 @@ def _trapezoids(op: str, y: Any, widths: Any, dim: int) -> Any:
     return (step - before) * (later + earlier) / 2.0
 
 
-def _trapezoid_samples(rng: Any) -> Iterator[Sample]:
+def _trapezoid_samples(rng: np.random.Generator) -> Iterator[Sample]:
     y = rng.normal(size=(3, 4))
     yield Sample(y)
     yield Sample(y, np.array([0.0, 1.0, 3.0, 3.5]))
@@ -109,7 +109,7 @@ def _trapezoid_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(y, np.array([0.0, 1.0, 3.0]), dim=0)
 
 
-def _spacing_samples(rng: Any) -> Iterator[Sample]:
+def _spacing_samples(rng: np.random.Generator) -> Iterator[Sample]:
     y = rng.normal(size=(3, 4))
     yield Sample(y, dx=0.5)
     yield Sample(y, dx=2, dim=0)

@@ -74,7 +74,7 @@ def _mean_square(old: Any, grad: Any, beta: Any) -> Any:
 # --- SGD -------------------------------------------------------------------------------------
 
 
-def _sgd_samples(rng: Any) -> Iterator[Sample]:
+def _sgd_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(*_arrays(rng, 2, 0), None, 0.1)
     yield Sample(*_arrays(rng, 2, 0), None, 0.1, 0.9, first=True)
     yield Sample(*_arrays(rng, 3, 0), 0.1, 0.9, 0.1, 1e-2, nesterov=True, maximize=True)
@@ -117,7 +117,7 @@ def sgd_step(
 # --- Adam and its relatives --------------------------------------------------------------------
 
 
-def _adam_samples(rng: Any) -> Iterator[Sample]:
+def _adam_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(*_arrays(rng, 3, 1), None, 3, 1e-2)
     yield Sample(*_arrays(rng, 3, 2), 1, 1e-2, 0.8, 0.99, 1e-6, 1e-2, maximize=True)
     yield Sample(*_arrays(rng, 3, 1), None, 2, 1e-2, weight_decay=1e-2, decoupled=True)
@@ -168,7 +168,7 @@ def adam_step(
     return param, exp_avg, exp_avg_sq, *state
 
 
-def _adamax_samples(rng: Any) -> Iterator[Sample]:
+def _adamax_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(*_arrays(rng, 3, 1), 3, 1e-2)
     yield Sample(*_arrays(rng, 3, 1), 1, 1e-2, 0.8, 0.99, 1e-6, 1e-2, maximize=True)
 
@@ -203,7 +203,7 @@ def adamax_step(
     return ops.sub(param, ops.mul(ops.div(exp_avg, exp_inf), size)), exp_avg, exp_inf
 
 
-def _nadam_samples(rng: Any) -> Iterator[Sample]:
+def _nadam_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(*_arrays(rng, 3, 1), 3, 0.9, 0.89, 0.7, 1e-2)
     decay = {"weight_decay": 1e-2, "maximize": True}
     yield Sample(*_arrays(rng, 3, 1), 1, 0.9, 0.89, 0.9, 1e-2, **decay)
@@ -252,7 +252,7 @@ def nadam_step(
     return param, exp_avg, exp_avg_sq
 
 
-def _radam_samples(rng: Any) -> Iterator[Sample]:
+def _radam_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(*_arrays(rng, 3, 1), 3, None, 1e-2)
     yield Sample(*_arrays(rng, 3, 1), 9, 0.4, 1e-2, weight_decay=1e-2, maximize=True)
     yield Sample(*_arrays(rng, 3, 1), 9, 0.4, 1e-2, weight_decay=1e-2, decoupled=True)
@@ -300,7 +300,7 @@ def radam_step(
 # --- without momentum ----------------------------------------------------------------------------
 
 
-def _rmsprop_samples(rng: Any) -> Iterator[Sample]:
+def _rmsprop_samples(rng: np.random.Generator) -> Iterator[Sample]:
     param, grad, mean, square = _arrays(rng, 3, 1)
     square = square + 4.0
     yield Sample(param, grad, square, lr=1e-2)
@@ -348,7 +348,7 @@ def rmsprop_step(
     return ops.sub(param, ops.mul(change, lr)), *state
 
 
-def _adagrad_samples(rng: Any) -> Iterator[Sample]:
+def _adagrad_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(*_arrays(rng, 2, 1), 3, 1e-2)
     yield Sample(*_arrays(rng, 2, 1), 3, 1e-2, 0.1, 1e-6, 1e-2, maximize=True)
 
@@ -382,7 +382,7 @@ def adagrad_step(
     return ops.sub(param, ops.mul(change, rate)), state_sum
 
 
-def _adadelta_samples(rng: Any) -> Iterator[Sample]:
+def _adadelta_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(*_arrays(rng, 2, 2), 1.0)
     yield Sample(*_arrays(rng, 2, 2), 0.5, 0.8, 1e-5, 1e-2, maximize=True)
 

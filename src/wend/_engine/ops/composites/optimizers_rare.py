@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.dtypes import bfloat16, float32
 from wend._engine.core.kinds import Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
@@ -20,7 +22,7 @@ def _directed(param: Any, grad: Any, weight_decay: Any, maximize: bool) -> Any:
 
 
 def _samples(states: int, *settings: Any) -> Any:
-    def samples(rng: Any) -> Iterator[Sample]:
+    def samples(rng: np.random.Generator) -> Iterator[Sample]:
         tensors = [rng.normal(size=(2, 3)) for _ in range(2 + states)]
         yield Sample(*tensors, *settings)
         yield Sample(*tensors, *settings, maximize=True)
@@ -85,7 +87,7 @@ def rprop_step(
 # --- factored second moments -----------------------------------------------------------------
 
 
-def _adafactor_samples(rng: Any) -> Iterator[Sample]:
+def _adafactor_samples(rng: np.random.Generator) -> Iterator[Sample]:
     param, grad = (rng.normal(size=(2, 3, 4)) for _ in range(2))
     row, column = rng.uniform(0.5, 2, (2, 3, 1)), rng.uniform(0.5, 2, (2, 1, 4))
     yield Sample(param, grad, row, column, 0.3, 0.01, 0.0, 1e-3, 1e-3, 1.0)
@@ -145,7 +147,7 @@ def _root_mean_square(x: Any) -> Any:
 # --- orthogonal updates ----------------------------------------------------------------------
 
 
-def _muon_samples(rng: Any) -> Iterator[Sample]:
+def _muon_samples(rng: np.random.Generator) -> Iterator[Sample]:
     for shape, settings in (((3, 2), {}), ((2, 4), {"nesterov": False, "rounds": 2})):
         tensors = [rng.normal(size=shape) for _ in range(3)]
         yield Sample(*tensors, 0.95, 0.01, 1e-3, 1e-7, 3.4445, -4.775, 2.0315, **settings)

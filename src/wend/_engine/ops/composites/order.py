@@ -19,7 +19,7 @@ from wend._engine.ops.order import MedianAll, NanmedianAll, check_not_empty
 NUMERIC = frozenset({"int", "float"})
 
 
-def _sorting_samples(rng: Any) -> Iterator[Sample]:
+def _sorting_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.permuted(np.arange(12.0)).reshape(3, 4)
     yield Sample(x)
     yield Sample(x, 0, True)
@@ -36,7 +36,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: Attr
     return ops.sort(ops.detach(input), dim, descending)[1]
 
 
-def _msort_samples(rng: Any) -> Iterator[Sample]:
+def _msort_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.permuted(np.arange(12.0)).reshape(3, 4))
 
 
@@ -59,7 +59,7 @@ def _picked(input: Any, dim: int, index: Any, keepdim: bool) -> Any:
     return ops.squeeze(value, dim), ops.squeeze(index, dim)
 
 
-def _kthvalue_samples(rng: Any) -> Iterator[Sample]:
+def _kthvalue_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.permuted(np.arange(12.0)).reshape(3, 4)
     yield Sample(x, 2)
     yield Sample(x, 3, 0, True)
@@ -93,7 +93,7 @@ def kthvalue(input: Tensor, k: Size, dim: int = -1, keepdim: bool = False) -> An
     return _picked(input, dim, ops.slice(order, dim, k - 1, k), keepdim)
 
 
-def _median_samples(rng: Any) -> Iterator[Sample]:
+def _median_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.permuted(np.arange(12.0)).reshape(3, 4)
     yield Sample(x, 1)
     yield Sample(x, 0, True)
@@ -151,7 +151,7 @@ overload("median", MedianAll, median_dim, functions=("median",), methods=("media
 overload("nanmedian", NanmedianAll, nanmedian_dim, functions=("nanmedian",), methods=("nanmedian",))
 
 
-def _bucketize_samples(rng: Any) -> Iterator[Sample]:
+def _bucketize_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(3, 4)), np.array([-1.0, 0.0, 0.5]))
     yield Sample(0.5, np.array([-1.0, 0.5]), right=True)
 

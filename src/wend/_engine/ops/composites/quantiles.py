@@ -19,7 +19,7 @@ from wend._engine.ops.sugar import spelled, sugar
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _samples(rng: Any) -> Iterator[Sample]:
+def _samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.permuted(np.arange(12.0)).reshape(3, 4)
     for method in METHODS:
         yield Sample(x, np.array([0.1, 0.3, 0.9]), 1, interpolation=method)

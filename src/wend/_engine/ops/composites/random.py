@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.dtypes import float32, float64
 from wend._engine.base.errors import DTypeError, ValueRefused
 from wend._engine.base.random_state import RandomState, current
@@ -53,7 +55,7 @@ def _wide(dtype: Any) -> Any:
 
 
 def _sized_samples(*parameters: Any) -> Any:
-    def samples(rng: Any) -> Iterator[Sample]:
+    def samples(rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample((2, 3), *parameters, 7, 4)
         yield Sample((0,), *parameters, 7, 4)
         yield Sample((5,), *parameters, -9, 2**40, dtype=float64)
@@ -151,7 +153,7 @@ def _random_order(size: Any, seed: Any, offset: Any, dtype: Any) -> Any:
 # --- a draw per element --------------------------------------------------------------------------
 
 
-def _probability_samples(rng: Any) -> Iterator[Sample]:
+def _probability_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.uniform(0, 1, size=(2, 3)), 7, 4)
     yield Sample(rng.uniform(0, 1, size=()), 7, 4)
     yield Sample(rng.uniform(0, 1, size=(0,)), 7, 4)
@@ -170,7 +172,7 @@ def bernoulli_draw(input: Tensor, seed: Scalar, offset: Scalar) -> Any:
     return ops.cast(ops.lt(u, input), input.dtype)
 
 
-def _dropout_samples(rng: Any) -> Iterator[Sample]:
+def _dropout_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(3, 4)), 0.4, 1 / 0.6, 7, 4)
     yield Sample(rng.normal(size=()), 0.4, 1 / 0.6, 7, 4)
     yield Sample(rng.normal(size=(0, 3)), 0.4, 1 / 0.6, 7, 4)

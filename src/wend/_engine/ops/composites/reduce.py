@@ -18,6 +18,7 @@ from wend._engine.core.kinds import Attr, Dim, Dims, Scalar, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import MAX, SymNumber, numel, sym_max
 from wend._engine.ops.numeric import INEXACT, accumulator, is_half
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.reduce import require_elements, restore
 from wend._engine.ops.sugar import with_out
 
@@ -53,7 +54,7 @@ def _require_float(op: str, what: str, dtype: DType) -> None:
         )
 
 
-def _reduction_samples(rng: Any) -> Iterator[Sample]:
+def _reduction_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 4))
     yield Sample(x)
     yield Sample(x, 1)
@@ -63,12 +64,12 @@ def _reduction_samples(rng: Any) -> Iterator[Sample]:
     yield Sample(x[:0], 2)
 
 
-def _mean_samples(rng: Any) -> Iterator[Sample]:
+def _mean_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from _reduction_samples(rng)
     yield Sample(rng.normal(size=(2, 3)), 1, dtype=float64)
 
 
-def _onnx_mean(self: Any, g: Any, x: Any) -> Any:
+def _onnx_mean(self: Any, g: OnnxBuilder, x: Any) -> Any:
     out = self.dtype or x.dtype
     if out.category != FLOAT or not x.shape:
         return NotImplemented
@@ -146,7 +147,7 @@ def nanmean(
     return ops.cast(ops.div(total, count), out)
 
 
-def _count_samples(rng: Any) -> Iterator[Sample]:
+def _count_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.integers(-1, 2, size=(3, 4))
     yield Sample(x)
     yield Sample(x, 1)
@@ -166,7 +167,7 @@ def count_nonzero(input: Tensor, dim: Dims | None = None) -> Any:
     return ops.sum(truth, dim)
 
 
-def _logsumexp_samples(rng: Any) -> Iterator[Sample]:
+def _logsumexp_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 4))
     yield Sample(x, 1)
     yield Sample(x, (0, -1), True)
@@ -256,7 +257,7 @@ def _narrow(y: Any, dtype: DType) -> Any:
     return ops.cast(y, dtype.to_real())
 
 
-def _spread_samples(rng: Any) -> Iterator[Sample]:
+def _spread_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from _reduction_samples(rng)
     x = rng.normal(size=(2, 5))
     yield Sample(x, False)
@@ -402,7 +403,7 @@ def norm_of(op: str, x: Any, p: Any, dim: Any, keepdim: bool, dtype: DType | Non
     return ops.cast(y, out)
 
 
-def _norm_samples(rng: Any) -> Iterator[Sample]:
+def _norm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 4))
     yield Sample(x)
     for p in (2, 1, math.inf, -math.inf, 3, 2.5, -1):
@@ -477,7 +478,7 @@ def _norm_by_position(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 norm.general = _norm_by_position
 
 
-def _dist_samples(rng: Any) -> Iterator[Sample]:
+def _dist_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x, y = rng.normal(size=(2, 3)), rng.normal(size=(3,))
     for p in (2, 1, math.inf, 3, 0):
         yield Sample(x, y, p)
@@ -495,7 +496,7 @@ def dist(input: Tensor, other: Tensor, p: Attr = 2) -> Any:
     return norm_of("dist", ops.sub(input, other), p, None, False, None)
 
 
-def _aminmax_samples(rng: Any) -> Iterator[Sample]:
+def _aminmax_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 4))
     yield Sample(x)
     yield Sample(x, dim=1)

@@ -45,7 +45,7 @@ def _check_mask(op: str, mask: Any) -> None:
         raise DTypeError(f"{op}: only supports boolean masks, but got mask of dtype {mask.dtype}")
 
 
-def _masked_fill_samples(rng: Any) -> Iterator[Sample]:
+def _masked_fill_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(3, 4))
     yield Sample(x, x > 0, 2)
     yield Sample(x, x[0] > 0, -1.5)
@@ -75,7 +75,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Any:
     return ops.where(mask, as_dtype("masked_fill", value, input.dtype), input)
 
 
-def _masked_scatter_samples(rng: Any) -> Iterator[Sample]:
+def _masked_scatter_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(3, 4))
     yield Sample(x, x > 0, rng.normal(size=(13,)))
     yield Sample(x, x[0] > 0, rng.normal(size=(4, 4)))
@@ -117,7 +117,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Any:
 # --- along a dim ----------------------------------------------------------------
 
 
-def _index_fill_samples(rng: Any) -> Iterator[Sample]:
+def _index_fill_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(4, 3))
     yield Sample(x, 0, np.array([0, -1, 0]), 2)
     yield Sample(x, -1, np.array([1]), np.array(1.5))
@@ -149,7 +149,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Operand) -> Any:
     return ops.where(hit, value, input)
 
 
-def _index_add_samples(rng: Any) -> Iterator[Sample]:
+def _index_add_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(4, 3)), 0, np.array([2, 0, 2]), rng.normal(size=(3, 3)), alpha=2)
 
 
@@ -175,7 +175,7 @@ overload(
 )
 
 
-def _index_reduce_samples(rng: Any) -> Iterator[Sample]:
+def _index_reduce_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x, source = rng.normal(size=(4, 3)), rng.normal(size=(3, 3))
     for reduce in ("prod", "mean", "amax", "amin"):
         yield Sample(x, 0, np.array([2, 0, 2]), source, reduce)
@@ -218,7 +218,7 @@ def index_reduce(
     return ops.scatter_reduce(input, dim, index, source, reduce, include_self=include_self)
 
 
-def _scatter_samples(rng: Any) -> Iterator[Sample]:
+def _scatter_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x, index = rng.normal(size=(4, 3)), np.array([[1, 0, 2], [1, 1, 3]])
     yield Sample(x, 0, index, rng.normal(size=(2, 3)), reduce="add")
     yield Sample(x, 0, index, rng.normal(size=(2, 3)), reduce="multiply")
@@ -256,7 +256,7 @@ overload(
 # --- take and put ---------------------------------------------------------------
 
 
-def _take_samples(rng: Any) -> Iterator[Sample]:
+def _take_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(3, 4)), np.array([[0, -1], [5, 5]]))
     yield Sample(rng.normal(size=()), np.array([0]))
     yield Sample(rng.normal(size=(2, 2)), np.zeros((0, 2), np.int64))
@@ -279,7 +279,7 @@ def take(input: Tensor, index: Tensor) -> Any:
     return ops.index(ops.ravel(input), [index], (0,))
 
 
-def _put_samples(rng: Any) -> Iterator[Sample]:
+def _put_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(3, 4))
     yield Sample(x, np.array([[0, -1], [5, 6]]), rng.normal(size=(2, 2)))
     yield Sample(x, np.array([0, -1, 0]), rng.normal(size=(3,)), True)
@@ -311,7 +311,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     return ops.reshape(flat, input.shape)
 
 
-def _take_along_samples(rng: Any) -> Iterator[Sample]:
+def _take_along_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(3, 4))
     yield Sample(x, np.array([[0], [1], [3]]), 1)
     yield Sample(x, np.array([[0, 1, 2, 0]]), 0)

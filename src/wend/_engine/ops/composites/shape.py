@@ -17,7 +17,7 @@ from wend._engine.ops.views.family import ANY_DTYPE
 # --- stacks ---------------------------------------------------------------------
 
 
-def _stack_samples(rng: Any) -> Iterator[Sample]:
+def _stack_samples(rng: np.random.Generator) -> Iterator[Sample]:
     a, b = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
     yield Sample((a, b))
     yield Sample((a, b, a), -1)
@@ -59,7 +59,7 @@ def _require_some(op: str, tensors: Any) -> None:
         raise ShapeError(f"{op}: expects a non-empty list of tensors")
 
 
-def _rows_samples(rng: Any) -> Iterator[Sample]:
+def _rows_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample((rng.normal(size=(2, 3)), rng.normal(size=(2, 3))))
     yield Sample((rng.normal(size=(3,)), rng.normal(size=(3,))))
     yield Sample((rng.normal(size=()), rng.normal(size=())))
@@ -134,7 +134,7 @@ def with_rank(x: Any, rank: int) -> Any:
 # --- repeats --------------------------------------------------------------------
 
 
-def _repeat_samples(rng: Any) -> Iterator[Sample]:
+def _repeat_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3))
     yield Sample(x, (2, 1))
     yield Sample(x, (2, 3, 2))
@@ -185,7 +185,7 @@ def tile(input: Tensor, dims: Sizes) -> Any:
     return _repeated("tile", input, (1,) * missing + tuple(dims))
 
 
-def _interleave_samples(rng: Any) -> Iterator[Sample]:
+def _interleave_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3))
     yield Sample(x, 2, 1)
     yield Sample(x, 3, 0)
@@ -243,7 +243,7 @@ def flipud(input: Tensor) -> Any:
     return ops.flip(input, (0,))
 
 
-def _rot90_samples(rng: Any) -> Iterator[Sample]:
+def _rot90_samples(rng: np.random.Generator) -> Iterator[Sample]:
     for k in (-1, 0, 1, 2, 5):
         yield Sample(rng.normal(size=(2, 3)), k)
     yield Sample(rng.normal(size=(2, 3, 4)), 1, (2, 0))
@@ -276,7 +276,7 @@ def rot90(input: Tensor, k: int = 1, dims: Ints = (0, 1)) -> Any:
 # --- products -------------------------------------------------------------------
 
 
-def _kron_samples(rng: Any) -> Iterator[Sample]:
+def _kron_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 3)), rng.normal(size=(3, 2)))
     yield Sample(rng.normal(size=(2,)), rng.normal(size=(3, 1, 2)))
     yield Sample(rng.normal(size=()), rng.normal(size=(2,)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.dtypes import FLOAT, int64
 from wend._engine.base.errors import (
     ArgumentError,
@@ -48,7 +50,7 @@ class EvenParts(Composite):
         length = n // count
         return tuple(ops.narrow(input, dim, k * length, length) for k in range(count))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(4, 6)), 3, 1)
         yield Sample(rng.normal(size=(4, 1)), 1, 1)
         yield Sample(rng.normal(size=(6, 2)), 2, 0)

@@ -8,7 +8,7 @@ float16 and bfloat16 are computed in float32 and rounded once, as on every real 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,12 +18,14 @@ from wend._engine.base import dtypes
 from wend._engine.base.dtypes import CATEGORY_NAMES, DType
 from wend._engine.base.errors import ArgumentTypeError, DTypeNotImplemented
 from wend._engine.core._types import Program
+from wend._engine.core.kinds import Size
 from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import DIM, SymInt, SymNumber, broadcast_shapes
 from wend._engine.core.types import Number, Spec
 from wend._engine.ops.builder import Builder, Value
 from wend._engine.ops.numeric import wrapped
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 V = Any  #: a Tensor, or a run-time number, while a rule is traced
 Grads = tuple[Any, ...]
@@ -235,7 +237,7 @@ class Elementwise(Primitive, abstract=True):
         """By default, the builder's instruction of the op's own name."""
         return getattr(b, self.name)(*operands)
 
-    def onnx(self, g: Any, *operands: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, *operands: Any) -> Any:
         """The node `onnx_name`, or else `emit` with ONNX nodes as instructions."""
         targets, out = self.dtypes_of(*operands)
         values: list[Any] = []
@@ -251,7 +253,7 @@ class Elementwise(Primitive, abstract=True):
             result = self.emit(g.elements, *values)
         return g.cast(result, out)
 
-    def batch(self, batched: Any, size: Any, *operands: V) -> V:
+    def batch(self, batched: Sequence[bool], size: Size, *operands: V) -> V:
         """Align the dims of the single examples to the right of the batch axis.
 
         An operand that is 0-d in each example gains a dim, which would raise its rank in promotion:

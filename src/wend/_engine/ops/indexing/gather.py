@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,14 @@ import numpy as np
 from wend._engine.base.dtypes import int32, int64
 from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.indexing.index import check_index_dtype, check_range
 from wend._engine.ops.numeric import wrapped
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.family import ANY_DTYPE, Shape
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import zeros_of
@@ -82,7 +84,7 @@ class _Elementwise1d(Primitive, abstract=True):
         key[self.place(index.ndim)] = index
         return tuple(key)
 
-    def onnx_whole(self, g: Any, x: Any) -> Any:
+    def onnx_whole(self, g: OnnxBuilder, x: Any) -> Any:
         """A 0-d tensor as a vector of an element; others unchanged."""
         return x if x.shape else g.reshape(x, (1,))
 
@@ -116,21 +118,21 @@ class Gather(_Elementwise1d):
         whole = x.reshape(1) if x.ndim == 0 else x
         return np.asarray(whole[self.key(whole, index)]).reshape(index.shape)
 
-    def vjp(self, g: Any, y: Any, x: Any, index: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor) -> tuple[Any, ...]:
         return ops.scatter_add(zeros_of(x), self.dim, index, g), None
 
-    def onnx(self, g: Any, x: Any, index: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, index: Any) -> Any:
         whole, places = self.onnx_whole(g, x), self.onnx_whole(g, index)
         y = g.node("GatherElements", whole, places, axis=self.place(whole.rank))
         return y if index.shape else g.reshape(y, ())
 
-    def batch(self, batched: Any, size: Any, x: Any, index: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor) -> Any:
         x, index = with_batch(x, batched[0], size), with_batch(index, batched[1], size)
         dim = self.place(len(x.shape) - 1) + 1
         y = ops.gather(_columns(x, 1), dim, _columns(index, 1))
         return ops.reshape_to(y, index.shape)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(4, 3))
         yield Sample(x, 0, rng.integers(0, 4, size=(2, 3)))
         yield Sample(x, -1, rng.integers(0, 3, size=(3, 5)))
@@ -184,14 +186,16 @@ class IntoElements(_Elementwise1d, abstract=True):
 
     onnx_reduction = "none"
 
-    def onnx(self, g: Any, x: Any, index: Any, src: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, index: Any, src: Any) -> Any:
         whole, places, values = (self.onnx_whole(g, t) for t in (x, index, src))
         values = g.corner(values, places.shape)
         dim = self.place(whole.rank)
         y = g.scatter(whole, places, values, dim, self.onnx_reduction)
         return y if x.shape else g.reshape(y, ())
 
-    def batch(self, batched: Any, size: Any, x: Any, index: Any, src: Any) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor, src: Tensor
+    ) -> Any:
         x, index, src = (
             with_batch(t, b, size) for t, b in zip((x, index, src), batched, strict=True)
         )
@@ -212,7 +216,7 @@ def unfitted(g: Any, index: Any, src: Any) -> Any:
     return ops.pad(g, tuple(pads), 0)
 
 
-def scatter_samples(rng: Any, *, repeats: bool) -> Iterator[tuple[Any, ...]]:
+def scatter_samples(rng: np.random.Generator, *, repeats: bool) -> Iterator[tuple[Any, ...]]:
     """(input, dim, index, src) of scatters; repeats: also with an index named more than once."""
     x = rng.normal(size=(4, 3))
     once = np.stack([rng.permutation(4)[:2] for _ in range(3)], axis=1)
@@ -241,14 +245,14 @@ class ScatterSrc(IntoElements):
     def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
         return ops.scatter(x, dim, index, src)
 
-    def vjp(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> tuple[Any, ...]:
         return (
             ops.scatter(g, self.dim, index, 0),
             None,
             unfitted(ops.gather(g, self.dim, index), index, src),
         )
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for args in scatter_samples(rng, repeats=False):
             yield Sample(*args)
 
@@ -277,22 +281,24 @@ class ScatterValue(_Elementwise1d):
             whole[self.key(whole, index)] = wrapped(value, x.dtype)
         return x
 
-    def vjp(self, g: Any, y: Any, x: Any, index: Any, value: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, value: Scalar) -> tuple[Any, ...]:
         return ops.scatter(g, self.dim, index, 0), None
 
-    def onnx(self, g: Any, x: Any, index: Any, value: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, index: Any, value: Any) -> Any:
         whole, places = self.onnx_whole(g, x), self.onnx_whole(g, index)
         values = g.expand(g.number(value, x.dtype), places.shape)
         y = g.scatter(whole, places, values, self.place(whole.rank))
         return y if x.shape else g.reshape(y, ())
 
-    def batch(self, batched: Any, size: Any, x: Any, index: Any, value: Any) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor, value: Scalar
+    ) -> Any:
         x, index = with_batch(x, batched[0], size), with_batch(index, batched[1], size)
         dim = self.place(len(x.shape) - 1) + 1
         y = ops.scatter(_columns(x, 1), dim, _columns(index, 1), value)
         return ops.reshape_to(y, x.shape)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for x, dim, index, _ in scatter_samples(rng, repeats=True):
             yield Sample(x, dim, index, 2)
         yield Sample(rng.normal(size=(2, 3)), 1, np.array([[0, 2], [1, 1]]), 1.5)
@@ -315,9 +321,9 @@ class ScatterAdd(IntoElements):
     def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
         return ops.scatter_add(x, dim, index, src)
 
-    def vjp(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> tuple[Any, ...]:
         return g, None, unfitted(ops.gather(g, self.dim, index), index, src)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for args in scatter_samples(rng, repeats=True):
             yield Sample(*args)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,13 @@ import numpy as np
 from wend._engine.base.dtypes import DType, bool_, int8, int16, int32, int64
 from wend._engine.base.errors import ArgumentTypeError, DTypeError, IndexOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import accumulator
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.family import ANY_DTYPE, Shape, inverse_order
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import sum_to_shape, zeros_of
@@ -119,7 +121,9 @@ class _ByTensors(Primitive, abstract=True):
         lifted = [_aligned(i, deepest) if b else i for i, b in zip(indices, flags, strict=True)]
         return [rows, *lifted], (0, *(d + 1 for d in self.place(rank - 1)))
 
-    def onnx_layout(self, g: Any, x: Any, indices: list[Any]) -> tuple[Any, Any, tuple[int, ...]]:
+    def onnx_layout(
+        self, g: OnnxBuilder, x: Any, indices: list[Any]
+    ) -> tuple[Any, Any, tuple[int, ...]]:
         """(x with the indexed dims in front, the places in these, order of the region's dims).
 
         The order is that which puts the region's dims of the index in front.
@@ -179,14 +183,14 @@ class Index(_ByTensors):
         self.check(x, indices)
         return np.asarray(x[self.key(x.ndim, indices)])
 
-    def vjp(self, g: Any, y: Any, x: Any, indices: list[Any]) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, indices: list[Any]) -> tuple[Any, ...]:
         zeros = zeros_of(x)
         return (
             ops.index_put(zeros, indices, g, accumulate=True, dims=self.dims),
             [None] * len(indices),
         )
 
-    def onnx(self, g: Any, x: Any, indices: list[Any]) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, indices: list[Any]) -> Any:
         dims = self.place(x.rank)
         if len(dims) == 1:
             return g.node("Gather", x, g.cast(indices[0], int64), axis=dims[0])
@@ -194,7 +198,7 @@ class Index(_ByTensors):
         y = g.node("GatherND", moved, places)
         return g.transpose(y, inverse_order(order))
 
-    def batch(self, batched: Any, size: Any, x: Any, indices: list[Any]) -> Any:
+    def batch(self, batched: Sequence[Any], size: Size, x: Tensor, indices: list[Any]) -> Any:
         flags = batched[1]
         if not any(flags):
             dims = tuple(d + 1 for d in self.place(len(x.shape) - 1))
@@ -212,7 +216,7 @@ class Index(_ByTensors):
         depth = len(lifted[0].shape) - 1
         return ops.permute(y, self.batched_order(rank - 1, depth))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(4, 3, 5))
         i, j = rng.integers(0, 3, size=(2, 4)), rng.integers(-3, 3, size=(4,))
         yield Sample(x, (i,), (0,))
@@ -274,14 +278,16 @@ class IndexPut(_ByTensors):
             np.add.at(x, key, values)
         return x
 
-    def vjp(self, g: Any, y: Any, x: Any, indices: list[Any], values: Any) -> Any:
+    def vjp(
+        self, g: Tensor, y: Tensor, x: Tensor, indices: list[Any], values: Tensor
+    ) -> tuple[Any, ...]:
         g_values = sum_to_shape(ops.index(g, indices, self.dims), values.shape)
         if not self.accumulate:
             zero = ops.full((), 0, dtype=g.dtype)
             g = ops.index_put(g, indices, zero, dims=self.dims)
         return g, [None] * len(indices), g_values
 
-    def onnx(self, g: Any, x: Any, indices: list[Any], values: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, indices: list[Any], values: Any) -> Any:
         moved, places, order = self.onnx_layout(g, x, indices)
         region = self.region_shape(x.shape, indices)
         source = g.transpose(g.expand(values, region), order)
@@ -296,7 +302,9 @@ class IndexPut(_ByTensors):
         rest = tuple(d for d in range(x.rank) if d not in dims)
         return g.transpose(g.cast(y, x.dtype), inverse_order((*dims, *rest)))
 
-    def batch(self, batched: Any, size: Any, x: Any, indices: list[Any], values: Any) -> Any:
+    def batch(
+        self, batched: Sequence[Any], size: Size, x: Tensor, indices: list[Any], values: Tensor
+    ) -> Any:
         x = with_batch(x, batched[0], size)
         rank = len(x.shape)
         lifted, dims = self.batched_indices(batched[1], size, indices, rank)
@@ -311,7 +319,7 @@ class IndexPut(_ByTensors):
         values = ops.permute(values, tuple(back))
         return ops.index_put(x, lifted, values, self.accumulate, dims=dims)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(4, 3, 5))
         i, j = np.array([[0, 2], [3, 1]]), np.array([-1, 0])
         yield Sample(x, (i,), rng.normal(size=(2, 2, 3, 5)))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.errors import DTypeError, ElementOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpBatching, OpFacts, OpSchedule, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.indexing.index import check_index_dtype, check_range
 from wend._engine.ops.numeric import widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import with_batch
 from wend._engine.ops.views.slicing import replaced, zeros_of
@@ -77,15 +79,15 @@ class IndexSelect(_AlongDim):
         self.check(x, index)
         return np.asarray(x[self.key(x, index)])
 
-    def vjp(self, g: Any, y: Any, x: Any, index: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor) -> tuple[Any, ...]:
         return ops.index_add(zeros_of(x), self.dim, index, g), None
 
-    def onnx(self, g: Any, x: Any, index: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, index: Any) -> Any:
         if not x.shape:
             return x
         return g.node("Gather", x, g.reshape(index, (self.count(index),)), axis=self.place(x.rank))
 
-    def batch(self, batched: Any, size: Any, x: Any, index: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor) -> Any:
         rank = len(x.shape) - batched[0]
         if rank == 0:
             return with_batch(x, batched[0], size)
@@ -100,7 +102,7 @@ class IndexSelect(_AlongDim):
         y = ops.index(x, [rows, index], (0, dim + 1))
         return ops.movedim(y, 1, dim + 1)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(4, 3))
         yield Sample(x, 0, np.array([2, 0, 2, 3]))
         yield Sample(x, -1, np.array([1]))
@@ -150,7 +152,7 @@ class _IntoDim(_AlongDim, abstract=True):
         """The same op on new operands."""
         raise NotImplementedError
 
-    def onnx(self, g: Any, x: Any, index: Any, source: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, index: Any, source: Any) -> Any:
         whole = x if x.shape else g.reshape(x, (1,))
         dim, count = self.place(whole.rank), self.count(index)
         wanted = replaced(whole.shape, dim, count)
@@ -160,7 +162,9 @@ class _IntoDim(_AlongDim, abstract=True):
         y = g.scatter(whole, places, g.reshape(source, wanted), dim, reduction)
         return y if x.shape else g.reshape(y, ())
 
-    def batch(self, batched: Any, size: Any, x: Any, index: Any, source: Any) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, x: Tensor, index: Tensor, source: Tensor
+    ) -> Any:
         x = with_batch(x, batched[0], size)
         source = with_batch(source, batched[2], size)
         if len(x.shape) == 1:
@@ -200,13 +204,15 @@ class IndexAdd(_IntoDim):
     def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
         return ops.index_add(x, dim, index, source)
 
-    def vjp(self, g: Any, y: Any, x: Any, index: Any, source: Any) -> Any:
+    def vjp(
+        self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, source: Tensor
+    ) -> tuple[Any, ...]:
         g_source = ops.index_select(g, self.dim, index)
         if len(source.shape) != len(g_source.shape):
             g_source = ops.reshape_to(g_source, source.shape)
         return g, None, g_source
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(4, 3))
         yield Sample(x, 0, np.array([2, 0, 2]), rng.normal(size=(3, 3)))
         yield Sample(x, -1, np.array([1]), rng.normal(size=(4, 1)))
@@ -232,14 +238,16 @@ class IndexCopy(_IntoDim):
     def again(self, x: Any, dim: int, index: Any, source: Any) -> Any:
         return ops.index_copy(x, dim, index, source)
 
-    def vjp(self, g: Any, y: Any, x: Any, index: Any, source: Any) -> Any:
+    def vjp(
+        self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, source: Tensor
+    ) -> tuple[Any, ...]:
         g_source = ops.index_select(g, self.dim, index)
         if len(source.shape) != len(g_source.shape):
             g_source = ops.reshape_to(g_source, source.shape)
         zeros = ops.full(source.shape, 0, dtype=g.dtype)
         return ops.index_copy(g, self.dim, index, zeros), None, g_source
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(4, 3))
         yield Sample(x, 0, np.array([2, 0]), rng.normal(size=(2, 3)))
         yield Sample(x, -1, np.array([1]), rng.normal(size=(4, 1)))
@@ -287,17 +295,26 @@ class Embedding(Primitive):
         self.checked(weight, indices, padding_idx)
         return np.asarray(weight[indices])
 
-    def vjp(self, g: Any, y: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
+    def vjp(
+        self, g: Tensor, y: Tensor, weight: Tensor, indices: Tensor, padding_idx: Size
+    ) -> tuple[Any, ...]:
         rows = weight.shape[0]
         return (
             ops.embedding_adjoint(g, indices, rows, padding_idx, self.scale_grad_by_freq),
             None,
         )
 
-    def onnx(self, g: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, weight: Any, indices: Any, padding_idx: Any) -> Any:
         return g.node("Gather", weight, indices, axis=0)
 
-    def batch(self, batched: Any, size: Any, weight: Any, indices: Any, padding_idx: Any) -> Any:
+    def batch(
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        weight: Tensor,
+        indices: Tensor,
+        padding_idx: Size,
+    ) -> Any:
         if not batched[0] and not self.scale_grad_by_freq:
             return ops.embedding(weight, indices, padding_idx, False, self.sparse)
         # The batch of tables as a single table: gradients stay those of an embedding.  Rows of
@@ -313,7 +330,7 @@ class Embedding(Primitive):
         )
         return ops.where(kept, y, ops.stop_gradient(y))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         weight = rng.normal(size=(5, 3))
         yield Sample(weight, np.array([[0, 4, 1], [1, 1, 3]]))
         yield Sample(weight, np.array([0, 4, 1, 1]), 1)
@@ -388,7 +405,9 @@ class EmbeddingAdjoint(Primitive):
         at = (indices.reshape(-1)[places], places)
         return np.asarray(csr_array((ones, at), shape=(num_weights, indices.size)) @ rows)
 
-    def vjp(self, g: Any, y: Any, x: Any, indices: Any, num_weights: Any, padding_idx: Any) -> Any:
+    def vjp(
+        self, g: Tensor, y: Tensor, x: Tensor, indices: Tensor, num_weights: Size, padding_idx: Size
+    ) -> tuple[Any, ...]:
         if self.scale_grad_by_freq:
             ones = ops.full(indices.shape, 1, dtype=g.dtype)
             zeros = ops.full((num_weights,), 0, dtype=g.dtype)
@@ -400,7 +419,13 @@ class EmbeddingAdjoint(Primitive):
         return ops.where(kept, picked, 0), None
 
     def batch(
-        self, batched: Any, size: Any, g: Any, indices: Any, num_weights: Any, padding_idx: Any
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        g: Tensor,
+        indices: Tensor,
+        num_weights: Size,
+        padding_idx: Size,
     ) -> Any:
         g, indices = with_batch(g, batched[0], size), with_batch(indices, batched[1], size)
         kept = ops.ne(indices, padding_idx)
@@ -416,7 +441,7 @@ class EmbeddingAdjoint(Primitive):
             y = y / ops.unsqueeze(ops.maximum(counts, 1), -1)
         return y
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 4)), np.array([[0, 4, 1], [1, 1, 3]]), 5)
         yield Sample(rng.normal(size=(4, 2)), np.array([0, 1, 1, 2]), 6, 1)
         yield Sample(rng.normal(size=(4, 2)), np.array([0, 1, 1, 2]), 3, 0, True)

@@ -9,12 +9,14 @@ import numpy as np
 
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ValueRefused
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
 from wend._engine.ops.elementwise.arithmetic import FloorDivide
 from wend._engine.ops.indexing.gather import IntoElements, scatter_samples, unfitted
 from wend._engine.ops.numeric import accumulator, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.slicing import zeros_of
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
@@ -71,7 +73,7 @@ class ScatterReduce(IntoElements):
     def again(self, x: Any, dim: int, index: Any, src: Any) -> Any:
         return ops.scatter_reduce(x, dim, index, src, self.reduce, include_self=self.include_self)
 
-    def vjp(self, g: Any, y: Any, x: Any, index: Any, src: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Tensor, src: Tensor) -> tuple[Any, ...]:
         rule = {"sum": self._vjp_sum, "mean": self._vjp_mean, "prod": self._vjp_prod}.get(
             self.reduce, self._vjp_extreme
         )
@@ -110,7 +112,7 @@ class ScatterReduce(IntoElements):
         share = g / ties
         return x_is * share, src_is * ops.gather(share, self.dim, index)
 
-    def onnx(self, g: Any, x: Any, index: Any, src: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, index: Any, src: Any) -> Any:
         whole, places, values = (self.onnx_whole(g, t) for t in (x, index, src))
         dim, values = self.place(whole.rank), g.corner(values, places.shape)
         start = whole
@@ -123,7 +125,7 @@ class ScatterReduce(IntoElements):
             y = self.onnx_mean(g, whole, places, y, dim)
         return y if x.shape else g.reshape(y, ())
 
-    def onnx_mean(self, g: Any, x: Any, places: Any, total: Any, dim: int) -> Any:
+    def onnx_mean(self, g: OnnxBuilder, x: Any, places: Any, total: Any, dim: int) -> Any:
         """The totals, divided by how many elements each has."""
         b, wide = g.elements, accumulator(x.dtype)
         ones = g.expand(g.constant(1, int64), places.shape)
@@ -134,7 +136,7 @@ class ScatterReduce(IntoElements):
             return g.cast(b.div(g.cast(total, wide), counts), x.dtype)
         return FloorDivide.of(("T", "T")).emit(b, total, counts)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for args in scatter_samples(rng, repeats=True):
             for reduce in _REDUCTIONS:
                 yield Sample(*args, reduce)

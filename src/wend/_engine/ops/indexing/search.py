@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,14 @@ from wend._engine.base.errors import (
     ShapeError,
     ValueRefused,
 )
+from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Number, Spec
 from wend._engine.ops.elementwise.family import is_number, promoted
 from wend._engine.ops.numeric import accumulator, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.family import ANY_DTYPE
 from wend._engine.ops.views.scatters import with_batch
 
@@ -108,7 +110,7 @@ class Searchsorted(Primitive):
             y[place] = find(rows[place], values[place], side)
         return y
 
-    def onnx(self, g: Any, rows: Any, values: Any, sorter: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, rows: Any, values: Any, sorter: Any) -> Any:
         if sorter is not None:
             rows = g.shaped(g.node("GatherElements", rows, sorter, axis=-1), rows.shape)
         shape = () if is_number(values) else values.shape
@@ -125,7 +127,14 @@ class Searchsorted(Primitive):
         total = g.node("ReduceSum", before, g.sizes((-1,)), keepdims=0)
         return g.cast(total, g.out[0].dtype)
 
-    def batch(self, batched: Any, size: Any, rows: Any, values: Any, sorter: Any) -> Any:
+    def batch(
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        rows: Tensor,
+        values: Any,
+        sorter: Tensor | None,
+    ) -> Any:
         if sorter is not None:
             rows = with_batch(rows, batched[0], size)
             sorter = with_batch(sorter, batched[-1], size)
@@ -149,7 +158,7 @@ class Searchsorted(Primitive):
             rows, values, out_int32=self.out_int32, right=self.right, side=self.side
         )
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         row = np.array([-1.0, 0.0, 0.0, 2.0, 3.5])
         yield Sample(row, np.array([[-2.0, 0.0], [2.0, 9.0]]))
         yield Sample(row, np.array([0.0, 2.0]), right=True)
@@ -193,7 +202,7 @@ class NonzeroStatic(Primitive):
         y[: len(places)] = places
         return y
 
-    def onnx(self, g: Any, x: Any, size: Any, fill_value: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, size: Any, fill_value: Any) -> Any:
         rank = x.rank
         hit = g.cast(x, bool_)
         places = g.node("NonZero", hit if rank else g.reshape(hit, (1,)), dtype=int64)
@@ -203,7 +212,9 @@ class NonzeroStatic(Primitive):
         fill = g.expand(g.number(fill_value, int64), (size, rank))
         return g.slice(g.node("Concat", places, fill, axis=0), 0, 0, size, 1)
 
-    def batch(self, batched: Any, size: Any, x: Any, count: Any, fill_value: Any) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, x: Tensor, count: Size, fill_value: Scalar
+    ) -> Any:
         # Row k of an example is where the running count of elements first reaches k + 1.
         shape = tuple(x.shape)[1:]
         if not shape or numel(shape) == 0:
@@ -221,7 +232,7 @@ class NonzeroStatic(Primitive):
         y = ops.stack(columns, 2)
         return ops.where(ops.unsqueeze(ops.lt(flat, total), 2), y, fill_value)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.integers(0, 2, size=(3, 4))
         yield Sample(x, size=5)
         yield Sample(x, size=30, fill_value=-2)
@@ -265,7 +276,9 @@ class Histc(Primitive):
         place = np.floor((inside - low) * (bins / (high - low))).astype(np.int64)
         return np.bincount(np.minimum(place, bins - 1), minlength=bins).astype(x.dtype)
 
-    def batch(self, batched: Any, size: Any, x: Any, bins: Any, low: Any, high: Any) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, x: Tensor, bins: Size, low: Scalar, high: Scalar
+    ) -> Any:
         flat = ops.reshape_to(x, (size, numel(tuple(x.shape)[1:])))
         low, high = (ops.full((), end, dtype=x.dtype) for end in (low, high))
         if flat.shape[1] == 0:
@@ -281,7 +294,7 @@ class Histc(Primitive):
         zeros = ops.full((size, bins), 0, dtype=x.dtype)
         return ops.scatter_add(zeros, 1, place, ops.cast(inside, x.dtype))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.integers(0, 5, size=(5, 4)).astype(float), 5)
         yield Sample(rng.integers(-3, 3, size=(20,)) + 0.5, 4, -2, 2)
         yield Sample(np.zeros((3,)), 3)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.dtypes import INT, int32, int64
 from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, sym_min
@@ -64,7 +65,7 @@ class CholeskyEx(OfMatrices):
             factors[place], info[place] = lapack("potrf", full.dtype)(one, lower=1, clean=1)
         return narrow(factors, a), info
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
         upper = turned(y[0])
         inner = ops.matmul(upper, ops.tril(g[0]))
         half = (ops.tril(inner) + ops.tril(inner, -1)) * 0.5  # the diagonal counts half
@@ -72,7 +73,7 @@ class CholeskyEx(OfMatrices):
         both = ops.triangular_solve_matrix(upper, turned(left), upper=True)
         return ((both + turned(both)) * 0.5,)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         root = rng.normal(size=(2, 3, 3))
         a = root @ np.swapaxes(root, -1, -2) + 2 * np.eye(3)
         yield Sample(a)
@@ -122,7 +123,7 @@ class LuFactorEx(OfMatrices):
                 factors[again], pivots[again], info[again] = parts
         return narrow(factors, a), pivots, info
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
         m, n = a.shape[-2:]
         k = lesser(m, n)
         lower, upper = _lower(y[0], k), ops.triu(ops.narrow(y[0], -2, 0, k))
@@ -150,7 +151,7 @@ class LuFactorEx(OfMatrices):
         places = column(order, n)
         return (ops.scatter_add(ops.full(a.shape, 0, dtype=a.dtype), -2, places, grad),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 3))
         yield Sample(a)
         yield Sample(a[0].T)
@@ -226,10 +227,10 @@ class PivotsOrder(OfMatrices):
             flat[every, i], flat[every, other] = flat[every, other], flat[every, i]
         return order
 
-    def batch(self, batched: Any, size: Any, pivots: Any, rows: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, pivots: Tensor, rows: Size) -> Any:
         return ops.pivots_order(pivots, rows)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(np.array([[2, 3, 3], [1, 2, 3]], np.int32), 4)
         yield Sample(np.array([3, 2], np.int32), 3)
         yield Sample(np.zeros((2, 0), np.int32), 0)
@@ -266,7 +267,7 @@ class LdlFactorEx(OfMatrices):
             factors = np.tril(factors)
         return narrow(factors, a), pivots, info
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 4))
         a = a + np.swapaxes(a, -1, -2)
         yield Sample(a)
@@ -313,7 +314,7 @@ class LdlSolve(OfMatrices):
                 solution[place] = sytrs(one, rows[place], right, lower=1)[0]
         return narrow(solution, like)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         from wend._engine.core.primitive import REGISTRY
 
         a = rng.normal(size=(2, 4, 4))
@@ -350,7 +351,7 @@ class Geqrf(OfMatrices):
                 factors[place], tau[place] = lapack("geqrf", full.dtype)(one, lwork=size)[:2]
         return narrow(factors, a), narrow(tau, a)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 3))
         yield Sample(a)
         yield Sample(a[0].T)
@@ -397,7 +398,7 @@ class LinalgQr(OfMatrices):
         q = np.zeros((0,), full.dtype) if self.mode == "r" else q
         return narrow(q, a), narrow(r, a)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
         m, n = a.shape[-2:]
         if self.mode == "r":
             return (_refused(a, _WITHOUT_Q),)
@@ -412,11 +413,11 @@ class LinalgQr(OfMatrices):
         first = _qr_gradient(q, ops.narrow(r, -1, 0, m), seed_q, ops.narrow(seed_r, -1, 0, m))
         return (ops.cat([first, ops.matmul(q, beside)], -1),)
 
-    def batch(self, batched: Any, size: Any, a: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, a: Tensor) -> Any:
         q, r = ops.linalg_qr(a, self.mode)
         return (ops.full((size, 0), 0, dtype=a.dtype), r) if self.mode == "r" else (q, r)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 3))
         yield Sample(a)
         yield Sample(a[0].T)

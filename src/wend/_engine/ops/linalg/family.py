@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from wend._engine.base.dtypes import FLOAT, DType, from_numpy
 from wend._engine.base.errors import DTypeError, LinAlgError, ShapeError
+from wend._engine.core.kinds import Size
 from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
@@ -95,7 +96,7 @@ class OfMatrices(Primitive, abstract=True):
     tails: tuple[int, ...] = (2,)
     broadcasts = False  # leading dims of the operands may differ
 
-    def batch(self, batched: Any, size: Any, *params: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, *params: Any) -> Any:
         """The same op: the batch axis is one more dim in front, repeated where operands lack it."""
         ranks = [len(x.shape) - b - t for x, b, t in zip(params, batched, self.tails, strict=True)]
         moved = [

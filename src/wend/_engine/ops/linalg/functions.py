@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.dtypes import float32
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
@@ -24,9 +25,10 @@ from wend._engine.ops.linalg.family import (
     wide,
 )
 from wend._engine.ops.numeric import INEXACT, Array
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
-def _square_samples(rng: Any) -> Iterator[Sample]:
+def _square_samples(rng: np.random.Generator) -> Iterator[Sample]:
     a = rng.normal(size=(2, 3, 3))
     yield Sample(a)
     yield Sample(a[0, :2, :2])
@@ -48,13 +50,13 @@ class Det(OfMatrices):
     def reference(self, a: Array) -> Array:
         return narrow(np.linalg.det(wide(a)), a)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Any, ...]:
         return (ops.cofactors(a) * all_over(g, a),)
 
-    def onnx(self, g: Any, a: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, a: Any) -> Any:
         return g.cast(g.node("Det", g.cast(a, float32)), a.dtype)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield from _square_samples(rng)
         yield Sample(np.ones((3, 3)))
 
@@ -72,10 +74,10 @@ class Cofactors(OfMatrices):
         product = (u * _products_of_others(s)[..., None, :]) @ vh
         return narrow(product.conj() * sign[..., None, None], a)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Any, ...]:
         return (ops.cofactors_along(a, g),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield from _square_samples(rng)
         yield Sample(np.eye(3))
 
@@ -104,7 +106,7 @@ class CofactorsAlong(OfMatrices):
         core = np.where(eye, diagonal, -others * np.swapaxes(moved, -1, -2))
         return narrow(u.conj() @ core @ vh.conj(), a)
 
-    def vjp(self, seed: Any, y: Any, a: Any, g: Any) -> Any:
+    def vjp(self, seed: Tensor, y: Tensor, a: Tensor, g: Tensor) -> tuple[Any, ...]:
         # y = (sum(G C) C - C G^T C) / det, with C the cofactors.
         c, det = ops.cofactors(a), all_over(ops.det(a), a)
         with_g, with_seed = _total(g * c), _total(seed * c)
@@ -115,7 +117,7 @@ class CofactorsAlong(OfMatrices):
         grad = (ops.cofactors_along(a, along) - c * (value / det)) / det
         return grad, ops.cofactors_along(a, seed)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for sample in _square_samples(rng):
             a = sample.args[0]
             yield Sample(a, rng.normal(size=a.shape))
@@ -161,13 +163,13 @@ class LinalgSlogdet(OfMatrices):
         sign, size = np.linalg.slogdet(wide(a))
         return narrow(sign, a), narrow_real(size, a)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
         seed = g[1]
         if a.dtype.is_complex:  # the sign has an angle
             seed = ops.complex(seed, ops.imag(g[0] * ops.conj(y[0])))
         return (turned(ops.inv_ex(a)[0]) * all_over(seed, a),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         return _square_samples(rng)
 
 
@@ -188,7 +190,7 @@ class MatrixExp(OfMatrices):
 
         return narrow(expm(wide(a)), a)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Any, ...]:
         # exp [[A, G], [0, A]] has the derivative along G in the upper right corner.
         n, across = a.shape[-1], turned(a)
         top = ops.cat([across, g], -1)
@@ -196,7 +198,7 @@ class MatrixExp(OfMatrices):
         whole = ops.matrix_exp(ops.cat([top, below], -2))
         return (ops.narrow(ops.narrow(whole, -2, 0, n), -1, n, n),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         return _square_samples(rng)
 
 
@@ -219,14 +221,14 @@ class Completed(Primitive):
         raise_where(self.op, info, self.fault)
         return x.copy()
 
-    def vjp(self, g: Any, y: Any, x: Any, info: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, info: Tensor) -> tuple[Any, ...]:
         return g, None
 
-    def batch(self, batched: Any, size: Any, x: Any, info: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, info: Tensor) -> Any:
         if not batched[0]:
             x = ops.expand_to(x, (size, *x.shape), (0,))
         return ops.linalg_completed(x, info, op=self.op, fault=self.fault)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), np.zeros(2, np.int32), op="inv", fault="{0}")
         yield Sample(rng.normal(size=()), np.zeros((), np.int32), op="inv", fault="{0}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import ShapeError
+from wend._engine.core.kinds import Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
@@ -53,7 +54,7 @@ class _Symmetric(OfMatrices, abstract=True):
         if self.UPLO.upper() not in ("L", "U"):
             raise ShapeError(f"Expected UPLO argument to be 'L' or 'U', but got {self.UPLO}")
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 4))
         a = a + np.swapaxes(a, -1, -2)
         yield Sample(a)
@@ -99,7 +100,7 @@ class LinalgEigh(_Symmetric):
         eigenpairs = _decomposed("linalg.eigh", _EIGEN, np.linalg.eigh, wide(a), self.UPLO.upper())
         return narrow_real(eigenpairs[0], a), narrow(eigenpairs[1], a)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
         values, vectors = y
         inner = ops.matmul(turned(vectors), g[1])
         inner = (inner - turned(inner)) * 0.5  # so that the gradient is symmetric
@@ -123,7 +124,7 @@ class LinalgEigvalsh(_Symmetric):
         how = self.UPLO.upper()
         return narrow_real(_decomposed("linalg.eigh", _EIGEN, np.linalg.eigvalsh, wide(a), how), a)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Any, ...]:
         vectors = ops.linalg_eigh(a, self.UPLO)[1]
         return (ops.matmul(vectors * row(g, a.shape[-1]), turned(vectors)),)
 
@@ -131,7 +132,7 @@ class LinalgEigvalsh(_Symmetric):
 class _Singular(OfMatrices, abstract=True):
     facts = OpFacts(fallible=True)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 3))
         yield Sample(a)
         yield Sample(a[0].T)
@@ -168,7 +169,7 @@ class LinalgSvd(_Singular):
         factors = _decomposed("linalg.svd", _FINITE, routine, wide(a), self.full_matrices)
         return narrow(factors[0], a), narrow_real(factors[1], a), narrow(factors[2], a)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
         m, n = a.shape[-2:]
         k = lesser(m, n)
         (u, s, vh), (seed_u, seed_s, seed_vh) = y, g
@@ -191,7 +192,7 @@ class LinalgSvd(_Singular):
             grad = grad + ops.matmul(u, rest)
         return (grad,)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for sample in super().samples(rng):
             yield Sample(*sample.args, full_matrices=False)
         yield Sample(rng.normal(size=(3, 3)))
@@ -214,7 +215,7 @@ class LinalgSvdvals(_Singular):
             return narrow_real(np.zeros((*a.shape[:-2], min(a.shape[-2:]))), a)
         return narrow_real(_decomposed("linalg.svd", _FINITE, _values_alone, full), a)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Any, ...]:
         u, _, vh = ops.linalg_svd(a, False)
         return (ops.matmul(u * row(g, a.shape[-2]), vh),)
 
@@ -247,7 +248,7 @@ class LinalgEig(OfMatrices):
         eigenpairs = _decomposed("linalg.eig", _NOT_FINITE, np.linalg.eig, full)
         return eigenpairs[0].astype(dtype, copy=False), eigenpairs[1].astype(dtype, copy=False)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
         values, vectors = y
         n = a.shape[-1]
         back = turned(vectors)
@@ -257,7 +258,7 @@ class LinalgEig(OfMatrices):
         inner = _quotient(inner, ops.conj(row(values, n) - column(values, n)))
         return (_changed_basis(with_diagonal(inner, g[0]), back),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 4, 4))
         yield Sample(a)
         yield Sample(a[0, :3, :3])
@@ -285,12 +286,12 @@ class LinalgEigvals(OfMatrices):
         values = _decomposed("linalg.eigvals", _NOT_FINITE, np.linalg.eigvals, full)
         return values.astype(dtype, copy=False)
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Any, ...]:
         back = turned(ops.linalg_eig(a)[1])
         core = with_diagonal(ops.full(a.shape, 0, dtype=g.dtype), g)
         return (_changed_basis(core, back),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         return LinalgEig.samples(self, rng)  # type: ignore[arg-type]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.dtypes import finfo, int32, int64
 from wend._engine.base.errors import ShapeError
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints, sym_max, sym_min
@@ -63,11 +64,11 @@ class SolveMatrix(OfMatrices):
             raise_where("torch.linalg.solve", _singular(wide(a)), SINGULAR)
             raise
 
-    def vjp(self, g: Any, y: Any, a: Any, b: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         grad_b = ops.solve_matrix(turned(a), g)
         return -ops.matmul(grad_b, turned(y)), grad_b
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a, b = rng.normal(size=(2, 3, 3)) + 4 * np.eye(3), rng.normal(size=(2, 3, 4))
         yield Sample(a, b)
         yield Sample(a[0], b)
@@ -130,7 +131,7 @@ class TriangularSolve(OfMatrices):
                     solution[..., i, :] /= a[..., i, i, None]
         return solution
 
-    def vjp(self, g: Any, y: Any, a: Any, b: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
         grad_b = ops.triangular_solve_matrix(
             turned(a), g, upper=not self.upper, unitriangular=self.unitriangular
         )
@@ -138,7 +139,7 @@ class TriangularSolve(OfMatrices):
         beside = int(self.unitriangular)
         return ops.triu(whole, beside) if self.upper else ops.tril(whole, -beside), grad_b
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a, b = rng.normal(size=(2, 3, 3)) + 4 * np.eye(3), rng.normal(size=(2, 3, 4))
         yield Sample(a, b, upper=True)
         yield Sample(a[0], b, upper=False)
@@ -189,14 +190,14 @@ class CholeskySolve(OfMatrices):
                 solution[place] = potrs(one, right, lower=not self.upper)[0]
         return narrow(solution, like)
 
-    def vjp(self, g: Any, y: Any, b: Any, factor: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, b: Tensor, factor: Tensor) -> tuple[Any, ...]:
         grad = ops.cholesky_solve(g, factor, self.upper)
         inner = ops.matmul(grad, turned(y))
         both = inner + turned(inner)
         along = ops.matmul(factor, both) if self.upper else ops.matmul(both, factor)
         return grad, -along
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         factor, b = rng.normal(size=(2, 3, 3)) + 3 * np.eye(3), rng.normal(size=(2, 3, 4))
         factor = np.tril(factor)
         yield Sample(b, factor)
@@ -233,12 +234,12 @@ class CholeskyInverse(OfMatrices):
                     inverse[place] = np.tril(half) + np.tril(half, -1).T.conj()
         return narrow(inverse, factor)
 
-    def vjp(self, g: Any, y: Any, factor: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, factor: Tensor) -> tuple[Any, ...]:
         both = ops.matmul(y, ops.matmul(g + turned(g), y))
         along = ops.matmul(factor, both) if self.upper else ops.matmul(both, factor)
         return (-along,)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         factor = np.tril(rng.normal(size=(2, 3, 3)) + 3 * np.eye(3))
         yield Sample(factor)
         yield Sample(factor[0].T, True)
@@ -271,11 +272,11 @@ class InvEx(OfMatrices):
         inverse[info == 0] = np.linalg.inv(full[info == 0])
         return narrow(inverse, a), info
 
-    def vjp(self, g: Any, y: Any, a: Any) -> Any:
+    def vjp(self, g: Any, y: Any, a: Tensor) -> tuple[Any, ...]:
         inverse = turned(y[0])
         return (-ops.matmul(inverse, ops.matmul(g[0], inverse)),)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a = rng.normal(size=(2, 3, 3)) + 4 * np.eye(3)
         yield Sample(a)
         yield Sample(a[0, :1, :1])
@@ -320,7 +321,7 @@ class LinalgPinv(OfMatrices):
         left, values, right = np.linalg.svd(a, full_matrices=False)
         return left, values, right
 
-    def vjp(self, g: Any, y: Any, a: Any, atol: Any, rtol: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor, atol: Tensor, rtol: Tensor) -> tuple[Any, ...]:
         p, seed = turned(y), turned(g)
         outer = ops.matmul(p, ops.matmul(g, p))
         rows = seed - ops.matmul(a, ops.matmul(y, seed))
@@ -328,7 +329,7 @@ class LinalgPinv(OfMatrices):
         beside = ops.matmul(ops.matmul(rows, y), p) + ops.matmul(p, ops.matmul(y, columns))
         return beside - outer, None, None
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a, zero, bound = rng.normal(size=(2, 4, 3)), np.zeros(()), np.full((), 1e-6)
         yield Sample(a, zero, bound)
         yield Sample(a[0].T, zero, bound)
@@ -350,7 +351,7 @@ class LinalgPinvHermitian(LinalgPinv):
         values, vectors = np.linalg.eigh(a)
         return vectors, values, across(vectors)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a, zero, bound = rng.normal(size=(2, 3, 3)), np.zeros(()), np.full((), 1e-6)
         a = a + np.swapaxes(a, -1, -2)
         yield Sample(a, zero, bound)
@@ -445,7 +446,7 @@ class LeastSquares(OfMatrices):
             _, x, values, rank, _, info = routine(a, b, rcond, room(workspace[0]))
         return x, rank, values, info
 
-    def vjp(self, g: Any, y: Any, a: Any, b: Any, rcond: Any) -> Any:
+    def vjp(self, g: Any, y: Any, a: Tensor, b: Tensor, rcond: Tensor) -> tuple[Any, ...]:
         # The solution is pinv(A) B.
         pinv = ops.linalg_pinv(a, ops.full((), 0.0, dtype=a.dtype.to_real()), _precision(a))
         grad_b = ops.matmul(turned(pinv), g[0])
@@ -456,7 +457,9 @@ class LeastSquares(OfMatrices):
         beside = ops.matmul(ops.matmul(rows, pinv), p) + ops.matmul(p, ops.matmul(pinv, columns))
         return beside - outer, grad_b, None
 
-    def batch(self, batched: Any, size: Any, a: Any, b: Any, rcond: Any) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, a: Tensor, b: Tensor, rcond: Tensor
+    ) -> Any:
         if self.driver not in _WITH_RANK[1:]:
             results = super().batch(batched, size, a, b, rcond)
             empty = ops.full((size, 0), 0, dtype=a.dtype.to_real())
@@ -464,7 +467,7 @@ class LeastSquares(OfMatrices):
             return results[0], rank, empty
         return super().batch(batched, size, a, b, rcond)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         a, b, bound = rng.normal(size=(2, 5, 3)), rng.normal(size=(2, 5, 2)), np.full((), 1e-10)
         yield Sample(a, b, bound)
         yield Sample(a[0], b[0], bound, driver="gelsd")

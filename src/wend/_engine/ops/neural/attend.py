@@ -10,19 +10,21 @@ formulas over all pairs: these are rare.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from wend._engine.base.dtypes import bool_, float32, from_numpy, int64
 from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.kinds import Scalar, Size, Tensor
 from wend._engine.core.op_facts import OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import broadcast_shapes, hints
 from wend._engine.core.types import Spec
 from wend._engine.ops import philox
 from wend._engine.ops.numeric import FLOATING, Array, accumulator, array, require, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 #: Scores that the reference keeps in memory at a time.
 _MANY = 1 << 21
@@ -195,7 +197,17 @@ class Attend(Attention):
             y[part.rows] = np.matmul(weights.astype(q.dtype, copy=False), v[part.keys])
         return array(y, dtype), array(total[..., 0], accumulator(dtype))
 
-    def vjp(self, g: Any, y: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, *drop: Any) -> Any:
+    def vjp(
+        self,
+        g: Any,
+        y: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Tensor | None,
+        scale: Scalar,
+        *drop: Any,
+    ) -> tuple[Any, ...]:
         wide = accumulator(q.dtype)
         out, total = ops.cast(y[0], wide), y[1]
         # A row of y changes by P (dS - delta), the total of the row by P dS.
@@ -210,7 +222,9 @@ class Attend(Attention):
             change = ops.mul(change, Dropout(*drop).kept(p.shape, p.dtype))
         return (*grads, ops.mul(p, ops.sub(change, _column(delta, p))))
 
-    def onnx(self, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any, *drop: Any) -> Any:
+    def onnx(
+        self, g: OnnxBuilder, q: Any, k: Any, v: Any, mask: Any, scale: Any, *drop: Any
+    ) -> Any:
         if drop:
             raise g.unsupported("dropout is for training", "export the function after .eval()")
         s = self.onnx_scores(g, q, k, mask, scale)
@@ -228,7 +242,7 @@ class Attend(Attention):
         total = b.select(hidden, b.constant(math.inf, top), b.add(b.log(sums), top))
         return y, g.node("Squeeze", total, axis)
 
-    def onnx_scores(self, g: Any, q: Any, k: Any, mask: Any, scale: Any) -> Any:
+    def onnx_scores(self, g: OnnxBuilder, q: Any, k: Any, mask: Any, scale: Any) -> Any:
         """`open_scores`, as ONNX nodes."""
         b, wide, rank = g.elements, accumulator(q.dtype), q.rank
         scaled = b.mul(g.cast(q, wide), g.number(scale, wide))
@@ -243,12 +257,21 @@ class Attend(Attention):
             return b.select(mask, s, least)
         return s if mask is None else b.add(s, g.cast(mask, wide))
 
-    def batch(self, batched: Any, size: Any, q: Any, k: Any, v: Any, mask: Any, *rest: Any) -> Any:
+    def batch(
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Tensor | None,
+        *rest: Any,
+    ) -> Any:
         # Positions of draws run on from example to example, as in a draw over all examples.
         tensors, mask = _batched(batched, size, (q, k, v), mask)
         return getattr(ops, self.name)(*tensors, mask, *rest, is_causal=self.is_causal)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield from _samples(rng)
 
 
@@ -261,7 +284,7 @@ class AttendDropout(Attend):
     )
     facts = OpFacts(random=True)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for sample in _samples(rng):
             yield Sample(*sample.args, *_DROPPED, **sample.kwargs)
 
@@ -338,8 +361,8 @@ class AttendBackward(Attention):
                 dv[keys] += np.matmul(np.swapaxes(kept, -1, -2), g[rows])
         return tuple(array(x, dtype) for x in (dq, dk, dv))
 
-    def vjp(self, gs: Any, y: Any, q: Any, k: Any, v: Any, total: Any, delta: Any, g: Any,
-            mask: Any, scale: Any, *drop: Any) -> Any:  # fmt: skip
+    def vjp(self, gs: Any, y: Any, q: Tensor, k: Tensor, v: Tensor, total: Tensor, delta: Tensor,
+            g: Tensor, mask: Tensor | None, scale: Scalar, *drop: Any) -> Any:  # fmt: skip
         a, b, c = gs
         dtype = q.dtype
         p = self.open_weights(q, k, total, mask, scale)
@@ -362,12 +385,14 @@ class AttendBackward(Attention):
         to_mask = None if mask is None or mask.dtype is bool_ else to_s
         return grad_q, grad_k, grad_v, to_total, to_delta, grad_g, to_mask
 
-    def batch(self, batched: Any, size: Any, q: Any, k: Any, v: Any, total: Any, delta: Any,
-              g: Any, mask: Any, *rest: Any) -> Any:  # fmt: skip
+    def batch(
+        self, batched: Sequence[bool], size: Size, q: Tensor, k: Tensor, v: Tensor, total: Tensor,
+        delta: Tensor, g: Tensor, mask: Tensor | None, *rest: Any,
+    ) -> Any:  # fmt: skip
         tensors, mask = _batched(batched, size, (q, k, v, total, delta, g), mask)
         return getattr(ops, self.name)(*tensors, mask, *rest, is_causal=self.is_causal)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for sample in _samples(rng):
             query, key, value, mask, scale = sample.args
             total, delta = (rng.normal(size=query.shape[:-1]) + shift for shift in (3, 0))
@@ -385,7 +410,7 @@ class AttendDropoutBackward(AttendBackward):
     )
     facts = OpFacts(random=True)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for sample in super().samples(rng):
             yield Sample(*sample.args, *_DROPPED, **sample.kwargs)
 
@@ -393,7 +418,7 @@ class AttendDropoutBackward(AttendBackward):
 _DROPPED = (0.3, 1 / 0.7, 5, 8)
 
 
-def _samples(rng: Any) -> Iterator[Sample]:
+def _samples(rng: np.random.Generator) -> Iterator[Sample]:
     q, k, v = (rng.normal(size=s) for s in ((2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 6)))
     mask = rng.normal(size=(3, 5)) > 0
     mask[:, 0] = True

@@ -18,18 +18,20 @@ dilation are structure.  The public functions are in `composites/conv.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.core.types import Spec
 from wend._engine.ops.neural.patches import check_windows, tap_slices, taps, window_view
 from wend._engine.ops.numeric import Array, require, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.reduce import conj
 
 # Elements of the patch matrix that are made at once: small enough to stay in the cache.
@@ -64,7 +66,7 @@ class Convolution(Primitive, abstract=True):
 
 
 def onnx_convolution(
-    g: Any, operands: Any, padding: Any, stride: Any, dilation: Any, groups: Any
+    g: OnnxBuilder, operands: Any, padding: Any, stride: Any, dilation: Any, groups: Any
 ) -> Any:
     """A convolution; operands: input, weight and perhaps a bias."""
     x, *rest = operands
@@ -75,7 +77,7 @@ def onnx_convolution(
     return g.node("Conv", x, *rest, group=onnx_groups(g, groups), **how)
 
 
-def onnx_groups(g: Any, groups: Any) -> int:
+def onnx_groups(g: OnnxBuilder, groups: Any) -> int:
     """The number of groups, which ONNX wants to be part of the model."""
     number = g.fixed(groups)
     if number is None:
@@ -83,7 +85,7 @@ def onnx_groups(g: Any, groups: Any) -> int:
     return int(number)
 
 
-def onnx_padded(g: Any, x: Any, padding: Any) -> Any:
+def onnx_padded(g: OnnxBuilder, x: Any, padding: Any) -> Any:
     """x with trailing dims grown by zeros, or cut off where padding is negative."""
     if all(g.fixed(p) == 0 for p in padding):
         return x
@@ -155,17 +157,27 @@ class Convolve(Convolution):
                 y[part] = product.reshape(w.shape[0], images, *counts).swapaxes(0, 1)
         return y.astype(x.dtype, copy=False)
 
-    def vjp(self, g: Any, y: Any, x: Any, w: Any, padding: Any, groups: Any) -> Any:
+    def vjp(
+        self, g: Tensor, y: Tensor, x: Tensor, w: Tensor, padding: Sizes, groups: Size
+    ) -> tuple[Any, ...]:
         how = (padding, self.stride, self.dilation, groups)
         return (
             ops.convolve_input(g, conj(w), x.shape[2:], *how),
             ops.convolve_weight(conj(x), g, w.shape[2:], *how),
         )
 
-    def onnx(self, g: Any, x: Any, w: Any, padding: Any, groups: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, w: Any, padding: Any, groups: Any) -> Any:
         return onnx_convolution(g, (x, w), padding, self.stride, self.dilation, groups)
 
-    def batch(self, batched: Any, size: Any, x: Any, w: Any, padding: Any, groups: Any) -> Any:
+    def batch(
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        x: Tensor,
+        w: Tensor,
+        padding: Sizes,
+        groups: Size,
+    ) -> Any:
         how = (padding, self.stride, self.dilation)
         if not batched[1]:
             return _unfold_images(ops.convolve(_fold_images(x), w, *how, groups), size)
@@ -173,7 +185,7 @@ class Convolve(Convolution):
         y = ops.convolve(x, _fold_images(w), *how, groups * size)
         return _unfold_channels(y, size)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for x, w, padding, stride, dilation, groups in _GEOMETRIES:
             yield Sample(rng.normal(size=x), rng.normal(size=w), padding, stride, dilation, groups)
 
@@ -214,14 +226,16 @@ class ConvolveInput(Convolution):
                 y[place] += columns[(slice(None), *tap)].swapaxes(0, 1)
         return _padded(y, [-p for p in padding]).astype(g.dtype, copy=False)
 
-    def vjp(self, h: Any, y: Any, g: Any, w: Any, size: Any, padding: Any, groups: Any) -> Any:
+    def vjp(
+        self, h: Tensor, y: Tensor, g: Tensor, w: Tensor, size: Sizes, padding: Sizes, groups: Size
+    ) -> tuple[Any, ...]:
         how = (padding, self.stride, self.dilation, groups)
         return (
             ops.convolve(h, conj(w), *how),
             ops.convolve_weight(h, conj(g), w.shape[2:], *how),
         )
 
-    def onnx(self, g: Any, x: Any, w: Any, size: Any, padding: Any, groups: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, w: Any, size: Any, padding: Any, groups: Any) -> Any:
         nd = len(size)
         how: dict[str, Any] = {"strides": self.stride, "dilations": self.dilation}
         how["group"] = onnx_groups(g, groups)
@@ -243,7 +257,14 @@ class ConvolveInput(Convolution):
         return onnx_padded(g, y, (*before, *after))
 
     def batch(
-        self, batched: Any, size: Any, g: Any, w: Any, extents: Any, padding: Any, groups: Any
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        g: Tensor,
+        w: Tensor,
+        extents: Sizes,
+        padding: Sizes,
+        groups: Size,
     ) -> Any:
         how = (extents, padding, self.stride, self.dilation)
         if not batched[1]:
@@ -252,7 +273,7 @@ class ConvolveInput(Convolution):
         y = ops.convolve_input(g, _fold_images(w), *how, groups * size)
         return _unfold_channels(y, size)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for x, w, padding, stride, dilation, groups in _GEOMETRIES:
             g = _output_shape(x, w, padding, stride, dilation)
             yield Sample(
@@ -290,7 +311,16 @@ class ConvolveWeight(Convolution):
         y = total.reshape(filters, x.shape[1] // groups, *kernel)
         return y.astype(x.dtype, copy=False)
 
-    def vjp(self, v: Any, y: Any, x: Any, g: Any, kernel: Any, padding: Any, groups: Any) -> Any:
+    def vjp(
+        self,
+        v: Tensor,
+        y: Tensor,
+        x: Tensor,
+        g: Tensor,
+        kernel: Sizes,
+        padding: Sizes,
+        groups: Size,
+    ) -> tuple[Any, ...]:
         how = (padding, self.stride, self.dilation, groups)
         return (
             ops.convolve_input(conj(g), v, x.shape[2:], *how),
@@ -298,14 +328,21 @@ class ConvolveWeight(Convolution):
         )
 
     def batch(
-        self, batched: Any, size: Any, x: Any, g: Any, kernel: Any, padding: Any, groups: Any
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        x: Tensor,
+        g: Tensor,
+        kernel: Sizes,
+        padding: Sizes,
+        groups: Size,
     ) -> Any:
         x = _fold_channels(_everywhere(x, batched[0], size))
         g = _fold_channels(_everywhere(g, batched[1], size))
         y = ops.convolve_weight(x, g, kernel, padding, self.stride, self.dilation, groups * size)
         return _unfold_images(y, size)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for x, w, padding, stride, dilation, groups in _GEOMETRIES:
             g = _output_shape(x, w, padding, stride, dilation)
             yield Sample(

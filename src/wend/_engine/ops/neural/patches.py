@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from wend._engine.base.errors import ShapeError
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.numeric import Array, accumulator, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
 def window_count(n: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
@@ -114,11 +116,13 @@ class Patches(Primitive):
         between = tuple(step * s for step, s in zip(steps, stride, strict=True))
         return (*strides[:front], *within, *between), 0
 
-    def vjp(self, g: Any, y: Any, x: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
+    def vjp(
+        self, g: Tensor, y: Tensor, x: Tensor, kernel: Sizes, stride: Sizes, dilation: Sizes
+    ) -> tuple[Any, ...]:
         size = x.shape[len(x.shape) - len(kernel) :]
         return (ops.unpatches(g, size, stride, dilation),)
 
-    def onnx(self, g: Any, x: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, kernel: Any, stride: Any, dilation: Any) -> Any:
         nd = len(kernel)
         front = x.rank - nd
         for i in range(nd):  # each dim becomes two: the element of a window, and the window
@@ -131,11 +135,17 @@ class Patches(Primitive):
         return g.transpose(x, (*order, *range(front + 1, front + 2 * nd, 2)))
 
     def batch(
-        self, batched: Any, size: Any, x: Any, kernel: Any, stride: Any, dilation: Any
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        x: Tensor,
+        kernel: Sizes,
+        stride: Sizes,
+        dilation: Sizes,
     ) -> Any:
         return ops.patches(x, kernel, stride, dilation)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 7)), (3,), (2,), (1,))
         yield Sample(rng.normal(size=(7,)), (3,), (1,), (2,))
         yield Sample(rng.normal(size=(2, 5, 6)), (2, 3), (1, 2), (2, 1))
@@ -175,18 +185,22 @@ class Unpatches(Primitive):
             y[place] += wide[(slice(None),) * front + tap]
         return y.astype(x.dtype, copy=False)
 
-    def vjp(self, g: Any, y: Any, x: Any, size: Any, stride: Any, dilation: Any) -> Any:
+    def vjp(
+        self, g: Tensor, y: Tensor, x: Tensor, size: Sizes, stride: Sizes, dilation: Sizes
+    ) -> tuple[Any, ...]:
         nd = len(size)
         kernel = x.shape[len(x.shape) - 2 * nd : len(x.shape) - nd]
         return (ops.patches(g, kernel, stride, dilation),)
 
-    def onnx(self, g: Any, x: Any, size: Any, stride: Any, dilation: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, size: Any, stride: Any, dilation: Any) -> Any:
         # A transposed convolution puts the columns of a window back in place: a filter per element.
         nd = len(size)
         front = x.rank - 2 * nd
-        kernel = [g.fixed(n) for n in x.shape[front : front + nd]]
-        strides, dilations = ([g.fixed(n) for n in sizes] for sizes in (stride, dilation))
-        if None in (*kernel, *strides, *dilations):
+        windows = [
+            [g.fixed(n) for n in ns] for ns in (x.shape[front : front + nd], stride, dilation)
+        ]
+        kernel, strides, dilations = ([n for n in ns if n is not None] for ns in windows)
+        if min(len(kernel), len(strides), len(dilations)) < nd:
             raise g.unsupported("the windows depend on sizes at run time")
         counts, taps = x.shape[front + nd :], math.prod(kernel)
         wide = accumulator(x.dtype)
@@ -203,11 +217,17 @@ class Unpatches(Primitive):
         return g.cast(g.reshape(y, g.out[0].shape), x.dtype)
 
     def batch(
-        self, batched: Any, size: Any, x: Any, extents: Any, stride: Any, dilation: Any
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        x: Tensor,
+        extents: Sizes,
+        stride: Sizes,
+        dilation: Sizes,
     ) -> Any:
         return ops.unpatches(x, extents, stride, dilation)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 3)), (7,), (2,), (1,))
         yield Sample(rng.normal(size=(3, 3)), (8,), (2,), (1,))
         yield Sample(rng.normal(size=(2, 2, 3, 3, 2)), (5, 6), (1, 2), (2, 1))

@@ -7,18 +7,20 @@ public functions, and all other pooling, are in `composites/pool.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.dtypes import float64, int16, int32, int64
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import numel, sym_min
 from wend._engine.core.types import Spec
 from wend._engine.ops.neural.patches import tap_slices, taps
 from wend._engine.ops.numeric import Array, accumulator, choose, require, widen
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
 class MaxWindows(Primitive):
@@ -81,7 +83,7 @@ class MaxWindows(Primitive):
             at = choose(better, index, at, at)
         return best.astype(x.dtype, copy=False), at
 
-    def vjp(self, g: Any, y: Any, x: Any, *sizes: Any) -> Any:
+    def vjp(self, g: Any, y: Any, x: Tensor, *sizes: Any) -> tuple[Any, ...]:
         nd = len(sizes[0])
         front, size = x.shape[: len(x.shape) - nd], x.shape[len(x.shape) - nd :]
         counts = sizes[4]
@@ -92,7 +94,14 @@ class MaxWindows(Primitive):
         return (ops.reshape_to(flat, x.shape),)
 
     def onnx(
-        self, g: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
+        self,
+        g: OnnxBuilder,
+        x: Any,
+        kernel: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        counts: Any,
     ) -> Any:
         # Rows that ONNX numbers through, of which the places are wanted in each row.
         nd = len(kernel)
@@ -117,7 +126,13 @@ class MaxWindows(Primitive):
 
     @staticmethod
     def _onnx_ends(
-        g: Any, size: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, counts: Any
+        g: OnnxBuilder,
+        size: Any,
+        kernel: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        counts: Any,
     ) -> dict[str, Any]:
         """The attributes of MaxPool that give as many windows as `counts` says."""
         pads = [g.fixed(p) for p in padding]
@@ -143,15 +158,16 @@ class MaxWindows(Primitive):
                 counts, stride, dilation, kernel, padding, size, strict=True
             )
         ]
-        if any(span is None for span in spans):
+        ends = [max(span, 0) for span in spans if span is not None]
+        if len(ends) < len(spans):
             raise g.unsupported("the number of windows follows no rule that ONNX has")
-        return {"pads": pads + [max(span, 0) for span in spans]}
+        return {"pads": pads + ends}
 
-    def batch(self, batched: Any, size: Any, x: Any, *sizes: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, *sizes: Any) -> Any:
         values, indices = ops.max_windows(x, *sizes)
         return values, indices
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         def sample(shape: Any, *sizes: Any) -> Sample:
             return Sample(rng.permutation(math.prod(shape)).reshape(shape) / 3.0, *sizes)
 

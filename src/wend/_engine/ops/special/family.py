@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.errors import NotImplementedInWend
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts
 from wend._engine.core.primitive import Primitive, Sample
 from wend._engine.core.types import Spec
@@ -43,8 +44,8 @@ class NoDerivative(Primitive):
             raise NotImplementedInWend(self.fault)
         return g.copy()
 
-    def batch(self, batched: Any, size: Any, g: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, g: Tensor) -> Any:
         return type(self).function(g, fault=self.fault)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(np.zeros((2, 3)), fault="f: no derivative")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.dtypes import int32
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.types import Spec
@@ -31,13 +32,13 @@ class Frexp(Primitive):
         exponent = np.where(np.isfinite(mantissa), exponent, 0).astype(np.int32)
         return np.asarray(mantissa).astype(x.dtype, copy=False), exponent
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Any, y: Any, x: Tensor) -> tuple[Any, ...]:
         return (g[0] / ops.exp2(ops.cast(y[1], x.dtype)),)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return ops.frexp(x)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.uniform(1.1, 1.9, size=(2, 3)))
         yield Sample(rng.uniform(-30.0, -17.0, size=(3,)))
         yield Sample(np.asarray(0.3))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wend._engine.core.kinds import Operand, Tensor
 from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import ops
 from wend._engine.ops.elementwise.family import is_number
@@ -64,7 +65,7 @@ class Igamma(_IncompleteGamma):
 
         return self.cases(a, x, gammainc(a, x), 0.0, 1.0)
 
-    def vjp(self, g: Any, y: Any, a: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Any, ...]:
         return _none("igamma", a, g), g * _gamma_density(a, x)
 
 
@@ -81,7 +82,7 @@ class Igammac(_IncompleteGamma):
 
         return self.cases(a, x, gammaincc(a, x), 1.0, 0.0)
 
-    def vjp(self, g: Any, y: Any, a: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Any, ...]:
         return _none("igammac", a, g), -g * _gamma_density(a, x)
 
 
@@ -104,7 +105,7 @@ class Zeta(OfParameter):
         endless = np.isinf(q) & (q > 0) & (x > 1)
         return np.where(endless, x.dtype.type(np.nan), zeta(x, q))
 
-    def vjp(self, g: Any, y: Any, x: Any, q: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Operand, q: Operand) -> tuple[Any, ...]:
         slope = None if is_number(q) else -g * x * ops.zeta(x + 1, q)
         return _none("zeta", x, g), slope
 
@@ -120,7 +121,7 @@ class Ndtri(HostFunction):
 
         return ndtri(x)
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g * (ops.exp(ops.square(y) * 0.5) * math.sqrt(2 * math.pi)),)
 
 
@@ -134,7 +135,7 @@ class LogNdtr(HostFunction):
 
         return log_ndtr(x)
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g / ops.erfcx(x * -math.sqrt(0.5)) * math.sqrt(2 / math.pi),)
 
 
@@ -148,5 +149,5 @@ class Erfcx(HostFunction):
 
         return erfcx(x)
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g * (2 * x * y - 2 / math.sqrt(math.pi)),)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.dtypes import DType
 from wend._engine.base.errors import DTypeError, ShapeError
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.types import Spec
@@ -31,10 +32,10 @@ class Part(Rescaled, abstract=True):
     def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
         return tuple([2 * step for step in strides]), 2 * offset + self.place
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return getattr(ops, self.name)(x)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape in ((), (3,), (2, 0), (2, 3)):
             yield Sample(rng.normal(size=shape) + 1j * rng.normal(size=shape))
 
@@ -47,10 +48,10 @@ class Real(Part):
     def reference(self, x: np.ndarray) -> np.ndarray:
         return x.real
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.cast(g, x.dtype),)
 
-    def put(self, x: Any, v: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Any:
         return ops.complex(v, ops.imag(x))
 
 
@@ -62,10 +63,10 @@ class Imag(Part):
     def reference(self, x: np.ndarray) -> np.ndarray:
         return x.imag
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.complex(ops.fill_like(g, 0), g),)
 
-    def put(self, x: Any, v: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Any:
         return ops.complex(ops.real(x), v)
 
 
@@ -90,19 +91,19 @@ class ViewAsReal(Rescaled):
         steps = (*x.strides, real.itemsize)
         return np.lib.stride_tricks.as_strided(x.real, (*x.shape, 2), steps)
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.view_as_complex(g),)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return ops.view_as_real(x)
 
-    def put(self, x: Any, v: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Any:
         return ops.complex(ops.select(v, -1, 0), ops.select(v, -1, 1))
 
     def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
         return (*[2 * step for step in strides], 1), 2 * offset
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape in ((), (3,), (2, 0), (2, 3)):
             yield Sample(rng.normal(size=shape) + 1j * rng.normal(size=shape))
 
@@ -133,18 +134,18 @@ class ViewAsComplex(Rescaled):
             x = np.ascontiguousarray(x)
         return np.ndarray(x.shape[:-1], wide, x, 0, x.strides[:-1])
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.view_as_real(g),)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return ops.view_as_complex(x)
 
-    def put(self, x: Any, v: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Any:
         return ops.cast(ops.view_as_real(v), x.dtype)
 
     def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
         return tuple([step // 2 for step in strides[:-1]]), offset // 2
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape in ((2,), (3, 2), (0, 2), (2, 3, 2)):
             yield Sample(rng.normal(size=shape))

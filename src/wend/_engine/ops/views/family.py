@@ -5,7 +5,7 @@ The family derives all rules of a permutation from a function, `order`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ import numpy as np
 from wend._engine.base.dtypes import DType, int8, int64
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim, normalize_dims
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import NO_GRADIENT, Primitive, Sample, ops
 from wend._engine.core.types import Spec
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 ANY_DTYPE = frozenset({"bool", "int", "float", "complex"})
 Shape = tuple[Any, ...]  # extents: ints or SymInts
@@ -40,22 +42,22 @@ class Alias(View):
     def reference(self, x: np.ndarray) -> np.ndarray:
         return x
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (g,)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         return x
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return ops.alias(x)
 
-    def put(self, x: Any, v: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Any:
         return v
 
     def strides(self, shape: Any, strides: Any) -> Strides:
         return tuple(strides), 0
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape in ((), (3,), (2, 0), (2, 3)):
             yield Sample(rng.normal(size=shape))
 
@@ -66,7 +68,7 @@ class Detach(Alias):
     torch = TorchCall(names=("detach",))
     vjp = NO_GRADIENT
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return ops.detach(x)
 
 
@@ -115,13 +117,13 @@ class Reinterpret(Rescaled):
             x = np.ascontiguousarray(x)
         return x.view(self.dtype.numpy)
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (None,)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return ops.reinterpret(x, self.dtype)
 
-    def put(self, x: Any, v: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Any:
         return ops.reinterpret(v, x.dtype)
 
     def rescaled(self, dtype: DType, strides: Any, offset: int) -> Strides:
@@ -131,7 +133,7 @@ class Reinterpret(Rescaled):
         rest = tuple([step * itemsize // wanted for step in strides[:-1]])
         return (*rest, 1), offset * itemsize // wanted
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape in ((2, 3), (1,), (2, 0)):
             yield Sample(rng.normal(size=shape), int8)
         for wide in ((2, 8), (0, 8), (3, 2, 16)):
@@ -154,17 +156,17 @@ class Permutation(View, abstract=True):
     def reference(self, x: np.ndarray) -> np.ndarray:
         return x.transpose(self.order(x.ndim))
 
-    def vjp(self, g: Any, y: Any, x: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Any, ...]:
         return (ops.permute(g, inverse_order(self.order(len(x.shape)))),)
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         return g.transpose(x, self.order(x.rank))
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         order = self.order(len(x.shape) - 1)
         return ops.permute(x, (0, *(d + 1 for d in order)))
 
-    def put(self, x: Any, v: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor) -> Any:
         return ops.permute(v, inverse_order(self.order(len(x.shape))))
 
     def strides(self, shape: Any, strides: Any) -> Strides:
@@ -196,7 +198,7 @@ class Permute(Permutation):
             )
         return normalize_dims(self.dims, rank, "permute")
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 4)), (2, 0, 1))
         yield Sample(rng.normal(size=(2, 1, 3)), (-1, 0, -2))
         yield Sample(rng.normal(size=(2, 0)), (1, 0))
@@ -214,7 +216,7 @@ class Transpose(Permutation):
     def order(self, rank: int) -> tuple[int, ...]:
         return swapped(rank, self.dim0, self.dim1, "transpose")
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), 0, 1)
         yield Sample(rng.normal(size=(2, 3, 4)), -1, 0)
         yield Sample(rng.normal(size=(2, 0, 4)), 1, 1)
@@ -234,7 +236,7 @@ class Swapaxes(Permutation):
     def order(self, rank: int) -> tuple[int, ...]:
         return swapped(rank, self.axis0, self.axis1, "swapaxes")
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 4)), 0, -1)
         yield Sample(rng.normal(size=()), 0, 0)
 
@@ -263,7 +265,7 @@ class T(Permutation):
             )
         return tuple(range(rank - 1, -1, -1))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape in ((), (3,), (2, 3), (0, 3), (1, 2)):
             yield Sample(rng.normal(size=shape))
 
@@ -277,7 +279,7 @@ class ReverseDims(Permutation):
     def order(self, rank: int) -> tuple[int, ...]:
         return tuple(range(rank - 1, -1, -1))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape in ((), (3,), (2, 3), (2, 0, 3)):
             yield Sample(rng.normal(size=shape))
 
@@ -296,7 +298,7 @@ class MatrixTranspose(Permutation):
             )
         return (*range(rank - 2), rank - 1, rank - 2)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape in ((2, 3), (4, 2, 3), (0, 1, 3)):
             yield Sample(rng.normal(size=shape))
 
@@ -331,7 +333,7 @@ class Movedim(Permutation):
         rest = iter([d for d in range(rank) if d not in source])
         return tuple(next(rest) if d < 0 else d for d in order)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 4)), 0, 2)
         yield Sample(rng.normal(size=(2, 3, 4)), (0, -1), (1, 0))
         yield Sample(rng.normal(size=(2, 0)), -1, 0)

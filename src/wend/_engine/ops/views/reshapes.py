@@ -5,7 +5,7 @@ The family derives all rules of a reshape from a function, `target`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,12 @@ from wend._engine.base.shapes import (
     normalize_dim,
     normalize_dims,
 )
+from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.family import Shape, Strides, View
 
 
@@ -39,17 +41,17 @@ class Reshaping(View, abstract=True):
     def reference(self, x: np.ndarray, *sizes: Any) -> np.ndarray:
         return x.reshape(self.target(x.shape, *sizes))
 
-    def vjp(self, g: Any, y: Any, x: Any, *sizes: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, *sizes: Any) -> tuple[Any, ...]:
         return (ops.reshape_to(g, x.shape),)
 
-    def onnx(self, g: Any, x: Any, *sizes: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, *sizes: Any) -> Any:
         return g.reshape(x, g.out[0].shape)
 
-    def batch(self, batched: Any, size: Any, x: Any, *sizes: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, *sizes: Any) -> Any:
         shape = tuple(x.shape)
         return ops.reshape_to(x, (shape[0], *self.target(shape[1:], *sizes)))
 
-    def put(self, x: Any, v: Any, *sizes: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor, *sizes: Any) -> Any:
         return ops.reshape_to(v, x.shape)
 
     def strides(self, shape: Any, strides: Any, *sizes: Any) -> Strides | None:
@@ -75,7 +77,7 @@ class Reshape(Reshaping):
     def target(self, shape: Shape, sizes: Any) -> Shape:
         return resolve_shape("reshape", shape, tuple(sizes))
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape, target in (
             ((2, 3, 4), (6, 4)),
             ((2, 3, 4), (2, -1)),
@@ -103,7 +105,7 @@ class ReshapeTo(Reshaping):
     def target(self, shape: Shape, sizes: Any) -> Shape:
         return tuple(sizes)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 4)), (6, 4))
         yield Sample(rng.normal(size=()), (1, 1))
         yield Sample(rng.normal(size=(0, 3)), (2, 0))
@@ -128,7 +130,7 @@ class Flatten(Reshaping):
             )
         return (*shape[:start], numel(shape[start : end + 1]), *shape[end + 1 :])
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3, 4)))
         yield Sample(rng.normal(size=(2, 3, 4, 5)), 1, -2)
         yield Sample(rng.normal(size=(2, 3)), 1)
@@ -155,7 +157,7 @@ class Unflatten(Reshaping):
         parts = resolve_shape("unflatten", (shape[dim],), tuple(sizes))
         return (*shape[:dim], *parts, *shape[dim + 1 :])
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(6, 4)), 0, (2, 3))
         yield Sample(rng.normal(size=(6, 4)), -1, (-1, 2))
         yield Sample(rng.normal(size=(0, 4)), 0, (2, 0))
@@ -176,7 +178,7 @@ class Ravel(Reshaping):
         # PyTorch's ravel makes a contiguous copy first, even where further strides would do.
         return ((1,), 0) if is_contiguous(shape, strides) else None
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         for shape in ((), (3,), (2, 3), (2, 0)):
             yield Sample(rng.normal(size=shape))
 
@@ -196,11 +198,11 @@ class Unsqueeze(Reshaping):
         dim = normalize_dim(self.dim, len(shape) + 1, "unsqueeze")
         return (*shape[:dim], 1, *shape[dim:])
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         dim = normalize_dim(self.dim, x.rank + 1, "unsqueeze")
         return g.with_axes("Unsqueeze", x, (dim,), g.out[0].shape)
 
-    def batch(self, batched: Any, size: Any, x: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor) -> Any:
         return ops.unsqueeze(x, normalize_dim(self.dim, len(x.shape), "unsqueeze") + 1)
 
     def strides(self, shape: Any, strides: Any) -> Strides:
@@ -209,7 +211,7 @@ class Unsqueeze(Reshaping):
         new = shape[dim] * strides[dim] if dim < len(shape) else 1
         return (*strides[:dim], new, *strides[dim:]), 0
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(2, 3)), 0)
         yield Sample(rng.normal(size=(2, 3)), -1)
         yield Sample(rng.normal(size=(2, 3)), 1)
@@ -236,12 +238,12 @@ class Squeeze(Reshaping):
     def strides(self, shape: Any, strides: Any) -> Strides:
         return tuple(strides[d] for d in self.kept(tuple(shape))), 0
 
-    def onnx(self, g: Any, x: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any) -> Any:
         kept = self.kept(x.shape)
         gone = tuple(d for d in range(x.rank) if d not in kept)
         return g.with_axes("Squeeze", x, gone, g.out[0].shape) if gone else x
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(1, 3, 1)))
         yield Sample(rng.normal(size=(1, 3, 1)), -1)
         yield Sample(rng.normal(size=(1, 3, 1)), 1)

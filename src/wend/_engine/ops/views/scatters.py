@@ -5,18 +5,20 @@ Writes through views are made of these ops; the public functions are composites 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import contiguous_strides
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpFacts, OpSchedule
 from wend._engine.core.primitive import Primitive, Sample, ops
 from wend._engine.core.symbolic import hints, numel
 from wend._engine.core.types import Spec
 from wend._engine.ops.basic import assigned
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.family import ANY_DTYPE, Shape
 from wend._engine.ops.views.slicing import counted_index, real_dim, replaced, slice_bounds, zeros_of
 from wend._engine.ops.views.strided import (
@@ -79,13 +81,13 @@ class PartScatter(Primitive, abstract=True):
         self.part(x, *sizes)[...] = src
         return x
 
-    def onnx(self, g: Any, x: Any, src: Any, *sizes: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, src: Any, *sizes: Any) -> Any:
         flat = g.reshape(x, (numel(x.shape),))
         values = g.reshape(g.cast(src, x.dtype), (numel(src.shape),))
         places = g.reshape(self.onnx_part(g, x, src, *sizes), (numel(src.shape),))
         return g.reshape(g.scatter(flat, places, values, 0), x.shape)
 
-    def onnx_part(self, g: Any, x: Any, src: Any, *sizes: Any) -> Any:
+    def onnx_part(self, g: OnnxBuilder, x: Any, src: Any, *sizes: Any) -> Any:
         """The places in the flat input of the elements of the part, in the part's shape."""
         raise NotImplementedError
 
@@ -96,7 +98,7 @@ class PartScatter(Primitive, abstract=True):
             return n.node("CopySlices", x, assigned(src))
         return n.node("CopySlices", x, *src.edges[1:])
 
-    def vjp(self, g: Any, y: Any, x: Any, src: Any, *sizes: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, src: Tensor, *sizes: Any) -> tuple[Any, ...]:
         g_src = ops.cast(self.viewed(g, *sizes), src.dtype)
         return self.again(g, zeros_of(src), *sizes), g_src
 
@@ -121,7 +123,7 @@ class SliceScatter(PartScatter):
     def again(self, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
         return ops.slice_scatter(x, src, self.dim, start, end, step)
 
-    def onnx_part(self, g: Any, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
+    def onnx_part(self, g: OnnxBuilder, x: Any, src: Any, start: Any, end: Any, step: Any) -> Any:
         dim = real_dim(self.dim, x.rank, self.name)
         first = slice_bounds(self.name, x.shape[dim], start, end, step)[0]
         steps = contiguous_strides(x.shape)
@@ -129,13 +131,20 @@ class SliceScatter(PartScatter):
         return onnx_places(g, src.shape, stride, first * steps[dim])
 
     def batch(
-        self, batched: Any, size: Any, x: Any, src: Any, start: Any, end: Any, step: Any
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        x: Tensor,
+        src: Tensor,
+        start: Size | None,
+        end: Size | None,
+        step: Size,
     ) -> Any:
         x, src = with_batch(x, batched[0], size), with_batch(src, batched[1], size)
         dim = real_dim(self.dim, len(x.shape) - 1, self.name) + 1
         return ops.slice_scatter(x, src, dim, start, end, step)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(5, 3))
         yield Sample(x, rng.normal(size=(2, 3)), 0, 1, 3)
         yield Sample(x, rng.normal(size=(5, 2)), -1, 0, None, 2)
@@ -167,18 +176,20 @@ class SelectScatter(PartScatter):
     def again(self, x: Any, src: Any, index: Any) -> Any:
         return ops.select_scatter(x, src, self.dim, index)
 
-    def onnx_part(self, g: Any, x: Any, src: Any, index: Any) -> Any:
+    def onnx_part(self, g: OnnxBuilder, x: Any, src: Any, index: Any) -> Any:
         dim = real_dim(self.dim, x.rank, self.name)
         steps = contiguous_strides(x.shape)
         offset = counted_index(self.name, index, x.shape[dim], dim) * steps[dim]
         return onnx_places(g, src.shape, (*steps[:dim], *steps[dim + 1 :]), offset)
 
-    def batch(self, batched: Any, size: Any, x: Any, src: Any, index: Any) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, x: Tensor, src: Tensor, index: Size
+    ) -> Any:
         x, src = with_batch(x, batched[0], size), with_batch(src, batched[1], size)
         dim = real_dim(self.dim, len(x.shape) - 1, self.name) + 1
         return ops.select_scatter(x, src, dim, index)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         x = rng.normal(size=(4, 3))
         yield Sample(x, rng.normal(size=(3,)), 0, 2)
         yield Sample(x, rng.normal(size=(4,)), -1, -3)
@@ -211,7 +222,7 @@ class DiagonalScatter(PartScatter):
     def again(self, x: Any, src: Any, offset: Any) -> Any:
         return ops.diagonal_scatter(x, src, offset, self.dim1, self.dim2)
 
-    def onnx_part(self, g: Any, x: Any, src: Any, offset: Any) -> Any:
+    def onnx_part(self, g: OnnxBuilder, x: Any, src: Any, offset: Any) -> Any:
         dim1, dim2 = diagonal_dims(self.name, self.dim1, self.dim2, x.rank)
         row, column, _ = diagonal_bounds(x.shape[dim1], x.shape[dim2], offset)
         steps = contiguous_strides(x.shape)
@@ -219,12 +230,14 @@ class DiagonalScatter(PartScatter):
         start = row * steps[dim1] + column * steps[dim2]
         return onnx_places(g, src.shape, (*rest, steps[dim1] + steps[dim2]), start)
 
-    def batch(self, batched: Any, size: Any, x: Any, src: Any, offset: Any) -> Any:
+    def batch(
+        self, batched: Sequence[bool], size: Size, x: Tensor, src: Tensor, offset: Size
+    ) -> Any:
         x, src = with_batch(x, batched[0], size), with_batch(src, batched[1], size)
         dim1, dim2 = diagonal_dims(self.name, self.dim1, self.dim2, len(x.shape) - 1)
         return ops.diagonal_scatter(x, src, offset, dim1 + 1, dim2 + 1)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 3)), rng.normal(size=(3,)))
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(3,)), 1)
         yield Sample(rng.normal(size=(2, 3, 4)), rng.normal(size=(3, 2)), -1, -1, 0)
@@ -263,11 +276,20 @@ class StridedScatter(PartScatter):
     def again(self, x: Any, src: Any, size: Any, stride: Any, offset: Any) -> Any:
         return ops.strided_scatter(x, src, size, stride, offset)
 
-    def onnx_part(self, g: Any, x: Any, src: Any, size: Any, stride: Any, offset: Any) -> Any:
+    def onnx_part(
+        self, g: OnnxBuilder, x: Any, src: Any, size: Any, stride: Any, offset: Any
+    ) -> Any:
         return onnx_places(g, size, stride, offset or 0)
 
     def batch(
-        self, batched: Any, size: Any, x: Any, src: Any, extents: Any, stride: Any, offset: Any
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        x: Tensor,
+        src: Tensor,
+        extents: Sizes,
+        stride: Sizes,
+        offset: Size | None,
     ) -> Any:
         x, src = with_batch(x, batched[0], size), with_batch(src, batched[1], size)
         step: Any = 1
@@ -275,7 +297,7 @@ class StridedScatter(PartScatter):
             step = step * n
         return ops.strided_scatter(x, src, (size, *extents), (step, *stride), offset)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(2, 2)), (2, 2), (1, 2))
         yield Sample(rng.normal(size=(3, 4)), rng.normal(size=(2, 3)), (2, 3), (4, 1), 1)
         yield Sample(rng.normal(size=(3,)), rng.normal(size=()), (), (), 2)

@@ -5,7 +5,7 @@ The adjoint of a view of a part writes the part into zeros: the scatters of `sca
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,12 @@ import numpy as np
 from wend._engine.base.dtypes import uint8
 from wend._engine.base.errors import ArgumentError, DimError, IndexOutOfRange, ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.op_facts import OpFacts, TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import expr_of, hints, numel, sym_max, sym_min
 from wend._engine.core.types import Spec
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.family import Shape, Strides, View
 
 
@@ -125,20 +127,20 @@ class Slicing(View, abstract=True):
         first, last, step, _ = self.bounds(x.shape[dim], *sizes)
         return x[(slice(None),) * dim + (slice(first, last, step),)]
 
-    def vjp(self, g: Any, y: Any, x: Any, *sizes: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, *sizes: Any) -> tuple[Any, ...]:
         return (self.put(zeros_of(x), g, *sizes),)
 
-    def onnx(self, g: Any, x: Any, *sizes: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, *sizes: Any) -> Any:
         dim = real_dim(self.dim, x.rank, self.name)
         first, last, step, _ = self.bounds(x.shape[dim], *sizes)
         return g.slice(x, dim, first, last, step)
 
-    def batch(self, batched: Any, size: Any, x: Any, *sizes: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, *sizes: Any) -> Any:
         dim = real_dim(self.dim, len(x.shape) - 1, self.name) + 1
         first, last, step, _ = self.bounds(x.shape[dim], *sizes)
         return ops.slice(x, dim, first, last, step)
 
-    def put(self, x: Any, v: Any, *sizes: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor, *sizes: Any) -> Any:
         dim = real_dim(self.dim, len(x.shape), self.name)
         first, last, step, _ = self.bounds(x.shape[dim], *sizes)
         return ops.slice_scatter(x, v, dim, first, last, step)
@@ -163,10 +165,10 @@ class Slice(Slicing):
         first, last, count = slice_bounds("slice", n, start, end, step)
         return first, last, step, count
 
-    def onnx(self, g: Any, x: Any, start: Any, end: Any, step: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, start: Any, end: Any, step: Any) -> Any:
         return g.slice(x, real_dim(self.dim, x.rank, self.name), start, end, step)
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(5, 3)), 0, 1, 4)
         yield Sample(rng.normal(size=(5, 3)), -1, 0, 3, 2)
         yield Sample(rng.normal(size=(5, 3)), 0, -4, -1, 2)
@@ -209,7 +211,7 @@ class Narrow(Slicing):
             )
         return first, first + length, 1, length
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(5, 3)), 0, 1, 3)
         yield Sample(rng.normal(size=(5, 3)), -1, -2, 2)
         yield Sample(rng.normal(size=(5, 3)), 0, 5, 0)
@@ -238,16 +240,16 @@ class Select(View):
         view: np.ndarray = x[(slice(None),) * dim + (index, ...)]
         return view
 
-    def vjp(self, g: Any, y: Any, x: Any, index: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, index: Size) -> tuple[Any, ...]:
         return (ops.select_scatter(zeros_of(x), g, self.dim, index),)
 
-    def onnx(self, g: Any, x: Any, index: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, index: Any) -> Any:
         return g.node("Gather", x, g.size(index), axis=real_dim(self.dim, x.rank, "select"))
 
-    def batch(self, batched: Any, size: Any, x: Any, index: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, index: Size) -> Any:
         return ops.select(x, real_dim(self.dim, len(x.shape) - 1, "select") + 1, index)
 
-    def put(self, x: Any, v: Any, index: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor, index: Size) -> Any:
         return ops.select_scatter(x, v, self.dim, index)
 
     def by_rows(self, rows: tuple[bool, ...], ranks: tuple[int, ...]) -> bool:
@@ -259,7 +261,7 @@ class Select(View):
         offset = counted_index("select", index, shape[dim], dim) * strides[dim]
         return (*strides[:dim], *strides[dim + 1 :]), offset
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(4, 3)), 0, 2)
         yield Sample(rng.normal(size=(4, 3)), -1, -1)
         yield Sample(rng.normal(size=(4, 0)), 0, 0)
@@ -319,19 +321,19 @@ class Expand(View):
     def reference(self, x: np.ndarray, size: Any) -> np.ndarray:
         return np.broadcast_to(x, self.target(x.shape, tuple(size)))
 
-    def vjp(self, g: Any, y: Any, x: Any, size: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, size: Sizes) -> tuple[Any, ...]:
         return (sum_to_shape(g, x.shape),)
 
-    def onnx(self, g: Any, x: Any, size: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, size: Any) -> Any:
         # By the sizes as given: an extent of x that equals its size may be 1 at another time.
         lead = len(size) - x.rank
         return g.expand(x, [x.shape[i - lead] if n == -1 else n for i, n in enumerate(size)])
 
-    def batch(self, batched: Any, size: Any, x: Any, sizes: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, sizes: Sizes) -> Any:
         target = self.target(tuple(x.shape)[1:], tuple(sizes))
         return _expanded_batch(x, target, broadcast_axes(tuple(x.shape)[1:], target))
 
-    def put(self, x: Any, v: Any, size: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor, size: Sizes) -> Any:
         count = numel(v.shape)
         if count == 0:
             return ops.clone(x)
@@ -349,7 +351,7 @@ class Expand(View):
     def strides(self, shape: Any, strides: Any, size: Any) -> Strides:
         return expanded_strides(shape, strides, self.target(tuple(shape), tuple(size))), 0
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 1)), (3, 4))
         yield Sample(rng.normal(size=(3, 1)), (2, -1, 4))
         yield Sample(rng.normal(size=(1,)), (0,))
@@ -404,22 +406,22 @@ class ExpandTo(View):
     def reference(self, x: np.ndarray, size: Any) -> np.ndarray:
         return np.broadcast_to(x, tuple(size))
 
-    def vjp(self, g: Any, y: Any, x: Any, size: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, size: Sizes) -> tuple[Any, ...]:
         return (ops.sum_to(g, x.shape, self.axes),)
 
-    def onnx(self, g: Any, x: Any, size: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, size: Any) -> Any:
         return g.expand(x, g.out[0].shape)
 
-    def batch(self, batched: Any, size: Any, x: Any, sizes: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, sizes: Sizes) -> Any:
         return _expanded_batch(x, tuple(sizes), self.axes)
 
-    def put(self, x: Any, v: Any, size: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor, size: Sizes) -> Any:
         return Expand.of(("T", ("S", len(size)))).put(x, v, size)
 
     def strides(self, shape: Any, strides: Any, size: Any) -> Strides:
         return expanded_strides(shape, strides, tuple(size)), 0
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 1)), (3, 4), (1,))
         yield Sample(rng.normal(size=(3, 1)), (2, 3, 1), (0,))
         yield Sample(rng.normal(size=()), (2, 0), (0, 1))

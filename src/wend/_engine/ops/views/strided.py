@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ import numpy as np
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ShapeError
 from wend._engine.base.shapes import normalize_dim
+from wend._engine.core.kinds import Size, Sizes, Tensor
 from wend._engine.core.op_facts import TorchCall
 from wend._engine.core.primitive import Sample, ops
 from wend._engine.core.symbolic import hints, numel, sym_max, sym_min
 from wend._engine.core.types import Spec
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.views.family import Shape, Strides, View
 from wend._engine.ops.views.slicing import has_changed, replaced, zeros_of
 
@@ -42,10 +44,10 @@ class Diagonal(View):
     def reference(self, x: np.ndarray, offset: int) -> np.ndarray:
         return np.diagonal(x, offset, *self.dims(x.ndim))
 
-    def vjp(self, g: Any, y: Any, x: Any, offset: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, offset: Size) -> tuple[Any, ...]:
         return (self.put(zeros_of(x), g, offset),)
 
-    def onnx(self, g: Any, x: Any, offset: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, offset: Any) -> Any:
         dim1, dim2 = self.dims(x.rank)
         rest = tuple(d for d in range(x.rank) if d not in (dim1, dim2))
         rows, columns = x.shape[dim1], x.shape[dim2]
@@ -55,11 +57,11 @@ class Diagonal(View):
         start = row * columns + column
         return g.slice(flat, len(rest), start, start + count * (columns + 1), columns + 1)
 
-    def batch(self, batched: Any, size: Any, x: Any, offset: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, offset: Size) -> Any:
         dim1, dim2 = self.dims(len(x.shape) - 1)
         return ops.diagonal(x, offset, dim1 + 1, dim2 + 1)
 
-    def put(self, x: Any, v: Any, offset: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor, offset: Size) -> Any:
         return ops.diagonal_scatter(x, v, offset, self.dim1, self.dim2)
 
     def strides(self, shape: Any, strides: Any, offset: Any) -> Strides:
@@ -70,7 +72,7 @@ class Diagonal(View):
         start = row * strides[dim1] + column * strides[dim2] if count else 0
         return (*rest, strides[dim1] + strides[dim2]), start
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 3)))
         yield Sample(rng.normal(size=(3, 4)), 1)
         yield Sample(rng.normal(size=(3, 4)), -1, 1, 0)
@@ -135,7 +137,7 @@ class Unfold(View):
         index = np.arange(count)[:, None] * step + np.arange(size)
         return np.moveaxis(x.take(index, axis=dim), dim + 1, -1)
 
-    def vjp(self, g: Any, y: Any, x: Any, size: Any, step: Any) -> Any:
+    def vjp(self, g: Tensor, y: Tensor, x: Tensor, size: Size, step: Size) -> tuple[Any, ...]:
         if not len(x.shape):
             return (ops.reshape_to(ops.sum_to(g, (1,), (0,)), ()),)
         dim, index, flat = self.flattened(x, g, size, step)
@@ -150,7 +152,7 @@ class Unfold(View):
         index = ops.reshape_to(starts + places, (count * size,))
         return dim, index, ops.flatten(ops.movedim(v, -1, dim + 1), dim, dim + 1)
 
-    def onnx(self, g: Any, x: Any, size: Any, step: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, size: Any, step: Any) -> Any:
         if not x.shape:
             return g.slice(g.reshape(x, (1,)), 0, 0, size, 1)
         dim = normalize_dim(self.dimension, x.rank, "unfold")
@@ -160,13 +162,13 @@ class Unfold(View):
         order = (*(d for d in range(x.rank + 1) if d != dim + 1), dim + 1)
         return g.transpose(y, order)
 
-    def batch(self, batched: Any, size: Any, x: Any, width: Any, step: Any) -> Any:
+    def batch(self, batched: Sequence[bool], size: Size, x: Tensor, width: Size, step: Size) -> Any:
         rank = len(x.shape) - 1
         if rank == 0:
             return ops.slice(ops.unsqueeze(x, 1), 1, 0, width)
         return ops.unfold(x, normalize_dim(self.dimension, rank, "unfold") + 1, width, step)
 
-    def put(self, x: Any, v: Any, size: Any, step: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor, size: Size, step: Size) -> Any:
         if not len(x.shape):
             return v if size == 0 else ops.reshape_to(v, ())
         dim, index, flat = self.flattened(x, v, size, step)
@@ -180,7 +182,7 @@ class Unfold(View):
         dim = normalize_dim(self.dimension, len(shape), "unfold")
         return (*replaced(tuple(strides), dim, strides[dim] * step), strides[dim]), 0
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(7,)), 0, 3, 2)
         yield Sample(rng.normal(size=(7, 2)), 0, 3, 1)
         yield Sample(rng.normal(size=(2, 6)), -1, 2, 3)
@@ -225,22 +227,32 @@ class AsStrided(View):
         flat = np.ascontiguousarray(x).reshape(-1)
         return np.asarray(flat[strided_places(size, stride, offset or 0)])
 
-    def vjp(self, g: Any, y: Any, x: Any, size: Any, stride: Any, offset: Any) -> Any:
+    def vjp(
+        self, g: Tensor, y: Tensor, x: Tensor, size: Sizes, stride: Sizes, offset: Size | None
+    ) -> tuple[Any, ...]:
         flat = ops.full((numel(x.shape),), 0, dtype=g.dtype)
         index = strided_index(size, stride, 0 if offset is None else offset)
         flat = ops.index_add(flat, 0, ops.ravel(index), ops.ravel(g))
         return (ops.reshape_to(flat, x.shape),)
 
-    def onnx(self, g: Any, x: Any, size: Any, stride: Any, offset: Any) -> Any:
+    def onnx(self, g: OnnxBuilder, x: Any, size: Any, stride: Any, offset: Any) -> Any:
         flat = g.reshape(x, (numel(x.shape),))
         return g.node("Gather", flat, onnx_places(g, size, stride, offset or 0), axis=0)
 
-    def batch(self, batched: Any, size: Any, x: Any, extents: Any, stride: Any, offset: Any) -> Any:
+    def batch(
+        self,
+        batched: Sequence[bool],
+        size: Size,
+        x: Tensor,
+        extents: Sizes,
+        stride: Sizes,
+        offset: Size | None,
+    ) -> Any:
         rows = tuple(x.shape)
         step = numel(rows[1:])
         return ops.as_strided(x, (rows[0], *extents), (step, *stride), offset)
 
-    def put(self, x: Any, v: Any, size: Any, stride: Any, offset: Any) -> Any:
+    def put(self, x: Tensor, v: Tensor, size: Sizes, stride: Sizes, offset: Size | None) -> Any:
         if numel(v.shape) == 0 or not self.repeats(size, stride):
             return ops.strided_scatter(x, v, size, stride, offset)
         index = ops.ravel(strided_index(size, stride, 0 if offset is None else offset))
@@ -261,7 +273,7 @@ class AsStrided(View):
     def strides(self, shape: Any, strides: Any, size: Any, stride: Any, offset: Any) -> Strides:
         return tuple(stride), 0 if offset is None else offset
 
-    def samples(self, rng: Any) -> Iterator[Sample]:
+    def samples(self, rng: np.random.Generator) -> Iterator[Sample]:
         yield Sample(rng.normal(size=(3, 4)), (2, 2), (1, 2))
         yield Sample(rng.normal(size=(3, 4)), (2, 3), (4, 0), 1)
         yield Sample(rng.normal(size=(12,)), (3, 3), (1, 1), 2)
@@ -301,7 +313,7 @@ def strided_places(size: Any, stride: Any, offset: int) -> np.ndarray:
     return places
 
 
-def onnx_places(g: Any, size: Any, stride: Any, offset: Any) -> Any:
+def onnx_places(g: OnnxBuilder, size: Any, stride: Any, offset: Any) -> Any:
     """`strided_places`, as ONNX nodes."""
     places = g.size(offset)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):

@@ -23,6 +23,7 @@ from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.reduce import widened
 from wend._engine.ops.elementwise.family import V
 from wend._engine.ops.numeric import accumulator, require
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 Samples = Iterator[Sample]
 FLOATING = frozenset({"float"})
@@ -95,27 +96,27 @@ def _onnx(node: str, *names: str, **fixed: float) -> Any:
     return rule
 
 
-def _onnx_gelu(self: Any, g: Any, x: Any) -> Any:
+def _onnx_gelu(self: Any, g: OnnxBuilder, x: Any) -> Any:
     if self.approximate != "tanh" or g.opset < 20 or accumulator(x.dtype) is not float32:
         return NotImplemented
     return g.cast(g.node("Gelu", g.cast(x, float32), approximate="tanh"), x.dtype)
 
 
-def _onnx_softplus(self: Any, g: Any, x: Any, beta: Any, threshold: Any) -> Any:
+def _onnx_softplus(self: Any, g: OnnxBuilder, x: Any, beta: Any, threshold: Any) -> Any:
     # Beyond 20, where y is x, float32 cannot tell x from log(1 + exp(x)).
     if (beta, threshold) != (1, 20) or accumulator(x.dtype) is not float32:
         return NotImplemented
     return g.cast(g.node("Softplus", g.cast(x, float32)), x.dtype)
 
 
-def _onnx_logsigmoid(self: Any, g: Any, x: Any) -> Any:
+def _onnx_logsigmoid(self: Any, g: OnnxBuilder, x: Any) -> Any:
     if accumulator(x.dtype) is not float32:
         return NotImplemented
     turned = g.node("Neg", g.cast(x, float32))
     return g.cast(g.node("Neg", g.node("Softplus", turned)), x.dtype)
 
 
-def _onnx_clip(self: Any, g: Any, x: Any) -> Any:
+def _onnx_clip(self: Any, g: OnnxBuilder, x: Any) -> Any:
     wide = accumulator(x.dtype)
     if wide.category < FLOAT:
         return NotImplemented

@@ -19,6 +19,7 @@ from wend._engine.ops.composites.layers.conv import as_batch
 from wend._engine.ops.composites.layers.pool import pool_nodes
 from wend._engine.ops.composites.reduce import widened
 from wend._engine.ops.numeric import FLOATING, accumulator, require
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
 class Bins:
@@ -141,7 +142,7 @@ def _flat_position(within: Any, windows: list[Bins], size: Any, nd: int) -> Any:
     return position
 
 
-def _average_samples(rng: Any, nd: int) -> Iterator[Sample]:
+def _average_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, *(7, 6, 5)[:nd]))
     for out in (1, 2, 4, 9):
         yield Sample(x, out)
@@ -149,7 +150,7 @@ def _average_samples(rng: Any, nd: int) -> Iterator[Sample]:
     yield Sample(x[:0], 2)
 
 
-def _max_samples(rng: Any, nd: int) -> Iterator[Sample]:
+def _max_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
     shape = (2, 2, *(7, 6, 5)[:nd])
     x = rng.permutation(int(np.prod(shape))).reshape(shape) / 3.0
     for out in (1, 2, 4, 9):
@@ -170,7 +171,7 @@ def _average_nodes(n: Any, nd: int, x: Any, size: Any) -> Any:
     return n.Squeeze1(n.Mean1(n.Unsqueeze(x))) if nd == 1 else n.Mean1(x)
 
 
-def _onnx_average(self: Any, g: Any, x: Any) -> Any:
+def _onnx_average(self: Any, g: OnnxBuilder, x: Any) -> Any:
     nd, size = int(self.name[-2]), self.output_size
     if any(n != 1 for n in (size if isinstance(size, tuple) else (size,))):
         return NotImplemented

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.dtypes import bool_, float32
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.random_state import current
@@ -14,6 +16,7 @@ from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import broadcast_shapes, expr_of, hints
 from wend._engine.ops.composites.products.product_nodes import laid_matmul
 from wend._engine.ops.numeric import FLOATING, accumulator
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.sugar import sugar
 
 _OP = "scaled_dot_product_attention"
@@ -60,7 +63,7 @@ def _expanded(x: Any, front: tuple[Any, ...]) -> Any:
     return ops.expand(x, (*front, *x.shape[-2:]))
 
 
-def _samples(rng: Any) -> Iterator[Sample]:
+def _samples(rng: np.random.Generator) -> Iterator[Sample]:
     q, k, v = (rng.normal(size=s) for s in ((2, 2, 3, 4), (2, 2, 5, 4), (2, 2, 5, 6)))
     mask = rng.normal(size=(3, 5)) > 0
     mask[0] = True
@@ -115,7 +118,7 @@ def _nodes(n: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool, _: Any, shar
     return laid_matmul(n, weights, n.laid(v))
 
 
-def _onnx(self: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, scale: Any) -> Any:
+def _onnx(self: Any, g: OnnxBuilder, q: Any, k: Any, v: Any, mask: Any, scale: Any) -> Any:
     # Masks may hide a whole row: zeros in Wend, and no number in ONNX.
     wide = accumulator(q.dtype)
     plain = mask is None and not self.is_causal and q.rank == k.rank == v.rank == 4

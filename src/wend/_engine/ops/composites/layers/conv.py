@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.neural.conv import onnx_convolution
 from wend._engine.ops.numeric import NUMERIC, require
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
 def per_dim(op: str, name: str, argument: Any, nd: int) -> tuple[Any, ...]:
@@ -225,7 +228,7 @@ def _define(nd: int) -> None:
     )(conv_transpose)
 
 
-def _onnx(self: Any, g: Any, x: Any, weight: Any, bias: Any, groups: Any) -> Any:
+def _onnx(self: Any, g: OnnxBuilder, x: Any, weight: Any, bias: Any, groups: Any) -> Any:
     nd = weight.rank - 2
     if bias is None or x.rank != nd + 2:
         return NotImplemented
@@ -235,7 +238,7 @@ def _onnx(self: Any, g: Any, x: Any, weight: Any, bias: Any, groups: Any) -> Any
     return onnx_convolution(g, (x, weight, bias), ends, stride, dilation, groups)
 
 
-def _conv_samples(rng: Any, nd: int) -> Iterator[Sample]:
+def _conv_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
     def arrays(*shapes: tuple[int, ...]) -> list[Any]:
         return [rng.normal(size=shape) for shape in shapes]
 
@@ -249,7 +252,7 @@ def _conv_samples(rng: Any, nd: int) -> Iterator[Sample]:
     yield Sample(*arrays((0, 2, *size), (2, 2, *(2,) * nd), (2,)))
 
 
-def _transposed_samples(rng: Any, nd: int) -> Iterator[Sample]:
+def _transposed_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
     def arrays(*shapes: tuple[int, ...]) -> list[Any]:
         return [rng.normal(size=shape) for shape in shapes]
 

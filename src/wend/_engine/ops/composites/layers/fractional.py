@@ -65,7 +65,7 @@ def _fractional(op: str, nd: int, input: Any, samples: Any, kernel: Any, output_
     return tuple(results if batched else [ops.squeeze(y, 0) for y in results])
 
 
-def _samples(rng: Any, nd: int) -> Iterator[Sample]:
+def _samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
     size = (7, 6, 5)[:nd]
     x = rng.permutation(int(np.prod((2, 3, *size)))).reshape(2, 3, *size) / 3.0
     places = rng.uniform(0, 1, size=(2, 3, nd))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.dtypes import finfo, float32
 from wend._engine.base.errors import ShapeError
 from wend._engine.core.kinds import Scalar, Size, Sizes, Tensor
@@ -16,6 +18,7 @@ from wend._engine.core.primitive import Sample, composite, ops
 from wend._engine.core.symbolic import hints
 from wend._engine.ops.composites.reduce import count_of, widened
 from wend._engine.ops.numeric import FLOATING, accumulator, is_half, require
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
 def _normalized(x: Any, axes: tuple[int, ...], eps: Any) -> tuple[Any, Any, Any]:
@@ -100,7 +103,7 @@ def _trailing(
     return tuple(range(rank - count, rank))
 
 
-def _onnx_parameter(g: Any, parameter: Any, shape: Any, number: float, dtype: Any) -> Any:
+def _onnx_parameter(g: OnnxBuilder, parameter: Any, shape: Any, number: float, dtype: Any) -> Any:
     """A weight or bias in the type of the computation; a tensor of a number where none is given."""
     return (
         g.expand(g.constant(number, dtype), shape)
@@ -115,38 +118,40 @@ def _is_plain(x: Any, eps: Any) -> bool:
 
 
 def _onnx_layer_norm(
-    self: Any, g: Any, x: Any, shape: Any, weight: Any, bias: Any, eps: Any
+    self: Any, g: OnnxBuilder, x: Any, shape: Any, weight: Any, bias: Any, eps: Any
 ) -> Any:
     if not _is_plain(x, eps):
         return NotImplemented
     scale = _onnx_parameter(g, weight, shape, 1, float32)
     shift = None if bias is None else g.cast(bias, float32)
-    how = {"axis": -len(shape), "epsilon": float(eps)}
+    how: dict[str, Any] = {"axis": -len(shape), "epsilon": float(eps)}
     return g.cast(g.node("LayerNormalization", g.cast(x, float32), scale, shift, **how), x.dtype)
 
 
-def _onnx_rms_norm(self: Any, g: Any, x: Any, shape: Any, weight: Any, eps: Any) -> Any:
+def _onnx_rms_norm(self: Any, g: OnnxBuilder, x: Any, shape: Any, weight: Any, eps: Any) -> Any:
     eps = finfo(x.dtype).eps if eps is None else eps
     if g.opset < 23 or not _is_plain(x, eps):
         return NotImplemented
     scale = _onnx_parameter(g, weight, shape, 1, float32)
-    how = {"axis": -len(shape), "epsilon": float(eps)}
+    how: dict[str, Any] = {"axis": -len(shape), "epsilon": float(eps)}
     return g.cast(g.node("RMSNormalization", g.cast(x, float32), scale, **how), x.dtype)
 
 
-def _onnx_group_norm(self: Any, g: Any, x: Any, groups: Any, w: Any, b: Any, eps: Any) -> Any:
+def _onnx_group_norm(
+    self: Any, g: OnnxBuilder, x: Any, groups: Any, w: Any, b: Any, eps: Any
+) -> Any:
     count = g.fixed(groups)
     if g.opset < 21 or not _is_plain(x, eps) or count is None or x.rank < 3:
         return NotImplemented
     channels = (x.shape[1],)
     scale = _onnx_parameter(g, w, channels, 1, float32)
     shift = _onnx_parameter(g, b, channels, 0, float32)
-    how = {"num_groups": count, "epsilon": float(eps)}
+    how: dict[str, Any] = {"num_groups": count, "epsilon": float(eps)}
     return g.cast(g.node("GroupNormalization", g.cast(x, float32), scale, shift, **how), x.dtype)
 
 
 def _onnx_batch_norm(
-    self: Any, g: Any, x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: Any
+    self: Any, g: OnnxBuilder, x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: Any
 ) -> Any:
     wide = accumulator(x.dtype)
     if not isinstance(eps, (int, float)):
@@ -158,7 +163,7 @@ def _onnx_batch_norm(
     return g.cast(g.node("BatchNormalization", *operands, epsilon=float(eps)), x.dtype)
 
 
-def _onnx_instance_norm(self: Any, g: Any, x: Any, weight: Any, bias: Any, eps: Any) -> Any:
+def _onnx_instance_norm(self: Any, g: OnnxBuilder, x: Any, weight: Any, bias: Any, eps: Any) -> Any:
     if not _is_plain(x, eps):
         return NotImplemented
     channels, axes = (x.shape[1],), g.sizes(range(2, x.rank))
@@ -172,7 +177,7 @@ def _onnx_instance_norm(self: Any, g: Any, x: Any, weight: Any, bias: Any, eps: 
     return g.cast(y, x.dtype), g.node("Squeeze", mean, axes), squares
 
 
-def _layer_samples(rng: Any) -> Iterator[Sample]:
+def _layer_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 4))
     yield Sample(x, (4,))
     yield Sample(x, (4,), rng.normal(size=4), rng.normal(size=4))
@@ -214,7 +219,7 @@ def _rms_nodes(n: Any, x: Any, _: Any, weight: Any, eps: Any) -> Any:
     return y if weight is None else n.Mul(y, weight)
 
 
-def _rms_samples(rng: Any) -> Iterator[Sample]:
+def _rms_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 4))
     yield Sample(x, (4,))
     yield Sample(x, (4,), rng.normal(size=4), 1e-3)
@@ -248,7 +253,7 @@ def rms_norm(
     return ops.cast(_scaled(y, weight, None), input.dtype)
 
 
-def _group_samples(rng: Any) -> Iterator[Sample]:
+def _group_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 6, 4, 3))
     yield Sample(x, 2)
     yield Sample(x, 3, rng.normal(size=6), rng.normal(size=6), 1e-3)
@@ -296,7 +301,7 @@ def group_norm(
     return ops.cast(ops.reshape(y, input.shape), input.dtype)
 
 
-def _batch_samples(rng: Any) -> Iterator[Sample]:
+def _batch_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(3, 2, 4))
     yield Sample(x)
     yield Sample(x, rng.normal(size=2), rng.normal(size=2), 1e-3)
@@ -338,7 +343,7 @@ def _instance_nodes(n: Any, x: Any, weight: Any, bias: Any, _: Any) -> Any:
     return n.View(n.NativeBatchNorm(n.View(x), *repeated))
 
 
-def _eval_samples(rng: Any) -> Iterator[Sample]:
+def _eval_samples(rng: np.random.Generator) -> Iterator[Sample]:
     for sample in _batch_samples(rng):
         x, *rest = sample.args
         yield Sample(x, rng.normal(size=2), rng.uniform(0.5, 2, size=2), *rest)
@@ -413,7 +418,7 @@ def _response_nodes(n: Any, x: Any, *_: Any) -> Any:
     return n.Div(x, n.Pow(n.Add(n.Mul(mean, None), None)))
 
 
-def _response_samples(rng: Any) -> Iterator[Sample]:
+def _response_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 5, 4))
     yield Sample(x, 2)
     yield Sample(x, 3, 0.1, 0.5, 2.0)

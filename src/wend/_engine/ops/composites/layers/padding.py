@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.errors import NotImplementedInWend, ShapeError
 from wend._engine.core.kinds import Sizes, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
@@ -43,7 +45,7 @@ def _padded_extent(op: str, shape: Any, dim: int, before: Any, after: Any) -> An
     return extent
 
 
-def _samples(rng: Any) -> Iterator[Sample]:
+def _samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 5)), (2, 1))
     yield Sample(rng.normal(size=(2, 3, 4)), (1, 2, 2, 0))
     yield Sample(rng.normal(size=(1, 2, 3, 4)), (0, 3, -1, 2))

@@ -19,6 +19,7 @@ from wend._engine.core.symbolic import hints, numel, sym_min
 from wend._engine.ops.composites.layers.conv import as_batch, per_dim
 from wend._engine.ops.composites.reduce import widened
 from wend._engine.ops.numeric import accumulator
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
 class Windows:
@@ -122,7 +123,7 @@ def _distinct(rng: Any, *shape: int) -> Any:
     return rng.permutation(int(np.prod(shape))).reshape(shape) / 3.0
 
 
-def _max_samples(rng: Any, nd: int) -> Iterator[Sample]:
+def _max_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
     size = (7, 6, 5)[:nd]
     x = _distinct(rng, 2, 3, *size)
     yield Sample(x, 2)
@@ -180,7 +181,7 @@ def _average(op: str, nd: int, x: Any, *how: Any) -> Any:
 
 
 def _onnx_average(
-    self: Any, g: Any, x: Any, kernel: Any, stride: Any, padding: Any, divisor: Any = None
+    self: Any, g: OnnxBuilder, x: Any, kernel: Any, stride: Any, padding: Any, divisor: Any = None
 ) -> Any:
     nd, wide = int(self.name[-2]), accumulator(x.dtype)
     if self.ceil_mode or divisor is not None or wide is not float32:
@@ -205,7 +206,7 @@ def _onnx_average(
     return g.cast(y if image is x else g.node("Squeeze", y, g.sizes((0,))), x.dtype)
 
 
-def _average_samples(rng: Any, nd: int) -> Iterator[Sample]:
+def _average_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, *(7, 6, 5)[:nd]))
     yield Sample(x, 2)
     yield Sample(x[0], 3, 1)
@@ -224,7 +225,7 @@ def _lp_pool(op: str, nd: int, x: Any, *how: Any) -> Any:
     return ops.pow(ops.mul(ops.sign(power), ops.relu(ops.abs(power))), 1 / norm_type)
 
 
-def _lp_samples(rng: Any, nd: int) -> Iterator[Sample]:
+def _lp_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
     x = rng.uniform(0.5, 2.0, size=(2, 3, *(7, 6, 5)[:nd]))
     yield Sample(x, 2, 2)
     yield Sample(x[0], 3.0, 3, 2)
@@ -267,7 +268,7 @@ def _max_unpool(op: str, nd: int, x: Any, indices: Any, *how: Any) -> Any:
     return y if batched else ops.squeeze(y, 0)
 
 
-def _unpool_samples(rng: Any, nd: int) -> Iterator[Sample]:
+def _unpool_samples(rng: np.random.Generator, nd: int) -> Iterator[Sample]:
     count, into = 3**nd, 6**nd
     indices = np.stack([rng.permutation(into)[:count] for _ in range(2)])
     indices = indices.reshape(1, 2, *(3,) * nd)
@@ -369,7 +370,7 @@ for _nd in (1, 2, 3):
 # --- unfold and fold -----------------------------------------------------------------------------
 
 
-def _im2col_samples(rng: Any) -> Iterator[Sample]:
+def _im2col_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 5, 6))
     yield Sample(x, 2)
     yield Sample(x[0], (2, 3), padding=1, stride=2)
@@ -429,7 +430,7 @@ def _block_counts(op: str, size: Any, kernel: Any, stride: Any, padding: Any, di
     return counts
 
 
-def _col2im_samples(rng: Any) -> Iterator[Sample]:
+def _col2im_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 12, 20)), (5, 6), 2)
     yield Sample(rng.normal(size=(12, 20)), (5, 6), (2, 2))
     yield Sample(rng.normal(size=(2, 6, 9)), (5, 6), (2, 3), padding=1, stride=2)

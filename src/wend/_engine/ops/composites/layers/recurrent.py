@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.errors import ShapeError
 from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import Sample, composite, ops
@@ -54,7 +56,7 @@ def _gates(y: Any, count: int, hidden: Any) -> list[Any]:
 
 
 def _cell_samples(gates: int, states: int) -> Any:
-    def samples(rng: Any) -> Iterator[Sample]:
+    def samples(rng: np.random.Generator) -> Iterator[Sample]:
         def cell(front: tuple[int, ...], bias: bool) -> Sample:
             h = [rng.normal(size=(*front, 2)) for _ in range(max(states, 1))]
             weights = [rng.normal(size=(gates * 2, n)) for n in (3, 2)]

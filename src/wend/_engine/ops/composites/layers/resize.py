@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.dtypes import DType, float32, float64, int64, uint8
 from wend._engine.base.errors import ArgumentError, NotImplementedInWend, ShapeError
 from wend._engine.core.kinds import Attr, Size, Sizes, Tensor
@@ -19,6 +21,7 @@ from wend._engine.ops.composites.layers.conv import per_dim
 from wend._engine.ops.composites.layers.pool import pool_nodes
 from wend._engine.ops.composites.reduce import widened
 from wend._engine.ops.numeric import FLOATING, accumulator, require
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 _LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2}
 _MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area")
@@ -243,7 +246,7 @@ def _nodes(n: Any, x: Any, *how: Any) -> Any:
     return getattr(n, f"Upsample{kind}{nd}D{'Aa' * antialias}")(x)
 
 
-def _onnx_resize(self: Any, g: Any, x: Any, size: Any) -> Any:
+def _onnx_resize(self: Any, g: OnnxBuilder, x: Any, size: Any) -> Any:
     factors = self.scale_factor
     factors = factors if isinstance(factors, tuple) else (factors,)
     whole = size is None and all(float(f).is_integer() for f in factors)
@@ -266,7 +269,7 @@ def _onnx_resize(self: Any, g: Any, x: Any, size: Any) -> Any:
     return g.cast(g.node("Resize", g.cast(x, wide), *operands, **how), x.dtype)
 
 
-def _interpolate_samples(rng: Any) -> Iterator[Sample]:
+def _interpolate_samples(rng: np.random.Generator) -> Iterator[Sample]:
     line, image = rng.normal(size=(2, 3, 5)), rng.normal(size=(1, 2, 5, 4))
     yield Sample(line, 8)
     yield Sample(line, 3, mode="linear")
@@ -321,7 +324,7 @@ def interpolate(
 # --- shuffles ------------------------------------------------------------------------------------
 
 
-def _shuffle_samples(rng: Any) -> Iterator[Sample]:
+def _shuffle_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 8, 3, 2)), 2)
     yield Sample(rng.normal(size=(9, 2, 2)), 3)
     yield Sample(rng.normal(size=(2, 3, 3, 2)), 1)
@@ -334,7 +337,7 @@ def _require_rank(op: str, x: Any, rank: int) -> None:
         )
 
 
-def _onnx_shuffle(self: Any, g: Any, x: Any, factor: Any) -> Any:
+def _onnx_shuffle(self: Any, g: OnnxBuilder, x: Any, factor: Any) -> Any:
     size = g.fixed(factor)
     if x.rank != 4 or size is None or not g.runs("DepthToSpace", x.dtype):
         return NotImplemented
@@ -369,7 +372,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: Size) -> Any:
     return ops.reshape(y, (*front, kept, height * r, width * r))
 
 
-def _unshuffle_samples(rng: Any) -> Iterator[Sample]:
+def _unshuffle_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 3, 4, 6)), 2)
     yield Sample(rng.normal(size=(2, 3, 6)), 3)
 
@@ -401,7 +404,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: Size) -> Any:
     return ops.reshape(y, (*front, channels * r * r, height // r, width // r))
 
 
-def _channel_samples(rng: Any) -> Iterator[Sample]:
+def _channel_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 6, 3)), 2)
     yield Sample(rng.normal(size=(1, 4, 2, 2)), 4)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.dtypes import FLOAT, float64, int64
 from wend._engine.base.errors import ArgumentError, DTypeError, DTypeNotImplemented, ShapeError
 from wend._engine.core.kinds import Sizes, Tensor
@@ -127,7 +129,7 @@ def _check(x: Any, grid: Any, mode: str) -> None:
         raise DTypeNotImplemented(f"{op}: not implemented for {x.dtype}: it takes floats")
 
 
-def _sampler_samples(rng: Any) -> Iterator[Sample]:
+def _sampler_samples(rng: np.random.Generator) -> Iterator[Sample]:
     image, volume = rng.normal(size=(2, 3, 4, 5)), rng.normal(size=(1, 2, 3, 4, 2))
     grid = rng.uniform(-1.3, 1.3, size=(2, 3, 2, 2))
     for mode, padding, corners in ((0, 0, False), (0, 2, True), (1, 1, False), (2, 2, False)):
@@ -202,7 +204,7 @@ def centres(size: Any, align_corners: bool, dtype: Any) -> Any:
     return ends if align_corners else ends * (size - 1) / size
 
 
-def _generator_samples(rng: Any) -> Iterator[Sample]:
+def _generator_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield Sample(rng.normal(size=(2, 2, 3)), (2, 3, 4, 5), True)
     yield Sample(rng.normal(size=(2, 2, 3)), (2, 3, 1, 5), False)
     yield Sample(rng.normal(size=(1, 3, 4)), (1, 2, 3, 2, 2), False)

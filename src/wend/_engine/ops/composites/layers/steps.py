@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from wend._engine.core.kinds import Tensor
 from wend._engine.core.primitive import Sample, composite, ops
 
@@ -20,7 +22,7 @@ def _gates(x: Any, count: int) -> list[Any]:
 
 
 def _samples(count: int, states: int) -> Callable[..., Iterator[Sample]]:
-    def samples(rng: Any) -> Iterator[Sample]:
+    def samples(rng: np.random.Generator) -> Iterator[Sample]:
         def arrays(*shapes: tuple[int, ...]) -> list[Any]:
             return [rng.normal(size=shape) for shape in shapes]
 

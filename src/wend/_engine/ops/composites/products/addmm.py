@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.dtypes import bool_
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.core.kinds import Scalar, Tensor
@@ -21,6 +23,7 @@ from wend._engine.ops.composites.products.contract import (
     takes,
 )
 from wend._engine.ops.numeric import NUMERIC
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
 def scaled_sum(op: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
@@ -44,7 +47,7 @@ def scaled_sum(op: str, input: Any, product: Any, beta: Any, alpha: Any) -> Any:
 
 
 def _scaled_samples(*shapes: tuple[int, ...]) -> Any:
-    def samples(rng: Any) -> Iterator[Sample]:
+    def samples(rng: np.random.Generator) -> Iterator[Sample]:
         for numbers in ({}, {"beta": 0.5, "alpha": 2.0}, {"beta": 0.0}):
             yield Sample(*(rng.normal(size=s) for s in shapes), **numbers)
         yield Sample(rng.normal(size=(1,)), *(rng.normal(size=s) for s in shapes[1:]), beta=2.0)
@@ -52,9 +55,13 @@ def _scaled_samples(*shapes: tuple[int, ...]) -> Any:
     return samples
 
 
-def _onnx_addmm(self: Any, g: Any, x: Any, left: Any, right: Any, beta: Any, alpha: Any) -> Any:
+def _onnx_addmm(
+    self: Any, g: OnnxBuilder, x: Any, left: Any, right: Any, beta: Any, alpha: Any
+) -> Any:
     numbers = {"beta": beta, "alpha": alpha}
-    attributes = {name: float(n) for name, n in numbers.items() if isinstance(n, (int, float))}
+    attributes: dict[str, Any] = {
+        name: float(n) for name, n in numbers.items() if isinstance(n, (int, float))
+    }
     plain = all(n is None or name in attributes for name, n in numbers.items()) and beta != 0
     if not plain or not g.runs("Gemm", left.dtype):
         return NotImplemented

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.errors import ArgumentError, ShapeError
 from wend._engine.core.kinds import Attr, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
@@ -65,7 +67,7 @@ def _multi_dot(op: str, tensors: Any) -> Any:
     return ops.squeeze(y, 0) if row else y
 
 
-def _chain_samples(rng: Any) -> Iterator[Sample]:
+def _chain_samples(rng: np.random.Generator) -> Iterator[Sample]:
     def chain(*shapes: tuple[int, ...]) -> Sample:
         return Sample([rng.normal(size=s) for s in shapes])
 
@@ -74,7 +76,7 @@ def _chain_samples(rng: Any) -> Iterator[Sample]:
     yield chain((2, 9), (9, 1), (1, 5))
 
 
-def _multi_dot_samples(rng: Any) -> Iterator[Sample]:
+def _multi_dot_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from _chain_samples(rng)
     yield Sample([rng.normal(size=s) for s in ((3,), (3, 4), (4,))])
 
@@ -114,7 +116,7 @@ def _power_nodes(n: Any, x: Any, exponent: int) -> Any:
     return result and result.edge
 
 
-def _power_samples(rng: Any) -> Iterator[Sample]:
+def _power_samples(rng: np.random.Generator) -> Iterator[Sample]:
     for n in (0, 1, 2, 3, 7):
         yield Sample(rng.normal(size=(2, 3, 3)), n)
 
@@ -163,7 +165,7 @@ _CDIST_MODES = {
 }
 
 
-def _cdist_samples(rng: Any) -> Iterator[Sample]:
+def _cdist_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x, y = rng.normal(size=(4, 3)), rng.normal(size=(2, 5, 3))
     for p in (2.0, 1.0, float("inf"), 3.0, 0.0):
         yield Sample(x, y, p)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.errors import DTypeError, ShapeError
 from wend._engine.base.shapes import normalize_dims
 from wend._engine.core.kinds import Attr, Tensor
@@ -16,6 +18,7 @@ from wend._engine.ops.composites.products.product_nodes import (
     tensordot_nodes,
 )
 from wend._engine.ops.numeric import NUMERIC, accumulator, require
+from wend._engine.ops.onnx_builder import OnnxBuilder
 from wend._engine.ops.sugar import with_out
 
 
@@ -72,7 +75,7 @@ def sample_pairs(rng: Any, *shapes: tuple[tuple[int, ...], ...]) -> Iterator[Sam
 # --- matmul and its special cases ------------------------------------------------------------
 
 
-def _matmul_samples(rng: Any) -> Iterator[Sample]:
+def _matmul_samples(rng: np.random.Generator) -> Iterator[Sample]:
     # fmt: off
     yield from sample_pairs(
         rng,
@@ -83,7 +86,7 @@ def _matmul_samples(rng: Any) -> Iterator[Sample]:
     # fmt: on
 
 
-def _onnx_matmul(self: Any, g: Any, x: Any, y: Any) -> Any:
+def _onnx_matmul(self: Any, g: OnnxBuilder, x: Any, y: Any) -> Any:
     if min(x.rank, y.rank) < 2:
         return NotImplemented
     wide = accumulator(x.dtype)
@@ -270,7 +273,7 @@ def outer(input: Tensor, vec2: Tensor) -> Any:
 # --- layers ----------------------------------------------------------------------------------
 
 
-def _linear_samples(rng: Any) -> Iterator[Sample]:
+def _linear_samples(rng: np.random.Generator) -> Iterator[Sample]:
     yield from sample_pairs(
         rng,
         ((2, 3), (4, 3), (4,)),
@@ -283,7 +286,7 @@ def _linear_samples(rng: Any) -> Iterator[Sample]:
     )
 
 
-def _onnx_linear(self: Any, g: Any, x: Any, weight: Any, bias: Any) -> Any:
+def _onnx_linear(self: Any, g: OnnxBuilder, x: Any, weight: Any, bias: Any) -> Any:
     wide = accumulator(x.dtype)
     if bias is None or (x.rank, weight.rank) != (2, 2) or not g.runs("Gemm", wide):
         return NotImplemented
@@ -376,7 +379,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 # --- tensordot -------------------------------------------------------------------------------
 
 
-def _tensordot_samples(rng: Any) -> Iterator[Sample]:
+def _tensordot_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x, y = rng.normal(size=(2, 3, 4)), rng.normal(size=(3, 4, 5))
     yield Sample(x, y)
     yield Sample(x, y, 2)

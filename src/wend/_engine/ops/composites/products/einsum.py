@@ -12,6 +12,8 @@ import string
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from wend._engine.base.dtypes import int64
 from wend._engine.base.errors import ArgumentTypeError, ShapeError
 from wend._engine.core.kinds import Tensor
@@ -224,7 +226,7 @@ def _nodes(n: Any, equation: str, operands: list[Any]) -> Any:
     return einsum_nodes(n, operands, labels, out, rest)
 
 
-def _einsum_samples(rng: Any) -> Iterator[Sample]:
+def _einsum_samples(rng: np.random.Generator) -> Iterator[Sample]:
     def sample(equation: str, *shapes: tuple[int, ...]) -> Sample:
         return Sample(equation, *(rng.normal(size=s) for s in shapes))
 

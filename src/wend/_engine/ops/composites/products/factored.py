@@ -65,7 +65,7 @@ def _packed(rng: Any, rows: int, columns: int) -> tuple[Any, Any]:
     return factors, pivots.astype(np.int32)
 
 
-def _triangle_samples(rng: Any) -> Iterator[Sample]:
+def _triangle_samples(rng: np.random.Generator) -> Iterator[Sample]:
     for shape in ((2, 4, 3), (3, 4), (2, 3, 3), (2, 0, 3), (2, 1, 1)):
         yield Sample(rng.normal(size=shape))
 
@@ -79,7 +79,7 @@ def lu_triangles(LU: Tensor) -> Any:
     return lower, ops.triu(ops.narrow(LU, -2, 0, k))
 
 
-def _solve_samples(rng: Any) -> Iterator[Sample]:
+def _solve_samples(rng: np.random.Generator) -> Iterator[Sample]:
     factors, pivots = _packed(rng, 3, 3)
     b = rng.normal(size=(2, 3, 4))
     yield Sample(factors, pivots, b)
@@ -172,7 +172,7 @@ def _check_reflections(op: str, input: Any, tau: Any) -> None:
         )
 
 
-def _reflection_samples(rng: Any) -> Iterator[Sample]:
+def _reflection_samples(rng: np.random.Generator) -> Iterator[Sample]:
     a, tau = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 3))
     yield Sample(a, tau)
     yield Sample(a[0], tau[0, :2])
@@ -200,7 +200,7 @@ def householder_product(input: Tensor, tau: Tensor) -> Any:
     return ones - ops.matmul(ops.matmul(v, t), right)
 
 
-def _ormqr_samples(rng: Any) -> Iterator[Sample]:
+def _ormqr_samples(rng: np.random.Generator) -> Iterator[Sample]:
     a, tau, other = rng.normal(size=(2, 4, 3)), rng.normal(size=(2, 3)), rng.normal(size=(2, 4, 5))
     yield Sample(a, tau, other)
     yield Sample(a[0], tau[0], other[0].T, False)

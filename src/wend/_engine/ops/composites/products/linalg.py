@@ -29,7 +29,7 @@ from wend._engine.ops.sugar import spelled, sugar
 # -- products ------------------------------------------------------------------------------------
 
 
-def _cross_samples(rng: Any) -> Iterator[Sample]:
+def _cross_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x, y = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
     yield Sample(x, y)
     yield Sample(x, y[:1], dim=-1)
@@ -102,7 +102,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Any:
 # -- norms ---------------------------------------------------------------------------------------
 
 
-def _matrix_norm_samples(rng: Any) -> Iterator[Sample]:
+def _matrix_norm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 4))
     for ord in ("fro", 1, -1, math.inf, -math.inf):
         yield Sample(x, ord)
@@ -213,7 +213,7 @@ def linalg_norm(
     return ops.vector_norm(input, ord, dim, keepdim, dtype=dtype)
 
 
-def _renorm_samples(rng: Any) -> Iterator[Sample]:
+def _renorm_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(2, 3, 4))
     yield Sample(x, 2, 0, 1.0)
     yield Sample(x, 1, -1, 2.5)
@@ -249,7 +249,7 @@ def renorm(input: Tensor, p: Attr, dim: int, maxnorm: Scalar) -> Any:
 # -- moments -------------------------------------------------------------------------------------
 
 
-def _cov_samples(rng: Any) -> Iterator[Sample]:
+def _cov_samples(rng: np.random.Generator) -> Iterator[Sample]:
     x = rng.normal(size=(3, 5))
     yield Sample(x)
     yield Sample(x, correction=0)

@@ -9,9 +9,10 @@ import numpy as np
 
 from wend._engine.core.kinds import Size, Tensor
 from wend._engine.core.primitive import Sample, composite, ops
+from wend._engine.ops.onnx_builder import OnnxBuilder
 
 
-def _samples(rng: Any) -> Iterator[Sample]:
+def _samples(rng: np.random.Generator) -> Iterator[Sample]:
     rows, columns = np.array([0, 2, 2, 3]), np.array([1, 0, 2, 1])
     yield Sample(rows, columns, rng.normal(size=(4,)), rng.normal(size=(3, 2)), 4)
     yield Sample(rows, columns[::-1], rng.normal(size=(4,)), rng.normal(size=(3, 1)), 5)
@@ -19,7 +20,9 @@ def _samples(rng: Any) -> Iterator[Sample]:
     yield Sample(none, none, np.zeros((0,)), rng.normal(size=(3, 2)), 2)
 
 
-def _onnx(self: Any, g: Any, rows: Any, columns: Any, values: Any, dense: Any, size: Any) -> Any:
+def _onnx(
+    self: Any, g: OnnxBuilder, rows: Any, columns: Any, values: Any, dense: Any, size: Any
+) -> Any:
     picked = g.node("Gather", dense, columns, axis=0)
     count, width = rows.shape[0], dense.shape[1]
     scaled = g.node("Mul", g.reshape(values, (count, 1)), picked)
