@@ -26,7 +26,7 @@ class Identity(Primitive):
         """The operand's type."""
         return x
 
-    def reference(self, x: Any) -> Any:
+    def reference(self, x: np.ndarray) -> Any:
         """The operand itself."""
         return x
 
@@ -87,7 +87,7 @@ class Graft(Primitive):
         """The type of the data."""
         return data
 
-    def reference(self, data: Any, history: Any) -> Any:
+    def reference(self, data: np.ndarray, history: np.ndarray) -> Any:
         """The data."""
         return data
 
@@ -153,7 +153,7 @@ class FillLike(Primitive):
         """The operand's type."""
         return x
 
-    def reference(self, x: Any, value: Any) -> Any:
+    def reference(self, x: np.ndarray, value: Any) -> Any:
         """A new array."""
         return np.full(x.shape, value, dtype=x.dtype)
 

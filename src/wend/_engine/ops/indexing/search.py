@@ -95,7 +95,7 @@ class Searchsorted(Primitive):
             )
         return bool(self.right or self.side == "right")
 
-    def reference(self, rows: np.ndarray, values: Any, sorter: Any) -> np.ndarray:
+    def reference(self, rows: np.ndarray, values: Any, sorter: np.ndarray | None) -> np.ndarray:
         side: Any = "right" if self.after_equals() else "left"
         if sorter is not None:
             rows = np.take_along_axis(rows, sorter, -1)

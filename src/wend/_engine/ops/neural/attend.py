@@ -172,12 +172,14 @@ class Attend(Attention):
     n_outputs = 2
     result = ("output", "total")
 
-    def infer(self, q: Spec, k: Spec, v: Spec, mask: Any, *numbers: Any) -> Any:
+    def infer(self, q: Spec, k: Spec, v: Spec, mask: Spec | None, *numbers: Any) -> Any:
         scores = _check(self.name, q, k, v, mask)
         out = Spec((*q.shape[:-1], v.shape[-1]), q.dtype)
         return out, Spec(scores[:-1], accumulator(q.dtype))
 
-    def reference(self, q: Array, k: Array, v: Array, mask: Any, scale: float, *drop: Any) -> Any:
+    def reference(
+        self, q: Array, k: Array, v: Array, mask: np.ndarray | None, scale: float, *drop: Any
+    ) -> Any:
         dtype = from_numpy(q.dtype)
         q, k, v = widen(q), widen(k), widen(v)
         shape = (*q.shape[:-1], k.shape[-2])
@@ -330,7 +332,7 @@ class AttendBackward(Attention):
     result = ("query", "key", "value")
 
     def infer(self, q: Spec, k: Spec, v: Spec, total: Spec, delta: Spec, g: Spec,
-              mask: Any, *numbers: Any) -> Any:  # fmt: skip
+              mask: Spec | None, *numbers: Any) -> Any:  # fmt: skip
         scores = _check(self.name, q, k, v, mask)
         wanted = (scores[:-1], scores[:-1], (*q.shape[:-1], v.shape[-1]))
         for x, shape in zip((total, delta, g), wanted, strict=True):
@@ -339,7 +341,7 @@ class AttendBackward(Attention):
         return q, k, v
 
     def reference(self, q: Array, k: Array, v: Array, total: Array, delta: Array, g: Array,
-                  mask: Any, scale: float, *drop: Any) -> Any:  # fmt: skip
+                  mask: np.ndarray | None, scale: float, *drop: Any) -> Any:  # fmt: skip
         dtype = from_numpy(q.dtype)
         q, k, v, g = widen(q), widen(k), widen(v), widen(g)
         shape = (*q.shape[:-1], k.shape[-2])
