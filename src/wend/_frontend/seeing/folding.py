@@ -62,9 +62,9 @@ class Fold:
         """The fold itself and all folds inside, parents first."""
         stack = [self]
         while stack:
-            found = stack.pop()
-            yield found
-            stack.extend(x for x in reversed(found.items) if isinstance(x, Fold))
+            member = stack.pop()
+            yield member
+            stack.extend(x for x in reversed(member.items) if isinstance(x, Fold))
 
     @property
     def has_only_leaves(self) -> bool:
@@ -140,13 +140,13 @@ class Folding:
 
 def fold(graph: OpGraph) -> Folding:
     """Fold a graph by phase, by module, by repeats, and by parts where there are many ops."""
-    found = owners(graph)
-    numbering = Numbering(graph, found)
+    ownership = owners(graph)
+    numbering = Numbering(graph, ownership)
     roots = []
     for phase in PHASES:
-        nodes = [node for node in graph.nodes if found.phases[node.id] == phase]
+        nodes = [node for node in graph.nodes if ownership.phases[node.id] == phase]
         if nodes:
-            root = tree_of_modules(phase, nodes, found)
+            root = tree_of_modules(phase, nodes, ownership)
             for item in reversed(list(root.folds())):  # children first
                 item.items = fold_items(item, numbering)
             roots.append(root)
@@ -154,12 +154,12 @@ def fold(graph: OpGraph) -> Folding:
         for root in roots:
             if len(root.items) > MOST_AT_FIRST // 3:
                 root.items = parts(root, root.items)
-    return finished(graph, roots, found)
+    return finished(graph, roots, ownership)
 
 
-def finished(graph: OpGraph, roots: list[Fold], found: Owners) -> Folding:
+def finished(graph: OpGraph, roots: list[Fold], ownership: Owners) -> Folding:
     """Indices, parents and homes of a tree that no longer changes."""
-    folds = [found for root in roots for found in root.folds()]
+    folds = [member for root in roots for member in root.folds()]
     homes: list[Fold] = [roots[0]] * len(graph.nodes) if roots else []
     for index, parent in enumerate(folds):
         parent.index = index
@@ -168,28 +168,28 @@ def finished(graph: OpGraph, roots: list[Fold], found: Owners) -> Folding:
                 item.parent = parent
             else:
                 homes[item.id] = parent
-    return Folding(graph, roots, folds, homes, found.phases, found.parameters)
+    return Folding(graph, roots, folds, homes, ownership.phases, ownership.parameters)
 
 
 def tree_of_modules(phase: str, nodes: Sequence[OpNode], owners: Owners) -> Fold:
     """The fold of a phase: modules in modules, in the order of the first ops."""
     root = Fold("phase", phase, phase)
     known = set(owners.classes).union(owners.paths)
-    made = {"": root}
+    folds = {"": root}
 
     def place(path: str) -> Fold:
         chain = []
-        while path not in made:
+        while path not in folds:
             chain.append(path)
             path = path.rpartition(".")[0]
             while path not in known and path:
                 path = path.rpartition(".")[0]
-        parent = made[path]
+        parent = folds[path]
         for path in reversed(chain):
             label = path[len(parent.path) + 1 :] if parent.path else path
             child = Fold("module", label, phase, path, owners.classes.get(path, ""))
             parent.items.append(child)
-            parent = made[path] = child
+            parent = folds[path] = child
         return parent
 
     leaves = defaultdict(list)
@@ -200,9 +200,9 @@ def tree_of_modules(phase: str, nodes: Sequence[OpNode], owners: Owners) -> Fold
         else:
             place(path).items.append(node)
     # Leaves come first: the time of recording tells nothing here.
-    for path, found in leaves.items():
+    for path, own_leaves in leaves.items():
         home = place(path)
-        home.items = [*found, *home.items]
+        home.items = [*own_leaves, *home.items]
     return root
 
 
@@ -229,11 +229,11 @@ class Numbering:
         """Ops in order, each with type, path below the fold and operands."""
         inner = [op for op in ops if not op.is_leaf]
         places = {op.id: place for place, op in enumerate(inner)}
-        skip, found = len(item.path), []
+        skip, rows = len(item.path), []
         for op in inner:
             operands = tuple(places.get(i, -1) for i in op.inputs)
-            found.append((self.of(op), self.paths[op.id][skip:], operands))
-        return tuple(found)
+            rows.append((self.of(op), self.paths[op.id][skip:], operands))
+        return tuple(rows)
 
 
 def fold_items(parent: Fold, numbering: Numbering) -> list[OpNode | Fold]:
@@ -260,11 +260,11 @@ def leaves_together(
     """Many leaves as a fold."""
     if len(leaves) <= most:
         return leaves
-    found = Fold("part", f"{len(leaves)} {word}", parent.phase, parent.path, items=leaves)
-    found.class_name = summary(leaves)
+    part = Fold("part", f"{len(leaves)} {word}", parent.phase, parent.path, items=leaves)
+    part.class_name = summary(leaves)
     if len(leaves) > MOST_ITEMS:
-        found.items = parts(found, leaves)
-    return [found]
+        part.items = parts(part, leaves)
+    return [part]
 
 
 def repeats(parent: Fold, items: list[OpNode | Fold], numbering: Numbering) -> list[OpNode | Fold]:
@@ -309,14 +309,14 @@ def sibling_operands(
     for place, item in enumerate(items):
         for op in [item] if isinstance(item, OpNode) else item.ops():
             place_of[op.id] = place
-    found: list[tuple[int, ...] | frozenset[int]] = []
+    operands: list[tuple[int, ...] | frozenset[int]] = []
     for place, item in enumerate(items):
         if isinstance(item, OpNode):
-            found.append(tuple(place_of.get(i, -1) for i in item.inputs))
+            operands.append(tuple(place_of.get(i, -1) for i in item.inputs))
         else:
             read = {place_of.get(i, -1) for op in item.ops() for i in op.inputs}
-            found.append(frozenset(read - {place, -1}))
-    return found
+            operands.append(frozenset(read - {place, -1}))
+    return operands
 
 
 def count_blocks(
@@ -361,11 +361,11 @@ def worthwhile(items: Sequence[OpNode | Fold], at: int, size: int, times: int) -
 def repeat(parent: Fold, items: list[OpNode | Fold], size: int, times: int) -> Fold:
     """The fold of equal blocks."""
     first, last = items[0], items[-1]
-    found = Fold("repeat", "", parent.phase, parent.path, times=times)
+    repetition = Fold("repeat", "", parent.phase, parent.path, times=times)
     if size == 1:
-        found.items = items
-        found.label = span([name_of(first), name_of(last)])
-        found.class_name = first.class_name if isinstance(first, Fold) else first.op
+        repetition.items = items
+        repetition.label = span([name_of(first), name_of(last)])
+        repetition.class_name = first.class_name if isinstance(first, Fold) else first.op
     else:
         blocks = [items[i : i + size] for i in range(0, len(items), size)]
         for number, block in enumerate(blocks):
@@ -373,26 +373,26 @@ def repeat(parent: Fold, items: list[OpNode | Fold], size: int, times: int) -> F
             item.class_name = summary(block)
             if len(block) > MOST_ITEMS:
                 item.items = parts(item, block)
-            found.items.append(item)
-        found.label, found.class_name = f"{size * times} steps", summary(blocks[0])
-    if len(found.items) > MOST_ITEMS:
-        found.items = parts(found, found.items)
-    return found
+            repetition.items.append(item)
+        repetition.label, repetition.class_name = f"{size * times} steps", summary(blocks[0])
+    if len(repetition.items) > MOST_ITEMS:
+        repetition.items = parts(repetition, repetition.items)
+    return repetition
 
 
 def parts(parent: Fold, items: list[OpNode | Fold]) -> list[OpNode | Fold]:
     """Neighbours together, so that no more than MOST_ITEMS folds are left."""
     count = min(max(-(-len(items) // PART), 2), MOST_ITEMS)
     cuts = [len(items) * i // count for i in range(count + 1)]
-    found: list[OpNode | Fold] = []
+    folds: list[OpNode | Fold] = []
     for start, end in pairwise(cuts):
         block = items[start:end]
         label = f"{start + 1} … {end} of {len(items)}"
         item = Fold("part", label, parent.phase, parent.path, summary(block), items=block)
         if len(block) > MOST_ITEMS:
             item.items = parts(item, block)
-        found.append(item)
-    return found
+        folds.append(item)
+    return folds
 
 
 def summary(items: Iterable[OpNode | Fold]) -> str:

@@ -73,14 +73,14 @@ def diff(a: OpGraph, b: OpGraph) -> GraphDiff:
             raise ArgumentTypeError(f"diff: expected two graphs, got {type(x).__name__}")
     left = [node for node in a if not node.is_leaf]
     right = [node for node in b if not node.is_leaf]
-    found = GraphDiff(a, b)
+    difference = GraphDiff(a, b)
     names_a, names_b = [_key(n) for n in left], [_key(n) for n in right]
     first = _common(names_a, names_b)
     last = _common(names_a[first:][::-1], names_b[first:][::-1])
     end_a, end_b = len(left) - last, len(right) - last
     pairs = [*zip(left[:first], right[:first], strict=True)]
     if first < max(len(left), len(right)):
-        found.parting = (
+        difference.parting = (
             left[first] if first < len(left) else None,
             right[first] if first < len(right) else None,
         )
@@ -88,12 +88,12 @@ def diff(a: OpGraph, b: OpGraph) -> GraphDiff:
         here, there = left[first:end_a], right[first:end_b]
         pairs += [(here[i], there[j]) for i, j in middle]
         taken_a, taken_b = {i for i, _ in middle}, {j for _, j in middle}
-        found.only_a = [node for i, node in enumerate(here) if i not in taken_a]
-        found.only_b = [node for j, node in enumerate(there) if j not in taken_b]
+        difference.only_a = [node for i, node in enumerate(here) if i not in taken_a]
+        difference.only_b = [node for j, node in enumerate(there) if j not in taken_b]
     pairs += [*zip(left[end_a:], right[end_b:], strict=True)]
-    found.same = len(pairs)
-    found.resized = [(x, y) for x, y in pairs if (x.shape, x.dtype) != (y.shape, y.dtype)]
-    return found
+    difference.same = len(pairs)
+    difference.resized = [(x, y) for x, y in pairs if (x.shape, x.dtype) != (y.shape, y.dtype)]
+    return difference
 
 
 def _key(node: OpNode) -> tuple[Any, ...]:

@@ -200,16 +200,16 @@ class OpGraph:
         outside = sorted({i for k in chosen for i in self.nodes[k].inputs} - inside)
         order = sorted([*chosen, *outside])
         names = {old: new for new, old in enumerate(order)}
-        found = OpGraph(title or f"part of {self.title}", modules=self.modules)
+        subgraph = OpGraph(title or f"part of {self.title}", modules=self.modules)
         for old in order:
             node = self.nodes[old]
             if old not in inside and not node.is_leaf:
                 node = replace(node, op="input", inputs=(), name=node.name or f"%{old}")
             partner = None if node.partner is None else names.get(node.partner)
             inputs = tuple(names[i] for i in node.inputs)
-            found.nodes.append(replace(node, id=names[old], inputs=inputs, partner=partner))
-        found.outputs = [names[i] for i in self.outputs if i in names]
-        return found
+            subgraph.nodes.append(replace(node, id=names[old], inputs=inputs, partner=partner))
+        subgraph.outputs = [names[i] for i in self.outputs if i in names]
+        return subgraph
 
     # -- text and pictures --------------------------------------------------------------------
 
@@ -258,11 +258,11 @@ class OpGraph:
         Raises ArgumentError for another ending.
         """
         file = Path(path)
-        made = PARTS.get(file.suffix)
-        if made is None:
+        writer = PARTS.get(file.suffix)
+        if writer is None:
             known = ", ".join(name for name in PARTS if name.startswith("."))
             raise ArgumentError(f"save: expected a name that ends in {known}, got {file.name!r}")
-        file.write_text(made(self), encoding="utf-8")
+        file.write_text(writer(self), encoding="utf-8")
 
     # -- running and editing --------------------------------------------------------------------
 
@@ -287,47 +287,47 @@ class OpGraph:
 
         Raises ArgumentError for an operand that there is not, or of another shape or dtype.
         """
-        found = self._runnable("drop", node)
-        if not 0 <= operand < len(found.inputs):
+        target = self._runnable("drop", node)
+        if not 0 <= operand < len(target.inputs):
             raise ArgumentError(
-                f"drop: %{found.id} ({found.op}) has {len(found.inputs)} operands; there is no "
+                f"drop: %{target.id} ({target.op}) has {len(target.inputs)} operands; there is no "
                 f"operand {operand}"
             )
-        kept = self.nodes[self.calls[found.id].operands[operand][0]]
-        if (kept.shape, kept.dtype) != (found.shape, found.dtype) or found.results != 1:
+        kept = self.nodes[self.calls[target.id].operands[operand][0]]
+        if (kept.shape, kept.dtype) != (target.shape, target.dtype) or target.results != 1:
             raise ArgumentError(
-                f"drop: %{found.id} ({found.op}) gives {found.type_text}, its operand {operand} "
+                f"drop: %{target.id} ({target.op}) gives {target.type_text}, its operand {operand} "
                 f"is {kept.type_text}: nothing that reads the result could take it. Replace the "
                 "op by a function instead"
             )
-        self.edits[found.id] = Edit("drop", None, operand)
+        self.edits[target.id] = Edit("drop", None, operand)
 
     def restore(self) -> None:
         """Take all edits back."""
         self.edits.clear()
 
     def _edit(self, kind: str, node: OpNode | int, function: Callable[..., Any]) -> None:
-        found = self._runnable(kind, node, leaves=kind == "probe")
+        target = self._runnable(kind, node, leaves=kind == "probe")
         if not callable(function):
             raise ArgumentTypeError(f"{kind}: expected a function, got {function!r}")
-        if kind == "replace" and found.results != 1:
+        if kind == "replace" and target.results != 1:
             raise ArgumentError(
-                f"replace: %{found.id} ({found.op}) has {found.results} results; replace the ops "
-                "that read these"
+                f"replace: %{target.id} ({target.op}) has {target.results} results; replace the "
+                "ops that read these"
             )
-        self.edits[found.id] = Edit(kind, function)
+        self.edits[target.id] = Edit(kind, function)
 
     def _runnable(self, what: str, node: OpNode | int, leaves: bool = False) -> OpNode:
         i = node if isinstance(node, int) else node.id
         if not 0 <= i < len(self.nodes):
             raise ArgumentError(f"{what}: the graph has no node %{i}: it has {len(self.nodes)}")
-        found = self.nodes[i]
-        if i not in self.calls and not (leaves and found.is_leaf):
+        target = self.nodes[i]
+        if i not in self.calls and not (leaves and target.is_leaf):
             raise ArgumentError(
-                f"{what}: %{i} ({found.op}, {found.phase}) cannot be run by itself: only ops of "
+                f"{what}: %{i} ({target.op}, {target.phase}) cannot be run by itself: only ops of "
                 "the forward pass can"
             )
-        return found
+        return target
 
     def run(self, values: dict[str | int, Any] | None = None) -> list[Any]:
         """Run the forward ops again, with the edits; return a tensor per entry of `outputs`.
@@ -340,8 +340,8 @@ class OpGraph:
         Raises ArgumentError for a leaf that there is not, or another shape; GraphError where an
         edit does not fit: the node, and the line.
         """
-        found: list[Any] = (self.runner or PARTS["run"])(self, values or {})
-        return found
+        results: list[Any] = (self.runner or PARTS["run"])(self, values or {})
+        return results
 
 
 @dataclass

@@ -34,18 +34,18 @@ def owners(graph: OpGraph) -> Owners:
     """
     nodes = graph.nodes
     paths, modules = call_paths(graph)
-    found = Owners(paths, phases_of(nodes))
-    found.classes = {path: graph.modules.get(module, "") for path, module in modules.items()}
-    found.classes |= {path: name for path, name in graph.modules.items() if path not in modules}
+    ownership = Owners(paths, phases_of(nodes))
+    ownership.classes = {path: graph.modules.get(module, "") for path, module in modules.items()}
+    ownership.classes |= {path: name for path, name in graph.modules.items() if path not in modules}
     orphans = set()
     for node in nodes:
         here = node.id
         if node.is_leaf:
             owner = owner_of(node.name, graph.modules)
             paths[here] = node.module or owner
-            unnamed = not node.name and (not node.shape or found.phases[here] != "forward")
+            unnamed = not node.name and (not node.shape or ownership.phases[here] != "forward")
             if owner or unnamed:
-                found.parameters.add(here)
+                ownership.parameters.add(here)
             if unnamed and not node.module:
                 orphans.add(here)
             continue
@@ -62,8 +62,8 @@ def owners(graph: OpGraph) -> Owners:
             orphans.discard(i)
     for node in nodes:
         if node.module_class and paths[node.id] == node.module:
-            found.classes[node.module] = found.classes.get(node.module) or node.module_class
-    return found
+            ownership.classes[node.module] = ownership.classes.get(node.module) or node.module_class
+    return ownership
 
 
 def phases_of(nodes: Sequence[OpNode]) -> list[str]:
@@ -119,13 +119,13 @@ def call_paths(graph: OpGraph) -> tuple[list[str], dict[str, str]]:
 
 def chains_of(paths: Iterable[str], known: set[str]) -> dict[str, list[str]]:
     """For each path of a module the modules around, from the outside, and the module."""
-    found = {}
+    chains = {}
     for path in paths:
         chain = [path] if path else []
         while chain and (outer := owner_of(chain[-1], known)):
             chain.append(outer)
-        found[path] = chain[::-1]
-    return found
+        chains[path] = chain[::-1]
+    return chains
 
 
 def calls_of(
@@ -144,7 +144,7 @@ def calls_of(
                 known[-1][1] = place + 1
             else:
                 known.append([place, place + 1])
-    found: dict[tuple[str, int], int] = {}
+    call_numbers: dict[tuple[str, int], int] = {}
     for module, known in runs.items():
         if len(known) == 1:
             continue
@@ -156,5 +156,5 @@ def calls_of(
                 for x in read
             ):
                 number, start = number + 1, steps[first].id
-            found.update(((module, place), number) for place in range(first, end))
-    return found
+            call_numbers.update(((module, place), number) for place in range(first, end))
+    return call_numbers

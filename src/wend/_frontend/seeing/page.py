@@ -45,7 +45,7 @@ def page_of(graph: OpGraph) -> str:
     title = html.escape(graph.title or "graph").encode("utf-8", "replace").decode("utf-8")
     parts = {"policy": policy, "style": style, "licence": licence.replace("--", "- -")}
     parts |= {"dagre": dagre, "script": script, "title": title, "data": data}
-    return re.sub(r"\{(\w+)\}", lambda found: parts[found[1]], asset("page.html"))
+    return re.sub(r"\{(\w+)\}", lambda match: parts[match[1]], asset("page.html"))
 
 
 def asset(name: str) -> str:
@@ -54,8 +54,8 @@ def asset(name: str) -> str:
 
 def digest(text: str) -> str:
     """The source of a policy that allows exactly one inline text."""
-    found = hashlib.sha256(text.encode("utf-8")).digest()
-    return f"'sha256-{base64.b64encode(found).decode('ascii')}'"
+    checksum = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(checksum).decode('ascii')}'"
 
 
 class Table:
@@ -66,11 +66,11 @@ class Table:
         self.numbers: dict[Any, int] = {}
 
     def number(self, key: Any, row: Callable[[], Any] | None = None) -> int:
-        found = self.numbers.get(key)
-        if found is None:
-            found = self.numbers[key] = len(self.rows)
+        index = self.numbers.get(key)
+        if index is None:
+            index = self.numbers[key] = len(self.rows)
             self.rows.append(key if row is None else row())
-        return found
+        return index
 
 
 def data_of(graph: OpGraph) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def data_of(graph: OpGraph) -> dict[str, Any]:
         ),
         "place": column(place),
         "phase": packed([PHASES.index(phase) for phase in folding.phases]),
-        "home": packed([found.index for found in folding.homes]),
+        "home": packed([home.index for home in folding.homes]),
         "arity": column(lambda node: len(node.inputs)),
         "inputs": [node.id - i for node in nodes for i in node.inputs],
         "bytes": column(lambda node: node.nbytes),

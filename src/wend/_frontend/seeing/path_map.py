@@ -79,8 +79,8 @@ def paths() -> PathMap:
     came there. Structure that does not come back is not kept, and so not shown.
     """
     _hot.synchronize()
-    found = [_stretch(state) for state in _hot.current_trace().root.offspring()]
-    return PathMap(sorted(found, key=lambda x: -x.taken))
+    stretches = [_stretch(state) for state in _hot.current_trace().root.offspring()]
+    return PathMap(sorted(stretches, key=lambda x: -x.taken))
 
 
 def _times(n: int) -> str:
@@ -89,22 +89,22 @@ def _times(n: int) -> str:
 
 def _stretch(start: Any) -> PathStretch:
     """The stretch that begins with a state, and all behind."""
-    found: PathStretch | None = None
+    root: PathStretch | None = None
     stack: list[tuple[Any, PathStretch | None]] = [(start, None)]
     while stack:
         state, parent = stack.pop()
         states = [state]
         while len(children := states[-1].offspring()) == 1 and not _ends(states[-1]):
             states.append(children[0])
-        made = _made(states)
+        stretch = _made(states)
         if parent is None:
-            found = made
+            root = stretch
         else:
-            parent.branches.append(made)
+            parent.branches.append(stretch)
             parent.branches.sort(key=lambda x: -x.taken)
-        stack += [(child, made) for child in states[-1].offspring()]
-    assert found is not None
-    return found
+        stack += [(child, stretch) for child in states[-1].offspring()]
+    assert root is not None
+    return root
 
 
 def _ends(state: Any) -> bool:

@@ -15,7 +15,7 @@ __all__ = ["fitting", "leaves_given", "needed_by", "run"]
 
 def run(graph: OpGraph, values: dict[str | int, Any]) -> list[Any]:
     """See `OpGraph.run`."""
-    given = leaves_given(graph, values, _fault)
+    leaf_tensors = leaves_given(graph, values, _fault)
     needed = needed_by(graph)
     results: dict[tuple[int, int], Any] = {}
     for node in graph.nodes:
@@ -23,13 +23,13 @@ def run(graph: OpGraph, values: dict[str | int, Any]) -> list[Any]:
             continue
         edit = graph.edits.get(node.id)
         if node.is_leaf:
-            tensor = given.get(node.id)
-            found = [graph.leaves[node.id] if tensor is None else tensor]
+            tensor = leaf_tensors.get(node.id)
+            outputs = [graph.leaves[node.id] if tensor is None else tensor]
         else:
-            found = _found(graph, node, edit, results)
+            outputs = _found(graph, node, edit, results)
         if edit is not None and edit.kind == "probe" and edit.function is not None:
-            edit.function(found[0])
-        for n, tensor in enumerate(found):
+            edit.function(outputs[0])
+        for n, tensor in enumerate(outputs):
             results[node.id, n] = tensor
     places = graph.places or [0] * len(graph.outputs)
     return [results[key] for key in zip(graph.outputs, places, strict=True)]
@@ -49,23 +49,23 @@ def _found(
         return [results[call.operands[edit.operand]]]
     operands = [results[key] for key in call.operands]
     if edit is None or edit.kind == "probe" or edit.function is None:
-        found = _hot.record_list(call.prim, operands, list(call.args))
-        return list(found) if isinstance(found, (tuple, list)) else [found]
+        outputs = _hot.record_list(call.prim, operands, list(call.args))
+        return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
     who = f"the function in place of %{node.id} ({node.op} at {node.place}) returned"
     return [fitting(edit.function(*operands), who, lambda: node.shape, node.dtype)]
 
 
-def fitting(made: Any, who: str, shape: Callable[[], tuple[int, ...]], dtype: str) -> Tensor:
+def fitting(tensor: Any, who: str, shape: Callable[[], tuple[int, ...]], dtype: str) -> Tensor:
     """The tensor in place of an op's result.  Raises GraphError if the tensor does not fit.
 
     who: the beginning of a sentence about the tensor     shape: called for a tensor alone
     """
-    if not isinstance(made, Tensor):
-        raise GraphError(f"run: {who} {type(made).__name__}, not a tensor")
-    wanted, found = type_text(dtype, shape()), text_of(made)
-    if found != wanted:
-        raise GraphError(f"run: {who} {found}, where {wanted} is needed")
-    return made
+    if not isinstance(tensor, Tensor):
+        raise GraphError(f"run: {who} {type(tensor).__name__}, not a tensor")
+    wanted, actual = type_text(dtype, shape()), text_of(tensor)
+    if actual != wanted:
+        raise GraphError(f"run: {who} {actual}, where {wanted} is needed")
+    return tensor
 
 
 def text_of(tensor: Any) -> str:
@@ -97,7 +97,7 @@ def leaves_given(
 
     fault: returns why a tensor does not fit a leaf, or ""
     """
-    found = {}
+    tensors = {}
     by_name = {node.name: node.id for node in graph if node.is_leaf and node.name}
     for key, tensor in values.items():
         i = by_name.get(key) if isinstance(key, str) else key
@@ -107,8 +107,8 @@ def leaves_given(
         text = fault(graph[i], tensor)
         if text:
             raise ArgumentError(f"run: {key!r} {text}")
-        found[i] = tensor
-    return found
+        tensors[i] = tensor
+    return tensors
 
 
 def _fault(node: OpNode, tensor: Any) -> str:

@@ -66,16 +66,16 @@ def why_slow() -> WhySlow:
     _hot.synchronize()
     step = last_step()
     flushes = [report(flush) for flush in step]
-    found = WhySlow(flushes=len(flushes))
+    answer = WhySlow(flushes=len(flushes))
     for k, flush in enumerate(flushes):
         where = f"computation {k + 1} of {len(flushes)} ({flush.n_ops} ops)"
-        found.reasons += _reasons(flush, where)
-    found.reasons += _pieces(step)
+        answer.reasons += _reasons(flush, where)
+    answer.reasons += _pieces(step)
     for row in last_passes():
         for (part, way, reason), n in row.asked.items():
             if reason:
                 continue
-            found.reasons.append(
+            answer.reasons.append(
                 SlowReason(
                     "backward",
                     f"{part}: run by {way}{f', {n} times' if n > 1 else ''}, and not as one known "
@@ -83,7 +83,7 @@ def why_slow() -> WhySlow:
                     "The pass of a path that comes back is known from the second time on.",
                 )
             )
-    return found
+    return answer
 
 
 def _pieces(step: list[Flush]) -> list[SlowReason]:
@@ -113,9 +113,9 @@ def _asked_behind(flush: Flush) -> str | None:
 
 def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
     """The reasons that slowed a flush."""
-    found = []
+    reasons = []
     if flush.path.startswith("new"):
-        found.append(
+        reasons.append(
             SlowReason(
                 "new path",
                 f"{where} took a path for the first time: {flush.path}",
@@ -125,7 +125,7 @@ def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
             )
         )
     elif flush.path.startswith("off the trie"):
-        found.append(
+        reasons.append(
             SlowReason(
                 "groups",
                 f"{where} has a structure that does not repeat, and ran in groups of like regions",
@@ -134,7 +134,7 @@ def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
             )
         )
     if "planned for what is wanted now" in flush.path:
-        found.append(
+        reasons.append(
             SlowReason(
                 "rebinding",
                 f"{where} was planned anew: other values were wanted than at earlier visits",
@@ -151,7 +151,7 @@ def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
             if pending
             else "wend.debug.explain() has the reason; wend env tells whether code can be made."
         )
-        found.append(
+        reasons.append(
             SlowReason(
                 "new kernel" if pending else "reference",
                 f"{where} ran op by op by NumPy ({flush.tier})",
@@ -163,7 +163,7 @@ def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
         names = ", ".join(dict.fromkeys(op for step in hosts for op, _ in step.ops))
         first = next((line for step in hosts for _, line in step.ops if line), "an unknown line")
         reason = next((step.reason for step in hosts if step.reason), "")
-        found.append(
+        reasons.append(
             SlowReason(
                 "host",
                 f"{where} has {counted(len(hosts), 'step')} that no kernel computes: {names}, "
@@ -171,4 +171,4 @@ def _reasons(flush: FlushReport, where: str) -> list[SlowReason]:
                 "Such steps cost a call of NumPy each; another op may do the same.",
             )
         )
-    return found
+    return reasons

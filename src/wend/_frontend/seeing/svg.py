@@ -89,10 +89,10 @@ def svg_of(graph: OpGraph, most: int = MOST_BOXES) -> str:
     Rows are depths. A pointer over a box shows module, shape and the user's line.
     """
     seen = view(fold(graph), most)
-    found: dict[int, Picture] = {}
-    columns = [pictures(seen, root, found) for root in seen.folding.roots]
+    by_number: dict[int, Picture] = {}
+    columns = [pictures(seen, root, by_number) for root in seen.folding.roots]
     for start, end in seen.links:
-        frame, pair = meeting(found[start], found[end])
+        frame, pair = meeting(by_number[start], by_number[end])
         frame.routes[pair] = []
     for column in columns:
         arrange(column)
@@ -102,7 +102,9 @@ def svg_of(graph: OpGraph, most: int = MOST_BOXES) -> str:
         x += column.width + BETWEEN
     drawn = [picture for column in columns for picture in column.inside()]
     pieces = [frame_of(picture) for picture in drawn if picture.is_open]
-    pieces += [edge(found[start], found[end], count) for (start, end), count in seen.links.items()]
+    pieces += [
+        edge(by_number[start], by_number[end], count) for (start, end), count in seen.links.items()
+    ]
     pieces += [name_of(picture) for picture in drawn if picture.is_open]  # edges pass below
     pieces += [box_of(picture) for picture in drawn if not picture.is_open]
     width, height = max(x - BETWEEN, 100.0) + MARGIN, tallest + 2 * MARGIN
@@ -122,12 +124,12 @@ def style() -> str:
     return text.replace("\n", "")
 
 
-def pictures(seen: View, item: OpNode | Fold, found: dict[int, Picture]) -> Picture:
-    """The picture of an item with all pictures inside; `found` has each by number."""
-    picture = found[seen.number(item)] = Picture(item, item.phase)
+def pictures(seen: View, item: OpNode | Fold, by_number: dict[int, Picture]) -> Picture:
+    """The picture of an item with all pictures inside; `by_number` gets each."""
+    picture = by_number[seen.number(item)] = Picture(item, item.phase)
     if isinstance(item, Fold) and item.index in seen.opened:
         picture.is_open = True
-        picture.inner = [pictures(seen, x, found) for x in seen.shown(item)]
+        picture.inner = [pictures(seen, x, by_number) for x in seen.shown(item)]
         for inner in picture.inner:
             inner.parent = picture
     else:
