@@ -123,8 +123,8 @@ def groups_of(trees: list[SliceTree]) -> Iterator[list[SliceTree]]:
 
 def events_of(tree: SliceTree, window: Window, tracks: Tracks) -> Iterator[str]:
     """The events of a slice, and of all slices within."""
-    for found in tree.walk():
-        one = found.slice
+    for subtree in tree.walk():
+        one = subtree.slice
         category = CATEGORIES.get(one.kind, one.kind)
         args = {"kind": one.kind, **facts(one.kind, one.about, window)}
         yield (
@@ -145,8 +145,8 @@ def facts(kind: str, about: Any, window: Window) -> dict[str, Any]:
     if isinstance(about, Scope):
         return {"Module path": about.about} if about.kind == "module" else {}
     if kind == FLUSH and isinstance(about, MeasuredFlush):
-        found: dict[str, Any] = {"steps": len(about.states)}
-        return found | ({"fibers": about.lanes} if about.lanes > 1 else {})
+        counts: dict[str, Any] = {"steps": len(about.states)}
+        return counts | ({"fibers": about.lanes} if about.lanes > 1 else {})
     if isinstance(about, tuple) and len(about) == 2 and isinstance(about[1], FlushPart):
         flush, part = about
         lines = window.lines_of(part, flush)

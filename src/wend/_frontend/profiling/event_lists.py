@@ -374,7 +374,7 @@ class EventList(list[Any]):
         group_by_input_shapes: events of different shapes are apart
         group_by_stack_n: events that differ in the first n frames are apart
         """
-        found: dict[Any, FunctionEventAvg] = {}
+        sums_by_key: dict[Any, FunctionEventAvg] = {}
         for event in self:
             key = (
                 event.key,
@@ -383,8 +383,8 @@ class EventList(list[Any]):
                 tuple(event.stack[:group_by_stack_n]) if group_by_stack_n > 0 else (),
                 event.overload_name if group_by_overload_name else "",
             )
-            found.setdefault(key, FunctionEventAvg()).add(event)
-        sums = self._like(found.values())
+            sums_by_key.setdefault(key, FunctionEventAvg()).add(event)
+        sums = self._like(sums_by_key.values())
         for row in sums:
             if not group_by_input_shapes:
                 row.input_shapes = ""
@@ -395,10 +395,10 @@ class EventList(list[Any]):
 
     def _like(self, rows: Iterable[Any], export: Callable[[str], None] | None = None) -> EventList:
         """A list of further rows with the same columns.  export: another function"""
-        made = copy(self)
-        made[:] = rows
-        made._export = export or self._export
-        return made
+        event_list = copy(self)
+        event_list[:] = rows
+        event_list._export = export or self._export
+        return event_list
 
     def total_average(self) -> FunctionEventAvg:
         """The sum of all events."""
@@ -492,7 +492,7 @@ class EventList(list[Any]):
         def share(us: float) -> str:
             return f"{100 * us / total:.2f}%" if total else "nan"
 
-        found = [
+        columns = [
             ("Name", [shortened(e.key, widths[0]) for e in events]),
             ("Self CPU %", [share(e.self_cpu_time_total) for e in events]),
             ("Self CPU", [time(e.self_cpu_time_total) for e in events]),
@@ -501,21 +501,21 @@ class EventList(list[Any]):
             ("CPU time avg", [time(e.cpu_time) for e in events]),
         ]
         if self._profile_memory:
-            found += [
+            columns += [
                 ("CPU Mem", [format_memory(e.cpu_memory_usage) for e in events]),
                 ("Self CPU Mem", [format_memory(e.self_cpu_memory_usage) for e in events]),
             ]
-        found.append(("# of Calls", [str(e.count) for e in events]))
+        columns.append(("# of Calls", [str(e.count) for e in events]))
         if any(e.input_shapes for e in events):
             texts = [str(e.input_shapes or []) for e in events]
-            found.append(("Input Shapes", [shortened(text, widths[2]) for text in texts]))
+            columns.append(("Input Shapes", [shortened(text, widths[2]) for text in texts]))
         if any(e.stack for e in events):
             texts = [e.stack[0] if e.stack else "" for e in events]
-            found.append(("Source Location", [shortened(t, widths[1], True) for t in texts]))
+            columns.append(("Source Location", [shortened(t, widths[1], True) for t in texts]))
         if self._with_flops:
             texts = [f"{e.flops / 1e6:.3f}" if e.flops else "--" for e in events]
-            found.append(("Total MFLOPs", texts))
-        return found
+            columns.append(("Total MFLOPs", texts))
+        return columns
 
 
 def shortened(text: str, width: int, end: bool = False) -> str:

@@ -30,11 +30,11 @@ def summed(rows: Iterable[tuple[Key, Any]]) -> dict[Key, list[Any]]:
 
     rows: (key, numbers) each; keys stay in the order in which they come first
     """
-    found: dict[Key, list[Any]] = {}
+    sums: dict[Key, list[Any]] = {}
     for key, numbers in rows:
-        known = found.get(key)
-        found[key] = [*numbers] if known is None else [a + b for a, b in zip(known, numbers)]
-    return found
+        known = sums.get(key)
+        sums[key] = [*numbers] if known is None else [a + b for a, b in zip(known, numbers)]
+    return sums
 
 
 @dataclass(eq=False, slots=True)
@@ -114,11 +114,11 @@ class OpTime:
     def input_shapes(self) -> list[list[int]]:
         """The shapes of the operands, and an empty shape for each run-time number."""
         types = self.flush.types
-        found = [
+        shapes = [
             list(types[i].dims) if i < len(types) and types[i] is not None else []
             for i in self.state.operand_indices()
         ]
-        return found + [[] for _ in self.state.prim.size_mask]
+        return shapes + [[] for _ in self.state.prim.size_mask]
 
     def stack(self) -> list[str]:
         """The user's frames, innermost first.
@@ -140,13 +140,13 @@ def ops_of(flush: MeasuredFlush, known: dict[int, Any]) -> list[OpTime]:
     known: see `shares.costs_of_part`
     """
     rows, _ = seconds_by_step(flush, known)
-    found: list[OpTime] = []
+    ops: list[OpTime] = []
     for k, state in enumerate(flush.states):
         if isinstance(state.prim, LeafPrimitive):
             continue
         shares = rows.get(k, [])
         if state.is_step:
-            found += gradients_of_step(flush, k, shares)
+            ops += gradients_of_step(flush, k, shares)
             continue
         op = OpTime(flush, f"aten::{state.prim.name}", k, flush.lanes, k)
         back = OpTime(flush, f"{BACKWARD}{state.prim.name}", k, flush.lanes, k)
@@ -154,24 +154,24 @@ def ops_of(flush: MeasuredFlush, known: dict[int, Any]) -> list[OpTime]:
             own = back if part.kind == GRADIENTS else op
             own.add(begin, ns, cost.flops if part.kind == "kernel" else 0, part)
         if op.parts or not back.parts:
-            found.append(op)
+            ops.append(op)
         if back.parts:
-            found.append(back)
-    return found
+            ops.append(back)
+    return ops
 
 
 def gradients_of_step(flush: MeasuredFlush, k: int, shares: list[Any]) -> list[OpTime]:
     """Return the ops of a backward pass that was recorded as a step, by name."""
-    found: dict[tuple[str, int], OpTime] = {}
+    ops: dict[tuple[str, int], OpTime] = {}
     for begin, ns, cost, part in shares:
         key = cost.name, cost.origin
-        op = found.get(key)
+        op = ops.get(key)
         if op is None:
             site = k if cost.origin < 0 else cost.origin
-            op = found[key] = OpTime(flush, f"{BACKWARD}{cost.name}", k, 0, site)
+            op = ops[key] = OpTime(flush, f"{BACKWARD}{cost.name}", k, 0, site)
         op.count += flush.lanes
         op.add(begin, ns, cost.flops, part)
-    return list(found.values())
+    return list(ops.values())
 
 
 def line_of(flush: MeasuredFlush, k: int) -> str:

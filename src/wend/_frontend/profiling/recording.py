@@ -84,15 +84,15 @@ class Recording:
         if self._events is not None:
             return self._events
         options = self.options
-        made = EventList(
+        events = EventList(
             EventMaker(self.seen(), options).events(),
             with_flops=options.with_flops,
             profile_memory=options.profile_memory,
             export=lambda path: self.export(path, {}),
         )
         if self.window is not None:
-            self._events = made
-        return made
+            self._events = events
+        return events
 
     def memory(self) -> MemoryReport:
         """The memory of the recording.  Raises RuntimeError without `profile_memory=True`."""

@@ -96,7 +96,7 @@ _WORDS = {
 
 def rest_of(window: Window, computed: list[TimeRow]) -> list[TimeRow]:
     """Return rows of the time that no op has, so that all rows add up to the recording's time."""
-    found = []
+    stretches = []
     stack = [tree for tree in window.trees if tree.slice.kind == "profile"]
     while stack:
         tree = stack.pop()
@@ -105,7 +105,7 @@ def rest_of(window: Window, computed: list[TimeRow]) -> list[TimeRow]:
             continue  # the ops of a flush share the whole part
         stack.extend(tree.inner)
         if not tree.inner and one.kind in _WORDS:
-            found.append((_WORDS[one.kind], [(one.end - one.begin) / 1e3]))
-    rows = [TimeRow(name, us, us) for name, (us,) in summed(found).items()]
+            stretches.append((_WORDS[one.kind], [(one.end - one.begin) / 1e3]))
+    rows = [TimeRow(name, us, us) for name, (us,) in summed(stretches).items()]
     left = (window.end - window.start) / 1e3 - sum([row.own_us for row in (*computed, *rows)])
     return [*rows, TimeRow("(all else)", left, left)] if left > 0.5 else rows

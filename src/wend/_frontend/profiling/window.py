@@ -83,36 +83,36 @@ class Window:
 
     def all_slices(self) -> list[Slice]:
         """All slices with the parts of flushes, and the gaps between them."""
-        found = list(self.slices)
+        slices = list(self.slices)
         for one in self.slices:
             if one.kind == FLUSH:
                 for part in one.about.parts:
-                    found.append(Slice(part.kind, part.name, part.begin, part.end, one.track,
+                    slices.append(Slice(part.kind, part.name, part.begin, part.end, one.track,
                                        (one.about, part)))  # fmt: skip
-        whole = [t for t in {s.track for s in found} if t[1] is None]
-        main = min(whole, key=lambda t: -sum(s.track == t for s in found), default=None)
+        whole = [t for t in {s.track for s in slices} if t[1] is None]
+        main = min(whole, key=lambda t: -sum(s.track == t for s in slices), default=None)
         if main is not None:
-            found.append(Slice("profile", "profile", self.start, self.end, main))
+            slices.append(Slice("profile", "profile", self.start, self.end, main))
         gaps = []
-        for tree in trees_of(found):
+        for tree in trees_of(slices):
             for inner in tree.walk():
                 if inner.slice.track[1] is None:
                     gaps += gaps_of(inner)
-        return found + gaps
+        return slices + gaps
 
     def flushes(self) -> list[MeasuredFlush]:
         """All flushes, in order of time."""
-        found = [one.about for one in self.slices if one.kind == FLUSH]
-        return sorted(found, key=lambda flush: flush.begin)
+        flushes = [one.about for one in self.slices if one.kind == FLUSH]
+        return sorted(flushes, key=lambda flush: flush.begin)
 
     # -- ops --------------------------------------------------------------------------------
 
     def ops_of(self, flush: MeasuredFlush) -> list[OpTime]:
         """The ops of a flush with their times; ops that nobody wanted have none."""
-        found = self._ops.get(id(flush))
-        if found is None:
-            found = self._ops[id(flush)] = ops_of(flush, self._known)
-        return found
+        ops = self._ops.get(id(flush))
+        if ops is None:
+            ops = self._ops[id(flush)] = ops_of(flush, self._known)
+        return ops
 
     def ops(self) -> Iterator[OpTime]:
         """The table of the ops of all flushes, in order of time."""
@@ -174,12 +174,12 @@ class EventMaker:
         self, name: str, thread: int, begin: float, end: float, parent: FunctionEvent | None
     ) -> FunctionEvent:
         """A new event.  parent: the event within which this event ran"""
-        made = FunctionEvent(len(self.found), name, thread, self.us(begin), self.us(end))
-        self.found.append(made)
+        event = FunctionEvent(len(self.found), name, thread, self.us(begin), self.us(end))
+        self.found.append(event)
         if parent is not None:
-            made.set_cpu_parent(parent)
-            parent.append_cpu_child(made)
-        return made
+            event.set_cpu_parent(parent)
+            parent.append_cpu_child(event)
+        return event
 
     def add(self, tree: SliceTree, parent: FunctionEvent | None) -> None:
         """Add the event of a slice, and of the slices within."""
@@ -287,10 +287,10 @@ def gaps_of(tree: SliceTree) -> list[Slice]:
         name = LAUNCH
     if not tree.inner and name != RECORDING and one.kind != FLUSH:
         return []
-    found, at = [], one.begin
+    gaps, at = [], one.begin
     for inner in [*(t.slice for t in tree.inner), None]:
         stop = one.end if inner is None else inner.begin
         if stop - at >= _SHORT:
-            found.append(Slice(name, name, at, stop, one.track))
+            gaps.append(Slice(name, name, at, stop, one.track))
         at = one.end if inner is None else inner.end
-    return found
+    return gaps
