@@ -156,14 +156,14 @@ def result_type(*operands: Any, **named: Any) -> DType:
 
     named: as in PyTorch, `tensor` and `other`, `scalar` and `tensor`, or `scalar1` and `scalar2`
     """
-    given = (*operands, *named.values())
-    if len(given) != 2 or not named.keys() <= {"tensor", "other", "scalar", "scalar1", "scalar2"}:
+    pair = (*operands, *named.values())
+    if len(pair) != 2 or not named.keys() <= {"tensor", "other", "scalar", "scalar1", "scalar2"}:
         raise ArgumentTypeError(
             "result_type() takes two tensors or numbers, and not "
             f"{len(operands)} by position and {sorted(named)} by keyword"
         )
     rows = []
-    for x in given:
+    for x in pair:
         if isinstance(x, Tensor):
             rows.append((x.dtype, x.dim() == 0, False))
         else:

@@ -124,7 +124,7 @@ class Options:
         self.requires_grad = requires_grad
 
 
-def finished(op: Any, made: Tensor, options: Options) -> Tensor:
+def finished(op: Any, output: Tensor, options: Options) -> Tensor:
     """The tensor that was made, written to `out=` or marked as a variable where asked for.
 
     op: public name, or a function of that name
@@ -132,16 +132,16 @@ def finished(op: Any, made: Tensor, options: Options) -> Tensor:
     if options.out is not None:
 
         def result() -> Tensor:
-            return made
+            return output
 
         result.__name__ = op if isinstance(op, str) else op.__name__
         written: Tensor = _hot.slot("call_out")(result, (), {"out": options.out})
         return written
     if options.place is META:
-        made = MetaPackage.load().placed(made)
+        output = MetaPackage.load().placed(output)
     if options.requires_grad:
-        made.requires_grad_()
-    return made
+        output.requires_grad_()
+    return output
 
 
 def shared(array: Any) -> Tensor:
@@ -185,13 +185,13 @@ def tensor(
             UserWarning,
             stacklevel=2,
         )
-        made = _copy(data, options.dtype)
+        output = _copy(data, options.dtype)
     elif _hot.current_trace().symbolic is not None and _has_symbols(data):
-        made = _of_symbols(data, options.dtype or _dtype_of_symbols(data))
+        output = _of_symbols(data, options.dtype or _dtype_of_symbols(data))
     else:
         op = interop_arrays.Op("tensor", Tensor)
-        made = held(interop_arrays.array_from_data(data, options.dtype, op))
-    return finished("tensor", made, options)
+        output = held(interop_arrays.array_from_data(data, options.dtype, op))
+    return finished("tensor", output, options)
 
 
 def _has_symbols(data: Any) -> bool:
@@ -236,8 +236,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def moved(source: Tensor, options: Options, asked: bool) -> Tensor:
     """A tensor itself, or converted; on the device of the options where a device was asked for."""
     if asked and (options.place is META or source.is_meta):
-        made: Tensor = MetaPackage.load().moved(source, options.dtype, options.place)
-        return made
+        output: Tensor = MetaPackage.load().moved(source, options.dtype, options.place)
+        return output
     return _shared_or_copied("as_tensor", source, options.dtype)
 
 
@@ -246,8 +246,8 @@ def _shared_or_copied(name: str, data: Any, dtype: DType | None) -> Tensor:
         same = dtype is None or dtype is data.dtype
         return data if same else ops.cast(data, dtype)
     if is_array(data):
-        made = shared(sharable(name, data))
-        return made if dtype in (None, made.dtype) else ops.cast(made, dtype)
+        output = shared(sharable(name, data))
+        return output if dtype in (None, output.dtype) else ops.cast(output, dtype)
     if _hot.current_trace().symbolic is not None and _has_symbols(data):
         return _of_symbols(data, dtype or _dtype_of_symbols(data))
     op = interop_arrays.Op(name, Tensor)
@@ -268,25 +268,25 @@ def asarray(
     where needed.
     """
     options = Options("asarray", dtype, device, None, bool(requires_grad))
-    given = obj
+    source = obj
     if isinstance(obj, Tensor) and (options.place is META or obj.is_meta):
         return moved(obj, options, device is not None)
     if hasattr(obj, "__dlpack__") and not isinstance(obj, Tensor) and not is_array(obj):
         obj = array_from_dlpack(obj)
-    made = _shared_or_copied("asarray", obj, options.dtype)
+    output = _shared_or_copied("asarray", obj, options.dtype)
     shares = isinstance(obj, Tensor) or is_array(obj)
     copied = not shares or options.dtype not in (None, _dtype_of(obj))
     if copy is False and copied:
-        raise ArgumentError(f"asarray: can't alias a {type(given).__name__} of another type")
+        raise ArgumentError(f"asarray: can't alias a {type(source).__name__} of another type")
     if copy and not copied:
-        made = ops.clone(made)
-    if requires_grad and not made.requires_grad:
-        made = ops.detach(made).requires_grad_()
-    elif made.requires_grad and (
+        output = ops.clone(output)
+    if requires_grad and not output.requires_grad:
+        output = ops.detach(output).requires_grad_()
+    elif output.requires_grad and (
         requires_grad is False or not (requires_grad or isinstance(obj, Tensor))
     ):
-        made = ops.detach(made)
-    return MetaPackage.load().placed(made) if options.place is META else made
+        output = ops.detach(output)
+    return MetaPackage.load().placed(output) if options.place is META else output
 
 
 def _dtype_of(source: Any) -> DType:
@@ -318,8 +318,8 @@ def frombuffer(
     checked = checked_dtype("frombuffer", dtype)
     if checked is None:
         raise ArgumentTypeError("frombuffer: argument 'dtype' must be torch.dtype, not None")
-    made = shared(array_of_buffer(buffer, checked, count, offset))
-    return made.requires_grad_() if requires_grad else made
+    output = shared(array_of_buffer(buffer, checked, count, offset))
+    return output.requires_grad_() if requires_grad else output
 
 
 def scalar_tensor(
@@ -337,12 +337,12 @@ def scalar_tensor(
 # --- of constants ---------------------------------------------------------------------------------
 
 
-def sizes_of(op: str, size: tuple[Any, ...], given: Any = None) -> tuple[int, ...]:
+def sizes_of(op: str, size: tuple[Any, ...], named_size: Any = None) -> tuple[int, ...]:
     """The extents of a call `f(2, 3)`, `f((2, 3))` or `f(size=(2, 3))`. Raises on other types."""
-    if given is not None:
+    if named_size is not None:
         if size:
             raise ArgumentTypeError(f"{op}: the size is given twice, by position and by size=")
-        size = (given,)
+        size = (named_size,)
     elif not size:
         raise ArgumentTypeError(f"{op}: argument 'size' is missing; give () for a 0-d tensor")
     for n in size:
@@ -411,8 +411,8 @@ def ones(*size: Any, **keywords: Any) -> Tensor:
 
 def _constant(op: str, size: tuple[Any, ...], value: int, keywords: dict[str, Any]) -> Tensor:
     if not keywords and not AWAY:
-        made: Tensor = ops.full(sizes_of(op, size), value, dtype=dtypes.get_default_dtype())
-        return made
+        output: Tensor = ops.full(sizes_of(op, size), value, dtype=dtypes.get_default_dtype())
+        return output
     extents = sizes_of(op, size, keywords.pop("size", None))
     keywords.pop("names", None)
     layout = keywords.get("layout")
@@ -421,8 +421,8 @@ def _constant(op: str, size: tuple[Any, ...], value: int, keywords: dict[str, An
     options = Options(op, **checked_keywords(op, keywords))
     if value == 0 and is_sparse_layout(layout):
         make = SparsePackage.load().creation.empty_of_layout
-        made = make(op, extents, layout, options.dtype or dtypes.get_default_dtype())
-        return made.requires_grad_() if options.requires_grad else made
+        output = make(op, extents, layout, options.dtype or dtypes.get_default_dtype())
+        return output.requires_grad_() if options.requires_grad else output
     dtype = options.dtype or dtypes.get_default_dtype()
     return finished(op, ops.full(extents, value, dtype=dtype), options)
 
@@ -517,8 +517,8 @@ def _like(op: str, source: Any, value: Any, keywords: dict[str, Any]) -> Tensor:
             f"{op}: argument 'input' must be Tensor, not {type(source).__name__}"
         )
     if _hot.has_override(source):
-        given = (source, value) if op == "full_like" else (source,)
-        return _hot.slot("torch_function")(globals()[op], given, keywords)  # type: ignore[no-any-return]
+        arguments = (source, value) if op == "full_like" else (source,)
+        return _hot.slot("torch_function")(globals()[op], arguments, keywords)  # type: ignore[no-any-return]
     if AWAY and keywords.get("device") is None:
         keywords["device"] = source.device
     options = Options(op, **checked_keywords(op, keywords))
@@ -644,8 +644,8 @@ def _new(op: str, self: Tensor, size: tuple[Any, ...], value: Any, keywords: Any
     if AWAY and keywords.get("device") is None:
         keywords["device"] = self.device
     options = Options(op, **checked_keywords(op, keywords))
-    made = ops.full(extents, value, dtype=options.dtype or self.dtype)
-    return finished(op, made, options)
+    output = ops.full(extents, value, dtype=options.dtype or self.dtype)
+    return finished(op, output, options)
 
 
 def new_zeros(self: Tensor, *size: Any, **keywords: Any) -> Tensor:

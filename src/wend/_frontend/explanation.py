@@ -99,8 +99,8 @@ class Explanation:
         for k, row in enumerate(self.backward):
             yield f"backward pass {k + 1} of {len(self.backward)}, not known as one step:"
             for (part, way, reason), n in row.asked.items():
-                found = f"declined: {way}: {reason}" if reason else f"run by: {way}"
-                yield f"  {part}: {found}" + (f" ({n} times)" if n > 1 else "")
+                outcome = f"declined: {way}: {reason}" if reason else f"run by: {way}"
+                yield f"  {part}: {outcome}" + (f" ({n} times)" if n > 1 else "")
 
     def _repr_html_(self) -> str:
         parts = ["<div>"]

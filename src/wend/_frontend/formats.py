@@ -78,17 +78,17 @@ class SparsePackage:
     load: Callable[[], Any]  # set by the package as a whole
 
 
-def is_sparse_layout(given: Any) -> bool:
+def is_sparse_layout(argument: Any) -> bool:
     """Whether a layout is one of the sparse layouts."""
-    return isinstance(given, layout) and given.name.startswith("sparse")
+    return isinstance(argument, layout) and argument.name.startswith("sparse")
 
 
-def check_layout(op: str, given: Any) -> None:
+def check_layout(op: str, argument: Any) -> None:
     """Raises ArgumentTypeError for no layout, NotImplementedInWend for a sparse layout."""
-    if given is None or given is strided:
+    if argument is None or argument is strided:
         return
-    if not isinstance(given, layout):
-        raise ArgumentTypeError(f"{op}: layout must be a layout, not {type(given).__name__}")
+    if not isinstance(argument, layout):
+        raise ArgumentTypeError(f"{op}: layout must be a layout, not {type(argument).__name__}")
     raise NotImplementedInWend(
-        f"{op}: {given} is not available here; make the tensor torch.strided"
+        f"{op}: {argument} is not available here; make the tensor torch.strided"
     )

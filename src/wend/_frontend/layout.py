@@ -73,8 +73,8 @@ def _view_of_dtype(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any
     assert dtype is not None
     result = ops.reinterpret(ops.detach(x), dtype)
     strides, offset = layout_of(x)
-    given, wanted = x.dtype.itemsize, dtype.itemsize
-    if given == wanted:
+    itemsize, wanted = x.dtype.itemsize, dtype.itemsize
+    if itemsize == wanted:
         return result
     what = f"to view {x.dtype} as {dtype} (different element sizes), but got"
     *outer, last = strides
@@ -84,9 +84,9 @@ def _view_of_dtype(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any
         ("storage_offset()", offset),
         *((f"stride({d})", s) for d, s in enumerate(outer)),
     ):
-        if step * given % wanted:
+        if step * itemsize % wanted:
             raise ShapeError(
-                f"view: self.{name} must be divisible by {wanted // given} {what} {step}"
+                f"view: self.{name} must be divisible by {wanted // itemsize} {what} {step}"
             )
     return result
 
@@ -156,10 +156,10 @@ def in_format(x: Tensor, memory_format: Any, op: str, fresh: bool = False) -> Te
     wanted = _channels_last_strides(tuple(x.shape))
     if is_channels_last(x, memory_format) and not is_contiguous(x):
         return x
-    made: Tensor = x if fresh else ops.clone(x)
-    storage_of(made)  # which says that strides are to be looked at
-    made._layout = wanted, 0
-    return made
+    target: Tensor = x if fresh else ops.clone(x)
+    storage_of(target)  # which says that strides are to be looked at
+    target._layout = wanted, 0
+    return target
 
 
 def _clone_in_format(positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:

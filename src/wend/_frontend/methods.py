@@ -90,8 +90,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if there is META or (type(self) is not Tensor and self.is_meta):
             moved: Tensor = MetaPackage.load().moved(self, dtype, there, copy)
             return moved
-    made = _converted(self, creation.checked_dtype("to", dtype), copy)
-    return layout.in_format(made, memory_format, "to", fresh=made is not self)
+    output = _converted(self, creation.checked_dtype("to", dtype), copy)
+    return layout.in_format(output, memory_format, "to", fresh=output is not self)
 
 
 def _dtype_asked(args: tuple[Any, ...], kwargs: dict[str, Any]) -> DType | None:
@@ -190,8 +190,8 @@ def copy_(self: Tensor, other: Any, non_blocking: bool = False) -> Tensor:
                 f"copy_: the source of shape {tuple(src.shape)} does not broadcast to the "
                 f"destination's shape {tuple(self.shape)}"
             ) from None
-    made = ops.cast(src, self.dtype) if src.dtype is not self.dtype else ops.identity(src)
-    aliasing.assign(self, subscript.overwritten(self, made), copy_)
+    contents = ops.cast(src, self.dtype) if src.dtype is not self.dtype else ops.identity(src)
+    aliasing.assign(self, subscript.overwritten(self, contents), copy_)
     return self
 
 
@@ -206,8 +206,8 @@ def fill_(self: Tensor, value: Any) -> Tensor:
         if value.dtype is not self.dtype:
             value = ops.cast(value, self.dtype)
         aliasing.check_writable(self, "fill_")
-        made = ops.clone(ops.expand(value, tuple(self.shape)))
-        aliasing.assign(self, subscript.overwritten(self, made), fill_)
+        contents = ops.clone(ops.expand(value, tuple(self.shape)))
+        aliasing.assign(self, subscript.overwritten(self, contents), fill_)
         return self
     aliasing.check_writable(self, "fill_")
     creation.check_fits("fill_", value, self.dtype)
@@ -224,8 +224,8 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
     """self[indices] = values, or += with accumulate."""
     aliasing.check_writable(self, "index_put_")
     with one_at_a_time():
-        made = subscript.index_put(self, tuple(indices), values, accumulate)
-        aliasing.assign(self, made, index_put_)
+        contents = subscript.index_put(self, tuple(indices), values, accumulate)
+        aliasing.assign(self, contents, index_put_)
     return self
 
 
@@ -288,9 +288,9 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
         flat = ops.narrow(flat, 0, 0, count)
     else:
         flat = ops.cat([flat, creation.zeros(count - have, dtype=self.dtype)])
-    made = ops.clone(ops.reshape(flat, shape))
+    contents = ops.clone(ops.reshape(flat, shape))
     writes = leave_memory(self)
-    self.value = made.value
+    self.value = contents.value
     keep_count(self, writes)
     count_write(self)
     return self
@@ -304,8 +304,8 @@ def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None)
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Overwrite each element by callable(element): Python speed."""
     flat = [callable(v) for v in ops.reshape(self, (-1,)).tolist()]
-    made = creation.tensor(flat, dtype=self.dtype)
-    aliasing.assign(self, ops.reshape(made, tuple(self.shape)), apply_)
+    elements = creation.tensor(flat, dtype=self.dtype)
+    aliasing.assign(self, ops.reshape(elements, tuple(self.shape)), apply_)
     return self
 
 
@@ -314,8 +314,8 @@ def map_(self: Tensor, other: Tensor, callable: Callable[[Any, Any], Any]) -> Te
     """Overwrite each element by callable(element, element of `other`): Python speed."""
     wide = ops.expand(other, tuple(self.shape))
     pairs = zip(ops.reshape(self, (-1,)).tolist(), ops.reshape(wide, (-1,)).tolist(), strict=True)
-    made = creation.tensor([callable(a, b) for a, b in pairs], dtype=self.dtype)
-    aliasing.assign(self, ops.reshape(made, tuple(self.shape)), map_)
+    elements = creation.tensor([callable(a, b) for a, b in pairs], dtype=self.dtype)
+    aliasing.assign(self, ops.reshape(elements, tuple(self.shape)), map_)
     return self
 
 
@@ -377,18 +377,18 @@ def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 def as_subclass(self: Tensor, cls: type) -> Any:
     """This tensor as an instance of a subclass of Tensor, with the same value."""
-    made = _hot.native_new(cls)
-    made.value = _hot.refreshed(self)
-    made.leaf = self.leaf
+    instance = _hot.native_new(cls)
+    instance.value = _hot.refreshed(self)
+    instance.leaf = self.leaf
     with DisableTorchFunctionSubclass():
-        made.alias = ops.alias(self).alias
-    return made
+        instance.alias = ops.alias(self).alias
+    return instance
 
 
 def make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
     """An instance of a subclass of Tensor that shares the values of `data`, without history."""
-    made = as_subclass(data.detach(), cls)
-    return made.requires_grad_() if require_grad else made
+    instance = as_subclass(data.detach(), cls)
+    return instance.requires_grad_() if require_grad else instance
 
 
 def reversed_(self: Tensor) -> Tensor:
@@ -472,9 +472,9 @@ def is_signed(self: Tensor) -> bool:
 
 def _named(name: str, function: Any) -> FunctionType:
     """The function under a new name, which overrides compare."""
-    made = FunctionType(function.__code__, function.__globals__, name)
-    made.__doc__, made.__annotations__ = function.__doc__, function.__annotations__
-    return made
+    alias = FunctionType(function.__code__, function.__globals__, name)
+    alias.__doc__, alias.__annotations__ = function.__doc__, function.__annotations__
+    return alias
 
 
 def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
@@ -542,15 +542,15 @@ def through_mode(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     mode = stack.pop()
     try:
         types = tuple({type(a): None for a in (*args, *kwargs.values()) if _asks_itself(a)})
-        made = mode.__torch_function__(function, types, args, kwargs)
+        answer = mode.__torch_function__(function, types, args, kwargs)
     finally:
         stack.append(mode)
-    if made is NotImplemented:
+    if answer is NotImplemented:
         raise TypeError(
             f"{mode!r} answered NotImplemented for {getattr(function, '__name__', function)}: a "
             "mode must call the function itself, or give a result"
         )
-    return made
+    return answer
 
 
 def _asks_itself(a: Any) -> bool:
@@ -614,11 +614,11 @@ _GRAD = Tensor.grad.__get__  # type: ignore[attr-defined]
 def _as_class(result: Any, cls: Any) -> Any:
     if isinstance(result, Tensor):
         if not isinstance(result, cls):
-            made = _hot.native_new(cls)
-            made.value = result.value
-            made.alias = result.alias
-            made.leaf = result.leaf
-            return made
+            instance = _hot.native_new(cls)
+            instance.value = result.value
+            instance.alias = result.alias
+            instance.leaf = result.leaf
+            return instance
         return result
     if isinstance(result, tuple) and hasattr(result, "_make"):
         return result._make(_as_class(r, cls) for r in result)

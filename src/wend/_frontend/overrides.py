@@ -168,13 +168,13 @@ def redispatch_function(func: Function, types: Any, args: Any, kwargs: Any) -> A
 
     For a `__torch_function__` that lets a call go on. An op is computed at once.
     """
-    given = kwargs or {}
+    keywords = kwargs or {}
     if isinstance(func, OpFunction) or getattr(Tensor, getattr(func, "__name__", ""), None) is func:
         with DisableTorchFunctionSubclass():
-            return func(*args, **given)
+            return func(*args, **keywords)
     before, _SKIPS.once = _SKIPS.once, True
     try:
-        return func(*args, **given)
+        return func(*args, **keywords)
     finally:
         _SKIPS.once = before
 
@@ -207,9 +207,9 @@ def get_default_nowrap_functions() -> set[Function]:
 
 def get_overridable_functions() -> dict[Any, list[Function]]:
     """The functions that `__torch_function__` may be asked about, by namespace."""
-    found: dict[Any, list[Function]] = {}
+    functions: dict[Any, list[Function]] = {}
     for module in namespaces():
-        found[module] = [
+        functions[module] = [
             f
             for name, f in vars(module).items()
             if isinstance(f, OpFunction)
@@ -218,8 +218,8 @@ def get_overridable_functions() -> dict[Any, list[Function]]:
     members = [
         plain_member(m) for name, m in vars(Tensor).items() if _public(name) or name[-2:] == "__"
     ]
-    found[Tensor] = [m if callable(m) else m.__get__ for m in members if hasattr(m, "__get__")]
-    return found
+    functions[Tensor] = [m if callable(m) else m.__get__ for m in members if hasattr(m, "__get__")]
+    return functions
 
 
 @functools.lru_cache(maxsize=1)
@@ -247,13 +247,13 @@ def _stand_in(function: Any) -> Function:
 def get_ignored_functions() -> set[Function]:
     """Public functions that no class is asked about: no parameter of these is a tensor."""
     asked = {f for functions in get_overridable_functions().values() for f in functions}
-    found: set[Any] = {Tensor.as_subclass, Tensor.__torch_function__}
+    candidates: set[Any] = {Tensor.as_subclass, Tensor.__torch_function__}
     for module in namespaces():
         for name in getattr(module, "__all__", None) or vars(module):
             value = getattr(module, name)
             if isinstance(value, FunctionType) and not name.startswith("_"):
-                found.add(value)
-    return {f for f in found if f not in asked and not takes_tensors(f)}
+                candidates.add(value)
+    return {f for f in candidates if f not in asked and not takes_tensors(f)}
 
 
 def takes_tensors(function: Any) -> bool:
@@ -269,8 +269,8 @@ def takes_tensors(function: Any) -> bool:
 @functools.lru_cache(maxsize=1)
 def _names() -> dict[Any, str]:
     names: dict[Any, str] = {}
-    for name, found in vars(Tensor).items():
-        member = plain_member(found)
+    for name, attribute in vars(Tensor).items():
+        member = plain_member(attribute)
         for access in ("__get__", "__set__") if not callable(member) else ():
             if hasattr(member, access):
                 names[getattr(member, access)] = f"torch.Tensor.{name}.{access}"

@@ -81,8 +81,8 @@ def set_printoptions(
                 f"set_printoptions: profile is {profile!r}; use one of {', '.join(PROFILES)}"
             )
         changes.update(PROFILES[profile])
-    given = {"precision": precision, "edgeitems": edgeitems, "linewidth": linewidth}
-    for name, value in given.items():
+    counts = {"precision": precision, "edgeitems": edgeitems, "linewidth": linewidth}
+    for name, value in counts.items():
         if value is not None:
             changes[name] = _checked_count(name, value)
     if threshold is not None:

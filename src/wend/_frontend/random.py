@@ -128,9 +128,9 @@ class Generator:
 
 
 def _restored(state: bytes) -> Generator:
-    made = Generator()
-    made._state.set_state(state)
-    return made
+    generator = Generator()
+    generator._state.set_state(state)
+    return generator
 
 
 class _DefaultGenerator(Generator):
@@ -208,8 +208,8 @@ def _count(shape: Any) -> int:
 
 def _draw(op: str, size: Any, keywords: dict[str, Any]) -> Tensor:
     generator = keywords.pop("generator", None)
-    given = keywords.pop("size", None)
-    shape = sizes_of(op, size, given)
+    named_size = keywords.pop("size", None)
+    shape = sizes_of(op, size, named_size)
     options = Options(op, **keywords)
     if options.place is META:
         return empty(shape, **keywords)
@@ -276,8 +276,8 @@ def randint(*args: Any, **keywords: Any) -> Tensor:
     check_range("randint", low, high, dtype)
     shape = sizes_of("randint", (size,))
     seed, offset = reserve(generator, _count(shape))
-    made = ops.random_integers(shape, low, high, seed, offset, dtype=dtype)
-    return finished(_same, made, options)
+    integers = ops.random_integers(shape, low, high, seed, offset, dtype=dtype)
+    return finished(_same, integers, options)
 
 
 def _randint_arguments(args: Any, keywords: dict[str, Any]) -> tuple[int, int, Any]:
@@ -405,10 +405,10 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
     seed, offset = reserve(generator, input.numel())
     dtype = input.dtype if input.dtype.is_floating_point else None
     drawn = ops.uniform(tuple(input.shape), seed, offset, dtype=dtype)
-    made = ops.cast(drawn < chance, input.dtype)
+    draws = ops.cast(drawn < chance, input.dtype)
     if out is not None:
-        return _hot.slot("call_out")(_same, (made,), {"out": out})  # type: ignore[no-any-return]
-    return made
+        return _hot.slot("call_out")(_same, (draws,), {"out": out})  # type: ignore[no-any-return]
+    return draws
 
 
 def probability(op: str, p: Any) -> Any:
@@ -438,10 +438,10 @@ def multinomial(
     columns = input.shape[-1] if input.dim() else 0
     count = rows * (num_samples if replacement else columns)
     seed, offset = reserve(generator, count)
-    made = ops.multinomial_draw(input, num_samples, seed, offset, replacement=replacement)
+    indices = ops.multinomial_draw(input, num_samples, seed, offset, replacement=replacement)
     if out is not None:
-        return _hot.slot("call_out")(_same, (made,), {"out": out})  # type: ignore[no-any-return]
-    return made  # type: ignore[no-any-return]
+        return _hot.slot("call_out")(_same, (indices,), {"out": out})  # type: ignore[no-any-return]
+    return indices  # type: ignore[no-any-return]
 
 
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
@@ -488,10 +488,10 @@ def von_mises(concentration: Tensor, generator: Any = None) -> Tensor:
 # -- in-place -------------------------------------------------------------------------------
 
 
-def _fill(self: Tensor, made: Tensor) -> Tensor:
-    if made.dtype is not self.dtype:
-        made = ops.cast(made, self.dtype)
-    assign(self, made, None)
+def _fill(self: Tensor, values: Tensor) -> Tensor:
+    if values.dtype is not self.dtype:
+        values = ops.cast(values, self.dtype)
+    assign(self, values, None)
     return self
 
 
@@ -535,16 +535,16 @@ def uniform_(
     most = finfo(self.dtype).max
     if not (-most <= low and to <= most and to - low <= most):
         raise ValueRefused(f"uniform_: from {low} to {to} is out of bounds for {self.dtype}")
-    made = _drawn(self, ops.uniform_between, low, to, generator=generator)
-    return _fill(self, _unit(self, generator) * (to - low) + low if made is None else made)
+    values = _drawn(self, ops.uniform_between, low, to, generator=generator)
+    return _fill(self, _unit(self, generator) * (to - low) + low if values is None else values)
 
 
 def normal_(self: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
     """Fill with normal numbers."""
     if not std >= 0:
         raise ValueRefused(f"normal_: expects std >= 0.0, but found std {std}")
-    made = _drawn(self, ops.normal, mean, std, generator=generator)
-    return _fill(self, _normal(self, generator) * std + mean if made is None else made)
+    values = _drawn(self, ops.normal, mean, std, generator=generator)
+    return _fill(self, _normal(self, generator) * std + mean if values is None else values)
 
 
 def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
@@ -574,8 +574,8 @@ def log_normal_(
 ) -> Tensor:
     """Fill with numbers whose logarithm is normal. Raises ValueRefused unless std > 0."""
     _continuous("log_normal_", self, "std", std)
-    made = _drawn(self, ops.log_normal_draw, mean, std, generator=generator)
-    return _fill(self, (_normal(self, generator) * std + mean).exp() if made is None else made)
+    values = _drawn(self, ops.log_normal_draw, mean, std, generator=generator)
+    return _fill(self, (_normal(self, generator) * std + mean).exp() if values is None else values)
 
 
 def cauchy_(

@@ -29,11 +29,11 @@ def layout_of(handle: Tensor) -> Layout:
 def _laid_out(alias: Any) -> Layout:
     """The layout of a view; each view of a chain keeps its layout: a long chain is linear."""
     root = alias.base
-    type_, given = concrete(root.value.type), root._layout
+    type_, root_layout = concrete(root.value.type), root._layout
     new = []
     while alias is not None and alias.prim is not None:
         kept = alias.layout
-        if kept is not None and kept[0] is type_ and kept[1] is given:
+        if kept is not None and kept[0] is type_ and kept[1] is root_layout:
             strides, offset, here = kept[2]
             break
         new.append(alias)
@@ -42,9 +42,9 @@ def _laid_out(alias: Any) -> Layout:
         (strides, offset), here = layout_of(root), type_
     for alias in reversed(new):
         args = tuple(map(hint_of, alias.args)) if alias.args is not None else ()
-        found = _through(alias.prim, args, here, strides, offset)
-        strides, offset, here = found
-        alias.layout = (type_, given, found)
+        view_layout = _through(alias.prim, args, here, strides, offset)
+        strides, offset, here = view_layout
+        alias.layout = (type_, root_layout, view_layout)
     return strides, offset
 
 

@@ -82,12 +82,12 @@ def _leaf_for(taker: Tensor, t: Tensor) -> Leaf | None:
     leaf = t.leaf
     if leaf is None:
         return None
-    made = Leaf(taker)
-    made.requires_grad = leaf.requires_grad
-    made.hooks, made.post_hooks, made.node = leaf.hooks, leaf.post_hooks, leaf.node
+    successor = Leaf(taker)
+    successor.requires_grad = leaf.requires_grad
+    successor.hooks, successor.post_hooks, successor.node = leaf.hooks, leaf.post_hooks, leaf.node
     leaf.hooks, leaf.post_hooks, leaf.node = {0: _refuse}, None, None
     leaf.ref = _nobody
-    return made
+    return successor
 
 
 def _nobody() -> None:

@@ -195,8 +195,8 @@ def is_plain(cls: type) -> bool:
 
     Such classes have `disabled_torch_function`.
     """
-    found = getattr(cls, "__torch_function__", None)
-    return cls is Tensor or getattr(found, "__func__", found) is disabled_torch_function
+    override = getattr(cls, "__torch_function__", None)
+    return cls is Tensor or getattr(override, "__func__", override) is disabled_torch_function
 
 
 def disabled_torch_function(

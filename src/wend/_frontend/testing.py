@@ -64,11 +64,11 @@ class Checks:
         self.check_layout = check_layout
         self.check_stride = check_stride
 
-    def limits(self, *found: DType) -> tuple[float, float]:
+    def limits(self, *types: DType) -> tuple[float, float]:
         """(rtol, atol): as given, or the widest that these dtypes need."""
         if self.tolerances is not None:
             return self.tolerances
-        rows = [TOLERANCES.get(dtype, (0.0, 0.0)) for dtype in found]
+        rows = [TOLERANCES.get(dtype, (0.0, 0.0)) for dtype in types]
         return max(row[0] for row in rows), max(row[1] for row in rows)
 
 
@@ -274,19 +274,19 @@ def _value_fault(a: Any, b: Any, checks: Checks) -> str | None:
     rtol, atol = checks.limits(dtypes.from_numpy(a.dtype), dtypes.from_numpy(b.dtype))
     if a.ndim == 0:
         return _scalar_fault(a.item(), b.item(), rtol, atol, checks.equal_nan)
-    found = interop_compare.compare(a, b, rtol, atol, checks.equal_nan)
-    if found is None:
+    comparison = interop_compare.compare(a, b, rtol, atol, checks.equal_nan)
+    if comparison is None:
         return None
     exact = rtol == 0 and atol == 0
-    share = found.mismatched / found.total
+    share = comparison.mismatched / comparison.total
     lines = [
         f"Tensor-likes are not {'equal' if exact else 'close'}!",
         "",
-        f"Mismatched elements: {found.mismatched} / {found.total} ({share:.1%})",
+        f"Mismatched elements: {comparison.mismatched} / {comparison.total} ({share:.1%})",
     ]
     for what, value, place, limit in (
-        ("absolute", found.absolute, found.absolute_place, atol),
-        ("relative", found.relative, found.relative_place, rtol),
+        ("absolute", comparison.absolute, comparison.absolute_place, atol),
+        ("relative", comparison.relative, comparison.relative_place, rtol),
     ):
         allowed = "" if exact else f" (up to {limit} allowed)"
         lines.append(f"Greatest {what} difference: {value} at index {place}{allowed}")
@@ -329,15 +329,15 @@ def make_tensor(
     bottom, top = _bounds(wanted, low, high)
     doubled = noncontiguous and bool(size) and 0 not in size and size != (1,) * len(size)
     drawn = (*size[:-1], 2 * size[-1]) if doubled else size
-    made = _drawn(drawn, wanted, bottom, top)
+    values = _drawn(drawn, wanted, bottom, top)
     if exclude_zero:
         smallest: Any = finfo(wanted).tiny if wanted.category >= dtypes.FLOAT else 1
-        made = ops.where(made == 0, ops.full(drawn, smallest, dtype=wanted), made)
+        values = ops.where(values == 0, ops.full(drawn, smallest, dtype=wanted), values)
     if doubled:
-        made = ops.clone(made)[..., ::2]
+        values = ops.clone(values)[..., ::2]
     elif memory_format is not None:
-        made = made.clone(memory_format=memory_format)
-    return made.requires_grad_() if requires_grad else made
+        values = values.clone(memory_format=memory_format)
+    return values.requires_grad_() if requires_grad else values
 
 
 def _bounds(dtype: DType, low: Any, high: Any) -> tuple[Any, Any]:

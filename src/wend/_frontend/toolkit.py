@@ -81,10 +81,10 @@ def meta_face(cls: type, data: Any) -> Any:
 
 def full_beside(x: Tensor, shape: Any, value: complex) -> Tensor:
     """y[...] = value, of the type of `x`, on the same device."""
-    made: Tensor = ops.full(shape, value, dtype=x.dtype)
+    constant: Tensor = ops.full(shape, value, dtype=x.dtype)
     if type(x) is not Tensor and x.is_meta:
-        return MetaPackage.load().placed(made)  # type: ignore[no-any-return]
-    return made
+        return MetaPackage.load().placed(constant)  # type: ignore[no-any-return]
+    return constant
 
 
 def in_rule() -> bool:
@@ -106,17 +106,17 @@ def parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool]:
         kwargs.pop(accepted, None)
     if kwargs:
         raise TypeError(f"to() got an unexpected keyword argument {next(iter(kwargs))!r}")
-    for i, given in enumerate(args):
-        if isinstance(given, Tensor):
-            place, dtype = given.device, given.dtype
-        elif isinstance(given, bool):
-            non_blocking = given
-        elif isinstance(given, (str, device_of, int)):
-            place = given
-        elif hasattr(given, "is_floating_point"):
-            dtype = given
-        elif given is not None:
+    for i, argument in enumerate(args):
+        if isinstance(argument, Tensor):
+            place, dtype = argument.device, argument.dtype
+        elif isinstance(argument, bool):
+            non_blocking = argument
+        elif isinstance(argument, (str, device_of, int)):
+            place = argument
+        elif hasattr(argument, "is_floating_point"):
+            dtype = argument
+        elif argument is not None:
             raise TypeError(
-                f"to() received an invalid argument at position {i}: {type(given).__name__}"
+                f"to() received an invalid argument at position {i}: {type(argument).__name__}"
             )
     return placement(place, "to") if place is not None else None, dtype, non_blocking

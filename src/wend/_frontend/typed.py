@@ -72,8 +72,8 @@ def legacy_tensor(name: str, dtype: DType | None, args: tuple[Any, ...], keyword
 
 
 def _of_size(size: tuple[int, ...], dtype: DType) -> Tensor:
-    made: Tensor = ops.full(size, 0, dtype=dtype)
-    return made
+    zeros: Tensor = ops.full(size, 0, dtype=dtype)
+    return zeros
 
 
 def _of_tensor(name: str, dtype: DType | None, source: Tensor) -> Tensor:
@@ -82,17 +82,17 @@ def _of_tensor(name: str, dtype: DType | None, source: Tensor) -> Tensor:
             f"{name}: expected a tensor of {dtype} and got one of {source.dtype}; "
             "convert with tensor.to(dtype)"
         )
-    made: Tensor = ops.alias(source)
-    return made
+    alias: Tensor = ops.alias(source)
+    return alias
 
 
 def tensor_init(handle: Tensor, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
     """The work of `Tensor.__init__`, unless a subclass's `__new__` has made the value already."""
     if getattr(handle, "value", None) is not None:
         return
-    made = legacy_tensor("Tensor", None, args, keywords)
-    handle.value = made.value
-    handle.alias = made.alias
+    source = legacy_tensor("Tensor", None, args, keywords)
+    handle.value = source.value
+    handle.alias = source.alias
 
 
 class TypedConstructor(type):
@@ -113,16 +113,16 @@ class TypedConstructor(type):
         return f"<class 'torch.{cls.__name__}'>"
 
 
-def type_name(op: str, given: Any) -> str:
+def type_name(op: str, tensor_type: Any) -> str:
     """The bare name of a type: "FloatTensor" of torch.FloatTensor and of "torch.FloatTensor".
 
     Raises DeviceError for a type of a device that is not there, such as torch.cuda.FloatTensor.
     """
-    if isinstance(given, str):
-        *packages, name = given.split(".")
+    if isinstance(tensor_type, str):
+        *packages, name = tensor_type.split(".")
     else:
-        name = getattr(given, "__name__", str(given))
-        packages = ["torch", *(["cuda"] if getattr(given, "is_cuda", False) is True else [])]
+        name = getattr(tensor_type, "__name__", str(tensor_type))
+        packages = ["torch", *(["cuda"] if getattr(tensor_type, "is_cuda", False) is True else [])]
     if len(packages) > 1 and packages[1] != "sparse":
         usable(device(packages[1]), op)
     return name

@@ -44,10 +44,10 @@ def variants(family: str = "") -> VariantTable:
         raise ValueError(f"variants: {family!r} is none of {', '.join(map(repr, known))}")
     rows = []
     for one in [family] if family else known:
-        for made in variants_of(one):
-            when, *_ = (made.__doc__ or "").splitlines()
-            file = made.__module__.removeprefix("wend._engine.").replace(".", "/") + ".py"
-            rows.append(VariantRow(one, made.__name__, when.rstrip("."), file))
+        for variant in variants_of(one):
+            when, *_ = (variant.__doc__ or "").splitlines()
+            file = variant.__module__.removeprefix("wend._engine.").replace(".", "/") + ".py"
+            rows.append(VariantRow(one, variant.__name__, when.rstrip("."), file))
     return VariantTable(rows)
 
 

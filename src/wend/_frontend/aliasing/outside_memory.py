@@ -192,17 +192,17 @@ class _Window:
 def _part(memory: Any, handle: Tensor, alias: Alias) -> Any:
     """The elements of a view in the memory of the base, as an array that may be written to."""
     steps = tuple([step // memory.itemsize for step in memory.strides])
-    found = strides_on(alias, alias.base.value.type, steps)
+    layout = strides_on(alias, alias.base.value.type, steps)
     # the order of the base in memory is not the declared order: see `Tensor._layout`
-    if found is None:
+    if layout is None:
         part = memory.view()
         for prim, args in alias.chain:
             part = prim.reference(*prim.arrange([part], list(args)))
         return part
     type_ = handle.value.type  # the handle's own shape and dtype would be read from memory anew
     dtype = type_.dtype.numpy
-    start = found[1] * dtype.itemsize
-    strides = tuple([step * dtype.itemsize for step in found[0]])
+    start = layout[1] * dtype.itemsize
+    strides = tuple([step * dtype.itemsize for step in layout[0]])
     shape = type_.shape
     if memory.flags.c_contiguous and 0 not in shape:
         return np.ndarray(shape, dtype, memory, start, strides)

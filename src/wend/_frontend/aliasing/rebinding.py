@@ -343,10 +343,10 @@ def with_history_of(handle: Tensor, old: Value, value: Value) -> Value:
         return value
     op = ops.overwrite if _hot.current_trace().mode.grad else ops.graft
     with _Grad(True):
-        found: Value = op(_hot.wrap(value), _hot.wrap(old)).value
+        new_value: Value = op(_hot.wrap(value), _hot.wrap(old)).value
     if op is ops.graft:
-        note_written(handle, found, old)
-    return found
+        note_written(handle, new_value, old)
+    return new_value
 
 
 def note_rebinding(trace: Trace, holder: Tensor | Storage, old: Value) -> None:

@@ -121,19 +121,19 @@ def leave_memory(handle: Tensor) -> list[int]:
 
 def leave_to_views(handle: Tensor) -> Tensor:
     """A stand-in: the base of this handle's views from the handle's next version on."""
-    made: Tensor = _hot.wrap(handle.value)
-    made.leaf = handle.leaf
-    made.alias, made._layout = handle.alias, handle._layout
-    made.version = handle.version
-    made.__dict__[_STANDS_FOR] = weakref.ref(handle)
+    stand_in: Tensor = _hot.wrap(handle.value)
+    stand_in.leaf = handle.leaf
+    stand_in.alias, stand_in._layout = handle.alias, handle._layout
+    stand_in.version = handle.version
+    stand_in.__dict__[_STANDS_FOR] = weakref.ref(handle)
     uncounted = _hot.own_attribute(handle, UNCOUNTED)
     if uncounted:
-        made.__dict__[UNCOUNTED] = uncounted
+        stand_in.__dict__[UNCOUNTED] = uncounted
     if handle._views:
-        former = _Former(handle.version + 1, made, handle._views)
+        former = _Former(handle.version + 1, stand_in, handle._views)
         handle.__dict__.setdefault(_FORMERS, []).append(former)
         handle._views, handle._moved = 0, True
-    return made
+    return stand_in
 
 
 def keep_count(handle: Tensor, writes: list[int]) -> None:
@@ -164,8 +164,8 @@ def storage_of(handle: Tensor) -> Storage:
         if alias.storage is None:
             alias.writes, alias.storage = writes, storage
             alias.storage_version = storage.version
-    found: Storage = alias.storage
-    return found
+    kept_storage: Storage = alias.storage
+    return kept_storage
 
 
 _hot.set_slot("writes", writes_of)

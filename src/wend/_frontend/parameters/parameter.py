@@ -28,17 +28,17 @@ _PUBLIC = "wend.nn.parameter"
 def _instance(cls: type, data: Tensor, requires_grad: bool) -> Any:
     """A tensor of class `cls` that shares the values of `data`, and is a leaf."""
     if type(data) is not Tensor and data.is_meta:
-        made = meta_face(cls, data)
+        instance = meta_face(cls, data)
         if requires_grad:
-            made.requires_grad_()
-        return made
+            instance.requires_grad_()
+        return instance
     shared = data.detach()
-    made = native_new(cls)
-    made.value = shared.value
-    made.alias, made.version = shared.alias, shared.version
+    instance = native_new(cls)
+    instance.value = shared.value
+    instance.alias, instance.version = shared.alias, shared.version
     if requires_grad:
-        made.requires_grad_()
-    return made
+        instance.requires_grad_()
+    return instance
 
 
 def fresh_parameter(data: Tensor, requires_grad: bool = True) -> Parameter:
@@ -48,11 +48,11 @@ def fresh_parameter(data: Tensor, requires_grad: bool = True) -> Parameter:
     """
     if type(data) is not Tensor and data.is_meta:
         return _instance(Parameter, data, requires_grad)  # type: ignore[no-any-return]
-    made = native_new(Parameter)
-    made.value = data.value
+    parameter = native_new(Parameter)
+    parameter.value = data.value
     if requires_grad:
-        made.requires_grad_()
-    return made
+        parameter.requires_grad_()
+    return parameter
 
 
 class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
@@ -83,14 +83,15 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             data = empty(0)
         if type(data) is Tensor or type(data) is Parameter or data.is_meta:
             return _instance(cls, data, requires_grad)
-        made = data.detach().requires_grad_(requires_grad)
-        if type(made) is not type(data):
+        instance = data.detach().requires_grad_(requires_grad)
+        if type(instance) is not type(data):
             raise GraphError(
-                f"Parameter: detach() of a {type(data).__name__} gives a {type(made).__name__}; "
-                "it must give an instance of the same class: see its __torch_function__"
+                f"Parameter: detach() of a {type(data).__name__} gives a "
+                f"{type(instance).__name__}; it must give an instance of the same class: "
+                "see its __torch_function__"
             )
-        made.__dict__["_is_param"] = True
-        return made  # type: ignore[return-value]
+        instance.__dict__["_is_param"] = True
+        return instance  # type: ignore[return-value]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """All is done in `__new__`: the base class would make a tensor of sizes."""
