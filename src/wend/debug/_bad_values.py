@@ -165,15 +165,15 @@ def _of_value(value: Value, array: Any, names: Names) -> BadValue:
     segment = value.segment
     if segment is None:
         facts = facts_of(array, "the tensor")
-        found = BadValue(NAN if facts.nans else INFINITY, "", direction="operand", exact=False)
-        found.result = facts
+        finding = BadValue(NAN if facts.nans else INFINITY, "", direction="operand", exact=False)
+        finding.result = facts
         owner = names.of_gradient(array)
         if owner:
-            found.module = owner
-            found.note = f"a gradient of {owner} has no history, so the op is not known: {_RERUN}"
+            finding.module = owner
+            finding.note = f"a gradient of {owner} has no history, so the op is not known: {_RERUN}"
         else:
-            found.note = f"the tensor has no history, so the op is not known: {_RERUN}"
-        return found
+            finding.note = f"the tensor has no history, so the op is not known: {_RERUN}"
+        return finding
     replay, leaves = _replay_of(segment)
     replay.env.setdefault(value.seg_index, array)
     told = replay.find([value.seg_index], outside=True)
@@ -185,11 +185,11 @@ def _of_value(value: Value, array: Any, names: Names) -> BadValue:
                 first.later = first.later or told.later
                 return first
         told = replay.find([value.seg_index])  # an infinity that the program has put there
-    found = told or BadValue(NAN, "", direction="operand", exact=False)
-    if not found.exact:
-        found.note = f"operands of the op are gone, so an earlier op may be at fault: {_RERUN}"
-    found.module = names.of_values([leaves[i] for i in found.leaves if i in leaves])
-    return found
+    finding = told or BadValue(NAN, "", direction="operand", exact=False)
+    if not finding.exact:
+        finding.note = f"operands of the op are gone, so an earlier op may be at fault: {_RERUN}"
+    finding.module = names.of_values([leaves[i] for i in finding.leaves if i in leaves])
+    return finding
 
 
 #: Flushes before a value's that are replayed to know the value.
@@ -230,8 +230,8 @@ def _replay_of(
             held.setdefault(i, array)
     args = (segment.types, segment.args, segment.sites)
     if written:  # a parameter that an update has replaced since is another operand
-        found = Replay(path, {**held, **written}, *args)
-        found.compute(range(len(segment.types)))
-        if found.agrees(saved):
-            return found, leaves
+        replay = Replay(path, {**held, **written}, *args)
+        replay.compute(range(len(segment.types)))
+        if replay.agrees(saved):
+            return replay, leaves
     return Replay(path, held, *args), leaves

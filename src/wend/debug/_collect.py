@@ -103,12 +103,12 @@ class _Part:
         plan = self.flush.plan
         if not isinstance(plan, TieredPlan) or plan.compiled is None:
             return {}
-        found = {}
+        kernels = {}
         for step in plan.compiled.code.steps:
             for op in getattr(step, "ops", [step]):
-                found.update(dict.fromkeys(op.outputs, self.whole.kernels))
+                kernels.update(dict.fromkeys(op.outputs, self.whole.kernels))
             self.whole.kernels += 1
-        return found
+        return kernels
 
     def add_state(self, k: int, nodes: list[Node]) -> None:
         state = self.flush.path.states[k]
@@ -127,12 +127,12 @@ class _Part:
         else:
             self._add_op(k, state, nodes)
 
-    def _share_time(self, k: int, made: list[OpNode]) -> None:
+    def _share_time(self, k: int, nodes: list[OpNode]) -> None:
         """Share the time of a backward pass among the ops, by the bytes that each writes."""
-        total = sum(node.nbytes for node in made)
+        total = sum(node.nbytes for node in nodes)
         time = self.flush.nanoseconds.get(k)
         if time is not None and total:
-            for node in made:
+            for node in nodes:
                 node.ns = round(time * node.nbytes / total)
 
     def _add_leaf(self, i: int) -> None:
@@ -174,9 +174,9 @@ class _Part:
             self.env[i] = node.id
         for inner in nodes:  # a backward pass may read the values inside of a composite
             self.env.update((o, node.id) for o in inner.outputs if o not in outputs)
-        made = [*outputs, *(o for inner in nodes for o in inner.outputs)]
-        node.kernel = self._kernel(made)
-        self._note_group(node, made)
+        values = [*outputs, *(o for inner in nodes for o in inner.outputs)]
+        node.kernel = self._kernel(values)
+        self._note_group(node, values)
         for serial in (self.flush.serial, None):
             key = (serial, k, state.prim.name, state.code, state.lasti)
             self.whole.of_source[key] = node.id
@@ -189,10 +189,10 @@ class _Part:
         for n, i in enumerate(outputs):
             self.whole.results[id(self.flush.values[i])] = (node.id, n)
 
-    def _note_group(self, node: OpNode, made: Any) -> None:
+    def _note_group(self, node: OpNode, values: Any) -> None:
         """Note which group has computed an op."""
         flush = self.flush
-        local = next((flush.groups[i] for i in made if i in flush.groups), None)
+        local = next((flush.groups[i] for i in values if i in flush.groups), None)
         if local is None:
             return
         key = (id(flush) if flush.record is None else flush.record, local)
@@ -211,68 +211,70 @@ class _Part:
             self.env[node.outputs[0]] = operands[0]
             return
         partner = self._partner(node.source)
-        made = self.open
-        if made is None or partner is None or made.partner != partner:
-            made = self._new_backward(node, operands, partner)
+        op_node = self.open
+        if op_node is None or partner is None or op_node.partner != partner:
+            op_node = self._new_backward(node, operands, partner)
             if partner is None:
-                self._place(made, k)
-                self._own(made, k)
-                made.phase = "backward"
-            self.open = made
+                self._place(op_node, k)
+                self._own(op_node, k)
+                op_node.phase = "backward"
+            self.open = op_node
         else:
-            made.results += len(node.outputs)
-            made.shape = tuple(int(n) for n in self.types[node.outputs[0]].shape)
-            made.dtype = dtype_name(self.types[node.outputs[0]].dtype)
-            further = [i for i in operands if i != made.id and i not in made.inputs]
-            made.inputs += tuple(dict.fromkeys(further))
-        made.nbytes += sum(self.types[o].nbytes for o in node.outputs)
-        if made.kernel is None:
-            made.kernel = self._kernel(node.outputs)
+            op_node.results += len(node.outputs)
+            op_node.shape = tuple(int(n) for n in self.types[node.outputs[0]].shape)
+            op_node.dtype = dtype_name(self.types[node.outputs[0]].dtype)
+            further = [i for i in operands if i != op_node.id and i not in op_node.inputs]
+            op_node.inputs += tuple(dict.fromkeys(further))
+        op_node.nbytes += sum(self.types[o].nbytes for o in node.outputs)
+        if op_node.kernel is None:
+            op_node.kernel = self._kernel(node.outputs)
         for o in node.outputs:
-            self.env[o] = made.id
+            self.env[o] = op_node.id
 
     def _partner(self, source: Any) -> int | None:
         """The node of a forward op; that of the last flush where the right flush is not known."""
         if source is None:
             return None
         key = (source.at, source.name, source.code, source.lasti)
-        found = self.whole.of_source.get((self.origin, *key))
-        return self.whole.of_source.get((None, *key)) if found is None else found
+        partner = self.whole.of_source.get((self.origin, *key))
+        return self.whole.of_source.get((None, *key)) if partner is None else partner
 
     def _new_backward(self, node: Node, operands: tuple[int, ...], partner: int | None) -> OpNode:
         type_ = self.types[node.outputs[0]]
-        made = self._new(node.prim.name, tuple(dict.fromkeys(operands)), type_.shape, type_.dtype)
-        made.phase, made.results, made.partner = "backward", len(node.outputs), partner
-        made.nbytes = 0
+        op_node = self._new(
+            node.prim.name, tuple(dict.fromkeys(operands)), type_.shape, type_.dtype
+        )
+        op_node.phase, op_node.results, op_node.partner = "backward", len(node.outputs), partner
+        op_node.nbytes = 0
         if partner is not None:
             forward = self.whole.graph.nodes[partner]
-            made.op = f"{forward.op}_backward"
-            made.module, made.module_class = forward.module, forward.module_class
-            made.file, made.line = forward.file, forward.line
-            made.function = forward.function
-        return made
+            op_node.op = f"{forward.op}_backward"
+            op_node.module, op_node.module_class = forward.module, forward.module_class
+            op_node.file, op_node.line = forward.file, forward.line
+            op_node.function = forward.function
+        return op_node
 
     def _note_types(self, node: Node) -> None:
         """Keep the types of the values that the path does not know by itself: inside of ops."""
         if all(o in self.types for o in node.outputs):
             return
-        found = self._types_by_path(node) or self._types_by_program(node)
-        for o, type_ in zip(node.outputs, found, strict=True):
+        types = self._types_by_path(node) or self._types_by_program(node)
+        for o, type_ in zip(node.outputs, types, strict=True):
             if o not in self.types:
                 self.types[o], self.shapes[o] = type_, type_.shape
 
     def _types_by_path(self, node: Node) -> list[Any]:
         """The types of a node's results as the path has these, or nothing."""
         path = self.flush.path
-        found = []
+        types = []
         try:
             for o in node.outputs:
                 extents = path.shape_of(o)
                 shape = tuple([evaluate(e, self.shapes, self.flush.args) for e in extents])
-                found.append(_types.intern_type(shape, path.dtype_of(o), CPU))
+                types.append(_types.intern_type(shape, path.dtype_of(o), CPU))
         except (CompileError, TypeError, IndexError):  # no extents, or something is not known
             return []
-        return found
+        return types
 
     def _types_by_program(self, node: Node) -> list[Any]:
         """The types of a node's results, from the operands."""

@@ -48,8 +48,8 @@ def program_of(target: Any) -> StaticGraph | None:
     if isinstance(target, StaticGraph):
         return target
     # The classes are of packages that must not be imported here.
-    found = getattr(type(target), "_static_graph", None)
-    program: StaticGraph | None = None if found is None else found(target)
+    getter = getattr(type(target), "_static_graph", None)
+    program: StaticGraph | None = None if getter is None else getter(target)
     return program
 
 
@@ -94,9 +94,9 @@ class _Reader:
                 for k, i in enumerate(self.program.points[number].params):
                     if i in same:
                         continue
-                    found = {value(way.args[k]) for way in ways} - {i}
-                    if len(found) == 1:
-                        same[i] = found.pop()
+                    sources = {value(way.args[k]) for way in ways} - {i}
+                    if len(sources) == 1:
+                        same[i] = sources.pop()
                         changed = True
         return {i: value(i) for i in same}
 
@@ -117,8 +117,8 @@ class _Reader:
                 node.name, graph.leaves[node.id] = captured.name or f"constant {k}", captured.tensor
         self.follow()
         for node, point, k in self.merged:
-            found = [self.of(way.args[k])[0] for way in self.ways.get(self.number(point), ())]
-            node.inputs = tuple(dict.fromkeys(found))
+            operands = [self.of(way.args[k])[0] for way in self.ways.get(self.number(point), ())]
+            node.inputs = tuple(dict.fromkeys(operands))
         graph.runner = partial(_run, program, self.at, self.node_of)
         return graph
 
@@ -244,10 +244,10 @@ class _Reader:
             node.file, node.line = site.code.co_filename, site.line
             node.function = site.code.co_qualname
         else:  # of a program from a file
-            found = _PLACE.fullmatch(getattr(site, "text", ""))
-            if found is not None:
-                node.file, node.line = found["file"], int(found["line"])
-                node.function, node.module = found["function"], found["module"] or ""
+            match = _PLACE.fullmatch(getattr(site, "text", ""))
+            if match is not None:
+                node.file, node.line = match["file"], int(match["line"])
+                node.function, node.module = match["function"], match["module"] or ""
         if node.module:
             self.graph.modules.setdefault(node.module, "")
 
@@ -271,18 +271,18 @@ class _Reader:
 
     def expression(self, expr: Expr) -> str:
         """An expression over the nodes of the graph."""
-        made = substitute(
+        over_nodes = substitute(
             expr, lambda i, axis: (DIM, self.named(i), axis), lambda i: (ARG, self.named(i))
         )
-        return text.expression(made)
+        return text.expression(over_nodes)
 
     def named(self, i: int) -> int:
         return self.of(i)[0] if self.same.get(i, i) in self.node_of else i
 
     def read(self, exprs: Iterable[Expr], dims: bool = True) -> list[int]:
         """Ids of the values that expressions read.  dims: those of which only sizes are read too"""
-        found = [i for e in exprs for i in ids_of(e)]
-        return [i for i in found if dims or self.program.info[i].extents is None]
+        ids = [i for e in exprs for i in ids_of(e)]
+        return [i for i in ids if dims or self.program.info[i].extents is None]
 
 
 def _run(
@@ -293,16 +293,16 @@ def _run(
     values: dict[str | int, Any],
 ) -> list[Any]:
     """Run a static graph with the edits of its `OpGraph`; return the tensors among the results."""
-    given = leaves_given(graph, values, _fault)
+    leaf_tensors = leaves_given(graph, values, _fault)
     by_id = {i: node for i, (node, _) in node_of.items()}
-    missing = [graph[by_id[i]].name for i in program.inputs if by_id[i] not in given]
+    missing = [graph[by_id[i]].name for i in program.inputs if by_id[i] not in leaf_tensors]
     if missing:
         raise ArgumentError(
             f"run: no tensor is given for {', '.join(map(repr, missing))}: a static graph has no "
             "inputs of its own, so give run({name: tensor, ...})"
         )
-    tensors = [given[by_id[i]] for i in program.inputs]
-    captured = {c.id: given.get(by_id[c.id], c.tensor) for c in program.captured}
+    tensors = [leaf_tensors[by_id[i]] for i in program.inputs]
+    captured = {c.id: leaf_tensors.get(by_id[c.id], c.tensor) for c in program.captured}
 
     def call(item: Apply, env: dict[int, Any]) -> None:
         node = graph[at[id(item)]]
@@ -310,11 +310,11 @@ def _run(
         if edit is None or edit.kind == "probe":
             apply(item, env)
         elif edit.kind == "drop":
-            found = env[item.inputs[edit.operand]]
-            env[item.outputs[0]] = _fitting(program, item, node, found, env, "operand")
+            value = env[item.inputs[edit.operand]]
+            env[item.outputs[0]] = _fitting(program, item, node, value, env, "operand")
         elif edit.function is not None:
-            found = edit.function(*[env[i] for i in item.inputs])
-            env[item.outputs[0]] = _fitting(program, item, node, found, env, "function")
+            value = edit.function(*[env[i] for i in item.inputs])
+            env[item.outputs[0]] = _fitting(program, item, node, value, env, "function")
         if edit is not None and edit.kind == "probe" and edit.function is not None:
             edit.function(env[item.outputs[0]])
 
@@ -322,12 +322,12 @@ def _run(
         edit = graph.edits.get(by_id[i])
         if edit is not None and edit.function is not None:
             edit.function(tensor)
-    found = tree.leaves(run(program, tensors, captured, call))
-    return [x for x in found if isinstance(x, Tensor)]
+    results = tree.leaves(run(program, tensors, captured, call))
+    return [x for x in results if isinstance(x, Tensor)]
 
 
 def _fitting(
-    program: StaticGraph, item: Apply, node: OpNode, made: Any, env: dict[int, Any], who: str
+    program: StaticGraph, item: Apply, node: OpNode, tensor: Any, env: dict[int, Any], who: str
 ) -> Tensor:
     """The tensor in place of an op's result.  Raises GraphError if the tensor does not fit."""
     text = f"the {who} in place of %{node.id} ({node.op} at {node.place}) is"
@@ -335,10 +335,10 @@ def _fitting(
 
     def wanted() -> tuple[int, ...]:
         # Extents are over values that are there by now, but for those of the result itself.
-        known = {**env, item.outputs[0]: made}
+        known = {**env, item.outputs[0]: tensor}
         return tuple([int(number_of(e, known)) for e in extents])
 
-    return fitting(made, text, wanted, node.dtype)
+    return fitting(tensor, text, wanted, node.dtype)
 
 
 def _fault(node: OpNode, tensor: Any) -> str:

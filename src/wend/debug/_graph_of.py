@@ -66,13 +66,13 @@ def graph(target: Any = None, /, *args: Any, **kwargs: Any) -> OpGraph:
         raise ArgumentError("graph: a function explored takes no further arguments")
     root = target if isinstance(target, Module) else None
     name = type(target).__name__ if root is not None else _name_of(target)
-    with watch(name, root) as found:
+    with watch(name, root) as recording:
         for k, tensor in enumerate(tree.leaves((args, kwargs))):
             if isinstance(tensor, Tensor):
-                found.seen.keep(f"input {k}", tensor)
+                recording.seen.keep(f"input {k}", tensor)
         result = target(*args, **kwargs)
-        found.results = [x for x in tree.leaves(result) if isinstance(x, Tensor)]
-    return found.graph
+        recording.results = [x for x in tree.leaves(result) if isinstance(x, Tensor)]
+    return recording.graph
 
 
 class Seen:
@@ -103,26 +103,26 @@ def watch(
     Raises ArgumentError for times while a profiler runs.
     """
     with watching(root, values, times) as seen:
-        found = Seen(seen)
-        yield found
-        if found.results:
+        recording = Seen(seen)
+        yield recording
+        if recording.results:
             _hot.synchronize()
-    found.graph = _graph(title, seen.flushes, seen, found.results)
+    recording.graph = _graph(title, seen.flushes, seen, recording.results)
 
 
 def _graph(title: str, flushes: list[WatchedFlush], seen: Watch, results: list[Tensor]) -> OpGraph:
     """The graph of flushes, with these results as outputs."""
-    made = OpGraph(title)
-    collector = Collector(made, seen)
+    op_graph = OpGraph(title)
+    collector = Collector(op_graph, seen)
     for flush in flushes:
         collector.add(flush)
-    made.modules.update(seen.modules)
+    op_graph.modules.update(seen.modules)
     for tensor in results:
         value = _hot.refreshed(tensor)
         i = collector.made.get(id(value))
         if i is not None:
-            made.outputs.append(i)
-            made.places.append(collector.results.get(id(value), (i, 0))[1])
+            op_graph.outputs.append(i)
+            op_graph.places.append(collector.results.get(id(value), (i, 0))[1])
     return collector.finish()
 
 
@@ -132,16 +132,16 @@ def last_graph() -> OpGraph:
     Shapes are those for which the path was planned; later visits may have had unlike shapes.
     """
     _hot.synchronize()
-    found = last_flushes()
+    step = last_flushes()
     notes = []
-    if found.lanes:
-        notes.append(f"a lane stands for each of {found.lanes} fibers")
-    if found.unseen:
+    if step.lanes:
+        notes.append(f"a lane stands for each of {step.lanes} fibers")
+    if step.unseen:
         notes.append("gradients of groups, which are not recorded op by op, are left out")
-    if found.lost:
-        notes.append(f"{found.lost} ops are not kept")
+    if step.lost:
+        notes.append(f"{step.lost} ops are not kept")
     title = f"the last step ({'; '.join(notes)})" if notes else "the last step"
-    return _graph(title, found.flushes, Watch(), [])
+    return _graph(title, step.flushes, Watch(), [])
 
 
 def history(tensor: Tensor) -> OpGraph:

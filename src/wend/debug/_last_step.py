@@ -40,7 +40,7 @@ def last_flushes() -> LastStep:
     Groups and new paths keep no numbers. The sizes of their parameters and inputs are known only
     where an op of a path on the trie reads these.
     """
-    found: list[WatchedFlush] = []
+    flushes: list[WatchedFlush] = []
     lost = lanes = 0
     seen: set[int] = set()
     for row in last_step():
@@ -51,13 +51,13 @@ def last_flushes() -> LastStep:
         if path is not None:
             types = [t if t is not None else _unknown() for t in path.types]
             sites = dict(row.sites or {})
-            found.append(WatchedFlush(path, 0, sites, types, list(path.args), plan=plan))
+            flushes.append(WatchedFlush(path, 0, sites, types, list(path.args), plan=plan))
         elif groups:
-            found += _of_groups(groups, row)
+            flushes += _of_groups(groups, row)
             fibers = [row[1] for noted in groups if noted.is_of_lanes for row in noted.listed()]
             lanes = max([lanes, *fibers])
         elif row.state is not None:
-            found.append(_of_path(row.state.path(), row.sites))
+            flushes.append(_of_path(row.state.path(), row.sites))
         else:
             lost += row.n_ops
     unseen = sum(
@@ -66,13 +66,13 @@ def last_flushes() -> LastStep:
         for (_, way, why), count in row.asked.items()
         if not why and "group" in way
     )
-    return LastStep(found, lost, unseen, lanes)
+    return LastStep(flushes, lost, unseen, lanes)
 
 
 def _of_groups(groups: list[Noted], row: Flush) -> list[WatchedFlush]:
     """The parts of a flush that ran by groups; parts of a single flush share ids of values."""
     shared: dict[int, int] | None = None if row.lanes else {}
-    found = []
+    flushes = []
     for noted in groups:
         flush = _of_path(noted.states[: noted.n_ops], noted.sites)
         flush.env = shared
@@ -82,8 +82,8 @@ def _of_groups(groups: list[Noted], row: Flush) -> list[WatchedFlush]:
             flush.groups = dict(noted.owners())
         elif [row for row in listed if row[0] is not None]:  # lanes of equal structure
             flush.groups = dict.fromkeys(range(len(flush.types)), 0)
-        found.append(flush)
-    return found
+        flushes.append(flush)
+    return flushes
 
 
 def _of_path(states: list[Any], sites: Any) -> WatchedFlush:

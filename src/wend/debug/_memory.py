@@ -54,13 +54,13 @@ KEPT = "kept for backward"
 
 def _names(modules: tuple[Module, ...]) -> dict[int, tuple[str, str, str]]:
     """(owner, name, path of the module) of the arrays of some modules, by id."""
-    found: dict[int, tuple[str, str, str]] = {}
+    owners: dict[int, tuple[str, str, str]] = {}
     paths: dict[int, tuple[str, str]] = {}
     for name, path, owner, tensor in _members(modules):
         paths[id(tensor)] = name, path
-        _note(found, tensor, owner, name, path)
+        _note(owners, tensor, owner, name, path)
         if tensor._grad is not None:
-            _note(found, tensor._grad, "gradients", name, path)
+            _note(owners, tensor._grad, "gradients", name, path)
     for thing in gc.get_objects() if modules else ():
         if issubclass(type(thing), Optimizer):
             kind = type(thing).__name__
@@ -70,8 +70,8 @@ def _names(modules: tuple[Module, ...]) -> dict[int, tuple[str, str, str]]:
                     continue
                 for key, x in list(state.items()):
                     if isinstance(x, Tensor):
-                        _note(found, x, f"state of optimizers: {key} of {kind}", *named)
-    return found
+                        _note(owners, x, f"state of optimizers: {key} of {kind}", *named)
+    return owners
 
 
 def _members(modules: tuple[Module, ...]) -> Iterator[Member]:
@@ -81,24 +81,24 @@ def _members(modules: tuple[Module, ...]) -> Iterator[Member]:
 
 
 def _note(
-    found: dict[int, tuple[str, str, str]], tensor: Any, owner: str, name: str, path: str
+    owners: dict[int, tuple[str, str, str]], tensor: Any, owner: str, name: str, path: str
 ) -> None:
     buffer = getattr(tensor.value, "buffer", None)
     if buffer is not None:
-        found.setdefault(id(root_of(buffer)), (owner, name, path))
+        owners.setdefault(id(root_of(buffer)), (owner, name, path))
 
 
 def _users(modules: tuple[Module, ...]) -> dict[int, str]:
     """Path of the module that a kept array is used by, by id of the array."""
     paths = {id(member.tensor): member.module for member in _members(modules)}
-    found: dict[int, str] = {}
+    module_of: dict[int, str] = {}
     for thing in gc.get_objects():
         if type(thing) is Segment:
             users = _users_in(thing, paths)
             for i, (_, array) in (thing.saved or {}).items():
                 if array is not None and i in users:
-                    found.setdefault(id(root_of(array)), users[i])
-    return found
+                    module_of.setdefault(id(root_of(array)), users[i])
+    return module_of
 
 
 def _users_in(segment: Segment, paths: dict[int, str]) -> dict[int, str]:

@@ -109,14 +109,14 @@ def why_no_gradient(
     ]
     frozen = {name for name, p in parameters.items() if not p.requires_grad}
     try:
-        with watch("a step", model) as found:
+        with watch("a step", model) as recording:
             result = step(*args, **kwargs)
-            found.results = [x for x in tree.leaves(result) if isinstance(x, Tensor)]
+            recording.results = [x for x in tree.leaves(result) if isinstance(x, Tensor)]
     finally:
         for hook in hooks:
             hook.remove()
     told = WhyNoGradient()
-    ways = Ways(found.graph)
+    ways = Ways(recording.graph)
     for name in parameters:
         gradients = seen.get(name, [])
         if name in frozen:

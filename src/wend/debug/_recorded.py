@@ -59,16 +59,16 @@ def record(
     make: returns the arguments; tensors made there are not computed either
     Returns the record and these arguments, of which only the types are of use.
     """
-    found = Recorded()
+    call_record = Recorded()
     recorder = SliceRecorder()
     calls: dict[int, Call] = {}  # by number of the scope
 
-    def enter(module: Module, given: Any) -> None:
-        call, outer = Call(module, _shapes(given)), recorder.innermost("module")
-        (found.calls if outer is None else calls[outer.number].calls).append(call)
+    def enter(module: Module, inputs: Any) -> None:
+        call, outer = Call(module, _shapes(inputs)), recorder.innermost("module")
+        (call_record.calls if outer is None else calls[outer.number].calls).append(call)
         calls[recorder.enter("module", type(module).__name__).number] = call
 
-    def leave(module: Module, given: Any, result: Any) -> None:
+    def leave(module: Module, inputs: Any, result: Any) -> None:
         scope = recorder.end("module")
         assert scope is not None, "enter() comes first"
         call = calls[scope.number]
@@ -79,7 +79,7 @@ def record(
         """Add the operations of recorded ops to all calls around."""
         scopes = recorder.scopes_of(recorded.states)
         costs = _costs(list(recorded.states), list(recorded.values), list(recorded.args))
-        found.ops += len(costs)
+        call_record.ops += len(costs)
         for k, (flops, macs) in enumerate(costs):
             scope = scope_at(scopes, k)
             for outer in () if scope is None else scope.around():
@@ -87,7 +87,7 @@ def record(
                 calls[outer.number].macs += macs
 
     def execute(batch: FlushJob, live: list[int]) -> None:
-        found.computed = True
+        call_record.computed = True
         add(batch)
         unwatched("execute")(batch, live)
 
@@ -107,7 +107,7 @@ def record(
         result = model(*args, **kwargs)
         add(_hot.current_trace())
         del result
-    return found, args
+    return call_record, args
 
 
 def _costs(states: list[Any], values: list[Any], args: list[Any]) -> list[tuple[int, int]]:
@@ -122,11 +122,11 @@ def _costs(states: list[Any], values: list[Any], args: list[Any]) -> list[tuple[
             sizes[i] = tuple([int(_types.evaluate(e, types, args)) for e in extents])
         return sizes[i]
 
-    found = []
+    costs = []
     for k in range(path.n_states):
         rows = [cost_of(node, size) for node in path.nodes_of(k)]
-        found.append((sum([f for f, _ in rows]), sum([m for _, m in rows])))
-    return found
+        costs.append((sum([f for f, _ in rows]), sum([m for _, m in rows])))
+    return costs
 
 
 def cost_of(node: Any, size: Any) -> tuple[int, int]:

@@ -178,7 +178,7 @@ def summary(
     try:
         if mode != "same":
             model.train(mode == "train")
-        recorded, given = record(
+        recorded, arguments = record(
             model, lambda: inputs if input_size is None else _made(input_size, dtypes), kwargs
         )
     finally:
@@ -187,13 +187,13 @@ def summary(
     names = {id(part): name for name, part in model.named_modules()}
     seen: set[int] = set()
     root = _row(recorded.calls[0], names, 0, seen)
-    found = ModelSummary(model, root, depth, columns)
-    found.computed = recorded.computed
-    tensors = [x for x in (*given, *kwargs.values()) if isinstance(x, Tensor)]
-    found.input_bytes = sum([x.numel() * x.element_size() for x in tensors])
+    table = ModelSummary(model, root, depth, columns)
+    table.computed = recorded.computed
+    tensors = [x for x in (*arguments, *kwargs.values()) if isinstance(x, Tensor)]
+    table.input_bytes = sum([x.numel() * x.element_size() for x in tensors])
     if verbose:
-        print(found)
-    return found
+        print(table)
+    return table
 
 
 def _made(input_size: Any, dtypes: Any) -> tuple[Any, ...]:
@@ -217,11 +217,11 @@ def _row(call: Call, names: dict[int, str], depth: int, seen: set[int]) -> Summa
         call.flops, call.macs, call.bytes_out, shared,
     )  # fmt: skip
     for inner in call.calls:
-        found = _row(inner, names, depth + 1, seen)
-        if row.rows and row.rows[-1].same_as(found):
+        inner_row = _row(inner, names, depth + 1, seen)
+        if row.rows and row.rows[-1].same_as(inner_row):
             row.rows[-1].times += 1
         else:
-            row.rows.append(found)
+            row.rows.append(inner_row)
     seen.update([id(p) for p in parameters])
     return row
 

@@ -168,8 +168,8 @@ def watching(
         if times:
             flush.nanoseconds = _measured(watch.recorder)
         if values:
-            made = [(i, v.buffer) for i, v in enumerate(batch.values) if v.buffer is not None]
-            flush.summaries = {i: summary(array) for i, array in made}
+            buffers = [(i, v.buffer) for i, v in enumerate(batch.values) if v.buffer is not None]
+            flush.summaries = {i: summary(array) for i, array in buffers}
 
     def execute_many(batches: list[FlushJob], lives: list[list[int]]) -> None:
         flushes = [_watched(watch, batch) for batch in batches]
@@ -243,11 +243,11 @@ def _form(states: list[Any]) -> list[Any]:
 
 def _measured(recorder: SliceRecorder) -> dict[int, float]:
     """The nanoseconds of each step of the flush that has just run, by the step's number."""
-    found = next((s.about for s in recorder.slices if isinstance(s.about, MeasuredFlush)), None)
+    flush = next((s.about for s in recorder.slices if isinstance(s.about, MeasuredFlush)), None)
     recorder.slices.clear()
-    if found is None:
+    if flush is None:
         return {}
-    rows, _ = seconds_by_step(found, {})
+    rows, _ = seconds_by_step(flush, {})
     return {k: sum(row[1] for row in steps) for k, steps in rows.items()}
 
 
