@@ -123,7 +123,7 @@ _TOTALS: dict[Any, Program] = {}
 
 def total_program(dtype: Any) -> Program:
     """The pattern of a sum of several tensors of this dtype."""
-    found = _TOTALS.get(dtype)
-    if found is None:
-        found = _TOTALS[dtype] = body_program(Total(), (dtype,), (((), dtype),))
-    return found
+    program = _TOTALS.get(dtype)
+    if program is None:
+        program = _TOTALS[dtype] = body_program(Total(), (dtype,), (((), dtype),))
+    return program

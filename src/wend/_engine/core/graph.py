@@ -441,12 +441,12 @@ def stays_whole(state: State) -> bool:
     mode = state.mode
     if state.passed > 0 or mode.recompute or (mode.grad and program.differentiable):
         return False
-    found = program.templates.get("stays whole")
-    if found is None:
-        found = program.templates["stays whole"] = runs_whole(program.graph) and not any(
+    is_whole = program.templates.get("stays whole")
+    if is_whole is None:
+        is_whole = program.templates["stays whole"] = runs_whole(program.graph) and not any(
             reads_extents(e) for node in program.graph.nodes for e in node.args
         )
-    return bool(found)
+    return bool(is_whole)
 
 
 def runs_whole(body: Graph) -> bool:
@@ -455,8 +455,8 @@ def runs_whole(body: Graph) -> bool:
     Not if its ops can fail at the user's values, write into an operand that is let go, or draw
     random numbers: no two draws are alike, so that bodies with draws never make a group.
     """
-    made = {o for node in body.nodes for o in node.outputs}
-    if len(made.intersection(body.outputs)) != len(body.outputs):
+    results = {o for node in body.nodes for o in node.outputs}
+    if len(results.intersection(body.outputs)) != len(body.outputs):
         return False
     prims = [node.prim for node in body.nodes]
     if len(prims) < 2 or all(prim.is_view for prim in prims):

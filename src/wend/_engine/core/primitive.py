@@ -167,10 +167,10 @@ class Primitive(Rules):
     def intern(cls, attrs: dict[str, Any], form: tuple[Any, ...]) -> Any:
         """The single instance with these attributes and this form of operands."""
         key = (form, tuple((k, exact_key(v)) for k, v in attrs.items()))
-        found = cls._interned.get(key)
-        if found is None:
-            found = cls._interned[key] = cls(attrs, form)
-        return found
+        primitive = cls._interned.get(key)
+        if primitive is None:
+            primitive = cls._interned[key] = cls(attrs, form)
+        return primitive
 
     @classmethod
     def of(cls, form: tuple[Any, ...] = ("T",), **attrs: Any) -> Any:
@@ -183,13 +183,13 @@ class Primitive(Rules):
         """The op with another name for the graph node: the same op in all but this."""
         full = {p.name: attrs.get(p.name, p.default) for p in cls.params if p.is_attr}
         key = (grad_name, form, *full.items())
-        found = cls._interned.get(key)
-        if found is None:
-            found = cls._interned[key] = cls(full, form)
+        primitive = cls._interned.get(key)
+        if primitive is None:
+            primitive = cls._interned[key] = cls(full, form)
             # PyTorch cuts such views off together, by one node.
             call = cls.torch.but(grad_name=grad_name, cuts=cls.facts.view)
-            found.torch = call  # type: ignore[misc]
-        return found
+            primitive.torch = call  # type: ignore[misc]
+        return primitive
 
     # -- the type rule ----------------------------------------------------------------------
 
@@ -260,14 +260,14 @@ RETURN_TYPES: dict[str, Any] = {}
 def return_type(name: str, fields: tuple[str, ...]) -> Any:
     """A namedtuple for results of an op, printed as PyTorch prints such."""
     make: Any = namedtuple
-    made = RETURN_TYPES[name] = make(name, fields)
+    tuple_type = RETURN_TYPES[name] = make(name, fields)
 
     def __repr__(self: Any) -> str:
         items = [f"{field}={value!r}" for field, value in zip(fields, self, strict=True)]
         return f"torch.return_types.{name}(\n" + ",\n".join(items) + ")"
 
-    made.__repr__ = __repr__
-    return made
+    tuple_type.__repr__ = __repr__
+    return tuple_type
 
 
 def symbolic_spec(operand: int, type_: Any, guards: Guards) -> Spec:

@@ -287,9 +287,9 @@ class Binder:
         Raises ArgumentTypeError for arguments that do not fit the signature.
         """
         if not kwargs and len(args) == self.plain_operands:
-            found = self._bind_operands(args)
-            if found is not None:
-                return found
+            binding = self._bind_operands(args)
+            if binding is not None:
+                return binding
         values = self.match(args, kwargs)
         alone = self.cls.torch.of_number is not None and not any(
             isinstance(v, Tensor) for v, _ in values

@@ -120,15 +120,15 @@ def substitute(expr: Expr, dim_of: Any, arg_of: Any, known: Known | None = None)
     if op == ARG:
         return arg_of(expr[1])
     if known is not None:
-        found = known.get(id(expr))
-        if found is not None:
-            return found[1]
+        entry = known.get(id(expr))
+        if entry is not None:
+            return entry[1]
     a = substitute(expr[1], dim_of, arg_of, known)
     b = 0 if op == NEG else substitute(expr[2], dim_of, arg_of, known)
-    made = make(op, a, b)
+    replacement = make(op, a, b)
     if known is not None:
-        known[id(expr)] = (expr, made)
-    return made
+        known[id(expr)] = (expr, replacement)
+    return replacement
 
 
 def args_in(expr: Expr) -> set[int]:

@@ -156,25 +156,25 @@ Composite.tracer = staticmethod(trace_composite)
 # -- gradient templates ---------------------------------------------------------------------
 
 
-def template(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
+def template(program: Program, needs: tuple[bool, ...], has_grad: tuple[bool, ...]) -> Graph:
     """The gradient rule of an op as a graph, made once per pattern.
 
     needs: which operands want a gradient
-    given: which results have a gradient
+    has_grad: which results have a gradient
 
     Inputs of the graph: operands, results, then the gradients given.  Outputs: per operand the
     id of the gradient, or None.
     """
-    key = (needs, given)
-    found: Graph | None = program.templates.get(key)
-    if found is None:
+    key = (needs, has_grad)
+    graph: Graph | None = program.templates.get(key)
+    if graph is None:
         rule = getattr(program.prim, "gradient_graph", None)  # of a composite as a single op
-        found = _trace_vjp(program, needs, given) if rule is None else rule(needs, given)
-        program.templates[key] = found
-    return found
+        graph = _trace_vjp(program, needs, has_grad) if rule is None else rule(needs, has_grad)
+        program.templates[key] = graph
+    return graph
 
 
-def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...]) -> Graph:
+def _trace_vjp(program: Program, needs: tuple[bool, ...], has_grad: tuple[bool, ...]) -> Graph:
     prim: Any = program.prim
     types = program.sample_types
     guards = Guards()
@@ -189,7 +189,7 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
         shape = tuple([SymInt(e, n, guards) if type(e) is tuple else e for e, n in pairs])
         rows.append((shape, _types.intern_type(tuple(concrete), dtype, device)))
     results = [recorder.tensor(shape, hint) for shape, hint in rows]
-    seeds = [recorder.tensor(*row) for row, on in zip(rows, given, strict=True) if on]
+    seeds = [recorder.tensor(*row) for row, on in zip(rows, has_grad, strict=True) if on]
     n_inputs = recorder.n
     args = symbolic_args(prim, program.sample_args, guards)
 
@@ -197,7 +197,7 @@ def _trace_vjp(program: Program, needs: tuple[bool, ...], given: tuple[bool, ...
         waiting = iter(seeds)
         gs = [
             next(waiting) if on else ops.full(y.shape, 0.0, dtype=y.dtype)
-            for y, on in zip(results, given, strict=True)
+            for y, on in zip(results, has_grad, strict=True)
         ]
         single = prim.result_wrap() is None
         turned = prim.facts.holomorphic and gs[0].dtype.is_complex

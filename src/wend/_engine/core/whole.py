@@ -40,8 +40,8 @@ def journal_of(trace: Trace) -> list[Any]:
     """The rebindings that flushes of a trace have made final since somebody began to ask."""
     if trace.journal is None:
         trace.journal = []
-    found: list[Any] = trace.journal
-    return found
+    journal: list[Any] = trace.journal
+    return journal
 
 
 def position(trace: Trace) -> int:

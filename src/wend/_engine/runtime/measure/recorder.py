@@ -237,7 +237,7 @@ class SliceRecorder:
         """The innermost open scope, of a kind if that is asked for."""
         scope = self.scopes.get(self.scope_track(_hot.current_trace()))
         around = () if scope is None else scope.around()
-        return next((found for found in around if kind in ("", found.kind)), None)
+        return next((outer for outer in around if kind in ("", outer.kind)), None)
 
     def open_scopes(self) -> list[Slice]:
         """The scopes that are open, as slices that end now."""
