@@ -156,9 +156,9 @@ def __getattr__(name: str) -> Any:
     if name == "torch":  # PyTorch's package knows itself by that name
         return _sys.modules[__name__]
     if name in _ELSEWHERE:
-        found = getattr(importlib.import_module(_ELSEWHERE[name]), name)
-        globals()[name] = found
-        return found
+        attribute = getattr(importlib.import_module(_ELSEWHERE[name]), name)
+        globals()[name] = attribute
+        return attribute
     if name in _LAZY:
         try:
             return importlib.import_module(f"wend.{name}")

@@ -42,9 +42,9 @@ class Future(Generic[_T]):
 
     def then(self, callback: Any) -> Future[Any]:
         """The later result of callback(self)."""
-        made: Future[Any] = Future()
-        self.add_done_callback(lambda future: made.set_result(callback(future)))
-        return made
+        outcome: Future[Any] = Future()
+        self.add_done_callback(lambda future: outcome.set_result(callback(future)))
+        return outcome
 
 
 def wait_all(futures: list[Future[Any]]) -> list[Any]:
@@ -54,17 +54,17 @@ def wait_all(futures: list[Future[Any]]) -> list[Any]:
 
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     """A result that comes when all have come: the futures."""
-    made: Future[list[Future[Any]]] = Future()
+    outcome: Future[list[Future[Any]]] = Future()
     waiting = [future for future in futures if not future.done()]
     left = [len(waiting)]
 
     def one_less(_: Any) -> None:
         left[0] -= 1
         if left[0] == 0:
-            made.set_result(futures)
+            outcome.set_result(futures)
 
     if not waiting:
-        made.set_result(futures)
+        outcome.set_result(futures)
     for future in waiting:
         future.add_done_callback(one_less)
-    return made
+    return outcome

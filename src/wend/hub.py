@@ -105,8 +105,8 @@ def _entries(folder: str, source: str) -> Iterator[ModuleType]:
 
 
 def _entry(module: ModuleType, name: str) -> Callable[..., Any]:
-    found = vars(module).get(name)
-    if not callable(found):
+    entry = vars(module).get(name)
+    if not callable(entry):
         raise RuntimeError(f"torch.hub: hubconf has no function {name!r}")
     missing = [
         needed
@@ -115,7 +115,7 @@ def _entry(module: ModuleType, name: str) -> Callable[..., Any]:
     ]
     if missing:
         raise RuntimeError(f"torch.hub: missing dependencies: {', '.join(missing)}")
-    function: Callable[..., Any] = found
+    function: Callable[..., Any] = entry
     return function
 
 
@@ -174,9 +174,9 @@ def download_url_to_file(
             while block := source.read(1 << 17):
                 digest.update(block)
                 file.write(block)
-        found = digest.hexdigest()
-        if hash_prefix and not found.startswith(hash_prefix):
-            raise RuntimeError(f"torch.hub: {url} has checksum {found}, not {hash_prefix}...")
+        checksum = digest.hexdigest()
+        if hash_prefix and not checksum.startswith(hash_prefix):
+            raise RuntimeError(f"torch.hub: {url} has checksum {checksum}, not {hash_prefix}...")
         shutil.move(part, target)
     finally:
         Path(part).unlink(missing_ok=True)
@@ -197,6 +197,6 @@ def load_state_dict_from_url(
     name = file_name if file_name is not None else os.path.basename(urlparse(url).path)
     path = os.path.join(folder, name)
     if not os.path.exists(path):
-        found = HASH_REGEX.search(name) if check_hash else None
-        download_url_to_file(url, path, found[1] if found else None, progress)
+        match = HASH_REGEX.search(name) if check_hash else None
+        download_url_to_file(url, path, match[1] if match else None, progress)
     return load_file(path, map_location=map_location, weights_only=weights_only)

@@ -50,8 +50,8 @@ class CustomOpDef:
     """An operator `namespace::name`: its functions, and the rules registered for these."""
 
     def __init__(self, name: str, mutates: bool = False, schema: str | None = None) -> None:
-        self.namespace, found, self._name = name.partition("::")
-        if not found or not self._name:
+        self.namespace, separator, self._name = name.partition("::")
+        if not separator or not self._name:
             raise ArgumentError(f"torch.library: {name!r} is no name like 'namespace::op'")
         self._qualname = name
         self._schema = schema
@@ -152,8 +152,8 @@ class _WithRule(Function):
     """A call of an operator whose gradient is the rule that the program registered."""
 
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> Any:
-        op, function, structure, kwargs, *leaves = given
+    def forward(ctx: Any, *arguments: Any) -> Any:
+        op, function, structure, kwargs, *leaves = arguments
         args = tree.unflatten(structure, leaves)
         result = function(*args, **kwargs)
         ctx.op, ctx.structure = op, structure
@@ -168,9 +168,9 @@ class _WithRule(Function):
             raise GraphError(
                 f"torch.library: {ctx.op._qualname} has no gradient; give one by register_autograd"
             )
-        found = ctx.op.backward(ctx, *grads)
-        found = found if isinstance(found, tuple) else (found,)
-        return (None, None, None, None, *_spread(ctx.structure, found))
+        gradients = ctx.op.backward(ctx, *grads)
+        gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+        return (None, None, None, None, *_spread(ctx.structure, gradients))
 
 
 def _as_type(dtype: DType) -> Callable[[Any], Any]:
@@ -251,12 +251,12 @@ def register_fake(
 
     allow_override: whether a description that is there may be replaced. Raises GraphError if not.
     """
-    found = _named(op)
-    if found.fake is not None and not allow_override:
+    definition = _named(op)
+    if definition.fake is not None and not allow_override:
         raise GraphError(
-            f"register_fake: {found._qualname} has a description; give allow_override=True"
+            f"register_fake: {definition._qualname} has a description; give allow_override=True"
         )
-    return found.register_fake if func is None else found.register_fake(func)
+    return definition.register_fake if func is None else definition.register_fake(func)
 
 
 def impl_abstract(

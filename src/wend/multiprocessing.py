@@ -169,14 +169,14 @@ def start_processes(
     folder = tempfile.TemporaryDirectory(prefix="wend-processes-")
     processes = []
     for i in range(nprocs):
-        given = (fn, i, args, str(_errors(folder.name, i)))
-        process = context.Process(target=_run, args=given, daemon=daemon)
+        arguments = (fn, i, args, str(_errors(folder.name, i)))
+        process = context.Process(target=_run, args=arguments, daemon=daemon)
         process.start()
         processes.append(process)
-    made = ProcessContext(processes, folder)
+    process_context = ProcessContext(processes, folder)
     if not join:
-        return made
-    while not made.join():
+        return process_context
+    while not process_context.join():
         pass
     return None
 
@@ -201,11 +201,11 @@ def rebuild_shared(
 ) -> Any:
     """A tensor in the memory of an open file; leaf: (whether a Parameter, requires_grad)."""
     block = mapped(descriptor.detach(), size)
-    made = tensor_in(block, NAMES[dtype], tuple(shape), tuple(strides), offset)
+    tensor = tensor_in(block, NAMES[dtype], tuple(shape), tuple(strides), offset)
     is_parameter, requires_grad = leaf
     if is_parameter:
-        return Parameter(made, requires_grad)
-    return made.requires_grad_() if requires_grad else made
+        return Parameter(tensor, requires_grad)
+    return tensor.requires_grad_() if requires_grad else tensor
 
 
 def reduce_tensor(tensor: Any) -> Any:

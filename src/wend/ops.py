@@ -69,8 +69,8 @@ class OpOverloadPacket:
     def __getattr__(self, form: str) -> OpOverload:
         if form.startswith("__"):
             raise AttributeError(form)
-        made = vars(self)[form] = OpOverload(self, form)
-        return made
+        overload = vars(self)[form] = OpOverload(self, form)
+        return overload
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._function is None:
@@ -95,18 +95,18 @@ class Namespace:
 
     def _define(self, name: str, function: Function | None) -> OpOverloadPacket:
         """Put a new operator here."""
-        made = OpOverloadPacket(self._name, name, function)
-        vars(self)[name] = made
-        return made
+        packet = OpOverloadPacket(self._name, name, function)
+        vars(self)[name] = packet
+        return packet
 
 
 def _function_of(name: str) -> Function | None:
     """Wend's function for an operator of `aten`; None if there is none, which a call tells."""
     name = _OTHER_NAMES.get(name, name)
     for module in ("wend", "wend.nn.functional", "wend.special", "wend.linalg"):
-        found = getattr(importlib.import_module(module), name, None)
-        if callable(found):
-            function: Function = found
+        candidate = getattr(importlib.import_module(module), name, None)
+        if callable(candidate):
+            function: Function = candidate
             return function
     method: Function | None = getattr(Tensor, name, None)
     return method if callable(method) else None
@@ -117,8 +117,8 @@ def namespace(name: str) -> Namespace:
     space = globals()
     if not isinstance(space.get(name), Namespace):
         space[name] = Namespace(name)
-    found: Namespace = space[name]
-    return found
+    entry: Namespace = space[name]
+    return entry
 
 
 def load_library(path: str) -> None:

@@ -277,9 +277,9 @@ class profile(Profiler):
 
     def events(self) -> EventList:
         """All operations and stretches of the last recording, in order of their beginning."""
-        found = self._measured("events").events()
+        events = self._measured("events").events()
         earlier = [event for recording in self._earlier for event in recording.events()]
-        return found._like([*earlier, *found], self.export_chrome_trace) if earlier else found
+        return events._like([*earlier, *events], self.export_chrome_trace) if earlier else events
 
     def export_chrome_trace(
         self, path: str, use_python_export: bool = False, *, max_bytes: int | None = MOST_BYTES
@@ -336,9 +336,9 @@ class profile(Profiler):
         return self._measured("slices").seen().trees
 
     def _whole_metadata(self) -> dict[str, Any]:
-        found = {**self.preset_metadata, **self._metadata}
+        metadata = {**self.preset_metadata, **self._metadata}
         options = {name: int(on) for name, on in self._options()._asdict().items()}
-        return {**found, **options, "trace_id": self._trace_id}
+        return {**metadata, **options, "trace_id": self._trace_id}
 
     # -- metadata ---------------------------------------------------------------------------
 
@@ -472,7 +472,7 @@ def tensorboard_trace_handler(
     Raises RuntimeError, when called, for a folder that cannot be made.
     """
 
-    def write(made: profile) -> None:
+    def write(prof: profile) -> None:
         try:
             os.makedirs(dir_name, exist_ok=True)
         except OSError as fault:
@@ -481,6 +481,6 @@ def tensorboard_trace_handler(
             ) from fault
         worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
         end = ".pt.trace.json.gz" if use_gzip else ".pt.trace.json"
-        made.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}{end}"))
+        prof.export_chrome_trace(os.path.join(dir_name, f"{worker}.{time.time_ns()}{end}"))
 
     return write

@@ -53,9 +53,9 @@ class SobolEngine:
         if n < 1:
             raise ArgumentError(f"SobolEngine.draw: n must be 1 or more, and is {n}")
         self._check(n)
-        found = sobol.points(self.sobolstate.numpy(), self.shift.numpy(), self.num_generated, n)
+        points = sobol.points(self.sobolstate.numpy(), self.shift.numpy(), self.num_generated, n)
         self.num_generated += n
-        result = (from_numpy(found).double() / 2**self.MAXBIT).to(dtype or get_default_dtype())
+        result = (from_numpy(points).double() / 2**self.MAXBIT).to(dtype or get_default_dtype())
         if out is None:
             return result  # type: ignore[no-any-return]
         return out.resize_as_(result).copy_(result)

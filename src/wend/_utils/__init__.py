@@ -62,10 +62,10 @@ class ExceptionWrapper:
         if self.exc_type is KeyError:
             raise KeyError(KeyErrorMessage(text))
         try:
-            found = self.exc_type(text)
+            exception = self.exc_type(text)
         except Exception:  # a class that takes other arguments
             raise RuntimeError(text) from None
-        raise found
+        raise exception
 
 
 def _get_available_device_type() -> None:

@@ -7,7 +7,7 @@ __all__ = ["get_cpu_capability"]
 
 def get_cpu_capability() -> str:
     """AVX512, AVX2 or DEFAULT."""
-    found = _cpu.get_capabilities()
-    if found.get("avx512_f"):
+    capabilities = _cpu.get_capabilities()
+    if capabilities.get("avx512_f"):
         return "AVX512"
-    return "AVX2" if found.get("avx2") else "DEFAULT"
+    return "AVX2" if capabilities.get("avx2") else "DEFAULT"

@@ -39,14 +39,14 @@ def set_flags(
 ) -> tuple[Any, ...]:
     """Change settings; returns the former ones."""
     former = (enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
-    given = {
+    settings = {
         "enabled": _enabled,
         "benchmark": _benchmark,
         "benchmark_limit": _benchmark_limit,
         "deterministic": _deterministic,
         "allow_tf32": _allow_tf32,
     }
-    globals().update({name: value for name, value in given.items() if value is not None})
+    globals().update({name: value for name, value in settings.items() if value is not None})
     globals()["fp32_precision"] = _fp32_precision
     return former
 

@@ -31,8 +31,8 @@ def set_flags(
 ) -> tuple[Any, ...]:
     """Change settings; returns the former ones."""
     former = (enabled, deterministic, allow_tf32, fp32_precision)
-    given = {"enabled": _enabled, "deterministic": _deterministic, "allow_tf32": _allow_tf32}
-    globals().update({name: value for name, value in given.items() if value is not None})
+    settings = {"enabled": _enabled, "deterministic": _deterministic, "allow_tf32": _allow_tf32}
+    globals().update({name: value for name, value in settings.items() if value is not None})
     globals()["fp32_precision"] = _fp32_precision
     return former
 

@@ -26,8 +26,8 @@ def _window(
         raise DTypeNotImplemented(f"{op}: not implemented for {dtype}")
     if isinstance(length, int) and length < 0:
         raise ValueRefused(f"{op} requires non-negative window_length, got window_length={length}")
-    made = make(length, sym=not periodic, dtype=float64, device=CPU, **how)
-    return finished(op, ops.cast(made, dtype), options)
+    window = make(length, sym=not periodic, dtype=float64, device=CPU, **how)
+    return finished(op, ops.cast(window, dtype), options)
 
 
 def bartlett_window(window_length: int, periodic: bool = True, **keywords: Any) -> Tensor:

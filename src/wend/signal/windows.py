@@ -49,10 +49,10 @@ def _made(name: str, M: int, sym: bool, formula: Any, keywords: dict[str, Any]) 
     if M < 0:
         raise ArgumentError(f"{name} requires non-negative window length, got M={M}")
     if M < 2:
-        found = ops.full((M,), 1.0, dtype=dtype)
+        window = ops.full((M,), 1.0, dtype=dtype)
     else:
-        found = ops.cast(formula(ops.cast(arange(M), float64), M - 1 if sym else M), dtype)
-    return finished(name, found, options)
+        window = ops.cast(formula(ops.cast(arange(M), float64), M - 1 if sym else M), dtype)
+    return finished(name, window, options)
 
 
 def _cosines(a: list[float]) -> Any:
