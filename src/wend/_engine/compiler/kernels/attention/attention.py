@@ -209,19 +209,23 @@ class Writer:
         sums = (place, step) if room is None else (room, length)
         return ResultRows(place, step, *sums)
 
-    def write_narrow(self, made: ResultRows, rows: str, length: str) -> None:
+    def write_narrow(self, result: ResultRows, rows: str, length: str) -> None:
         """Convert rows that were summed up in scratch memory, and store them in the result."""
         f, small = self.f, str(self.source.size)
         with f.loop("0", rows) as r, f.loop("0", length, str(self.shape.lanes)) as c:
             b = self.builder(lane_mask(f, self.shape.lanes, f.sub(length, c)))
-            here, there = f.mul(r, made.row), f.mul(r, made.place_row)
-            x = b.load(f.at(made.sums, f.mul(f.add(here, c), self.size)), self.form.wide)
-            b.store(b.convert(x, self.form.dtype), f.at(made.place, f.mul(f.add(there, c), small)))
+            here, there = f.mul(r, result.row), f.mul(r, result.place_row)
+            x = b.load(f.at(result.sums, f.mul(f.add(here, c), self.size)), self.form.wide)
+            b.store(
+                b.convert(x, self.form.dtype), f.at(result.place, f.mul(f.add(there, c), small))
+            )
 
-    def clear_rows(self, made: ResultRows, rows: str, length: str) -> None:
+    def clear_rows(self, result: ResultRows, rows: str, length: str) -> None:
         """Set rows of sums to 0."""
         with self.f.loop("0", rows) as r:
-            self.clear(self.f.at(made.sums, self.f.mul(self.f.mul(r, made.row), self.size)), length)
+            self.clear(
+                self.f.at(result.sums, self.f.mul(self.f.mul(r, result.row), self.size)), length
+            )
 
     def clear(self, place: str, count: str) -> None:
         """Set `count` accumulators to 0."""

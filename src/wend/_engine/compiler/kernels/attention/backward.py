@@ -59,8 +59,8 @@ class _Backward(Writer):
         f, a, rooms = self.f, self.a, self.rooms_
         self.entry_, self.i, self.j = entry, i, j
         names = ("query", "key", "value", "grad")
-        found = [self.operand(n, i, j, *self.extents[n], rooms[n]) for n in names]
-        self.q, self.k, self.v, self.g = found
+        operands = [self.operand(n, i, j, *self.extents[n], rooms[n]) for n in names]
+        self.q, self.k, self.v, self.g = operands
         outs = {}
         for name in ("dq", "dk", "dv"):
             length = self.extents[name][1]
@@ -78,8 +78,8 @@ class _Backward(Writer):
             end = self.visible(f.sub(f.add(row, count), "1"))
             self.key_blocks(end, lambda c, last: self.blocks(row, count, c, last))
         if self.narrow:
-            for name, made in outs.items():
-                self.write_narrow(made, *self.extents[name])
+            for name, result in outs.items():
+                self.write_narrow(result, *self.extents[name])
 
     def moved(self, matrix: tuple[str, str, str], rows: str) -> str:
         """The address of row number `rows` of a matrix."""
@@ -102,14 +102,14 @@ class _Backward(Writer):
         with f.loop("0", count) as r:
             self.line(f.mul(r, self.row_bytes), f.add(row, r), column, last)
         keys = f.sub(last, column)
-        for block, matrix, length, made in (
+        for block, matrix, length, result in (
             (self.weights, self.g, a["width"], self.dv),
             (self.changes, self.q, a["depth"], self.dk),
         ):
-            place = f.at(made.sums, f.mul(f.mul(column, made.row), self.size))
+            place = f.at(result.sums, f.mul(f.mul(column, result.row), self.size))
             self.multiply(
                 (block, "1", stride), (self.moved(matrix, row), matrix[1], matrix[2]),
-                (place, made.row), (keys, length, count), "1",
+                (place, result.row), (keys, length, count), "1",
             )  # fmt: skip
         self.multiply(
             (self.changes, stride, "1"), (self.moved(self.k, column), self.k[1], self.k[2]),

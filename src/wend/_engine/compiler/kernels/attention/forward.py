@@ -74,7 +74,7 @@ class _Forward(Writer):
         count = f.minimum(f.sub(a["rows"], row), str(BLOCK_ROWS))
         line = f.add(f.mul(self.entry_, a["rows"]), row)
         room = self.rooms_["output"]
-        made = self.result("output", self.i, self.j, row, a["width"], room)
+        result = self.result("output", self.i, self.j, row, a["width"], room)
         with f.loop("0", count) as r:
             at = f.mul(r, self.size)
             low = "0xFFF0000000000000"
@@ -82,16 +82,16 @@ class _Forward(Writer):
             f.store(shape.element, "0.0", f.at(self.sums, at), shape.size)
         end = self.visible(f.sub(f.add(row, count), "1"))
         with f.when(f.is_("sle", end, "0")):
-            self.clear_rows(made, count, a["width"])
-        self.key_blocks(end, lambda c, last: self.keys(row, count, c, last, made))
+            self.clear_rows(result, count, a["width"])
+        self.key_blocks(end, lambda c, last: self.keys(row, count, c, last, result))
         self.close(count, f.at(a["total"], f.mul(line, self.size)))
         with f.loop("0", count) as r:
             factor = f.load(shape.element, f.at(self.sums, f.mul(r, self.size)), shape.size)
-            self.scale(f.at(made.sums, f.mul(f.mul(r, made.row), self.size)), factor)
+            self.scale(f.at(result.sums, f.mul(f.mul(r, result.row), self.size)), factor)
         if room is not None:
-            self.write_narrow(made, count, a["width"])
+            self.write_narrow(result, count, a["width"])
 
-    def keys(self, row: str, count: str, column: str, last: str, made: ResultRows) -> None:
+    def keys(self, row: str, count: str, column: str, last: str, result: ResultRows) -> None:
         """Write the code for a block of rows and a block of keys."""
         f, a = self.f, self.a
         stride = str(row_elements(self.shape))
@@ -107,13 +107,13 @@ class _Forward(Writer):
         with f.loop("0", count) as r:
             scores = f.at(self.scores, f.mul(r, self.row_bytes))
             shown = self.shown(f.add(row, r), column, last)
-            out = f.at(made.sums, f.mul(f.mul(r, made.row), self.size))
+            out = f.at(result.sums, f.mul(f.mul(r, result.row), self.size))
             self.line(scores, r, f.add(row, r), column, shown, last, later, out)
         v = f.at(self.v[0], f.mul(f.mul(column, self.v[1]), self.size))
         depth = f.sub(last, column)
         accumulate = f.select(later, "1", "0")
         self.multiply(
-            (self.scores, stride, "1"), (v, self.v[1], self.v[2]), (made.sums, made.row),
+            (self.scores, stride, "1"), (v, self.v[1], self.v[2]), (result.sums, result.row),
             (count, a["width"], depth), accumulate,
         )  # fmt: skip
 
@@ -158,18 +158,18 @@ class _Forward(Writer):
                 x = b.mul(x, self.factors(b, self.entry_, row, loop.index))
             b.store(x, place)
         self.clear(f.at(scores, f.mul(f.sub(shown, column), self.size)), f.sub(last, shown))
-        found = f.let(
+        row_sum = f.let(
             f"call reassoc {element} @llvm.vector.reduce.fadd.{shape.suffix}"
             f"({element} 0.0, {shape.vector} {total})"
         )
         sums = f.at(self.sums, at)
         old = f.load(element, sums)
-        f.store(element, found, sums)
+        f.store(element, row_sum, sums)
         with f.when(later):  # sums of earlier blocks are relative to their largest score
             one = VectorBuilder(f, self.module, 1, self.target)
             shrink = one.function("exp", one.sub(SsaValue(before, wide), SsaValue(safe, wide))).name
             corrected = f.let(f"fmul {element} {old}, {shrink}")
-            f.store(element, f.let(f"fadd {element} {found}, {corrected}"), sums)
+            f.store(element, f.let(f"fadd {element} {row_sum}, {corrected}"), sums)
             with f.when(f.let(f"fcmp une {element} {shrink}, 1.0")):
                 self.scale(out, shrink)
 
@@ -192,12 +192,12 @@ class _Forward(Writer):
         with f.loop("0", count, str(self.shape.lanes)) as r:
             b = self.builder(lane_mask(f, self.shape.lanes, f.sub(count, r)))
             at = f.mul(r, self.size)
-            found, top = (b.load(f.at(x, at), wide) for x in (self.sums, self.tops))
-            none = b.eq(found, b.number(0, wide))
-            log = b.select(none, b.number(float("inf"), wide), b.add(b.function("log", found), top))
+            sums, top = (b.load(f.at(x, at), wide) for x in (self.sums, self.tops))
+            none = b.eq(sums, b.number(0, wide))
+            log = b.select(none, b.number(float("inf"), wide), b.add(b.function("log", sums), top))
             b.store(log, f.at(totals, at))
             one = b.number(1, wide)
-            b.store(b.div(one, b.select(none, one, found)), f.at(self.sums, at))
+            b.store(b.div(one, b.select(none, one, sums)), f.at(self.sums, at))
 
 
 def attend_text(form: AttentionVariant) -> str:

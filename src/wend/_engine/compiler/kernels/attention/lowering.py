@@ -138,7 +138,7 @@ def _form(f: Function, prim: Any, values: dict[str, int]) -> AttentionVariant:
 def _place(f: Function, role: str, i: int, n_batch: int) -> dict[str, Slot]:
     """The address of an operand, and its strides by word."""
     layout, shape = f.layout(i), f.shape(i)
-    found = {role: Slot("pointer", layout.base, scale(layout.offset, f.dtypes[i].itemsize))}
+    slots = {role: Slot("pointer", layout.base, scale(layout.offset, f.dtypes[i].itemsize))}
     strides = [ZERO if n == ONE else s for n, s in zip(shape, layout.strides, strict=True)]
     if role == "mask":  # broadcast: dims are aligned at the right, and the rest have stride 0
         strides = [ZERO] * (n_batch + 2 - len(strides)) + strides
@@ -147,8 +147,8 @@ def _place(f: Function, role: str, i: int, n_batch: int) -> dict[str, Slot]:
     if len(strides) == n_batch + 2:
         steps = [ZERO] * (2 - n_batch) + strides
         words = ("0", "1", "_row", "_step")
-        found |= {role + word: Slot("extent", s) for word, s in zip(words, steps, strict=True)}
-    return found
+        slots |= {role + word: Slot("extent", s) for word, s in zip(words, steps, strict=True)}
+    return slots
 
 
 def _sizes(f: Function, values: dict[str, int]) -> dict[str, Poly]:
